@@ -1,0 +1,226 @@
+//! How a node and its store talk: commands down, events up, both in batches.
+//!
+//! A node never touches a disk. It names each stored bundle by a [`BundleKey`] of its own choosing,
+//! sends [`StoreCommand`]s and is told by [`StoreEvent`]s what has become durable. A driver carries
+//! both (a thread and two channels in the daemon, the event queue in a simulator).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::eid::EndpointId;
+use crate::id::BundleId;
+use crate::time::DtnTime;
+
+/// A stored bundle's place in the node's and the store's tables: small, dense, chosen by the node, free
+/// for use again once the store has answered [`StoreEvent::Deleted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BundleKey(pub u32);
+
+/// A range of octets in the store's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the log, octets.
+    pub offset: u64,
+    /// Length in octets.
+    pub length: u64,
+}
+
+/// Octets in memory or in the store's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Octets in memory, shared and never copied.
+    Octets(Bytes),
+    /// Octets that the store holds; readable at any time until their bundle is deleted (or, after
+    /// [`StoreEvent::Relocated`], until [`StoreCommand::Released`]).
+    Extent(Extent),
+}
+
+impl Piece {
+    /// Length in octets.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Octets(octets) => u64::try_from(octets.len()).unwrap_or(u64::MAX),
+            Self::Extent(extent) => extent.length,
+        }
+    }
+}
+
+/// Where a stored bundle's octets lie, in order. Most bundles have one extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extents {
+    /// The bundle lies in one piece.
+    One(Extent),
+    /// The bundle was written in several pieces.
+    Many(Box<[Extent]>),
+}
+
+impl Extents {
+    /// The extents in the order of the bundle's octets.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Extent] {
+        match self {
+            Self::One(extent) => core::slice::from_ref(extent),
+            Self::Many(extents) => extents,
+        }
+    }
+
+    /// Octets in all extents together.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.as_slice().iter().fold(0, |sum, extent| sum.saturating_add(extent.length))
+    }
+
+    /// The extents that hold `length` octets from `start` of the bundle, clipped to what there is.
+    #[must_use]
+    pub fn slice(&self, start: u64, length: u64) -> Vec<Extent> {
+        let end = start.saturating_add(length);
+        let mut position = 0_u64;
+        let mut slices = Vec::new();
+        for extent in self.as_slice() {
+            let next = position.saturating_add(extent.length);
+            let from = start.max(position);
+            let to = end.min(next);
+            if from < to {
+                slices.push(Extent { offset: extent.offset + (from - position), length: to - from });
+            }
+            position = next;
+        }
+        slices
+    }
+}
+
+/// What the store keeps about a bundle beside its octets: enough for a node to know, after a restart and
+/// without reading the octets, what to do with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredBundle {
+    /// Identity in the network.
+    pub id: BundleId,
+    /// Destination endpoint.
+    pub destination: EndpointId,
+    /// Bundle protocol version of the octets (7).
+    pub version: u8,
+    /// Bundle processing control flags (RFC 9171 4.2.3).
+    pub flags: u64,
+    /// Lifetime in milliseconds from creation (RFC 9171 4.3.1).
+    pub lifetime_ms: u64,
+    /// The bundle's age in milliseconds when it was received (0 at its source).
+    pub age_at_reception_ms: u64,
+    /// The wall clock when it was received; unknown without an accurate clock.
+    pub received: DtnTime,
+    /// Octets from the start of the bundle to the first octet of its payload.
+    pub header_octets: u32,
+    /// Octets of payload.
+    pub payload_octets: u64,
+    /// Of a fragment: octets of the whole application data unit; 0 otherwise.
+    pub total_adu_octets: u64,
+    /// The neighbour that it came from, if it came from one.
+    pub previous: Option<EndpointId>,
+}
+
+/// What a node asks of its store. Commands take effect in the order in which they are given; the
+/// events that answer them come once their effect is durable.
+#[derive(Clone, Debug)]
+pub enum StoreCommand {
+    /// Add octets to the end of a bundle that is arriving. The first `Append` of a key begins it.
+    Append {
+        /// The bundle.
+        key: BundleKey,
+        /// What comes next: octets, or a copy of octets that the store already has.
+        octets: Piece,
+    },
+    /// The bundle is whole: keep it. Answered by `Stored`.
+    Commit {
+        /// The bundle.
+        key: BundleKey,
+        /// What to keep about it.
+        bundle: Box<StoredBundle>,
+    },
+    /// Forget a bundle that was never committed. Answered by `Deleted`.
+    Abandon {
+        /// The bundle.
+        key: BundleKey,
+    },
+    /// Remove a committed bundle. Answered by `Deleted`.
+    Delete {
+        /// The bundle.
+        key: BundleKey,
+        /// Remember its identity until this DTN time, so that a copy that comes late is known for one.
+        remember: Option<(BundleId, DtnTime)>,
+    },
+    /// No creation timestamp up to this one will be given out again, also after a restart.
+    /// Answered by `Reserved`.
+    Reserve {
+        /// Highest creation time reserved.
+        time: DtnTime,
+        /// Highest sequence number reserved for bundles without a creation time.
+        sequence: u64,
+    },
+    /// The node no longer reads a bundle's octets at the places it had before `Relocated`.
+    Released {
+        /// The bundle.
+        key: BundleKey,
+    },
+}
+
+/// Why the store could not do what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreRefusal {
+    /// No free segment is left (or the disk is full).
+    Full,
+    /// The disk refused to read, write or sync.
+    Disk,
+}
+
+/// What the store tells its node, in the order of the commands.
+#[derive(Clone, Debug)]
+pub enum StoreEvent {
+    /// The first `octets` octets of an arriving bundle are durable (each batch tells of the newest state).
+    Durable {
+        /// The bundle.
+        key: BundleKey,
+        /// Octets durable so far.
+        octets: u64,
+    },
+    /// A commit is durable.
+    Stored {
+        /// The bundle.
+        key: BundleKey,
+        /// Where its octets lie.
+        extents: Extents,
+    },
+    /// A deletion (or abandonment) is durable; the key is free.
+    Deleted {
+        /// The bundle.
+        key: BundleKey,
+    },
+    /// A reservation is durable.
+    Reserved {
+        /// As asked for.
+        time: DtnTime,
+        /// As asked for.
+        sequence: u64,
+    },
+    /// A bundle's octets now lie elsewhere; answer with `Released` when no reader uses the old places.
+    Relocated {
+        /// The bundle.
+        key: BundleKey,
+        /// The new places.
+        extents: Extents,
+    },
+    /// A bundle that was arriving could not be kept; its key is free, and nothing of it is left.
+    Refused {
+        /// The bundle.
+        key: BundleKey,
+        /// Why.
+        refusal: StoreRefusal,
+    },
+    /// A stored bundle's octets no longer match their checksum: it is in quarantine and must not be
+    /// sent or delivered.
+    Corrupt {
+        /// The bundle.
+        key: BundleKey,
+    },
+}

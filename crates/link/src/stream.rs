@@ -1,0 +1,270 @@
+//! The seam of convergence layers over octet streams: [`StreamSession`].
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::storage::Piece;
+use dhow_bundle::{Instant, NodeId, Now};
+
+/// Which transfer of a session: outgoing ones are numbered by the node, incoming ones by the peer; the
+/// two spaces are separate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId(pub u64);
+
+/// Why a transfer was refused (RFC 9174 5.2.4, table 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefuseReason {
+    /// 0x00: unknown or not said.
+    Unknown,
+    /// 0x01: the receiver already has the whole bundle.
+    Completed,
+    /// 0x02: the receiver's resources are exhausted.
+    NoResources,
+    /// 0x03: the receiver wants the whole bundle again.
+    Retransmit,
+    /// 0x04: something about the bundle made it unacceptable.
+    NotAcceptable,
+    /// 0x05: a transfer extension item could not be processed.
+    ExtensionFailure,
+    /// 0x06: the receiving node is ending the session.
+    SessionTerminating,
+    /// Any other code.
+    Other(u8),
+}
+
+/// Why a session ends (RFC 9174 6.1, table 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TerminateReason {
+    /// 0x00: not said.
+    Unknown,
+    /// 0x01: nothing was transferred for too long.
+    IdleTimeout,
+    /// 0x02: versions do not match.
+    VersionMismatch,
+    /// 0x03: too busy.
+    Busy,
+    /// 0x04: contact header or session initialization were not acceptable.
+    ContactFailure,
+    /// 0x05: resources are exhausted.
+    ResourceExhaustion,
+    /// Any other code.
+    Other(u8),
+}
+
+/// What the peer's certificate proves, found by the TLS engine (RFC 9174 4.4.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeerIdentities {
+    /// Node IDs (BundleEID names) in the certificate.
+    pub node_ids: Vec<NodeId>,
+    /// True when a DNS name of the certificate is the name that was dialled.
+    pub dns_matches: Option<bool>,
+    /// True when an IP address of the certificate is the peer's address.
+    pub address_matches: Option<bool>,
+}
+
+/// What a node asks of a session.
+#[derive(Clone, Debug)]
+pub enum LinkCommand {
+    /// Open an outgoing transfer of `length` octets. Its octets follow by `Supply`, at once or as they
+    /// arrive. Transfers go out one after another, in the order of these commands (RFC 9174 5.2).
+    Transmit {
+        /// Chosen by the node; used once per session.
+        transfer: TransferId,
+        /// Octets of the whole bundle.
+        length: u64,
+    },
+    /// The next octets of an outgoing transfer.
+    Supply {
+        /// The transfer.
+        transfer: TransferId,
+        /// What comes next.
+        octets: Piece,
+    },
+    /// Give up an outgoing transfer. One that has not begun is dropped in silence; one that has begun
+    /// ends the session (TCPCLv4 cannot end a transfer early in any other way). Answered by `Failed`.
+    Cancel {
+        /// The transfer.
+        transfer: TransferId,
+    },
+    /// Octets of an incoming transfer, up to this many from its start, are durable here: acknowledge
+    /// the segments that they cover. The final acknowledgment goes out when `octets` reaches the length.
+    Acknowledge {
+        /// The transfer.
+        transfer: TransferId,
+        /// Octets from the transfer's start.
+        octets: u64,
+    },
+    /// Refuse an incoming transfer; what still arrives of it is dropped.
+    Refuse {
+        /// The transfer.
+        transfer: TransferId,
+        /// Why.
+        reason: RefuseReason,
+    },
+    /// The TLS handshake that `StartTls` asked for succeeded with these verified identities.
+    Secured {
+        /// The peer's identities.
+        identities: PeerIdentities,
+    },
+    /// The TLS handshake failed; the session ends (RFC 9174 4.4).
+    Insecure,
+    /// End the session in order: finish transfers in progress, start none (RFC 9174 6.1).
+    Terminate {
+        /// Why.
+        reason: TerminateReason,
+    },
+    /// The stream has ended or failed; no octets will come or go.
+    Disconnected,
+}
+
+/// What both sides agreed on (RFC 9174 4.7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionParameters {
+    /// The peer's node ID, verified as far as policy asks.
+    pub peer: NodeId,
+    /// True when TLS protects the session.
+    pub secured: bool,
+    /// Seconds between keepalives; 0 for none.
+    pub keepalive_s: u16,
+    /// Largest segment that the peer takes, octets of data.
+    pub segment_mru: u64,
+    /// Largest transfer that the peer takes, octets.
+    pub transfer_mru: u64,
+}
+
+/// Why a session is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DownReason {
+    /// Both sides ended it in order.
+    Terminated(TerminateReason),
+    /// The stream ended without an orderly end.
+    Disconnected,
+    /// The peer broke the protocol; which rule, with its section.
+    PeerFault(String),
+    /// TLS was required and not possible, or the peer's identity was not what policy asks for.
+    Security(String),
+    /// Nothing came from the peer for twice the keepalive interval.
+    KeepaliveTimeout,
+    /// The peer did not answer in time while the session was being set up or ended.
+    NegotiationTimeout,
+}
+
+/// What a session tells its node and driver.
+#[derive(Clone, Debug)]
+pub enum LinkEvent {
+    /// To the driver: both contact headers allow TLS; start the handshake on the stream now (everything
+    /// that `poll_octets` gave before this must be written first), then answer `Secured` or `Insecure`.
+    StartTls,
+    /// The session is established.
+    Up(SessionParameters),
+    /// Incoming octets of a transfer, in order.
+    Segment {
+        /// The transfer, by the peer's number.
+        transfer: TransferId,
+        /// Octets; may be empty. Large segments arrive in several events.
+        octets: Bytes,
+        /// This is the first event of the transfer.
+        start: bool,
+        /// The transfer is complete with these octets.
+        end: bool,
+        /// Length of the whole transfer when the peer said it (Transfer Length extension), on `start`;
+        /// also set when start and end coincide.
+        length: Option<u64>,
+    },
+    /// An incoming transfer will not be completed (the session failed under it, or its announced
+    /// length was wrong).
+    Abandoned {
+        /// The transfer, by the peer's number.
+        transfer: TransferId,
+    },
+    /// The peer has acknowledged octets of an outgoing transfer, counted from its start.
+    Acknowledged {
+        /// The transfer.
+        transfer: TransferId,
+        /// Octets acknowledged.
+        octets: u64,
+    },
+    /// The peer has acknowledged an outgoing transfer as a whole.
+    Transmitted {
+        /// The transfer.
+        transfer: TransferId,
+    },
+    /// An outgoing transfer failed.
+    Failed {
+        /// The transfer.
+        transfer: TransferId,
+        /// The peer's reason; `None` when the session ended or the transfer was cancelled.
+        refused: Option<RefuseReason>,
+        /// Octets that the peer had acknowledged before.
+        acknowledged: u64,
+    },
+    /// The peer is ending the session: open no new transfers on it.
+    Ending,
+    /// The session is over; `poll_octets` may still hold last octets to write before closing.
+    Down(DownReason),
+}
+
+/// Octets to send, collected for one gather-write.
+#[derive(Debug, Default)]
+pub struct Gather {
+    pieces: Vec<Piece>,
+    octets: u64,
+}
+
+impl Gather {
+    /// An empty list.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { pieces: Vec::new(), octets: 0 }
+    }
+
+    /// Add a piece; empty ones are dropped.
+    pub fn push(&mut self, piece: Piece) {
+        let length = piece.length();
+        if length > 0 {
+            self.octets = self.octets.saturating_add(length);
+            self.pieces.push(piece);
+        }
+    }
+
+    /// The pieces in order.
+    #[must_use]
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Octets in all pieces.
+    #[must_use]
+    pub const fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// True when there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Empty the list and keep its room.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.octets = 0;
+    }
+}
+
+/// A convergence layer over octet streams, as a machine: events in by `handle_*`, actions out by `poll_*`.
+pub trait StreamSession {
+    /// Octets arrived from the peer, in any chunking. Slices are kept, never copied.
+    fn handle_octets(&mut self, now: Now, octets: Bytes);
+    /// The node or the driver wants something.
+    fn handle_command(&mut self, now: Now, command: LinkCommand);
+    /// The instant of `poll_timeout` has come (or another; then nothing happens).
+    fn handle_timeout(&mut self, now: Now);
+    /// Add up to about `limit` octets to send to `out`. What is given here counts as sent.
+    fn poll_octets(&mut self, now: Now, limit: usize, out: &mut Gather);
+    /// What happened since the last call; `None` when nothing did.
+    fn poll_event(&mut self) -> Option<LinkEvent>;
+    /// When `handle_timeout` wants to be called.
+    fn poll_timeout(&self) -> Option<Instant>;
+}

@@ -1,0 +1,1 @@
+//! (map comes with the first machine)
