@@ -1,0 +1,3 @@
+//! The application API: AAP 2.0 as a machine. Start reading at [`seam`].
+
+pub mod seam;

@@ -1,0 +1,149 @@
+//! The seam between an application's session and the node: what a session tells and is told.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::storage::Piece;
+use dhow_bundle::{BundleId, CreationTimestamp, EndpointId};
+
+/// A request of one application session, numbered by the session from 0 in the order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A delivery to one application session, numbered by the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryId(pub u64);
+
+/// What a registration does with bundles while nobody is there to take them (RFC 9171 3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryFailureAction {
+    /// Keep them until somebody takes them or they expire.
+    #[default]
+    Defer,
+    /// Drop them.
+    Abandon,
+}
+
+/// What an application wants to be on this connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configure {
+    /// The endpoint that it sends from and, as a subscriber, receives at; `None` for no endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// Receives bundles on this connection (and sends none).
+    pub subscribes: Subscribes,
+    /// Connections that share an endpoint must know the same secret.
+    pub secret: String,
+    /// What happens to bundles after the last subscriber has left.
+    pub failure_action: DeliveryFailureAction,
+}
+
+/// Whether a connection takes deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subscribes {
+    /// It takes deliveries.
+    Yes,
+    /// It sends only.
+    No,
+}
+
+/// What an application wants to send (the payload follows as `Payload` events).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendRequest {
+    /// Source endpoint; `None` for the endpoint of the connection.
+    pub source: Option<EndpointId>,
+    /// Destination endpoint.
+    pub destination: EndpointId,
+    /// Report-to endpoint; `None` for the source.
+    pub report_to: Option<EndpointId>,
+    /// Lifetime in milliseconds.
+    pub lifetime_ms: u64,
+    /// Bundle processing control flags asked for (RFC 9171 4.2.3): report requests, must not fragment.
+    pub flags: u64,
+    /// Octets of payload that follow.
+    pub payload_octets: u64,
+}
+
+/// What goes with a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryHead {
+    /// The bundle.
+    pub id: BundleId,
+    /// Destination endpoint.
+    pub destination: EndpointId,
+    /// Report-to endpoint.
+    pub report_to: EndpointId,
+    /// Bundle processing control flags.
+    pub flags: u64,
+    /// Lifetime in milliseconds.
+    pub lifetime_ms: u64,
+    /// Octets of payload.
+    pub payload_octets: u64,
+}
+
+/// Why the node or the session refuses an application's request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiRefusal {
+    /// The request makes no sense; says which part.
+    InvalidRequest(String),
+    /// Another application holds the endpoint with another secret, or the endpoint belongs to the node.
+    Unauthorized(String),
+    /// The store is full or the disk failed: try again later.
+    NoResources(String),
+    /// No such thing.
+    NotFound(String),
+}
+
+/// What an application session tells its node.
+#[derive(Clone, Debug)]
+pub enum ClientEvent {
+    /// The application says who it is. Answer with `Configured`.
+    Configure(Configure),
+    /// The application begins to send a bundle. Answer with `Sent` once it is durable (or refused, at any time).
+    Send {
+        /// Which request.
+        request: RequestId,
+        /// What.
+        send: SendRequest,
+    },
+    /// Payload of a bundle being sent; for an empty payload one event without octets.
+    Payload {
+        /// Which request.
+        request: RequestId,
+        /// The next octets.
+        octets: Bytes,
+        /// These are the last.
+        end: bool,
+    },
+    /// The application has confirmed a delivery.
+    Confirmed(DeliveryId),
+    /// The application could not take a delivery: deliver it again later, to whom it may.
+    Declined(DeliveryId),
+    /// The session is over: write what `poll_octets` still gives, then close the stream.
+    Close(String),
+}
+
+/// What a node tells an application session.
+#[derive(Clone, Debug)]
+pub enum ClientCommand {
+    /// Answer to `Configure`.
+    Configured(Result<(), ApiRefusal>),
+    /// Answer to `Send`; may come in any order, leaves in the order of the requests.
+    Sent {
+        /// Which request.
+        request: RequestId,
+        /// The bundle as created, or why not.
+        outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
+    },
+    /// Deliver a bundle.
+    Deliver {
+        /// Chosen by the node, used once per session.
+        delivery: DeliveryId,
+        /// What it is.
+        head: DeliveryHead,
+        /// Its payload.
+        payload: Vec<Piece>,
+    },
+    /// The stream has ended.
+    Disconnected,
+}

@@ -1,0 +1,195 @@
+//! What a node is told about itself: identity, links, listeners, routes, limits and policies.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use dhow_bundle::{EndpointId, NodeId};
+
+/// Everything a node must know at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node's IDs; the first is the one that it presents and puts into previous-node blocks.
+    pub node_ids: Vec<NodeId>,
+    /// Configured links, by position: [`LinkId`].
+    pub links: Vec<LinkConfig>,
+    /// Listeners, by position: [`ListenerId`].
+    pub listeners: Vec<ListenerConfig>,
+    /// Static routes.
+    pub routes: Vec<Route>,
+    /// Most octets in the store, bundles as stored.
+    pub quota_octets: u64,
+    /// Most bundles in the store.
+    pub quota_bundles: u64,
+    /// Status reports that this node may generate.
+    pub reports: Reports,
+    /// Service number of the echo service on `ipn:` node IDs (and its name on `dtn:` ones: `echo`); `None` for no echo.
+    pub echo_service: Option<u32>,
+    /// Lifetime of bundles whose sender names none, milliseconds.
+    pub default_lifetime_ms: u64,
+    /// Identities of removed bundles that are remembered until they expire.
+    pub removed_bound: usize,
+    /// Seed of all entropy in the node.
+    pub seed: u64,
+}
+
+/// Position in [`Config::links`] (links made at run time follow).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// Position in [`Config::listeners`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(pub u32);
+
+/// A neighbour that this node dials.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// The operator's name for it, unique.
+    pub name: String,
+    /// Policy of its sessions.
+    pub policy: SessionPolicy,
+    /// Whether the link starts up; an operator may change it.
+    pub enabled: Enabled,
+    /// Parallel sessions to hold open; 1 to 16.
+    pub sessions: u8,
+    /// First delay before dialling again, milliseconds (default 50).
+    pub backoff_min_ms: u64,
+    /// Largest delay before dialling again, milliseconds (default 1000).
+    pub backoff_max_ms: u64,
+}
+
+/// Whether something is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enabled {
+    /// On.
+    Yes,
+    /// Off.
+    No,
+}
+
+/// A door for neighbours that dial this node.
+#[derive(Clone, Debug)]
+pub struct ListenerConfig {
+    /// Policy of its sessions.
+    pub policy: SessionPolicy,
+}
+
+/// When TLS protects a session (RFC 9174 4.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tls {
+    /// No session without it.
+    Required,
+    /// Where the peer can.
+    Preferred,
+    /// Never offered.
+    #[default]
+    Never,
+}
+
+/// In which order waiting bundles leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SendOrder {
+    /// First in, first out.
+    #[default]
+    Arrival,
+    /// The one that expires first goes first.
+    Expiry,
+}
+
+/// How sessions of one link or listener behave.
+#[derive(Clone, Debug)]
+pub struct SessionPolicy {
+    /// Keepalive interval offered, seconds; 0 for none.
+    pub keepalive_s: u16,
+    /// Largest segment taken, octets.
+    pub segment_mru: u64,
+    /// Largest transfer taken, octets.
+    pub transfer_mru: u64,
+    /// Largest segment sent, octets (the peer's MRU binds too).
+    pub segment_octets: u64,
+    /// End a session after this long without transfers, seconds; 0 for never.
+    pub idle_timeout_s: u32,
+    /// TLS.
+    pub tls: Tls,
+    /// True where a session without a proven node ID is refused although TLS is on (RFC 9174 4.4.4).
+    pub require_node_id: Enabled,
+    /// The only peer allowed, if set.
+    pub peer: Option<NodeId>,
+    /// How imperfect bundles and acknowledgments are read.
+    pub reading: ReadingPolicy,
+    /// Cut bundles into fragments of at most this many payload octets before sending; `None`: only where the peer's transfer MRU demands it.
+    pub fragment_octets: Option<u64>,
+    /// Octets sent and not yet acknowledged, at most, per session.
+    pub window_octets: u64,
+    /// Bundles sent and not yet acknowledged, at most, per session.
+    pub window_bundles: u32,
+    /// Order of sending.
+    pub order: SendOrder,
+    /// Whether the peer may hand over bundles whose source is another node than itself.
+    pub accept_relayed: Enabled,
+    /// Whether this node forwards to third nodes what came from this peer.
+    pub relay: Enabled,
+    /// Sources that are accepted, by pattern text; empty for all.
+    pub accept_sources: Vec<String>,
+}
+
+/// How imperfect bundles are read (the list of what lenient means is in the bundle crate).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadingPolicy {
+    /// As the standards say.
+    #[default]
+    Strict,
+    /// With the published exceptions.
+    Lenient,
+}
+
+impl Default for SessionPolicy {
+    fn default() -> Self {
+        Self {
+            keepalive_s: 30,
+            segment_mru: 1 << 20,
+            transfer_mru: 1 << 40,
+            segment_octets: 1 << 20,
+            idle_timeout_s: 0,
+            tls: Tls::Never,
+            require_node_id: Enabled::No,
+            peer: None,
+            reading: ReadingPolicy::Strict,
+            fragment_octets: None,
+            window_octets: 32 << 20,
+            window_bundles: 16_384,
+            order: SendOrder::Arrival,
+            accept_relayed: Enabled::Yes,
+            relay: Enabled::Yes,
+            accept_sources: Vec::new(),
+        }
+    }
+}
+
+/// A static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Endpoint-ID pattern, as text (`ipn:4.*`).
+    pub to: String,
+    /// Name of the link.
+    pub via: String,
+    /// Routes of a higher priority are used first; default 0. Implicit routes to peers come after all.
+    pub priority: i32,
+}
+
+/// Which status reports this node generates (RFC 9171 5.1: none by default).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    /// Bundle processing control flags of the kinds that are generated (0x4000 reception, 0x10000 forwarding, 0x20000 delivery, 0x40000 deletion).
+    pub generate: u64,
+    /// Most reports a second; above it they are counted and not made.
+    pub per_second: u32,
+}
+
+/// An endpoint that the node itself serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuiltIn {
+    /// The administrative endpoint.
+    Administrative,
+    /// Echo.
+    Echo(EndpointId),
+}

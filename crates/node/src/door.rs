@@ -1,0 +1,312 @@
+//! Everything that goes into a node and comes out of it.
+//!
+//! A driver calls [`Node::handle`](crate::Node::handle) with an [`Event`], then
+//! [`Node::poll`](crate::Node::poll) until it gives no more [`Action`]s, and
+//! [`Node::poll_octets`](crate::Node::poll_octets) for each stream that an `Action::Flush` names.
+//! Octet streams are numbered by the driver; what speaks on them (TCPCLv4, AAP 2.0) is the node's.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::storage::{Extent, Extents, StoreCommand, StoreEvent, StoreRefusal, StoredBundle};
+use dhow_bundle::{BundleId, DtnTime, EndpointId, NodeId};
+use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParameters};
+
+use crate::config::{LinkId, ListenerId, Route};
+
+/// An octet stream (a connection) that a driver has opened or accepted; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+/// Something that a driver is to answer; chosen by whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What a stream is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A dialled connection of a link: answer to `Action::Dial`.
+    Dialled {
+        /// The link.
+        link: LinkId,
+    },
+    /// A connection that a neighbour made.
+    Accepted {
+        /// Where.
+        listener: ListenerId,
+    },
+    /// An application's connection.
+    Client,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The store was opened and holds this bundle (one event each, before any other; keys dense from 0).
+    Recovered {
+        /// The bundle.
+        bundle: StoredBundle,
+        /// Where it lies.
+        extents: Extents,
+    },
+    /// The store was opened: what else it remembers. Ends recovery; the node starts to work.
+    Opened {
+        /// Highest creation time given out before.
+        reserved_time: DtnTime,
+        /// Highest sequence number given out before.
+        reserved_sequence: u64,
+        /// Removed bundles and when they would have expired.
+        removed: Vec<(BundleId, DtnTime)>,
+    },
+    /// The store answers.
+    Store(StoreEvent),
+    /// Octets that were asked for by `Action::Read`; `None` when the disk failed.
+    Read {
+        /// As asked.
+        ticket: Ticket,
+        /// The octets of all extents in order.
+        octets: Option<Bytes>,
+    },
+    /// A stream is connected.
+    Connected {
+        /// Its number.
+        stream: StreamId,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// Octets arrived on a stream.
+    Octets {
+        /// The stream.
+        stream: StreamId,
+        /// The octets.
+        octets: Bytes,
+    },
+    /// The TLS handshake on a stream succeeded.
+    Secured {
+        /// The stream.
+        stream: StreamId,
+        /// What the peer proved.
+        identities: PeerIdentities,
+    },
+    /// The TLS handshake on a stream failed.
+    Insecure {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// A stream ended or failed; nothing more will come or go.
+    Disconnected {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// A dial did not succeed.
+    DialFailed {
+        /// The link.
+        link: LinkId,
+    },
+    /// Addresses or routes of the machine changed: waiting links dial at once.
+    NetworkChanged,
+    /// The operator wants something; answered by `Action::Answer`.
+    Operator {
+        /// To be repeated in the answer.
+        ticket: Ticket,
+        /// What.
+        command: OperatorCommand,
+    },
+    /// Finish transfers in progress, end all sessions, take nothing new.
+    Shutdown,
+}
+
+/// What an operator may ask of a running node.
+#[derive(Clone, Debug)]
+pub enum OperatorCommand {
+    /// Bring a link up or down, by name.
+    LinkUp(String),
+    /// Take a link down: sessions end in order, bundles wait.
+    LinkDown(String),
+    /// Add a route.
+    RouteAdd(Route),
+    /// Remove the route to a pattern via a link.
+    RouteDelete {
+        /// The pattern as given.
+        to: String,
+        /// The link's name.
+        via: String,
+    },
+    /// Drop a stored bundle.
+    BundleDrop(BundleId),
+}
+
+/// What a driver is to do.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Give the store a command.
+    Store(StoreCommand),
+    /// Read octets from the store; answer with `Event::Read`.
+    Read {
+        /// To be repeated in the answer.
+        ticket: Ticket,
+        /// What to read, in order.
+        extents: Vec<Extent>,
+    },
+    /// Connect to a link's address; answer with `Connected` or `DialFailed`.
+    Dial {
+        /// The link.
+        link: LinkId,
+    },
+    /// A stream has octets to write: call `poll_octets`.
+    Flush {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Start TLS on a stream, once everything polled before is written; answer `Secured` or `Insecure`.
+    StartTls {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Write what `poll_octets` still gives, then close the stream and forget it.
+    Close {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Answer to an operator.
+    Answer {
+        /// As asked.
+        ticket: Ticket,
+        /// Done, or why not.
+        outcome: Result<(), OperatorRefusal>,
+    },
+    /// Something happened that logs, metrics and measurements want to know.
+    Occurred(Occurrence),
+}
+
+/// Why an operator's command was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OperatorRefusal {
+    /// No such link.
+    #[error("no link is named '{0}'")]
+    UnknownLink(String),
+    /// Not a pattern.
+    #[error("'{0}' is no endpoint-ID pattern")]
+    BadPattern(String),
+    /// No such route.
+    #[error("there is no route to '{0}' via '{1}'")]
+    UnknownRoute(String, String),
+    /// The same route exists.
+    #[error("the route to '{0}' via '{1}' exists")]
+    RouteExists(String, String),
+    /// No such bundle.
+    #[error("no bundle {0} is stored here")]
+    UnknownBundle(BundleId),
+}
+
+/// Something that happened in a node: for logs, metrics and measurements, none of which the node knows.
+#[derive(Clone, Debug)]
+pub enum Occurrence {
+    /// A link's or listener's session is established.
+    SessionUp {
+        /// The stream.
+        stream: StreamId,
+        /// The link that dialled it, if one did.
+        link: Option<LinkId>,
+        /// What was agreed.
+        parameters: SessionParameters,
+    },
+    /// A session is over.
+    SessionDown {
+        /// The stream.
+        stream: StreamId,
+        /// The link that dialled it, if one did.
+        link: Option<LinkId>,
+        /// Why.
+        reason: DownReason,
+    },
+    /// A bundle was received from a neighbour and is durable.
+    Received {
+        /// The bundle.
+        id: BundleId,
+        /// The neighbour.
+        from: NodeId,
+        /// Octets of the whole bundle.
+        octets: u64,
+    },
+    /// A bundle was created here and is durable.
+    Created {
+        /// The bundle.
+        id: BundleId,
+        /// Octets of the whole bundle.
+        octets: u64,
+    },
+    /// A bundle that is known already arrived again.
+    Duplicate {
+        /// The bundle.
+        id: BundleId,
+    },
+    /// A neighbour has taken a bundle.
+    Forwarded {
+        /// The bundle.
+        id: BundleId,
+        /// The neighbour.
+        to: NodeId,
+        /// Octets of the whole bundle.
+        octets: u64,
+    },
+    /// An application has confirmed a bundle.
+    Delivered {
+        /// The bundle.
+        id: BundleId,
+        /// Where.
+        endpoint: EndpointId,
+        /// Octets of payload.
+        octets: u64,
+    },
+    /// A bundle was deleted before it reached its destination.
+    Deleted {
+        /// The bundle.
+        id: BundleId,
+        /// Status report reason code (RFC 9171 table 1).
+        reason: u64,
+    },
+    /// An incoming bundle was refused.
+    RefusedIncoming {
+        /// The neighbour.
+        from: NodeId,
+        /// What the neighbour was told.
+        reason: RefuseReason,
+        /// What was wrong, with the section of the standard where there is one.
+        why: String,
+    },
+    /// A neighbour refused a bundle.
+    RefusedOutgoing {
+        /// The bundle.
+        id: BundleId,
+        /// The neighbour.
+        to: NodeId,
+        /// What it said.
+        reason: RefuseReason,
+    },
+    /// A status report was not generated because there were too many.
+    ReportSuppressed,
+    /// The store refused octets.
+    StoreRefused {
+        /// Why.
+        refusal: StoreRefusal,
+    },
+    /// A stored bundle is corrupt on disk and in quarantine.
+    Quarantined {
+        /// The bundle.
+        id: BundleId,
+    },
+    /// The wall clock jumped by this many milliseconds against the monotonic one.
+    ClockJumped {
+        /// Positive for forward.
+        milliseconds: i64,
+    },
+    /// An application's connection was ended by the node.
+    ClientClosed {
+        /// The stream.
+        stream: StreamId,
+        /// Why.
+        reason: String,
+    },
+}
