@@ -10,3 +10,7 @@ extern crate alloc;
 pub mod api;
 pub mod config;
 pub mod door;
+mod node;
+pub mod view;
+
+pub use node::Node;

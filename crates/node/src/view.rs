@@ -1,0 +1,163 @@
+//! What a node shows of itself: plain values for the operator's interface.
+
+use alloc::string::String;
+
+use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
+
+use crate::api::seam::DeliveryFailureAction;
+use crate::config::{Enabled, Route};
+use crate::door::StreamId;
+
+/// Where a link stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Taken down by the operator or the configuration.
+    Down,
+    /// A connection is being made or a session negotiated.
+    Dialling,
+    /// The last attempt failed; the next one comes at this instant.
+    Waiting(Instant),
+    /// At least one session is established.
+    Up,
+}
+
+/// A configured link.
+#[derive(Clone, Debug)]
+pub struct LinkView {
+    /// Its name.
+    pub name: String,
+    /// Whether the operator wants it up.
+    pub enabled: Enabled,
+    /// Where it stands.
+    pub state: LinkState,
+    /// The neighbour, once a session was established.
+    pub peer: Option<NodeId>,
+    /// Established sessions.
+    pub sessions: usize,
+    /// Attempts to connect that failed in a row.
+    pub failures: u32,
+}
+
+/// An established session.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    /// Its stream.
+    pub stream: StreamId,
+    /// The name of the link that dialled it; `None` for an accepted one.
+    pub link: Option<String>,
+    /// The neighbour.
+    pub peer: NodeId,
+    /// True under TLS.
+    pub secured: bool,
+    /// When it was established.
+    pub since: Instant,
+    /// Bundles that the neighbour acknowledged.
+    pub bundles_sent: u64,
+    /// Octets of them.
+    pub octets_sent: u64,
+    /// Bundles that came and were acknowledged.
+    pub bundles_received: u64,
+    /// Octets of them.
+    pub octets_received: u64,
+    /// Transfers sent and not yet acknowledged.
+    pub in_flight: usize,
+}
+
+/// A route.
+#[derive(Clone, Debug)]
+pub struct RouteView {
+    /// The route; an implicit one names a session's peer as its pattern.
+    pub route: Route,
+    /// True for the implicit route to a session's peer.
+    pub implicit: bool,
+    /// True when a session is established over which it could be used now.
+    pub usable: bool,
+}
+
+/// A registration.
+#[derive(Clone, Debug)]
+pub struct RegistrationView {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Connections that take deliveries now: active when more than none, passive otherwise.
+    pub subscribers: usize,
+    /// What happens to bundles while it is passive.
+    pub failure_action: DeliveryFailureAction,
+    /// Bundles that wait for it.
+    pub waiting: usize,
+}
+
+/// What is stored for one destination.
+#[derive(Clone, Debug)]
+pub struct DestinationView {
+    /// The destination endpoint.
+    pub destination: EndpointId,
+    /// Bundles stored.
+    pub bundles: u64,
+    /// Octets of them.
+    pub octets: u64,
+    /// Milliseconds until the first of them expires.
+    pub next_expiry_ms: Option<u64>,
+    /// The link or peer over which the next would leave now; `None` while they wait.
+    pub next_hop: Option<String>,
+    /// True for an endpoint of this node.
+    pub local: bool,
+}
+
+/// A stored bundle.
+#[derive(Clone, Debug)]
+pub struct BundleView {
+    /// Its identity.
+    pub id: BundleId,
+    /// Its destination.
+    pub destination: EndpointId,
+    /// Octets of the whole bundle.
+    pub octets: u64,
+    /// Octets of payload.
+    pub payload_octets: u64,
+    /// Milliseconds until it expires.
+    pub expires_in_ms: u64,
+    /// When it was received or created, by the wall clock.
+    pub received: DtnTime,
+    /// The neighbour that it came from.
+    pub previous: Option<EndpointId>,
+    /// True while it is being sent or delivered.
+    pub in_flight: bool,
+}
+
+/// Counts since the node's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bundles created by local applications and the node itself.
+    pub created: u64,
+    /// Bundles received from neighbours and stored.
+    pub received: u64,
+    /// Octets of them.
+    pub received_octets: u64,
+    /// Bundles that came again.
+    pub duplicates: u64,
+    /// Bundles that neighbours took.
+    pub forwarded: u64,
+    /// Octets of them.
+    pub forwarded_octets: u64,
+    /// Bundles delivered to applications.
+    pub delivered: u64,
+    /// Bundles that expired.
+    pub expired: u64,
+    /// Bundles deleted for another reason.
+    pub deleted: u64,
+    /// Incoming bundles refused.
+    pub refused: u64,
+    /// Outgoing bundles that neighbours refused.
+    pub refused_by_peers: u64,
+    /// Status reports generated.
+    pub reports: u64,
+    /// Status reports not generated because there were too many.
+    pub reports_suppressed: u64,
+    /// Stored bundles found corrupt.
+    pub quarantined: u64,
+    /// Fragments made.
+    pub fragments: u64,
+    /// Bundles put together from fragments.
+    pub reassembled: u64,
+}
