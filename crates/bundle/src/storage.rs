@@ -100,6 +100,8 @@ pub struct StoredBundle {
     pub id: BundleId,
     /// Destination endpoint.
     pub destination: EndpointId,
+    /// Report-to endpoint; most often the source.
+    pub report_to: EndpointId,
     /// Bundle protocol version of the octets (7).
     pub version: u8,
     /// Bundle processing control flags (RFC 9171 4.2.3).
