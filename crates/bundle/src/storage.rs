@@ -212,7 +212,9 @@ pub enum StoreEvent {
         /// The new places.
         extents: Extents,
     },
-    /// A bundle that was arriving could not be kept; its key is free, and nothing of it is left.
+    /// A bundle that was arriving could not be kept, and nothing of it is left. Whatever else comes for
+    /// the key is dropped (a `Commit` is answered by `Refused` again) until the node has sent `Abandon`;
+    /// the key is free once `Deleted` has answered that.
     Refused {
         /// The bundle.
         key: BundleKey,
