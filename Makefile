@@ -1,0 +1,51 @@
+# Every target does its own set-up (labs/setup says what it installs and why).
+# Extra arguments go through ARGS: make demo ARGS=--loopback
+
+CARGO ?= cargo
+PYTHON ?= python3
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help demo test lint bench interop kill million clean
+
+help:            ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo:            ## real files cross a link that is mostly down, through a node that is killed (under a minute after the build)
+	@labs/setup demo
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m labs.demo $(ARGS)
+
+test: lint       ## all that must hold: formatting, clippy, the rooms, unit and whole-program tests
+	$(CARGO) test --workspace --locked
+	$(CARGO) build --locked -p dhow
+	@$(PYTHON) -m tests.run $(ARGS)
+
+lint:            ## formatting, clippy, no_std, the table of allowed dependencies
+	@labs/setup test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@$(PYTHON) -m tests.run house
+
+bench:           ## bundles/s and Mbit/s from node to node, beside raw TCP in the same run
+	@labs/setup bench
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m labs.bench $(ARGS)
+
+interop:         ## builds the peers (about 20 minutes the first time) and prints peer x direction x size
+	@labs/setup interop
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m labs.interop $(ARGS)
+
+kill:            ## 200 rounds of SIGKILL while 1,000 bundles stream: nothing lost, nothing delivered again
+	@labs/setup test
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m tests.kill_rounds --profile release $(ARGS)
+
+million:         ## a store with a million bundles: time to ready, memory per bundle
+	@labs/setup test
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m labs.store_million $(ARGS)
+
+clean:           ## removes everything that was built
+	$(CARGO) clean
+	rm -rf target

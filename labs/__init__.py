@@ -1,0 +1,1 @@
+"""Demonstration, measurements and interoperability; each package is one command of the Makefile."""

@@ -1,0 +1,73 @@
+"""Runs the test modules of this directory and ends with one line of counts.
+
+    python3 -m tests.run [MODULE…]
+"""
+
+import importlib
+import sys
+import time
+import unittest
+
+MODULES = ["house"]
+
+
+class Talk(unittest.TestResult):
+    """Prints one line a test: its sentence, how long it took, and what went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = 0
+        self.started = 0.0
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        self.started = time.monotonic()
+
+    def line(self, word: str, test: unittest.TestCase, detail: str = "") -> None:
+        """One test's line; a detail follows indented."""
+        seconds = time.monotonic() - self.started
+        print(f"{word:<5} {sentence(test)} ({seconds:.1f} s)", flush=True)
+        for row in detail.rstrip().splitlines():
+            print(f"      {row}")
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        super().addSuccess(test)
+        self.passed += 1
+        self.line("ok", test)
+
+    def addFailure(self, test: unittest.TestCase, err) -> None:
+        super().addFailure(test, err)
+        self.line("FAIL", test, self.failures[-1][1])
+
+    def addError(self, test: unittest.TestCase, err) -> None:
+        super().addError(test, err)
+        self.line("FAIL", test, self.errors[-1][1])
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        super().addSkip(test, reason)
+        self.line("skip", test, reason)
+
+
+def sentence(test: unittest.TestCase) -> str:
+    """The name of a test as it is read: module, then its sentence."""
+    module, _, name = test.id().removeprefix("tests.").partition(".")
+    return f"{module}: {name.rpartition('.')[2].removeprefix('test_').replace('_', ' ')}"
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the named modules, or all; returns the exit code."""
+    unknown = [name for name in arguments if name not in MODULES]
+    if unknown:
+        print(f"unknown module {unknown[0]}; known are {', '.join(MODULES)}", file=sys.stderr)
+        return 2
+    loader = unittest.TestLoader()
+    talk = Talk()
+    for name in arguments or MODULES:
+        loader.loadTestsFromModule(importlib.import_module(f"tests.{name}")).run(talk)
+    failed = len(talk.failures) + len(talk.errors)
+    print(f"{talk.passed} passed, {failed} failed, {len(talk.skipped)} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
