@@ -39,7 +39,11 @@ pub struct BundleId {
 impl fmt::Display for BundleId {
     /// `ipn:1.5/812345678901/3`, with `@offset+length` for a fragment: the form that commands take.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.source, self.creation.time, self.creation.sequence)?;
+        write!(
+            f,
+            "{}/{}/{}",
+            self.source, self.creation.time, self.creation.sequence
+        )?;
         if let Some(range) = self.fragment {
             write!(f, "@{}+{}", range.offset, range.length)?;
         }

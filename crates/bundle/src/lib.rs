@@ -8,11 +8,14 @@
 
 extern crate alloc;
 
+pub mod cbor;
 pub mod eid;
 pub mod id;
+pub mod reading;
 pub mod storage;
 pub mod time;
 
-pub use eid::{EndpointId, NodeId};
+pub use eid::{EidPattern, EndpointId, NodeId};
 pub use id::{BundleId, CreationTimestamp, FragmentRange};
+pub use reading::{Oddity, Reading};
 pub use time::{DtnTime, Instant, Now};

@@ -70,7 +70,9 @@ impl Extents {
     /// Octets in all extents together.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.as_slice().iter().fold(0, |sum, extent| sum.saturating_add(extent.length))
+        self.as_slice()
+            .iter()
+            .fold(0, |sum, extent| sum.saturating_add(extent.length))
     }
 
     /// The extents that hold `length` octets from `start` of the bundle, clipped to what there is.
@@ -84,7 +86,10 @@ impl Extents {
             let from = start.max(position);
             let to = end.min(next);
             if from < to {
-                slices.push(Extent { offset: extent.offset + (from - position), length: to - from });
+                slices.push(Extent {
+                    offset: extent.offset + (from - position),
+                    length: to - from,
+                });
             }
             position = next;
         }

@@ -37,7 +37,10 @@ impl Add<Duration> for Instant {
 
     /// Saturates at the end of time (584 years after the start).
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -82,7 +85,11 @@ impl DtnTime {
     /// Milliseconds since the Unix epoch; `None` when unknown.
     #[must_use]
     pub const fn as_unix_millis(self) -> Option<u64> {
-        if self.0 == 0 { None } else { self.0.checked_add(Self::UNIX_OFFSET_MS) }
+        if self.0 == 0 {
+            None
+        } else {
+            self.0.checked_add(Self::UNIX_OFFSET_MS)
+        }
     }
 
     /// False for the reserved value 0.

@@ -1,0 +1,86 @@
+//! How strictly to read what imperfect peers send.
+
+use core::fmt;
+
+/// How strictly to read octets from a peer; a policy of each link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reading {
+    /// Exactly what the standards allow.
+    #[default]
+    Strict,
+    /// What the standards allow and, beyond it, each [`Oddity`] and nothing else.
+    Lenient,
+}
+
+impl Reading {
+    /// Whether octets with this oddity are accepted.
+    #[must_use]
+    pub const fn accepts(self, oddity: Oddity) -> bool {
+        match (self, oddity) {
+            (Self::Strict, _) => false,
+            (
+                Self::Lenient,
+                Oddity::PrimaryBlockWithoutCrc
+                | Oddity::IntegerForBoolean
+                | Oddity::NodeNameWithoutSlash
+                | Oddity::AcknowledgmentFlagsDiffer,
+            ) => true,
+        }
+    }
+}
+
+/// A departure from the standards that a deployed program makes and lenient reading puts up with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Oddity {
+    /// dtn7-rs 0.21 writes primary blocks with CRC type 0 and no Block Integrity Block (RFC 9171 4.3.1).
+    PrimaryBlockWithoutCrc,
+    /// DTNME 1.3 writes the status indicators of status reports as 0 and 1 (RFC 9171 6.1.1).
+    IntegerForBoolean,
+    /// DTNME 1.3 writes its node ID as `dtn://name`, without the final slash (RFC 9171 4.2.5.1.1).
+    NodeNameWithoutSlash,
+    /// dtn7-rs 0.21 acknowledges segments with flags 0, whatever the segment's were (RFC 9174 5.2.3).
+    AcknowledgmentFlagsDiffer,
+}
+
+impl Oddity {
+    /// All that lenient reading accepts: the published list.
+    pub const ALL: [Self; 4] = [
+        Self::PrimaryBlockWithoutCrc,
+        Self::IntegerForBoolean,
+        Self::NodeNameWithoutSlash,
+        Self::AcknowledgmentFlagsDiffer,
+    ];
+
+    /// The program that needs it.
+    #[must_use]
+    pub const fn peer(self) -> &'static str {
+        match self {
+            Self::PrimaryBlockWithoutCrc | Self::AcknowledgmentFlagsDiffer => "dtn7-rs 0.21",
+            Self::IntegerForBoolean | Self::NodeNameWithoutSlash => "DTNME 1.3",
+        }
+    }
+
+    /// The rule that it breaks.
+    #[must_use]
+    pub const fn section(self) -> &'static str {
+        match self {
+            Self::PrimaryBlockWithoutCrc => "RFC 9171 4.3.1",
+            Self::IntegerForBoolean => "RFC 9171 6.1.1",
+            Self::NodeNameWithoutSlash => "RFC 9171 4.2.5.1.1",
+            Self::AcknowledgmentFlagsDiffer => "RFC 9174 5.2.3",
+        }
+    }
+}
+
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PrimaryBlockWithoutCrc => "a primary block without CRC or Block Integrity Block",
+            Self::IntegerForBoolean => "integers for Booleans in status reports",
+            Self::NodeNameWithoutSlash => "a dtn node ID without its final slash",
+            Self::AcknowledgmentFlagsDiffer => {
+                "acknowledgment flags that do not repeat the segment's"
+            }
+        })
+    }
+}
