@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use dhow_bundle::{EndpointId, NodeId};
+use dhow_bundle::NodeId;
 
 /// Everything a node must know at its start.
 #[derive(Clone, Debug)]
@@ -20,6 +20,9 @@ pub struct Config {
     pub quota_octets: u64,
     /// Most bundles in the store.
     pub quota_bundles: u64,
+    /// Octets that may wait for the store to make them durable, at most; beyond it streams are not read
+    /// (about twice rate × flush time keeps a disk busy; default 32 MiB).
+    pub store_queue_octets: u64,
     /// Status reports that this node may generate.
     pub reports: Reports,
     /// Service number of the echo service on `ipn:` node IDs (and its name on `dtn:` ones: `echo`); `None` for no echo.
@@ -185,11 +188,3 @@ pub struct Reports {
     pub per_second: u32,
 }
 
-/// An endpoint that the node itself serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BuiltIn {
-    /// The administrative endpoint.
-    Administrative,
-    /// Echo.
-    Echo(EndpointId),
-}
