@@ -1,1 +1,30 @@
-fn main() {}
+//! `dhow`: the one command of the project.
+//!
+//! Start at [`arguments`] (what can be asked), then `command` (one file for each noun that answers). A
+//! command returns an [`Ending`](failure::Ending) or a [`Failure`](failure::Failure); nothing else decides exit codes. stdout carries data,
+//! stderr talk ([`output`]); what nodes tell comes through [`admin`] and the application API.
+
+mod address;
+mod admin;
+mod arguments;
+mod command;
+mod failure;
+mod interrupt;
+mod output;
+mod quantity;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let arguments = arguments::Arguments::parse();
+    match command::run(arguments) {
+        Ok(ending) => ending.into(),
+        Err(failure) => {
+            failure.report();
+            (&failure).into()
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The operator's side of a node: HTTP and JSON over its Unix socket.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::address::{HINT, NodeAddress};
+use crate::failure::Failure;
+
+/// Most octets of an answer: a listing of a million bundles fits.
+const ANSWER_OCTETS: usize = 1 << 30;
+
+/// How long a node may take to answer: it serves operators between the turns of its work.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node's operator socket.
+#[derive(Debug)]
+pub struct Admin {
+    socket: PathBuf,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Admin {
+    /// The operator socket that belongs to the named API socket, or to the default one.
+    pub fn of(node: Option<&NodeAddress>) -> Result<Self, Failure> {
+        let socket = NodeAddress::or_default(node)?.admin()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::refused(format!("cannot start: {error}")))?;
+        Ok(Self { socket, runtime })
+    }
+
+    /// Asks for a resource.
+    pub fn read(&self, path: &str) -> Result<Value, Failure> {
+        self.request(&Method::GET, path, None)
+    }
+
+    /// Has something done; `body` is sent as JSON.
+    pub fn act(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        self.request(method, path, body)
+    }
+
+    fn request(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let answer = self.runtime.block_on(async {
+            tokio::time::timeout(PATIENCE, self.exchange(method, path, body)).await
+        });
+        let (status, octets) = answer.unwrap_or_else(|_| {
+            Err(self.unreachable(&format!("no answer within {} s", PATIENCE.as_secs())))
+        })?;
+        let value = if octets.is_empty() {
+            Ok(Value::Null)
+        } else {
+            serde_json::from_slice(&octets)
+        };
+        if status.is_success() {
+            return value
+                .map_err(|error| self.unreachable(&format!("the answer is not JSON: {error}")));
+        }
+        Err(refusal(status, value.ok().as_ref()))
+    }
+
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| self.unreachable(&error.to_string()))?;
+        let broken = |error: &dyn std::fmt::Display| self.unreachable(&error.to_string());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| broken(&error))?;
+        let driver = tokio::spawn(connection);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "dhow");
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let octets = body.map_or_else(Bytes::new, |value| Bytes::from(value.to_string()));
+        let request = request
+            .body(Full::new(octets))
+            .map_err(|error| broken(&error))?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| broken(&error))?;
+        let status = response.status();
+        let octets = Limited::new(response.into_body(), ANSWER_OCTETS)
+            .collect()
+            .await
+            .map_err(|error| broken(&error))?
+            .to_bytes();
+        driver.abort();
+        Ok((status, octets))
+    }
+
+    fn unreachable(&self, why: &str) -> Failure {
+        Failure::refused(format!(
+            "cannot reach the node at {}: {why}",
+            self.socket.display()
+        ))
+        .with_hint(HINT)
+    }
+}
+
+/// What the node said when it refused: `{"error": …, "hint": …}`.
+fn refusal(status: StatusCode, answer: Option<&Value>) -> Failure {
+    let text = |key: &str| {
+        answer
+            .and_then(|value| value.get(key))
+            .and_then(Value::as_str)
+    };
+    let failure = Failure::refused(text("error").map_or_else(
+        || format!("the node refused: HTTP status {status}"),
+        str::to_owned,
+    ));
+    match text("hint") {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// A value as one segment of a path: all but letters, digits and `-._~` percent-encoded (RFC 3986 2.3).
+pub fn path_segment(text: &str) -> String {
+    let mut segment = String::new();
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || b"-._~".contains(&octet) {
+            segment.push(char::from(octet));
+        } else {
+            segment.push_str(&format!("%{octet:02X}"));
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundle_identities_fit_into_one_path_segment() {
+        assert_eq!(
+            path_segment("ipn:1.5/8123/3@0+7"),
+            "ipn%3A1.5%2F8123%2F3%400%2B7"
+        );
+    }
+
+    #[test]
+    fn refusals_say_what_the_node_said() {
+        let answer = serde_json::json!({"error": "cannot take link x up: there is no such link", "hint": "see `dhow links`"});
+        let failure = refusal(StatusCode::NOT_FOUND, Some(&answer));
+        assert_eq!(
+            failure,
+            Failure::refused("cannot take link x up: there is no such link")
+                .with_hint("see `dhow links`")
+        );
+        assert!(
+            refusal(StatusCode::BAD_GATEWAY, None)
+                .to_string()
+                .contains("502")
+        );
+    }
+}

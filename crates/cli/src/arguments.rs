@@ -1,0 +1,82 @@
+//! The command line: everything that can be asked of `dhow`.
+
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
+use clap::{Args, Parser, Subcommand};
+
+use crate::address::NodeAddress;
+use crate::command;
+use crate::output::Form;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER_HELP: &str = "\
+Sizes are payload octets: kB = 1000, KiB = 1024. Durations: 250ms, 60s, 5min, 12h, 1d.
+Exit codes: 0 done; 1 refused or failed, the reason is on stderr; 2 bad usage or
+configuration; 130 interrupted.";
+
+/// Delay-tolerant networking: send bundles to endpoints that may be away for a week
+#[derive(Debug, Parser)]
+#[command(name = "dhow", version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What all commands take.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What all commands take.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// The node's API socket [default: dhow.sock here, in $XDG_RUNTIME_DIR, in /run/dhow]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SOCKET",
+        env = "DHOW_NODE",
+        hide_env_values = true
+    )]
+    pub node: Option<NodeAddress>,
+    /// Write data as JSON, one value a line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+impl Common {
+    /// In which form data is to be written.
+    pub const fn form(&self) -> Form {
+        Form::of_flag(self.json)
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what a node is and does
+    Status(command::status::Status),
+    /// List stored bundles, by destination or one by one
+    Bundles(command::bundles::Bundles),
+    /// List links and sessions
+    Links(command::links::Links),
+    /// Take a link up or down
+    #[command(subcommand)]
+    Link(command::links::Link),
+    /// List routes
+    Routes(command::routes::Routes),
+    /// Add or delete a route
+    #[command(subcommand)]
+    Route(command::routes::Route),
+    /// List registered endpoints
+    Registrations(command::registrations::Registrations),
+    /// Decode, make or drop a bundle
+    #[command(subcommand)]
+    Bundle(command::bundle::Bundle),
+    /// Write a completion script for a shell
+    Completions(command::completions::Completions),
+}

@@ -1,0 +1,95 @@
+//! `dhow links` and `dhow link`: the neighbours that the node dials, and the sessions that are up.
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde_json::json;
+
+use super::listing::{Column, Listing, Show};
+use crate::admin::{Admin, path_segment};
+use crate::arguments::Common;
+use crate::failure::{Ending, Failure};
+use crate::output::{self, Form};
+
+/// List links and sessions
+#[derive(Args, Debug)]
+pub struct Links {}
+
+const LINKS: Listing = Listing {
+    path: "/v1/links",
+    columns: &[
+        Column("LINK", "name", Show::Plain),
+        Column("STATE", "state", Show::Plain),
+        Column("ENABLED", "enabled", Show::Either("yes", "no")),
+        Column("PEER", "peer", Show::Plain),
+        Column("SESSIONS", "sessions", Show::Count),
+        Column("FAILURES", "failures", Show::Count),
+    ],
+    none: "no link is configured",
+};
+
+const SESSIONS: Listing = Listing {
+    path: "/v1/sessions",
+    columns: &[
+        Column("SESSION WITH", "peer", Show::Plain),
+        Column("LINK", "link", Show::Plain),
+        Column("TLS", "secured", Show::Either("yes", "no")),
+        Column("SENT", "bundles_sent", Show::Count),
+        Column("", "octets_sent", Show::Size),
+        Column("RECEIVED", "bundles_received", Show::Count),
+        Column("", "octets_received", Show::Size),
+        Column("IN FLIGHT", "in_flight", Show::Count),
+    ],
+    none: "no session is established",
+};
+
+impl Links {
+    /// Prints both.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let admin = Admin::of(common.node.as_ref())?;
+        let links = admin.read(LINKS.path)?;
+        let sessions = admin.read(SESSIONS.path)?;
+        match common.form() {
+            Form::Json => output::json(&json!({"links": links, "sessions": sessions}))?,
+            Form::Text => {
+                LINKS.print(&links)?;
+                if sessions.as_array().is_some_and(|list| !list.is_empty()) {
+                    output::line("")?;
+                }
+                SESSIONS.print(&sessions)?;
+            }
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// Take a link up or down
+#[derive(Debug, Subcommand)]
+pub enum Link {
+    /// Dial the neighbour and keep the link up
+    Up {
+        /// The link, as `dhow links` shows it
+        name: String,
+    },
+    /// End the link's sessions and leave it down; its bundles wait
+    Down {
+        /// The link, as `dhow links` shows it
+        name: String,
+    },
+}
+
+impl Link {
+    /// Takes it up or down.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let (name, direction) = match self {
+            Self::Up { name } => (name, "up"),
+            Self::Down { name } => (name, "down"),
+        };
+        let path = format!("/v1/links/{}/{direction}", path_segment(name));
+        let answer = Admin::of(common.node.as_ref())?.act(&Method::POST, &path, None)?;
+        match common.form() {
+            Form::Json => output::json(&answer)?,
+            Form::Text => output::talk(&format!("link {name} is told to go {direction}")),
+        }
+        Ok(Ending::Done)
+    }
+}

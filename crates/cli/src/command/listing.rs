@@ -1,0 +1,139 @@
+//! Lists that a node tells of itself: JSON as it came, or a table of some of its fields.
+
+use serde_json::Value;
+
+use crate::admin::Admin;
+use crate::arguments::Common;
+use crate::failure::{Ending, Failure};
+use crate::output::{self, Form};
+use crate::quantity;
+use crate::table::{Align, Table};
+
+/// How a field is shown.
+#[derive(Clone, Copy, Debug)]
+pub enum Show {
+    /// Text or number as it is; `-` when absent.
+    Plain,
+    /// A number with its thousands apart.
+    Count,
+    /// Octets.
+    Size,
+    /// Milliseconds.
+    Span,
+    /// The first word when true, the second when false.
+    Either(&'static str, &'static str),
+}
+
+/// A column: its heading, the field's name and how it is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Column(pub &'static str, pub &'static str, pub Show);
+
+/// What a list is asked for by and looks like.
+#[derive(Clone, Copy, Debug)]
+pub struct Listing {
+    /// The resource that lists.
+    pub path: &'static str,
+    /// The columns for people.
+    pub columns: &'static [Column],
+    /// What is said in place of an empty table.
+    pub none: &'static str,
+}
+
+impl Listing {
+    /// Asks for the list and prints it.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let answer = Admin::of(common.node.as_ref())?.read(self.path)?;
+        match common.form() {
+            Form::Json => output::json(&answer)?,
+            Form::Text => self.print(&answer)?,
+        }
+        Ok(Ending::Done)
+    }
+
+    /// Prints a list as a table.
+    pub fn print(&self, list: &Value) -> Result<(), Failure> {
+        let table = self.table(list);
+        if table.is_empty() {
+            output::talk(self.none);
+            return Ok(());
+        }
+        output::text(&table.render(0))
+    }
+
+    fn table(&self, list: &Value) -> Table {
+        let columns: Vec<(&'static str, Align)> = self
+            .columns
+            .iter()
+            .map(|Column(heading, _, show)| (*heading, show.align()))
+            .collect();
+        let mut table = Table::new(&columns);
+        for entry in list.as_array().into_iter().flatten() {
+            table.push(
+                self.columns
+                    .iter()
+                    .map(|Column(_, field, show)| {
+                        show.text(entry.get(*field).unwrap_or(&Value::Null))
+                    })
+                    .collect(),
+            );
+        }
+        table
+    }
+}
+
+impl Show {
+    const fn align(self) -> Align {
+        match self {
+            Self::Plain | Self::Either(..) => Align::Left,
+            Self::Count | Self::Size | Self::Span => Align::Right,
+        }
+    }
+
+    /// A field's value as people read it.
+    pub fn text(self, value: &Value) -> String {
+        match (self, value) {
+            (_, Value::Null) => "-".to_owned(),
+            (Self::Either(yes, _), Value::Bool(true)) => yes.to_owned(),
+            (Self::Either(_, no), Value::Bool(false)) => no.to_owned(),
+            (Self::Count, Value::Number(number)) => number
+                .as_u64()
+                .map_or_else(|| number.to_string(), quantity::thousands),
+            (Self::Size, Value::Number(number)) => number
+                .as_u64()
+                .map_or_else(|| number.to_string(), quantity::size),
+            (Self::Span, Value::Number(number)) => number
+                .as_u64()
+                .map_or_else(|| number.to_string(), quantity::span),
+            (_, Value::String(text)) => text.clone(),
+            (_, Value::Array(items)) => items
+                .iter()
+                .map(|item| Self::Plain.text(item))
+                .collect::<Vec<_>>()
+                .join(", "),
+            (_, other) => other.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_shown_by_their_kind_and_absent_ones_as_a_dash() {
+        let listing = Listing {
+            path: "/",
+            columns: &[
+                Column("NAME", "name", Show::Plain),
+                Column("OCTETS", "octets", Show::Size),
+                Column("USE", "usable", Show::Either("usable", "waiting")),
+            ],
+            none: "nothing",
+        };
+        let list = serde_json::json!([{"name": "gamma", "octets": 1500, "usable": true}, {"name": null, "octets": 7}]);
+        assert_eq!(
+            listing.table(&list).render(0),
+            "NAME   OCTETS  USE\ngamma  1.5 kB  usable\n-         7 B  -\n"
+        );
+    }
+}

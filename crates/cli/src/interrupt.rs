@@ -1,0 +1,96 @@
+//! Ctrl-C: a command is asked to end, cleans up, and exits with 130.
+//!
+//! Loops ask [`is_requested`]. A command that does not come to its next question within
+//! [`GRACE`] (a read that hangs, say), or that is interrupted twice, is ended here: its unfinished files
+//! are removed first.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::{EXIT_INTERRUPTED, Failure};
+
+/// How long a command may take to end by itself: longer than any of its waits between two questions.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a loop waits at most between two looks at [`is_requested`].
+pub const LOOK: Duration = Duration::from_millis(100);
+
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// True once the user has asked the command to end.
+pub fn is_requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
+}
+
+/// Listens for Ctrl-C and SIGTERM from now on. `node run` does not call this: a daemon drains instead.
+pub fn watch() -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::refused(format!("cannot watch for signals: {error}")))?;
+    thread::spawn(move || {
+        let mut signals = signals.forever();
+        if signals.next().is_none() {
+            return;
+        }
+        REQUESTED.store(true, Ordering::Relaxed);
+        thread::spawn(|| {
+            thread::sleep(GRACE);
+            end();
+        });
+        if signals.next().is_some() {
+            end();
+        }
+    });
+    Ok(())
+}
+
+fn end() -> ! {
+    for path in unfinished().iter() {
+        // The process ends in any case, and a file that is gone already is what was wanted.
+        let _ = std::fs::remove_file(path);
+    }
+    std::process::exit(EXIT_INTERRUPTED.into());
+}
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that is removed if the command ends before [`UnfinishedFile::keep`].
+#[derive(Debug)]
+pub struct UnfinishedFile {
+    path: PathBuf,
+}
+
+impl UnfinishedFile {
+    /// From now on the file at `path` goes when the command does.
+    pub fn new(path: PathBuf) -> Self {
+        unfinished().insert(path.clone());
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file is finished (or has got its final name): it stays.
+    pub fn keep(self) {
+        unfinished().remove(&self.path);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for UnfinishedFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        unfinished().remove(&self.path);
+    }
+}

@@ -1,0 +1,69 @@
+//! stdout is data, stderr is talk: the only door to both.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// In which form data leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// For programs: one JSON value a line.
+    Json,
+}
+
+impl Form {
+    /// The form that the flag `--json` asks for.
+    pub const fn of_flag(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
+/// Writes one line of data to stdout, at once.
+pub fn line(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.write_all(b"\n"))
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::output(&error))
+}
+
+/// Writes text that ends with its own line end to stdout.
+pub fn text(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::output(&error))
+}
+
+/// Writes one value as one line of JSON to stdout.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    line(&json_text(value)?)
+}
+
+/// One value as JSON text without line ends.
+pub fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value)
+        .map_err(|error| Failure::refused(format!("cannot write JSON: {error}")))
+}
+
+/// Says something to the person at the terminal.
+pub fn talk(text: &str) {
+    anstream::eprintln!("{text}");
+}
+
+/// Says something that the person should look at: nothing failed, but something may be wrong.
+pub fn note(text: &str) {
+    let style = anstyle::AnsiColor::Yellow.on_default().bold();
+    anstream::eprintln!("{style}note:{style:#} {text}");
+}
+
+/// True when a person watches stderr, so that progress may be drawn there.
+pub fn stderr_is_watched() -> bool {
+    io::stderr().is_terminal()
+}

@@ -1,0 +1,63 @@
+//! Progress of long work: a bar on stderr with rate and time left, only where a person watches.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output::stderr_is_watched;
+
+/// Work that takes less than this shows nothing.
+const REDRAW_PER_SECOND: u8 = 10;
+
+/// A bar, or nothing where nobody watches.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Octets of a known total.
+    pub fn octets(total: Option<u64>, what: &'static str) -> Self {
+        if !stderr_is_watched() {
+            return Self { bar: ProgressBar::hidden() };
+        }
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND));
+        let template = if total.is_some() {
+            "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} ETA {eta} {msg}"
+        } else {
+            "{prefix} {spinner} {decimal_bytes} {decimal_bytes_per_sec} {elapsed} {msg}"
+        };
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_prefix(what);
+        if total.is_none() {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Self { bar }
+    }
+
+    /// Octets more are done.
+    pub fn advance(&self, octets: u64) {
+        self.bar.inc(octets);
+    }
+
+    /// A few words at the end of the bar.
+    pub fn say(&self, words: String) {
+        self.bar.set_message(words);
+    }
+
+    /// Prints a line on stderr without tearing the bar.
+    pub fn note(&self, text: &str) {
+        self.bar.suspend(|| crate::output::note(text));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
