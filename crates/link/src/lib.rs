@@ -7,5 +7,6 @@
 extern crate alloc;
 
 pub mod stream;
+pub mod tcpcl;
 
 pub use stream::{Gather, LinkCommand, LinkEvent, StreamSession};

@@ -153,8 +153,9 @@ pub enum DownReason {
 /// What a session tells its node and driver.
 #[derive(Clone, Debug)]
 pub enum LinkEvent {
-    /// To the driver: both contact headers allow TLS; start the handshake on the stream now (everything
-    /// that `poll_octets` gave before this must be written first), then answer `Secured` or `Insecure`.
+    /// To the driver: both contact headers allow TLS. Write all that `poll_octets` still gives, start the
+    /// handshake on the stream, then answer `Secured` or `Insecure`. Octets of the handshake do not
+    /// pass the session.
     StartTls,
     /// The session is established.
     Up(SessionParameters),
@@ -194,10 +195,18 @@ pub enum LinkEvent {
     Failed {
         /// The transfer.
         transfer: TransferId,
-        /// The peer's reason; `None` when the session ended or the transfer was cancelled.
+        /// The peer's reason; `None` when the session ended or the transfer was cancelled;
+        /// `NoResources` also when the transfer is longer than the peer's Transfer MRU.
         refused: Option<RefuseReason>,
         /// Octets that the peer had acknowledged before.
         acknowledged: u64,
+    },
+    /// The peer rejected a message of ours (RFC 9174 5.1.2): for the log, a fault of one of the two.
+    Rejected {
+        /// Reason code (RFC 9174 table 4).
+        reason: u8,
+        /// Type code of the rejected message (RFC 9174 table 2).
+        message: u8,
     },
     /// The peer is ending the session: open no new transfers on it.
     Ending,
@@ -216,7 +225,10 @@ impl Gather {
     /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
-        Self { pieces: Vec::new(), octets: 0 }
+        Self {
+            pieces: Vec::new(),
+            octets: 0,
+        }
     }
 
     /// Add a piece; empty ones are dropped.
@@ -267,4 +279,10 @@ pub trait StreamSession {
     fn poll_event(&mut self) -> Option<LinkEvent>;
     /// When `handle_timeout` wants to be called.
     fn poll_timeout(&self) -> Option<Instant>;
+    /// False while too much of what arrived waits for the node: a driver then leaves octets in the
+    /// socket, so that the peer's TCP window slows the peer. What is handed over all the same counts
+    /// against the session's bounds.
+    fn wants_octets(&self) -> bool {
+        true
+    }
 }

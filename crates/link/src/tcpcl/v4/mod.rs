@@ -1,0 +1,45 @@
+//! TCPCLv4 (RFC 9174) as a machine behind [`crate::StreamSession`].
+//!
+//! Start reading at [`session`] (the machine) and [`state`] (what it goes through). A received octet
+//! passes `wire` (octets to messages), `negotiation` until the session is up, then `transfer_in`; a
+//! bundle leaves through `transfer_out`. `termination` is how a session ends, `timer` what it waits
+//! for. `message` and `extension` are the wire's types, `order` the list that both directions of
+//! transfers are kept in, `writer` the gather list under construction.
+//!
+//! This room never knows a socket, a TLS library, a bundle's content or a clock.
+//!
+//! ```
+//! use dhow_bundle::{NodeId, Now};
+//! use dhow_link::tcpcl::v4::{Config, Role, Session};
+//! use dhow_link::{Gather, StreamSession};
+//!
+//! let node_id: NodeId = "ipn:2.0".parse().unwrap();
+//! let now = Now::default();
+//! let mut session = Session::new(Role::Active, Config::new(node_id), now);
+//! let mut out = Gather::new();
+//! session.poll_octets(now, 65_536, &mut out);
+//! assert_eq!(out.octets(), 6); // the contact header
+//! ```
+
+mod config;
+mod event;
+mod extension;
+mod message;
+mod negotiation;
+mod order;
+mod reason;
+pub mod session;
+pub mod state;
+mod termination;
+mod timer;
+mod transfer_in;
+mod transfer_out;
+mod wire;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, IdentityPolicy, Role, TlsPolicy};
+pub use session::Session;
+pub use state::State;

@@ -1,0 +1,433 @@
+//! The session: the machine that all other files of this room are parts of.
+
+use bytes::{Bytes, BytesMut};
+use dhow_bundle::{Instant, Now};
+
+use super::config::{Config, Role};
+use super::event::Events;
+use super::message::{Message, XferSegment, kind};
+use super::reason::RejectReason;
+use super::state::{self, State, Trigger};
+use super::termination::Termination;
+use super::timer::{Expiry, Timers};
+use super::transfer_in::{Admission, Limits, SegmentFault, TransfersIn};
+use super::transfer_out::{Cancelled, TransfersOut};
+use super::wire::{Decoder, Item};
+use super::writer::Writer;
+use crate::stream::{
+    DownReason, Gather, LinkCommand, LinkEvent, PeerIdentities, RefuseReason, SessionParameters,
+    StreamSession, TerminateReason,
+};
+
+/// Messages of a peer that a session rejects and goes on; at the next one it ends. A well-functioning
+/// session has none (RFC 9174 5.1.2).
+const MAX_REJECTIONS: u32 = 16;
+
+/// Events that may wait before the session asks for no more octets.
+const MAX_EVENTS_WAITING: usize = 16_384;
+
+/// One TCPCLv4 session over one TCP connection.
+///
+/// The driver tells it of octets and commands, takes events after each call until there are none, and
+/// sends what `poll_octets` gives. See [`StreamSession`].
+#[derive(Debug)]
+pub struct Session {
+    pub(super) role: Role,
+    pub(super) config: Config,
+    pub(super) state: State,
+    pub(super) decoder: Decoder,
+    /// Whole messages other than those about transfers, to be sent next.
+    pub(super) control: BytesMut,
+    pub(super) incoming: TransfersIn,
+    pub(super) outgoing: TransfersOut,
+    pub(super) events: Events,
+    pub(super) timers: Timers,
+    pub(super) termination: Termination,
+    /// What the peer's certificate proves; `None` without TLS.
+    pub(super) identities: Option<PeerIdentities>,
+    pub(super) parameters: Option<SessionParameters>,
+    rejections: u32,
+    /// Room for message heads under construction.
+    heads: BytesMut,
+}
+
+impl Session {
+    /// A session on a connection that is there now.
+    #[must_use]
+    pub fn new(role: Role, config: Config, now: Now) -> Self {
+        let limits = Limits {
+            segment_mru: config.segment_mru,
+            transfer_mru: config.transfer_mru,
+            awaiting: config.awaiting_acknowledgment,
+        };
+        let mut session = Self {
+            role,
+            state: State::Contact,
+            decoder: Decoder::default(),
+            control: BytesMut::new(),
+            incoming: TransfersIn::new(limits),
+            outgoing: TransfersOut::new(config.segment_length.max(1), config.reading),
+            events: Events::default(),
+            timers: Timers::new(now.monotonic),
+            termination: Termination::default(),
+            identities: None,
+            parameters: None,
+            rejections: 0,
+            heads: BytesMut::new(),
+            config,
+        };
+        // RFC 9174 4.1: the active entity sends its contact header at once, the passive one waits.
+        if role == Role::Active {
+            session.queue_contact_header();
+        }
+        session
+    }
+
+    /// What the session is going through.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// What both sides agreed on; `None` before that.
+    #[must_use]
+    pub const fn parameters(&self) -> Option<&SessionParameters> {
+        self.parameters.as_ref()
+    }
+
+    pub(super) fn apply(&mut self, trigger: Trigger) {
+        let next = state::next(self.state, trigger);
+        assert!(
+            next.is_some(),
+            "a trigger occurs only in states that know it"
+        );
+        self.state = next.unwrap_or(State::Closed);
+    }
+
+    pub(super) fn queue(&mut self, message: &Message) {
+        message.encode(&mut self.control);
+    }
+
+    /// RFC 9174 5.1.2: say which message was not acceptable, and go on; a peer that keeps at it is
+    /// broken.
+    pub(super) fn reject(
+        &mut self,
+        reason: RejectReason,
+        rejected: u8,
+        fault: impl FnOnce() -> DownReason,
+    ) {
+        self.queue(&Message::MsgReject {
+            reason: reason.code(),
+            rejected,
+        });
+        self.rejections = self.rejections.saturating_add(1);
+        if self.rejections > MAX_REJECTIONS {
+            self.fail(Some(TerminateReason::Unknown), fault());
+        }
+    }
+
+    fn handle_item(&mut self, now: Now, item: Item) {
+        match item {
+            Item::Data { octets, last } => {
+                self.timers.transfer_moved(now.monotonic);
+                self.incoming.handle_data(octets, last, &mut self.events);
+            }
+            Item::Message(Message::Keepalive) if self.state.is_established() => {}
+            Item::Message(message) => {
+                self.timers.transfer_moved(now.monotonic);
+                self.handle_message(now, message);
+            }
+        }
+    }
+
+    fn handle_message(&mut self, now: Now, message: Message) {
+        let established = self.state.is_established();
+        match message {
+            Message::SessInit(init) if self.state == State::Initiation => {
+                self.handle_sess_init(now, &init)
+            }
+            Message::SessTerm { flags, reason } => self.handle_sess_term(flags, reason),
+            Message::MsgReject { reason, rejected } => self.handle_rejection(reason, rejected),
+            Message::XferSegment(segment) if established => self.handle_segment(&segment),
+            Message::XferAck {
+                flags,
+                transfer,
+                acknowledged_length,
+            } if established => {
+                let answer = self.outgoing.handle_acknowledgment(
+                    flags,
+                    transfer,
+                    acknowledged_length,
+                    &mut self.events,
+                );
+                self.handle_answer(kind::XFER_ACK, answer);
+            }
+            Message::XferRefuse { reason, transfer } if established => {
+                let answer = self.outgoing.handle_refusal(
+                    RefuseReason::from_code(reason),
+                    transfer,
+                    &mut self.events,
+                );
+                self.handle_answer(kind::XFER_REFUSE, answer);
+            }
+            // RFC 9174 5.1.2: SESS_INIT after the session is established.
+            message @ Message::SessInit(_) if established => {
+                self.reject(RejectReason::Unexpected, message.kind(), || {
+                    peer_fault("SESS_INIT again and again (RFC 9174 5.1.2)")
+                });
+            }
+            // RFC 9174 3.3: nothing comes before SESS_INIT.
+            message => {
+                self.queue(&Message::MsgReject {
+                    reason: RejectReason::Unexpected.code(),
+                    rejected: message.kind(),
+                });
+                self.fail(
+                    Some(TerminateReason::ContactFailure),
+                    peer_fault("a message before SESS_INIT (RFC 9174 4.6)"),
+                );
+            }
+        }
+    }
+
+    fn handle_segment(&mut self, segment: &XferSegment) {
+        // RFC 9174 5.1.2: a segment beyond the negotiated Segment MRU.
+        if segment.data_length > self.config.segment_mru {
+            self.reject(RejectReason::Unsupported, kind::XFER_SEGMENT, || {
+                peer_fault("segments longer than the Segment MRU (RFC 9174 4.6)")
+            });
+            if self.state == State::Closed {
+                return;
+            }
+        }
+        let admission = if self.state == State::Ending {
+            Admission::Ending
+        } else {
+            Admission::Open
+        };
+        match self
+            .incoming
+            .handle_segment(segment, admission, &mut self.events)
+        {
+            Ok(()) => {}
+            Err(fault @ SegmentFault::Exhausted) => {
+                self.fail(Some(TerminateReason::ResourceExhaustion), peer_fault(fault));
+            }
+            Err(fault) => {
+                self.queue(&Message::MsgReject {
+                    reason: RejectReason::Unexpected.code(),
+                    rejected: kind::XFER_SEGMENT,
+                });
+                self.fail(Some(TerminateReason::Unknown), peer_fault(fault));
+            }
+        }
+    }
+
+    fn handle_answer(
+        &mut self,
+        rejected: u8,
+        answer: Result<(), super::transfer_out::AnswerFault>,
+    ) {
+        let Err(fault) = answer else { return };
+        // RFC 9174 5.1.2: an answer that does not fit the transfer is rejected as unexpected.
+        if fault.is_harmless() {
+            self.reject(RejectReason::Unexpected, rejected, || peer_fault(fault));
+        } else {
+            self.queue(&Message::MsgReject {
+                reason: RejectReason::Unexpected.code(),
+                rejected,
+            });
+            self.fail(Some(TerminateReason::Unknown), peer_fault(fault));
+        }
+    }
+
+    fn handle_rejection(&mut self, reason: u8, rejected: u8) {
+        self.events.push(LinkEvent::Rejected {
+            reason,
+            message: rejected,
+        });
+        // Which segment the peer rejected is not said, so its transfer may wait for ever for an
+        // answer: end in order, that what is unanswered then goes by another session.
+        if rejected == kind::XFER_SEGMENT && self.state.is_established() {
+            self.terminate(TerminateReason::Unknown);
+        }
+    }
+
+    fn handle_transfer_command(&mut self, command: LinkCommand) {
+        match command {
+            LinkCommand::Transmit { transfer, length } => match self.state {
+                // RFC 9174 6.1: no transfer begins while the session is ending.
+                State::Ending | State::Closed => {
+                    self.events.push(LinkEvent::Failed {
+                        transfer,
+                        refused: None,
+                        acknowledged: 0,
+                    });
+                }
+                _ => self.outgoing.transmit(transfer, length, &mut self.events),
+            },
+            LinkCommand::Supply { transfer, octets } => self.outgoing.supply(transfer, octets),
+            LinkCommand::Cancel { transfer } => {
+                match self.outgoing.cancel(transfer, &mut self.events) {
+                    Cancelled::Quietly => {}
+                    // A transfer that has begun cannot end early: the session does, and nothing of it
+                    // is sent any more.
+                    Cancelled::Begun => {
+                        self.fail(
+                            Some(TerminateReason::Unknown),
+                            DownReason::Terminated(TerminateReason::Unknown),
+                        );
+                    }
+                }
+            }
+            LinkCommand::Acknowledge { transfer, octets } => {
+                self.incoming
+                    .acknowledge(transfer, octets, self.events.taken());
+            }
+            LinkCommand::Refuse { transfer, reason } => self.incoming.refuse(transfer, reason),
+            LinkCommand::Secured { .. }
+            | LinkCommand::Insecure
+            | LinkCommand::Terminate { .. }
+            | LinkCommand::Disconnected => {}
+        }
+    }
+
+    /// Take the state from idle to live and back, and from ending to closed.
+    fn settle(&mut self, now: Now) {
+        let idle = self.outgoing.is_idle() && self.incoming.is_idle();
+        match self.state {
+            State::Idle if !idle => self.apply(Trigger::TransferBegun),
+            State::Live if idle => {
+                self.apply(Trigger::TransfersDone);
+                self.timers.transfer_moved(now.monotonic);
+            }
+            State::Ending if idle => self.finish_termination(),
+            _ => {}
+        }
+    }
+}
+
+impl StreamSession for Session {
+    fn handle_octets(&mut self, now: Now, octets: Bytes) {
+        if self.state == State::Closed || octets.is_empty() {
+            return;
+        }
+        self.timers.octets_received(now.monotonic);
+        let mut chunk = octets;
+        if self.state == State::Contact {
+            self.handle_contact(&mut chunk);
+        } else if self.state == State::Securing {
+            self.handle_early_octets();
+        }
+        while matches!(
+            self.state,
+            State::Initiation | State::Idle | State::Live | State::Ending
+        ) {
+            match self.decoder.next(&mut chunk) {
+                Ok(None) => break,
+                Ok(Some(item)) => self.handle_item(now, item),
+                Err(fault) => self.handle_wire_fault(fault),
+            }
+        }
+        self.settle(now);
+    }
+
+    fn handle_command(&mut self, now: Now, command: LinkCommand) {
+        match command {
+            LinkCommand::Secured { identities } => self.handle_secured(identities),
+            LinkCommand::Insecure => self.handle_insecure(),
+            LinkCommand::Terminate { reason } => {
+                self.timers.transfer_moved(now.monotonic);
+                self.terminate(reason);
+            }
+            LinkCommand::Disconnected => self.handle_disconnected(),
+            command => self.handle_transfer_command(command),
+        }
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        let Some((at, expiry)) = self.timers.next(self.state, &self.config) else {
+            return;
+        };
+        if now.monotonic < at {
+            return;
+        }
+        match expiry {
+            // RFC 9174 5.1.1: a KEEPALIVE after an interval without any message; it waits for the end
+            // of a segment that is under way.
+            Expiry::Keepalive => self.timers.set_keepalive_due(),
+            // RFC 9174 5.1.1: "Idle timeout" when nothing has come for twice the interval.
+            Expiry::Silence => self.fail(
+                Some(TerminateReason::IdleTimeout),
+                DownReason::KeepaliveTimeout,
+            ),
+            // RFC 9174 6.2: an idle session may be ended.
+            Expiry::Idle => {
+                self.timers.transfer_moved(now.monotonic);
+                self.terminate(TerminateReason::IdleTimeout);
+            }
+            // RFC 9174 4.1, 3.3: without a contact header the connection closes; without SESS_INIT the
+            // session is terminated.
+            Expiry::Negotiation => {
+                let farewell = if self.state == State::Initiation {
+                    Some(TerminateReason::ContactFailure)
+                } else {
+                    None
+                };
+                self.fail(farewell, DownReason::NegotiationTimeout);
+            }
+            Expiry::Termination => self.fail(None, DownReason::NegotiationTimeout),
+        }
+        self.settle(now);
+    }
+
+    fn poll_octets(&mut self, now: Now, limit: usize, out: &mut Gather) {
+        let mut writer = Writer::new(&mut self.heads, out, limit);
+        // RFC 9174 6.1: a message is contiguous; the segment begun comes first.
+        self.outgoing
+            .write_segment_rest(&mut writer, &mut self.events);
+        if !self.outgoing.is_inside_segment() {
+            if !self.termination.is_silent() {
+                self.incoming.write(&mut writer);
+            }
+            if !self.control.is_empty() {
+                writer.messages(&self.control);
+                self.control.clear();
+            }
+            if self.state.is_established() {
+                while writer.room() > 0 && self.outgoing.write_segment_head(&mut writer) {
+                    self.timers.transfer_moved(now.monotonic);
+                    self.outgoing
+                        .write_segment_rest(&mut writer, &mut self.events);
+                }
+                if self.timers.keepalive_due() && writer.is_untouched() {
+                    writer.message(&Message::Keepalive);
+                }
+            }
+        }
+        writer.flush();
+        if !writer.is_untouched() {
+            self.timers.octets_sent(now.monotonic);
+        }
+        self.settle(now);
+    }
+
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.take()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next(self.state, &self.config).map(|(at, _)| at)
+    }
+
+    fn wants_octets(&self) -> bool {
+        self.incoming.awaiting() < self.config.awaiting_acknowledgment / 2
+            && self.events.len() < MAX_EVENTS_WAITING
+    }
+}
+
+/// A peer's fault, as the node is told of it.
+pub(super) fn peer_fault(fault: impl alloc::string::ToString) -> DownReason {
+    DownReason::PeerFault(fault.to_string())
+}

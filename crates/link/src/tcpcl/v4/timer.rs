@@ -1,0 +1,127 @@
+//! What a session waits for, and until when.
+
+use core::time::Duration;
+
+use dhow_bundle::Instant;
+
+use super::config::Config;
+use super::state::State;
+
+/// A session's clocks. Nothing here is armed or cancelled: deadlines follow from when what happened
+/// last, so handling octets costs a few stores and no timer wheel.
+#[derive(Debug)]
+pub(super) struct Timers {
+    /// The connection was there.
+    opened: Instant,
+    /// Octets came last.
+    received: Instant,
+    /// Octets were given out last.
+    sent: Instant,
+    /// A message other than KEEPALIVE came, or transfer octets went, last.
+    moved: Instant,
+    /// The negotiated interval; `None` before negotiation and when keepalives are disabled.
+    keepalive: Option<Duration>,
+    /// A KEEPALIVE waits for its turn.
+    keepalive_due: bool,
+}
+
+/// Which deadline has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    /// The session was not set up in time.
+    Negotiation,
+    /// The peer has been silent for twice the keepalive interval.
+    Silence,
+    /// No transfer has moved for the configured time.
+    Idle,
+    /// The ending session has not moved for the configured time.
+    Termination,
+    /// We have been silent for the keepalive interval.
+    Keepalive,
+}
+
+impl Timers {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            opened: now,
+            received: now,
+            sent: now,
+            moved: now,
+            keepalive: None,
+            keepalive_due: false,
+        }
+    }
+
+    /// The session is established with this keepalive interval; 0 for none (RFC 9174 4.7).
+    pub(super) fn negotiated(&mut self, now: Instant, keepalive_s: u16) {
+        if keepalive_s > 0 {
+            self.keepalive = Some(Duration::from_secs(u64::from(keepalive_s)));
+        }
+        self.received = now;
+        self.sent = now;
+        self.moved = now;
+    }
+
+    pub(super) const fn octets_received(&mut self, now: Instant) {
+        self.received = now;
+    }
+
+    pub(super) const fn octets_sent(&mut self, now: Instant) {
+        self.sent = now;
+        self.keepalive_due = false;
+    }
+
+    pub(super) const fn transfer_moved(&mut self, now: Instant) {
+        self.moved = now;
+    }
+
+    pub(super) const fn keepalive_due(&self) -> bool {
+        self.keepalive_due
+    }
+
+    pub(super) const fn set_keepalive_due(&mut self) {
+        self.keepalive_due = true;
+    }
+
+    /// The next deadline and what it is for.
+    pub(super) fn next(&self, state: State, config: &Config) -> Option<(Instant, Expiry)> {
+        let mut next: Option<(Instant, Expiry)> = None;
+        let mut consider = |at: Instant, expiry: Expiry| {
+            if next.is_none_or(|(earliest, _)| at < earliest) {
+                next = Some((at, expiry));
+            }
+        };
+        match state {
+            State::Closed => return None,
+            // RFC 9174 4.1, 3.3: waiting for the contact header and for SESS_INIT is bounded.
+            State::Contact | State::Securing | State::Initiation => {
+                consider(
+                    self.opened + config.negotiation_timeout,
+                    Expiry::Negotiation,
+                );
+                return next;
+            }
+            // RFC 9174 6.2: only an idle session ends by idleness.
+            State::Idle => {
+                if let Some(timeout) = config.idle_timeout {
+                    consider(self.moved + timeout, Expiry::Idle);
+                }
+            }
+            State::Live => {}
+            State::Ending => {
+                consider(
+                    self.moved.max(self.sent) + config.termination_timeout,
+                    Expiry::Termination,
+                );
+            }
+        }
+        if let Some(interval) = self.keepalive {
+            // RFC 9174 5.1.1: silence ends the session after twice the interval.
+            consider(self.received + interval.saturating_mul(2), Expiry::Silence);
+            if !self.keepalive_due {
+                consider(self.sent + interval, Expiry::Keepalive);
+            }
+        }
+        next
+    }
+}

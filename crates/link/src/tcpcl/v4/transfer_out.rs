@@ -1,0 +1,478 @@
+//! Transfers to the peer: RFC 9174 5.2, figure 11.
+
+use alloc::collections::VecDeque;
+
+use dhow_bundle::reading::{Oddity, Reading};
+use dhow_bundle::storage::{Extent, Piece};
+use thiserror::Error;
+
+use super::event::Events;
+use super::extension::TransferExtensions;
+use super::message::{END, Message, START, XferSegment};
+use super::order::TransferOrder;
+use super::writer::Writer;
+use crate::stream::{LinkEvent, RefuseReason, TransferId};
+
+/// Finished transfers that may stay in the queue behind one that the peer never answers. RFC 9174
+/// asks for no order of acknowledgments, so this is generous; each takes about 100 octets.
+const MAX_FINISHED_BEHIND: usize = 65_536;
+
+/// Outgoing transfers, from `Transmit` to the peer's last acknowledgment or refusal.
+#[derive(Debug)]
+pub(super) struct TransfersOut {
+    order: TransferOrder<TransferOut>,
+    /// Sequence number of the transfer that is being sent or is to be sent next.
+    sending: u64,
+    /// Octets of the segment begun that have not been given out.
+    segment_remaining: u64,
+    /// Transfers in `order` that are not finished.
+    open: usize,
+    /// The transfer refused last: the peer may refuse it again.
+    refused_last: Option<TransferId>,
+    /// Largest segment to send, octets.
+    segment_length: u64,
+    /// Largest transfer that the peer takes, octets; `None` before it has said so.
+    transfer_mru: Option<u64>,
+    reading: Reading,
+}
+
+#[derive(Debug)]
+struct TransferOut {
+    length: u64,
+    /// Octets that the node has supplied.
+    supplied: u64,
+    /// Octets in the segments given out, the one begun included.
+    sent: u64,
+    /// Octets in the first segment.
+    first_segment: u64,
+    acknowledged: u64,
+    phase: Phase,
+    /// The peer refused while a segment was being given out.
+    refused: Option<RefuseReason>,
+    pieces: VecDeque<Piece>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Queued,
+    Sending,
+    /// All segments have begun to leave.
+    Sent,
+    Finished,
+}
+
+/// How a peer's answer to a transfer was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(super) enum AnswerFault {
+    /// An answer to a transfer that is not under way.
+    #[error("an answer to transfer {0}, which is not under way (RFC 9174 5.1.2)")]
+    NotUnderWay(u64),
+    /// An acknowledgment that acknowledges nothing new.
+    #[error("{octets} octets of transfer {transfer} were acknowledged before (RFC 9174 5.2.3)")]
+    Repeated { transfer: u64, octets: u64 },
+    /// An acknowledgment of more than was sent.
+    #[error(
+        "{octets} octets of transfer {transfer} are acknowledged, of which {sent} were sent (RFC 9174 5.2.3)"
+    )]
+    Overshoot {
+        transfer: u64,
+        octets: u64,
+        sent: u64,
+    },
+    /// Flags that do not repeat the segment's.
+    #[error(
+        "acknowledgment flags {flags:#04x} of transfer {transfer} do not repeat the segment's (RFC 9174 5.2.3)"
+    )]
+    Flags { transfer: u64, flags: u8 },
+    /// Too many transfers were answered before an earlier one.
+    #[error("transfer {0} goes without an answer while too many later ones were answered")]
+    Exhausted(u64),
+}
+
+impl AnswerFault {
+    /// True when nothing is lost by going on after rejecting the message.
+    pub(super) const fn is_harmless(&self) -> bool {
+        matches!(self, Self::NotUnderWay(_) | Self::Repeated { .. })
+    }
+}
+
+/// What cancelling a transfer means for the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cancelled {
+    /// Nothing.
+    Quietly,
+    /// The transfer had begun: the session must end.
+    Begun,
+}
+
+impl TransfersOut {
+    pub(super) const fn new(segment_length: u64, reading: Reading) -> Self {
+        Self {
+            order: TransferOrder::new(),
+            sending: 0,
+            segment_remaining: 0,
+            open: 0,
+            refused_last: None,
+            segment_length,
+            transfer_mru: None,
+            reading,
+        }
+    }
+
+    /// No transfer is queued, being sent or unanswered.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.open == 0
+    }
+
+    /// A segment has begun to leave and is not complete.
+    pub(super) const fn is_inside_segment(&self) -> bool {
+        self.segment_remaining > 0
+    }
+
+    /// The peer's limits are known (RFC 9174 4.7).
+    pub(super) fn negotiated(&mut self, segment_mru: u64, transfer_mru: u64, events: &mut Events) {
+        self.segment_length = self.segment_length.min(segment_mru);
+        self.transfer_mru = Some(transfer_mru);
+        for sequence in self.order.first()..self.order.next() {
+            if self
+                .order
+                .at(sequence)
+                .is_some_and(|(_, out)| out.length > transfer_mru && out.phase != Phase::Finished)
+            {
+                self.finish(
+                    sequence,
+                    Outcome::Failed(Some(RefuseReason::NoResources)),
+                    events,
+                );
+            }
+        }
+    }
+
+    /// Queue a transfer.
+    pub(super) fn transmit(&mut self, transfer: TransferId, length: u64, events: &mut Events) {
+        // RFC 9174 4.6: no transfer is longer than the peer's Transfer MRU.
+        if self.transfer_mru.is_some_and(|mru| length > mru) {
+            events.push(LinkEvent::Failed {
+                transfer,
+                refused: Some(RefuseReason::NoResources),
+                acknowledged: 0,
+            });
+            return;
+        }
+        let pushed = self.order.push(
+            transfer,
+            TransferOut {
+                length,
+                supplied: 0,
+                sent: 0,
+                first_segment: 0,
+                acknowledged: 0,
+                phase: Phase::Queued,
+                refused: None,
+                pieces: VecDeque::new(),
+            },
+        );
+        assert!(
+            pushed.is_some(),
+            "a node numbers each transfer of a session once"
+        );
+        self.open = self.open.saturating_add(1);
+    }
+
+    /// The next octets of a transfer. Those of a transfer that is over are dropped: its end and the
+    /// node's supply may cross.
+    pub(super) fn supply(&mut self, transfer: TransferId, octets: Piece) {
+        let Some(out) = self.order.get(transfer) else {
+            return;
+        };
+        if out.phase == Phase::Finished || octets.length() == 0 {
+            return;
+        }
+        out.supplied = out.supplied.saturating_add(octets.length());
+        assert!(
+            out.supplied <= out.length,
+            "a node supplies no more octets than it said the transfer has"
+        );
+        out.pieces.push_back(octets);
+    }
+
+    /// The node gives up a transfer.
+    pub(super) fn cancel(&mut self, transfer: TransferId, events: &mut Events) -> Cancelled {
+        let Some(sequence) = self.order.sequence(transfer) else {
+            return Cancelled::Quietly;
+        };
+        match self.order.at(sequence).map(|(_, out)| out.phase) {
+            Some(Phase::Queued) => {
+                self.finish(sequence, Outcome::Failed(None), events);
+                Cancelled::Quietly
+            }
+            Some(Phase::Sending | Phase::Sent) => Cancelled::Begun,
+            Some(Phase::Finished) | None => Cancelled::Quietly,
+        }
+    }
+
+    /// The session is ending: no queued transfer will begin (RFC 9174 6.1).
+    pub(super) fn end(&mut self, events: &mut Events) {
+        for sequence in self.sending..self.order.next() {
+            if self
+                .order
+                .at(sequence)
+                .is_some_and(|(_, out)| out.phase == Phase::Queued)
+            {
+                self.finish(sequence, Outcome::Failed(None), events);
+            }
+        }
+    }
+
+    /// The session is over: every transfer has failed, and nothing of one is given out any more.
+    pub(super) fn close(&mut self, events: &mut Events) {
+        self.segment_remaining = 0;
+        for sequence in self.order.first()..self.order.next() {
+            self.finish(sequence, Outcome::Failed(None), events);
+        }
+    }
+
+    /// The peer acknowledged octets.
+    pub(super) fn handle_acknowledgment(
+        &mut self,
+        flags: u8,
+        transfer: u64,
+        octets: u64,
+        events: &mut Events,
+    ) -> Result<(), AnswerFault> {
+        let id = TransferId(transfer);
+        let remaining = self.segment_remaining;
+        let sending = self.sending;
+        let Some(sequence) = self.order.sequence(id) else {
+            return Err(AnswerFault::NotUnderWay(transfer));
+        };
+        let Some((_, out)) = self.order.at(sequence) else {
+            return Err(AnswerFault::NotUnderWay(transfer));
+        };
+        if matches!(out.phase, Phase::Queued | Phase::Finished) {
+            return Err(AnswerFault::NotUnderWay(transfer));
+        }
+        let sent = if sequence == sending {
+            out.sent.saturating_sub(remaining)
+        } else {
+            out.sent
+        };
+        if octets > sent {
+            return Err(AnswerFault::Overshoot {
+                transfer,
+                octets,
+                sent,
+            });
+        }
+        if octets <= out.acknowledged && out.length > 0 {
+            return Err(AnswerFault::Repeated { transfer, octets });
+        }
+        // RFC 9174 5.2.3: the flags repeat the segment's.
+        let start = if octets == out.first_segment {
+            START
+        } else {
+            0
+        };
+        let end = if octets == out.length { END } else { 0 };
+        let flags_differ = flags & (START | END) != start | end;
+        if flags_differ && !self.reading.accepts(Oddity::AcknowledgmentFlagsDiffer) {
+            return Err(AnswerFault::Flags { transfer, flags });
+        }
+        out.acknowledged = octets;
+        if octets == out.length {
+            self.finish(sequence, Outcome::Transmitted, events);
+        } else {
+            events.push(LinkEvent::Acknowledged {
+                transfer: id,
+                octets,
+            });
+        }
+        self.check_order()
+    }
+
+    /// The peer refused a transfer.
+    pub(super) fn handle_refusal(
+        &mut self,
+        reason: RefuseReason,
+        transfer: u64,
+        events: &mut Events,
+    ) -> Result<(), AnswerFault> {
+        let id = TransferId(transfer);
+        let inside_segment = self.is_inside_segment();
+        let sending = self.sending;
+        let under_way = match self.order.sequence(id) {
+            Some(sequence) => self.order.at(sequence).map(|(_, out)| (sequence, out)),
+            None => None,
+        };
+        let Some((sequence, out)) =
+            under_way.filter(|(_, out)| !matches!(out.phase, Phase::Queued | Phase::Finished))
+        else {
+            // RFC 9174 5.2.4: segments that crossed the refusal are refused again.
+            return if self.refused_last == Some(id) {
+                Ok(())
+            } else {
+                Err(AnswerFault::NotUnderWay(transfer))
+            };
+        };
+        self.refused_last = Some(id);
+        if inside_segment && sequence == sending {
+            // RFC 9174 5.2.4: the segment begun is sent to its end; only then is the transfer over.
+            out.refused = Some(reason);
+            return Ok(());
+        }
+        self.finish(sequence, Outcome::refused(reason), events);
+        self.check_order()
+    }
+
+    fn check_order(&mut self) -> Result<(), AnswerFault> {
+        let finished = self.order.len().saturating_sub(self.open);
+        match self.order.front() {
+            Some((transfer, _)) if finished > MAX_FINISHED_BEHIND => {
+                Err(AnswerFault::Exhausted(transfer.0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, sequence: u64, outcome: Outcome, events: &mut Events) {
+        let Some((transfer, out)) = self.order.at(sequence) else {
+            return;
+        };
+        if out.phase == Phase::Finished {
+            return;
+        }
+        out.phase = Phase::Finished;
+        out.pieces = VecDeque::new();
+        self.open = self.open.saturating_sub(1);
+        events.push(match outcome {
+            Outcome::Transmitted => LinkEvent::Transmitted { transfer },
+            Outcome::Failed(refused) => LinkEvent::Failed {
+                transfer,
+                refused,
+                acknowledged: out.acknowledged,
+            },
+        });
+        while self
+            .order
+            .front()
+            .is_some_and(|(_, out)| out.phase == Phase::Finished)
+        {
+            self.order.pop_front();
+        }
+    }
+
+    /// Write the rest of the segment begun, as far as there is room.
+    pub(super) fn write_segment_rest(&mut self, writer: &mut Writer<'_>, events: &mut Events) {
+        let sequence = self.sending;
+        let Some((_, out)) = self.order.at(sequence) else {
+            return;
+        };
+        while self.segment_remaining > 0 && writer.room() > 0 {
+            let piece = take(&mut out.pieces, self.segment_remaining.min(writer.room()));
+            self.segment_remaining = self.segment_remaining.saturating_sub(piece.length());
+            writer.piece(piece);
+        }
+        if self.segment_remaining > 0 {
+            return;
+        }
+        if let Some(reason) = out.refused {
+            self.sending = sequence.saturating_add(1);
+            self.finish(sequence, Outcome::refused(reason), events);
+        } else if out.phase == Phase::Sent {
+            self.sending = sequence.saturating_add(1);
+        }
+    }
+
+    /// Begin the next segment, if there is one to send; false when there is none.
+    pub(super) fn write_segment_head(&mut self, writer: &mut Writer<'_>) -> bool {
+        let next = self.order.next();
+        self.sending = self.sending.max(self.order.first());
+        while self.sending < next
+            && self
+                .order
+                .at(self.sending)
+                .is_some_and(|(_, out)| out.phase == Phase::Finished)
+        {
+            self.sending = self.sending.saturating_add(1);
+        }
+        let Some((transfer, out)) = self.order.at(self.sending) else {
+            return false;
+        };
+        // What there is goes out now: a segment does not wait for being full.
+        let data_length = out
+            .supplied
+            .saturating_sub(out.sent)
+            .min(self.segment_length);
+        if data_length == 0 && out.length > 0 {
+            return false;
+        }
+        let start = out.phase == Phase::Queued;
+        let end = out.sent.saturating_add(data_length) == out.length;
+        // RFC 9174 5.2.5.1: the length is said unless the only segment says it.
+        let length = if start && !end {
+            Some(out.length)
+        } else {
+            None
+        };
+        let flags = if start { START } else { 0 } | if end { END } else { 0 };
+        writer.message(&Message::XferSegment(XferSegment {
+            flags,
+            transfer: transfer.0,
+            extensions: TransferExtensions {
+                length,
+                fault: None,
+            },
+            data_length,
+        }));
+        if start {
+            out.first_segment = data_length;
+        }
+        out.sent = out.sent.saturating_add(data_length);
+        out.phase = if end { Phase::Sent } else { Phase::Sending };
+        self.segment_remaining = data_length;
+        true
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Transmitted,
+    Failed(Option<RefuseReason>),
+}
+
+impl Outcome {
+    /// RFC 9174 table 6: "Completed" means that the peer has the whole bundle.
+    const fn refused(reason: RefuseReason) -> Self {
+        match reason {
+            RefuseReason::Completed => Self::Transmitted,
+            reason => Self::Failed(Some(reason)),
+        }
+    }
+}
+
+/// Take up to `length` octets from the front of some pieces: one piece or a part of one.
+fn take(pieces: &mut VecDeque<Piece>, length: u64) -> Piece {
+    let front = pieces.front_mut();
+    let split = match front {
+        Some(Piece::Octets(octets)) => usize::try_from(length)
+            .ok()
+            .filter(|length| *length < octets.len())
+            .map(|length| Piece::Octets(octets.split_to(length))),
+        Some(Piece::Extent(extent)) if length < extent.length => {
+            let taken = Extent {
+                offset: extent.offset,
+                length,
+            };
+            extent.offset = extent.offset.saturating_add(length);
+            extent.length -= length;
+            Some(Piece::Extent(taken))
+        }
+        Some(Piece::Extent(_)) | None => None,
+    };
+    let piece = split.or_else(|| pieces.pop_front());
+    assert!(
+        piece.is_some(),
+        "a segment never announces more octets than were supplied"
+    );
+    piece.unwrap_or(Piece::Octets(bytes::Bytes::new()))
+}

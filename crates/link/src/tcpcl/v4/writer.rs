@@ -1,0 +1,90 @@
+//! The gather list under construction.
+
+use bytes::{BufMut, BytesMut};
+use dhow_bundle::storage::Piece;
+
+use super::message::Message;
+use crate::stream::Gather;
+
+/// Pieces of at most this many octets are copied beside the message heads around them: an entry of
+/// its own in a gather-write costs more than copying so few octets does.
+const COPIED_OCTETS: usize = 256;
+
+/// Room for heads that is allocated at once, octets.
+const HEAD_ROOM: usize = 16 * 1024;
+
+/// Writes messages and data to a gather list, up to a limit, with as few entries as possible.
+pub(super) struct Writer<'a> {
+    heads: &'a mut BytesMut,
+    out: &'a mut Gather,
+    limit: u64,
+    written: u64,
+}
+
+impl<'a> Writer<'a> {
+    /// Write to `out`, about `limit` octets; `heads` is empty and keeps room between calls.
+    pub(super) fn new(heads: &'a mut BytesMut, out: &'a mut Gather, limit: usize) -> Self {
+        Self {
+            heads,
+            out,
+            limit: u64::try_from(limit).unwrap_or(u64::MAX),
+            written: 0,
+        }
+    }
+
+    /// Octets that the limit still allows.
+    pub(super) const fn room(&self) -> u64 {
+        self.limit.saturating_sub(self.written)
+    }
+
+    /// Nothing has been written yet.
+    pub(super) const fn is_untouched(&self) -> bool {
+        self.written == 0
+    }
+
+    /// Add a message (of `XFER_SEGMENT` all but its data).
+    pub(super) fn message(&mut self, message: &Message) {
+        self.reserve(64);
+        let before = self.heads.len();
+        message.encode(self.heads);
+        self.count(self.heads.len().saturating_sub(before));
+    }
+
+    /// Add octets that hold whole messages.
+    pub(super) fn messages(&mut self, octets: &[u8]) {
+        self.reserve(octets.len());
+        self.heads.put_slice(octets);
+        self.count(octets.len());
+    }
+
+    /// Add data.
+    pub(super) fn piece(&mut self, piece: Piece) {
+        match piece {
+            Piece::Octets(octets) if octets.len() <= COPIED_OCTETS => self.messages(&octets),
+            piece => {
+                self.written = self.written.saturating_add(piece.length());
+                self.flush();
+                self.out.push(piece);
+            }
+        }
+    }
+
+    /// Move everything written so far to the gather list.
+    pub(super) fn flush(&mut self) {
+        if !self.heads.is_empty() {
+            self.out.push(Piece::Octets(self.heads.split().freeze()));
+        }
+    }
+
+    fn reserve(&mut self, octets: usize) {
+        if self.heads.capacity().saturating_sub(self.heads.len()) < octets {
+            self.heads.reserve(HEAD_ROOM.max(octets));
+        }
+    }
+
+    fn count(&mut self, octets: usize) {
+        self.written = self
+            .written
+            .saturating_add(u64::try_from(octets).unwrap_or(u64::MAX));
+    }
+}
