@@ -1,0 +1,184 @@
+//! What a client's octets mean: messages and payloads become events, in the order in which they came.
+
+use bytes::Bytes;
+
+use super::fault::{Fault, decode, name};
+use super::registration::{Asked, read_config};
+use super::request::refusal;
+use super::seam::{ApiRefusal, ClientEvent, RequestId};
+use super::session::{ClientSession, Phase, Stream};
+use super::wire::{
+    AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_ACK, STATUS_ERROR,
+    STATUS_INVALID_REQUEST, STATUS_NOT_FOUND, STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNAUTHORIZED,
+};
+
+/// Events that wait for the node before a session stops reading: one turn's worth.
+const EVENTS_MAX: usize = 1024;
+
+/// Octets of responses that wait for a client to take them before its session reads no more requests:
+/// twice what the client crate lets pile up, so that the two never wait for each other.
+const RESPONSES_OCTETS_MAX: usize = 4 << 20;
+
+/// A payload that is arriving.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// `None` when the request was refused: its payload is dropped.
+    pub(super) request: Option<RequestId>,
+    left: u64,
+}
+
+impl ClientSession {
+    /// Read what was received, as far as the queues allow.
+    pub(super) fn read(&mut self) {
+        while self.events.len() < EVENTS_MAX {
+            if self.incoming.is_some() {
+                if !self.read_payload() {
+                    return;
+                }
+                continue;
+            }
+            match self.phase {
+                Phase::Configuring => return,
+                Phase::Draining(_) | Phase::Closed => return self.reader.clear(),
+                Phase::Sending
+                    if self.stream == Stream::Open
+                        && (self.requests.is_full()
+                            || self.control.len() >= RESPONSES_OCTETS_MAX) =>
+                {
+                    return;
+                }
+                Phase::Greeting | Phase::Sending | Phase::Subscribed => {}
+            }
+            match self.reader.take_message() {
+                Ok(None) => return,
+                Ok(Some(octets)) => {
+                    if let Err(fault) = self.read_message(octets) {
+                        self.fail(&fault);
+                    }
+                }
+                Err(error) => self.fail(&error.into()),
+            }
+        }
+    }
+
+    /// Take payload octets; false when there are none.
+    fn read_payload(&mut self) -> bool {
+        let Some(incoming) = &mut self.incoming else {
+            return false;
+        };
+        let octets = match self.reader.take_payload(incoming.left) {
+            Some(octets) if incoming.left > 0 => octets,
+            None if incoming.left > 0 => return false,
+            _ => Bytes::new(),
+        };
+        incoming.left = incoming
+            .left
+            .saturating_sub(u64::try_from(octets.len()).unwrap_or(u64::MAX));
+        let end = incoming.left == 0;
+        if let Some(request) = incoming.request {
+            self.events.push_back(ClientEvent::Payload {
+                request,
+                octets,
+                end,
+            });
+        }
+        if end {
+            self.incoming = None;
+        }
+        true
+    }
+
+    fn read_message(&mut self, octets: Bytes) -> Result<(), Fault> {
+        if self.phase == Phase::Subscribed {
+            return self.read_response(&decode::<AapResponse>(octets)?);
+        }
+        let message: AapMessage = decode(octets)?;
+        match (&self.phase, message.body) {
+            (Phase::Greeting, Some(Body::Config(config))) => {
+                self.configure(config);
+                Ok(())
+            }
+            (Phase::Sending, Some(Body::Adu(adu))) => self.begin_send(&adu),
+            (Phase::Sending, Some(Body::Keepalive(_))) => {
+                self.respond(AapResponse::of(STATUS_ACK));
+                Ok(())
+            }
+            (Phase::Sending, Some(Body::Link(_))) => {
+                self.respond(refusal(
+                    ApiRefusal::Unauthorized(
+                        "this node offers no link control to applications".into(),
+                    ),
+                    None,
+                ));
+                Ok(())
+            }
+            (_, body) => Err(Fault::Unexpected(name(body.as_ref()))),
+        }
+    }
+
+    /// A client says who it is.
+    fn configure(&mut self, config: ConnectionConfig) {
+        match read_config(&config) {
+            Ok(configure) => {
+                self.asked = Asked::read(&config);
+                self.rules.endpoint.clone_from(&configure.endpoint);
+                self.phase = Phase::Configuring;
+                self.events.push_back(ClientEvent::Configure(configure));
+            }
+            Err(why) => self.refuse_config(why),
+        }
+    }
+
+    /// A client begins to send a bundle.
+    fn begin_send(&mut self, adu: &BundleAdu) -> Result<(), Fault> {
+        let (octets, most) = (adu.payload_length, self.payload_octets_max);
+        if octets > most {
+            return Err(Fault::PayloadTooLong { octets, most });
+        }
+        let request = match self.rules.read(adu) {
+            Ok(send) => {
+                let request = self.requests.ask(&send, adu.request_id);
+                self.events.push_back(ClientEvent::Send { request, send });
+                Some(request)
+            }
+            Err(why) => {
+                self.respond(refusal(why, adu.request_id));
+                None
+            }
+        };
+        self.incoming = Some(Incoming {
+            request,
+            left: octets,
+        });
+        Ok(())
+    }
+
+    /// Answer a request here, in its turn.
+    fn respond(&mut self, response: AapResponse) {
+        if self.stream == Stream::Open {
+            self.requests.push_answered(response);
+            self.requests.release(&mut self.control);
+        }
+    }
+
+    /// A subscriber answers a delivery or a keepalive.
+    fn read_response(&mut self, response: &AapResponse) -> Result<(), Fault> {
+        match response.response_status {
+            STATUS_ACK => {}
+            STATUS_SUCCESS => {
+                let delivery = self.deliveries.answer(response.delivery_id)?;
+                self.events.push_back(ClientEvent::Confirmed(delivery));
+            }
+            STATUS_ERROR
+            | STATUS_TIMEOUT
+            | STATUS_INVALID_REQUEST
+            | STATUS_NOT_FOUND
+            | STATUS_UNAUTHORIZED => {
+                let delivery = self.deliveries.answer(response.delivery_id)?;
+                self.events.push_back(ClientEvent::Declined(delivery));
+            }
+            other => return Err(Fault::Status(other)),
+        }
+        Ok(())
+    }
+}

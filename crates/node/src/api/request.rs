@@ -1,0 +1,244 @@
+//! Requests of a client that sends: what is asked for, and the answers in the order of the questions.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use bytes::BytesMut;
+use dhow_bundle::{CreationTimestamp, EndpointId};
+
+use super::seam::{ApiRefusal, RequestId, SendRequest};
+use super::wire::{
+    ADU_BPDU, ADU_NORMAL, ADU_STATUS_REPORT, ADU_WITH_BDM_AUTH, AapResponse, Bundle, BundleAdu,
+    STATUS_ERROR, STATUS_INVALID_REQUEST, STATUS_NOT_FOUND, STATUS_SUCCESS, STATUS_UNAUTHORIZED,
+    put_message,
+};
+
+/// Most requests of one connection that wait for their answer: at 300,000 bundles a second they cover
+/// a flush of 50 ms, and hold a few MB.
+pub const REQUESTS_MAX: usize = 16_384;
+
+/// Bundle processing control flags that a sender may ask for (RFC 9171 4.2.3): must not fragment,
+/// acknowledgment by the application, times in reports, and reports of reception, forwarding, delivery
+/// and deletion.
+pub const REQUESTABLE_FLAGS: u64 =
+    0x4 | 0x20 | 0x40 | 0x4000 | 0x1_0000 | FLAG_REPORT_DELIVERY | 0x4_0000;
+
+/// Request reporting of bundle delivery (RFC 9171 4.2.3).
+const FLAG_REPORT_DELIVERY: u64 = 0x2_0000;
+
+/// What a connection allows and assumes when it sends.
+#[derive(Debug)]
+pub(super) struct SendRules {
+    /// The connection's endpoint.
+    pub(super) endpoint: Option<EndpointId>,
+    /// Lifetime where the client says none, milliseconds.
+    pub(super) default_lifetime_ms: u64,
+}
+
+impl SendRules {
+    /// Read what a client wants to send.
+    pub(super) fn read(&self, adu: &BundleAdu) -> Result<SendRequest, ApiRefusal> {
+        check_kind(&adu.adu_flags)?;
+        let destination = parse(&adu.dst_eid, "destination")?;
+        if destination == EndpointId::Null {
+            return Err(ApiRefusal::InvalidRequest(
+                "a bundle needs a destination".into(),
+            ));
+        }
+        let source = match adu.src_eid.as_str() {
+            "" => None,
+            text => Some(parse(text, "source")?),
+        };
+        if let Some(source) = &source
+            && *source != EndpointId::Null
+            && self.endpoint.as_ref() != Some(source)
+        {
+            return Err(ApiRefusal::Unauthorized(format!(
+                "{source} is not the endpoint of this connection"
+            )));
+        }
+        let report_to = match adu.report_to_eid.as_str() {
+            "" => None,
+            text => Some(parse(text, "report-to endpoint")?),
+        };
+        // A client that knows nothing of flags wants to hear of the delivery when it says where.
+        let flags = match (adu.bundle_flags, &report_to) {
+            (Some(flags), _) => flags,
+            (None, Some(_)) => FLAG_REPORT_DELIVERY,
+            (None, None) => 0,
+        };
+        if flags & !REQUESTABLE_FLAGS != 0 {
+            return Err(ApiRefusal::InvalidRequest(format!(
+                "bundle processing control flags {:#x} are not the sender's to set",
+                flags & !REQUESTABLE_FLAGS
+            )));
+        }
+        Ok(SendRequest {
+            source,
+            destination,
+            report_to,
+            lifetime_ms: adu.lifetime_ms.unwrap_or(self.default_lifetime_ms),
+            flags,
+            payload_octets: adu.payload_length,
+        })
+    }
+}
+
+/// Refuse kinds of ADU that are not offered.
+fn check_kind(kinds: &[i32]) -> Result<(), ApiRefusal> {
+    for &kind in kinds {
+        match kind {
+            ADU_NORMAL => {}
+            ADU_WITH_BDM_AUTH => {
+                return Err(ApiRefusal::Unauthorized(
+                    "this node offers no bundle dispatch to applications".into(),
+                ));
+            }
+            ADU_BPDU | ADU_STATUS_REPORT => {
+                return Err(ApiRefusal::InvalidRequest(
+                    "applications may not send administrative records".into(),
+                ));
+            }
+            other => {
+                return Err(ApiRefusal::InvalidRequest(format!(
+                    "ADU flag {other} is unknown"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Read an endpoint ID.
+pub(super) fn parse(text: &str, what: &str) -> Result<EndpointId, ApiRefusal> {
+    text.parse()
+        .map_err(|error| ApiRefusal::InvalidRequest(format!("cannot read the {what}: {error}")))
+}
+
+/// A refusal as a response.
+pub(super) fn refusal(refusal: ApiRefusal, request_id: Option<u64>) -> AapResponse {
+    let (status, message) = match refusal {
+        ApiRefusal::InvalidRequest(message) => (STATUS_INVALID_REQUEST, message),
+        ApiRefusal::Unauthorized(message) => (STATUS_UNAUTHORIZED, message),
+        ApiRefusal::NoResources(message) => (STATUS_ERROR, message),
+        ApiRefusal::NotFound(message) => (STATUS_NOT_FOUND, message),
+    };
+    AapResponse {
+        message,
+        request_id,
+        ..AapResponse::of(status)
+    }
+}
+
+/// A request on its way to its answer.
+#[derive(Debug)]
+enum Slot {
+    /// The node has it.
+    Waiting {
+        destination: EndpointId,
+        lifetime_ms: u64,
+        payload_octets: u64,
+        request_id: Option<u64>,
+    },
+    /// Waiting for those before it.
+    Answered(AapResponse),
+}
+
+/// The requests of one connection, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    slots: VecDeque<Slot>,
+    /// Number of the first slot.
+    first: u64,
+}
+
+impl Requests {
+    pub(super) fn is_full(&self) -> bool {
+        self.slots.len() >= REQUESTS_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// A request that the node is to answer.
+    pub(super) fn ask(&mut self, send: &SendRequest, request_id: Option<u64>) -> RequestId {
+        let number = self.next();
+        self.slots.push_back(Slot::Waiting {
+            destination: send.destination.clone(),
+            lifetime_ms: send.lifetime_ms,
+            payload_octets: send.payload_octets,
+            request_id,
+        });
+        number
+    }
+
+    /// A request that is answered already.
+    pub(super) fn push_answered(&mut self, response: AapResponse) {
+        self.slots.push_back(Slot::Answered(response));
+    }
+
+    /// The node has answered. Answers to what is answered or was never asked are dropped.
+    pub(super) fn answer(
+        &mut self,
+        request: RequestId,
+        outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
+    ) {
+        let Some(offset) = request.0.checked_sub(self.first) else {
+            return;
+        };
+        let Ok(offset) = usize::try_from(offset) else {
+            return;
+        };
+        let Some(slot) = self.slots.get_mut(offset) else {
+            return;
+        };
+        if let Slot::Waiting {
+            destination,
+            lifetime_ms,
+            payload_octets,
+            request_id,
+        } = slot
+        {
+            *slot = Slot::Answered(match outcome {
+                Ok((source, creation)) => AapResponse {
+                    bundle_headers: Some(Bundle {
+                        src_eid: source.to_string(),
+                        dst_eid: destination.to_string(),
+                        creation_timestamp_ms: creation.time.as_millis(),
+                        sequence_number: creation.sequence,
+                        payload_length: *payload_octets,
+                        lifetime_ms: *lifetime_ms,
+                        ..Bundle::default()
+                    }),
+                    request_id: *request_id,
+                    message: String::new(),
+                    ..AapResponse::of(STATUS_SUCCESS)
+                },
+                Err(why) => refusal(why, *request_id),
+            });
+        }
+    }
+
+    /// Write the answers whose turn it is.
+    pub(super) fn release(&mut self, out: &mut BytesMut) {
+        while let Some(Slot::Answered(response)) = self.slots.front() {
+            put_message(response, out);
+            self.slots.pop_front();
+            self.first = self.first.saturating_add(1);
+        }
+    }
+
+    /// Forget everything: the connection is over. Numbers go on.
+    pub(super) fn clear(&mut self) {
+        self.first = self.next().0;
+        self.slots.clear();
+    }
+
+    /// The number of the next request.
+    fn next(&self) -> RequestId {
+        let waiting = u64::try_from(self.slots.len()).unwrap_or(u64::MAX);
+        RequestId(self.first.saturating_add(waiting))
+    }
+}
