@@ -45,7 +45,8 @@ class Bar:
         elapsed = now - self.start
         rate = size / elapsed if elapsed else 0.0
         eta = f"{elapsed * (self.total - done) / done:.0f} s" if done else "–"
-        text = f"{done}/{self.total} {self.noun}  {octets(size)}  {octets(rate)}/s  ETA {eta}  {note}"
+        moved = f"{octets(size)}  {octets(rate)}/s" if size else f"{done / elapsed if elapsed else 0.0:.1f}/s"
+        text = f"{done}/{self.total} {self.noun}  {moved}  ETA {eta}  {note}"
         if not self.live:
             say(text)
             return
