@@ -1,0 +1,168 @@
+"""Peer x direction x size: a tick, or the reason why not; tshark judges what dhow sent."""
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from labs.interop.clients import Ud3tnClients
+from labs.interop.dtn7 import Dtn7
+from labs.interop.hardy import Hardy
+from labs.interop.installation import NotInstalled
+from labs.interop.peer import Peer, Unable
+from labs.rig.binary import dhow
+from labs.rig.capture import Capture, judge_missing
+from labs.rig.crew import Crew, end_on_sigterm
+from labs.rig.node import NodeFailed
+from labs.rig.terminal import say, table
+
+SIZES = {"0 B": 0, "1 B": 1, "1 kB": 1_000, "64 kB": 64_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
+PEERS: dict[str, type[Peer]] = {"dtn7": Dtn7, "hardy": Hardy}
+TICK = "✓"
+
+
+@dataclass
+class Cell:
+    """One transfer."""
+
+    peer: str
+    direction: str
+    size: str
+    reason: str | None  # None: it went well
+
+    @property
+    def mark(self) -> str:
+        """What stands in the table."""
+        return TICK if self.reason is None else "✗"
+
+
+class Matrix:
+    """All cells, filled one after the other."""
+
+    def __init__(self, binary: Path, directory: Path) -> None:
+        self.binary = binary
+        self.directory = directory
+        self.cells: list[Cell] = []
+        self.notes: list[str] = []
+        self.faults = 0
+        dice = random.Random(7)
+        for name, octets in SIZES.items():
+            (directory / name).write_bytes(dice.randbytes(octets))
+
+    def fill(self, peer: str, direction: str, transfer: Callable[[Path], None]) -> None:
+        """One row: every size in one direction."""
+        for size in SIZES:
+            reason = None
+            try:
+                transfer(self.directory / size)
+            except (Unable, NodeFailed, TimeoutError) as error:
+                reason = str(error)
+            except Exception as error:  # noqa: BLE001 (one bad cell must not hide the others)
+                reason = f"{type(error).__name__}: {error}"
+            self.cells.append(Cell(peer, direction, size, reason))
+            say(f"{peer}, {direction}, {size}: {reason or 'arrived whole'}")
+
+    def fail(self, peer: str, directions: list[str], reason: str) -> None:
+        """All rows of a peer that could not be tried."""
+        say(f"{peer}: {reason}")
+        self.cells += [Cell(peer, direction, size, reason) for direction in directions for size in SIZES]
+
+    def try_node(self, kind: type[Peer]) -> None:
+        """Both directions with one peer node, under the judge's eyes."""
+        directions = ["from dhow", "to dhow"]
+        try:
+            with Crew() as crew:
+                peer = kind(crew, self.binary, self.directory / kind.__name__.lower())
+                capture = None
+                if (missing := judge_missing()) is None:
+                    capture = Capture(crew, peer.directory / "session.pcapng", [peer.port, peer.dhow_port])
+                peer.node.start()
+                peer.start()
+                self.fill(peer.name, directions[0], peer.from_dhow)
+                self.fill(peer.name, directions[1], peer.to_dhow)
+                peer.node.stop()
+                if capture:
+                    capture.stop()
+                    self.judge(peer, capture)
+                else:
+                    self.notes.append(f"{peer.name}: not judged, {missing}")
+        except (NotInstalled, Unable, NodeFailed) as error:
+            self.fail(kind.name, directions, str(error))
+
+    def judge(self, peer: Peer, capture: Capture) -> None:
+        """What tshark says of the frames that dhow sent to this peer."""
+        verdict = capture.verdict(peer.own_frames)
+        self.faults += len(verdict.faults)
+        self.notes.append(
+            f"{peer.name}: tshark read {verdict.messages} TCPCL messages and {verdict.bundles} bundles from dhow, "
+            f"{len(verdict.faults)} faults" + "".join(f"\n  frame {fault}" for fault in verdict.faults[:5]))
+
+    def try_clients(self) -> None:
+        """The AAP 2.0 clients."""
+        directions = ["aap2-send to dhow recv", "dhow send to aap2-receive"]
+        try:
+            with Crew() as crew:
+                clients = Ud3tnClients(crew, self.binary, self.directory / "clients")
+                self.fill(clients.name, directions[0], clients.send)
+                self.fill(clients.name, directions[1], clients.receive)
+                try:
+                    clients.ping()
+                    self.notes.append(f"{clients.name}: aap2-ping got every echo across two nodes")
+                except Unable as error:
+                    self.faults += 1
+                    self.notes.append(f"{clients.name}: aap2-ping failed: {error}")
+        except (NotInstalled, NodeFailed) as error:
+            self.fail(Ud3tnClients.name, directions, str(error))
+
+    def text(self) -> str:
+        """The table, the reasons, and what the judge says."""
+        rows: dict[tuple[str, str], list[Cell]] = {}
+        for cell in self.cells:
+            rows.setdefault((cell.peer, cell.direction), []).append(cell)
+        lines = [table(
+            ["peer, direction", *SIZES],
+            [[f"{peer}, {direction}", *(cell.mark for cell in cells)] for (peer, direction), cells in rows.items()])]
+        reasons = [cell for cell in self.cells if cell.reason]
+        lines += [f"✗ {cell.peer}, {cell.direction}, {cell.size}: {cell.reason}" for cell in reasons]
+        good = len(self.cells) - len(reasons)
+        return "\n".join([*lines, "", *self.notes, f"{good} of {len(self.cells)} transfers arrived whole"])
+
+
+def main() -> int:
+    """Returns 0 when all was tried and tshark found no fault; reasons are part of the result."""
+    parser = argparse.ArgumentParser(prog="make interop", description=__doc__)
+    parser.add_argument("--peers", nargs="*", choices=[*PEERS, "clients"], default=[*PEERS, "clients"])
+    parser.add_argument("--json", action="store_true", help="print cells and notes as JSON")
+    parser.add_argument("--keep", action="store_true", help="keep logs and captures and say where they are")
+    options = parser.parse_args()
+    end_on_sigterm()
+    directory = Path(tempfile.mkdtemp(prefix="dhow-interop-"))
+    try:
+        matrix = Matrix(dhow("release"), directory)
+        for name in options.peers:
+            if name == "clients":
+                matrix.try_clients()
+            else:
+                matrix.try_node(PEERS[name])
+    except KeyboardInterrupt:
+        say("\ninterrupted")
+        return 130
+    finally:
+        if options.keep:
+            say(f"kept: {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+    if options.json:
+        print(json.dumps({"cells": [asdict(cell) for cell in matrix.cells], "notes": matrix.notes}))
+    else:
+        print(f"\n{matrix.text()}")
+    return 1 if matrix.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""An independent judge: what passes over loopback is captured and dissected by Wireshark's tshark."""
+
+import queue
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from labs.rig.crew import Crew
+
+# Expert severity of Wireshark from which on an item is an error (0x800000).
+SEVERITY_ERROR = 8_388_608
+
+# Kernel buffer of the capture in MiB, so that a fast transfer loses no packets.
+BUFFER_MIB = 64
+
+# Seconds until the capture must have begun.
+BEGIN_TIMEOUT_S = 10.0
+
+
+def judge_missing() -> str | None:
+    """None when the judge can be had; else why not."""
+    for command in ("tshark", "dumpcap"):
+        if not shutil.which(command):
+            return f"no {command} command"
+    probe = subprocess.run(["dumpcap", "-D"], capture_output=True, text=True, check=False)
+    return None if "lo" in probe.stdout else "dumpcap may not capture on loopback"
+
+
+@dataclass
+class Verdict:
+    """What the judge saw of some frames."""
+
+    messages: int  # TCPCLv4 messages
+    bundles: int  # dissected as BPv7
+    faults: list[str]  # malformed frames and expert items of severity error
+
+
+class Capture:
+    """A capture on loopback of some TCP ports."""
+
+    def __init__(self, crew: Crew, file: Path, ports: Iterable[int]) -> None:
+        self.file = file
+        self.ports = list(ports)
+        self.crew = crew
+        if not self.ports:
+            raise ValueError("a capture needs ports")
+        expression = " or ".join(f"tcp port {port}" for port in self.ports)
+        # -p: loopback has no promiscuous mode; dumpcap talks on standard error, so the two are joined.
+        command = ["sh", "-c", 'exec dumpcap "$@" 2>&1', "dumpcap", "-i", "lo", "-p", "-B", str(BUFFER_MIB),
+                   "-f", expression, "-w", str(file)]
+        self.program = crew.start(command)
+        end = time.monotonic() + BEGIN_TIMEOUT_S
+        while True:
+            try:
+                line = self.program.line(max(0.1, end - time.monotonic()))
+            except queue.Empty:
+                raise RuntimeError("dumpcap did not begin to capture") from None
+            if line is None:
+                raise RuntimeError("dumpcap ended at once")
+            if line.startswith("File:"):
+                return
+
+    def stop(self) -> None:
+        """Ends the capture; what was captured is on disk."""
+        self.program.process.send_signal(signal.SIGINT)
+        self.program.wait(10)
+        self.crew.dismiss(self.program)
+
+    def verdict(self, frames: str = "tcp") -> Verdict:
+        """Dissects the frames that a display filter selects, in two passes, so that later frames count too."""
+        faults = self._fields(
+            f"({frames}) && (_ws.malformed || _ws.expert.severity >= {SEVERITY_ERROR})",
+            "frame.number", "tcp.srcport", "tcp.dstport", "_ws.expert.message",
+        )
+        types = self._fields(f"({frames}) && tcpcl", "tcpcl.v4.mhdr.type")
+        bundles = self._fields(f"({frames}) && bpv7", "bpv7.primary.version")
+        return Verdict(
+            messages=sum(len(line.split(",")) for line in types if line),
+            bundles=sum(len(line.split(",")) for line in bundles if line),
+            faults=faults,
+        )
+
+    def _fields(self, selection: str, *names: str) -> list[str]:
+        command = ["tshark", "-2", "-r", str(self.file), "-Y", selection, "-T", "fields"]
+        for port in self.ports:
+            command += ["-d", f"tcp.port=={port},tcpcl"]
+        for name in names:
+            command += ["-e", name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        return done.stdout.splitlines()
