@@ -90,13 +90,14 @@ class Subscriber:
             self.input = self.stream.makefile("rb")
             if self._octets(1)[0] != HELLO:
                 raise Refused("this is not AAP 2.0")
-            self.node_id = bytes(fields(fields(self._message())[MESSAGE_WELCOME])[1]).decode()
+            if MESSAGE_WELCOME not in fields(self._message()):
+                raise Refused("the node does not begin with a welcome")
             config = field(CONFIG_IS_SUBSCRIBER, 1) + field(CONFIG_SECRET, b"rounds")
             config += field(CONFIG_ENDPOINT, endpoint.encode()) + field(CONFIG_DELIVERY_WINDOW, window)
             self._send(field(MESSAGE_CONFIG, config))
             status = fields(self._message()).get(RESPONSE_STATUS)
             if status != SUCCESS:
-                raise Refused(f"subscription to {endpoint} answered with status {status}")
+                raise Refused(f"subscription to {endpoint} answered with status {status!r}")
         except BaseException:
             self.stream.close()
             raise

@@ -28,8 +28,9 @@ class Clients(unittest.TestCase):
             self.skipTest("ud3tn-utils is not installed; make interop installs it")
         directory = Path(tempfile.mkdtemp(prefix="dhow-aap2-"))
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
-        self.clients = Ud3tnClients(
-            self.enterContext(Crew()), dhow("debug"), directory / "run", commands)
+        crew = Crew()
+        self.addCleanup(crew.close)
+        self.clients = Ud3tnClients(crew, dhow("debug"), directory / "run", commands)
 
     def test_aap2_send_reaches_dhow_recv(self) -> None:
         self.clients.send(ROOT / "LICENSE")

@@ -2,33 +2,16 @@
 
 import hashlib
 import json
-import shutil
-import tempfile
-import unittest
 from pathlib import Path
 
-from labs.rig.binary import ROOT, dhow
-from labs.rig.crew import Crew
-from labs.rig.node import Link, Node, Settings, free_port
+from labs.rig.binary import ROOT
+from tests.workplace import Workplace
 
 
-class TwoNodes(unittest.TestCase):
+class TwoNodes(Workplace):
     """A sender that dials a receiver."""
 
-    def setUp(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="dhow-two-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.crew = self.enterContext(Crew())
-        port = free_port()
-        self.receiver = Node(self.crew, dhow("debug"), self.directory / "receiver", Settings(
-            "ipn:2.0", f"127.0.0.1:{port}", more='[reports]\ngenerate = ["delivery"]\n'))
-        self.sender = Node(self.crew, dhow("debug"), self.directory / "sender", Settings(
-            "ipn:1.0", links=[Link("receiver", f"127.0.0.1:{port}")], routes=[("ipn:2.*", "receiver")]))
-
-    def start(self) -> None:
-        """Both nodes."""
-        self.receiver.start()
-        self.sender.start()
+    more = '[reports]\ngenerate = ["delivery"]\n'
 
     def send(self, *words: str) -> list[dict]:
         """`dhow send` at the sender; its records."""

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from labs.rig.network import Path
+from labs.rig.network import Network
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Contact:
 class Contacts:
     """Opens and cuts the link by turns; `turn` is called often and does what is due."""
 
-    def __init__(self, path: Path, open_s: float, gap_s: float) -> None:
+    def __init__(self, path: Network, open_s: float, gap_s: float) -> None:
         self.path = path
         self.open_s = open_s
         self.gap_s = gap_s

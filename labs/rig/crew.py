@@ -126,6 +126,10 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every program, the last one first."""
         for program in reversed(self._programs):
             program.close()
         self._programs.clear()

@@ -18,7 +18,7 @@ TBF_BURST_MIN_OCTETS = 16_384
 TBF_LATENCY_MS = 50
 
 
-class Path(Protocol):
+class Network(Protocol):
     """A chain of hosts; the link between `weak` and `weak + 1` can be cut."""
 
     kind: str

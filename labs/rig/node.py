@@ -110,7 +110,8 @@ class Node:
         try:
             line = self.program.line(timeout_s)
         except queue.Empty:
-            raise NodeFailed(f"{self.settings.node_id} was not ready in {timeout_s:.0f} s\n{self.last_words()}") from None
+            message = f"{self.settings.node_id} was not ready in {timeout_s:.0f} s\n{self.last_words()}"
+            raise NodeFailed(message) from None
         if line is None:
             raise NodeFailed(f"{self.settings.node_id} ended at its start\n{self.last_words()}")
         self.ready = json.loads(line)
