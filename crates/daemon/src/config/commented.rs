@@ -1,0 +1,141 @@
+//! The commented node file that `dhow node init` writes: every key, its meaning, unit and default.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::schema::{Absent, Key, Occurs, SECTIONS, Section};
+
+/// Keys that are written live, since a reader wants to see them first.
+const LIVE: &[(&str, &str)] = &[
+    ("", "version"),
+    ("node", "id"),
+    ("store", "path"),
+    ("store", "durability"),
+    ("store", "quota"),
+    ("api", "socket"),
+];
+
+/// The text of a node file for `node_id` that works as it is, with every other key as a comment that
+/// may be uncommented; `dir` is where the file will lie.
+#[must_use]
+pub fn write_commented(node_id: &str, dir: &Path) -> String {
+    let mut out = String::new();
+    out.push_str("## The node file of a Dhow node. Run it with:\n");
+    let _ = writeln!(
+        out,
+        "##   dhow node run --config {}",
+        dir.join("node.toml").display()
+    );
+    out.push_str(
+        "##\n## Every key is here. Lines with one '#' may be uncommented; lines with two explain them.\n\
+         ## Sizes: kB = 1000, KiB = 1024 octets. Times: ms, s, min, h, d, w. Relative paths start at this file.\n",
+    );
+    for section in SECTIONS {
+        write_section(&mut out, section, node_id);
+    }
+    out
+}
+
+fn write_section(out: &mut String, section: &Section, node_id: &str) {
+    out.push('\n');
+    let live = LIVE.iter().any(|(name, _)| *name == section.name);
+    if section.occurs != Occurs::Top {
+        let _ = writeln!(out, "## {}", section.meaning);
+        let _ = writeln!(out, "{}{}", if live { "" } else { "# " }, section.title());
+    }
+    for key in section.keys() {
+        let live = LIVE.contains(&(section.name, key.name));
+        let value = if (section.name, key.name) == ("node", "id") {
+            format!("\"{}\"", node_id.escape_default())
+        } else {
+            key.example.to_owned()
+        };
+        write_key(out, key, &value, live);
+    }
+}
+
+fn write_key(out: &mut String, key: &Key, value: &str, live: bool) {
+    let absent = match key.absent {
+        Absent::Refused => "Must be set.".to_owned(),
+        Absent::Means(meaning) => format!("Default: {meaning}."),
+        Absent::Default(text) => format!("Default: {text}."),
+    };
+    // Two '#' mark what is talk, so that one '#' marks what may be uncommented.
+    let _ = writeln!(out, "## {} {absent}", key.meaning);
+    let _ = writeln!(
+        out,
+        "{}{} = {value}",
+        if live { "" } else { "# " },
+        key.name
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::NodeFile;
+
+    fn uncommented(text: &str) -> String {
+        text.lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest)
+                    if rest.starts_with('[')
+                        || rest.split_once(" = ").is_some_and(|(key, _)| {
+                            key.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+                        }) =>
+                {
+                    rest
+                }
+                _ => line,
+            })
+            .fold(String::new(), |text, line| text + line + "\n")
+    }
+
+    #[test]
+    fn the_commented_file_is_a_node_file() {
+        let text = write_commented("ipn:2.0", Path::new("beta"));
+        let file = NodeFile::parse(&text, Path::new("beta/node.toml")).unwrap();
+        assert_eq!(file.node.node_ids, ["ipn:2.0".parse().unwrap()]);
+        assert_eq!(file.api_socket, Path::new("beta/dhow.sock"));
+        assert_eq!(file.admin_socket(), Path::new("beta/dhow.sock.admin"));
+        assert_eq!(file.store.path, Path::new("beta/store"));
+        assert_eq!(file.node.quota_octets, 10 << 30);
+        assert!(file.node.links.is_empty() && file.listen.is_empty());
+    }
+
+    #[test]
+    fn the_commented_file_is_a_node_file_with_every_example_uncommented() {
+        let text = uncommented(&write_commented("dtn://beta/", Path::new("beta")));
+        let file = NodeFile::parse(&text, Path::new("beta/node.toml")).unwrap();
+        assert_eq!(file.node.links.len(), 1);
+        assert_eq!(file.node.listeners.len(), 1);
+        assert_eq!(file.node.routes.len(), 1);
+        assert_eq!(file.node.reports.generate, 0x2_0000);
+        assert!(file.tls.is_some() && file.admin.is_some());
+    }
+
+    #[test]
+    fn the_commented_file_shows_every_key_and_its_default() {
+        let text = write_commented("ipn:2.0", Path::new("beta"));
+        for section in SECTIONS {
+            let after = text
+                .split_once(&section.title())
+                .map_or(text.as_str(), |(_, after)| after);
+            for key in section.keys() {
+                assert!(
+                    after.contains(&format!("\n# {} = ", key.name))
+                        || after.contains(&format!("\n{} = ", key.name)),
+                    "{}",
+                    key.name
+                );
+                if let Absent::Default(default) = key.absent {
+                    assert!(
+                        after.contains(&format!("Default: {default}.")),
+                        "{}",
+                        key.name
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,560 @@
+//! The node file as a value: what the node itself is told, and what its drivers need.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dhow_bundle::NodeId;
+use dhow_bundle::eid::EidPattern;
+use dhow_node::config::{
+    Config, Enabled, LinkConfig, ListenerConfig, ReadingPolicy, Reports, Route, SendOrder,
+    SessionPolicy, Tls,
+};
+
+use super::error::{ConfigError, nearest};
+use super::reader::{Document, Entries};
+
+/// TCP port of TCPCL where an address names none (RFC 9174 8.1).
+const TCPCL_PORT: u16 = 4556;
+
+/// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
+const FILE_OCTETS_MAX: u64 = 4 << 20;
+
+/// A node file, checked.
+#[derive(Clone, Debug)]
+pub struct NodeFile {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// What the node is told; its seed is 0 until the node runs.
+    pub node: Config,
+    /// Which clock the node trusts.
+    pub clock: ClockSetting,
+    /// The store.
+    pub store: StoreSettings,
+    /// Unix socket of the application interface.
+    pub api_socket: PathBuf,
+    /// TCP address of the application interface, if any.
+    pub api_tcp: Option<String>,
+    /// Administration over TCP, if any.
+    pub admin: Option<AdminSettings>,
+    /// Addresses to listen on, by position in the node's listeners.
+    pub listen: Vec<String>,
+    /// Where links connect, by position in the node's links.
+    pub dial: Vec<DialSettings>,
+    /// Certificate, key and authorities, if any.
+    pub tls: Option<TlsSettings>,
+}
+
+/// Which clock a node trusts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockSetting {
+    /// The machine's.
+    System,
+    /// None: bundles are created without a creation time (RFC 9171 4.2.7).
+    None,
+}
+
+/// When stored octets count as safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DurabilitySetting {
+    /// When the disk has flushed them.
+    Sync,
+    /// When the operating system has them.
+    Os,
+    /// At once: nothing outlives the process.
+    Memory,
+}
+
+/// The store's part of a node file.
+#[derive(Clone, Debug)]
+pub struct StoreSettings {
+    /// Its directory.
+    pub path: PathBuf,
+    /// When octets count as safe.
+    pub durability: DurabilitySetting,
+    /// Octets of a segment; `None` to derive it from the quota.
+    pub segment_octets: Option<u64>,
+    /// Time added to every flush.
+    pub flush_delay: Duration,
+}
+
+/// Administration over TCP.
+#[derive(Clone, Debug)]
+pub struct AdminSettings {
+    /// The address.
+    pub tcp: String,
+    /// What every request must carry.
+    pub token: String,
+}
+
+/// Where a link connects.
+#[derive(Clone, Debug)]
+pub struct DialSettings {
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// How long an attempt may take.
+    pub timeout: Duration,
+}
+
+/// Files of a node's identity under TLS.
+#[derive(Clone, Debug)]
+pub struct TlsSettings {
+    /// Certificate chain, PEM.
+    pub certificate: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// Authorities, PEM.
+    pub authorities: Vec<PathBuf>,
+}
+
+impl NodeFile {
+    /// Read the node file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not a correct node file.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |error: std::io::Error| {
+            ConfigError::of_file(path, format!("the file cannot be read: {error}"))
+                .with_hint("`dhow node init` writes a node file")
+        };
+        let length = std::fs::metadata(path).map_err(unreadable)?.len();
+        if length > FILE_OCTETS_MAX {
+            return Err(ConfigError::of_file(
+                path,
+                format!("the file has {length} octets: this is no node file"),
+            ));
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        Self::parse(&text, path)
+    }
+
+    /// Read the text of a node file; `path` is for messages and relative paths.
+    ///
+    /// # Errors
+    /// When it is not a correct node file.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let document = Document::read(path, text)?;
+        let tls = read_tls(&document)?;
+        let links = document
+            .all("link")
+            .map(|entries| read_link(&document, entries, tls.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        check_names(&document, &links)?;
+        let (links, dial): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+        let listeners = document
+            .all("listen")
+            .map(|entries| {
+                let (host, port) = read_address(&document, entries, "address")?;
+                let policy = read_policy(&document, entries, tls.as_ref())?;
+                Ok((ListenerConfig { policy }, join(&host, port)))
+            })
+            .collect::<Result<Vec<_>, ConfigError>>()?;
+        let (listeners, listen) = listeners.into_iter().unzip();
+        let routes = document
+            .all("route")
+            .map(|entries| read_route(&document, entries, &links))
+            .collect::<Result<Vec<_>, _>>()?;
+        let node = document.one("node")?;
+        let store = document.one("store")?;
+        let api = document.one("api")?;
+        let reports = document.one("reports")?;
+        let echo = document.one("echo")?;
+        let config = Config {
+            node_ids: read_node_ids(&document, &node)?,
+            links,
+            listeners,
+            routes,
+            quota_octets: store.size("quota").unwrap_or(0),
+            quota_bundles: store
+                .integer("quota_bundles")
+                .and_then(|count| u64::try_from(count).ok())
+                .unwrap_or_else(default_quota_bundles),
+            store_queue_octets: store.size("queue").unwrap_or(0),
+            reports: read_reports(&reports),
+            echo_service: if echo.is_true("enabled") {
+                small(&echo, "service")
+            } else {
+                None
+            },
+            default_lifetime_ms: millis(api.duration("default_lifetime")),
+            removed_bound: small(&store, "removed_bound").unwrap_or(0),
+            seed: 0,
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            node: config,
+            clock: if node.text("clock") == Some("none") {
+                ClockSetting::None
+            } else {
+                ClockSetting::System
+            },
+            store: read_store(&document, &store)?,
+            api_socket: document.resolve(api.text("socket").unwrap_or_default()),
+            api_tcp: api.text("tcp").map(str::to_owned),
+            admin: read_admin(&document)?,
+            listen,
+            dial,
+            tls,
+        })
+    }
+
+    /// Path of the Unix socket of the administration: the API socket's with `.admin` appended.
+    #[must_use]
+    pub fn admin_socket(&self) -> PathBuf {
+        let mut path = self.api_socket.clone().into_os_string();
+        path.push(".admin");
+        path.into()
+    }
+}
+
+fn read_node_ids(document: &Document<'_>, node: &Entries) -> Result<Vec<NodeId>, ConfigError> {
+    let ids = node.list("id");
+    if ids.is_empty() {
+        return Err(document.fault(node.line_of("id"), "'id' names no node ID"));
+    }
+    ids.iter()
+        .map(|text| read_node_id(document, node.line_of("id"), text))
+        .collect()
+}
+
+fn read_node_id(document: &Document<'_>, line: usize, text: &str) -> Result<NodeId, ConfigError> {
+    text.parse::<NodeId>().map_err(|error| {
+        document
+            .fault(line, format!("'{text}' is no node ID: {error}"))
+            .with_hint("node IDs look like \"ipn:2.0\" or \"dtn://beta/\"")
+    })
+}
+
+fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings, ConfigError> {
+    /// Octets of the smallest segment that the store's format allows.
+    const SEGMENT_OCTETS_MIN: u64 = 64 << 10;
+    let segment_octets = store.size("segment");
+    if segment_octets.is_some_and(|octets| octets < SEGMENT_OCTETS_MIN || !octets.is_power_of_two())
+    {
+        return Err(document
+            .fault(
+                store.line_of("segment"),
+                "'segment' must be a power of two of at least 64KiB",
+            )
+            .with_hint("for example: segment = \"64MiB\""));
+    }
+    Ok(StoreSettings {
+        path: document.resolve(store.text("path").unwrap_or_default()),
+        durability: match store.text("durability") {
+            Some("os") => DurabilitySetting::Os,
+            Some("memory") => DurabilitySetting::Memory,
+            _ => DurabilitySetting::Sync,
+        },
+        segment_octets,
+        flush_delay: store.duration("flush_delay"),
+    })
+}
+
+fn read_admin(document: &Document<'_>) -> Result<Option<AdminSettings>, ConfigError> {
+    let admin = document.one("admin")?;
+    match (admin.text("tcp"), admin.text("token")) {
+        (None, _) => Ok(None),
+        (Some(_), None | Some("")) => Err(document
+            .fault(
+                admin.line_of("tcp"),
+                "administration over TCP needs a 'token'",
+            )
+            .with_hint("without 'tcp' the admin socket still works, for whoever may open it")),
+        (Some(tcp), Some(token)) => Ok(Some(AdminSettings {
+            tcp: tcp.to_owned(),
+            token: token.to_owned(),
+        })),
+    }
+}
+
+fn read_tls(document: &Document<'_>) -> Result<Option<TlsSettings>, ConfigError> {
+    let Some(entries) = document.all("tls").next() else {
+        return Ok(None);
+    };
+    let authorities = entries.list("authorities");
+    if authorities.is_empty() {
+        return Err(document
+            .fault(entries.line_of("authorities"), "'authorities' names nobody")
+            .with_hint("a peer's certificate must be signed by one of them"));
+    }
+    Ok(Some(TlsSettings {
+        certificate: document.resolve(entries.text("certificate").unwrap_or_default()),
+        key: document.resolve(entries.text("key").unwrap_or_default()),
+        authorities: authorities
+            .iter()
+            .map(|path| document.resolve(path))
+            .collect(),
+    }))
+}
+
+fn read_link(
+    document: &Document<'_>,
+    entries: &Entries,
+    tls: Option<&TlsSettings>,
+) -> Result<(LinkConfig, DialSettings), ConfigError> {
+    let (host, port) = read_address(document, entries, "address")?;
+    let backoff_min_ms = millis(entries.duration("backoff_min"));
+    let backoff_max_ms = millis(entries.duration("backoff_max"));
+    if backoff_min_ms == 0 || backoff_max_ms < backoff_min_ms {
+        return Err(document.fault(
+            entries.line_of("backoff_min"),
+            "'backoff_min' must be at least 1ms and at most 'backoff_max'",
+        ));
+    }
+    let link = LinkConfig {
+        name: entries.text("name").unwrap_or_default().to_owned(),
+        policy: read_policy(document, entries, tls)?,
+        enabled: enabled(entries.is_true("enabled")),
+        sessions: small(entries, "sessions").unwrap_or(1),
+        backoff_min_ms,
+        backoff_max_ms,
+    };
+    Ok((
+        link,
+        DialSettings {
+            host,
+            port,
+            timeout: entries.duration("connect_timeout"),
+        },
+    ))
+}
+
+fn check_names(
+    document: &Document<'_>,
+    links: &[(LinkConfig, DialSettings)],
+) -> Result<(), ConfigError> {
+    let mut names = std::collections::BTreeSet::new();
+    for (entries, (link, _)) in document.all("link").zip(links) {
+        let line = entries.line_of("name");
+        let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if link.name.is_empty() || link.name.len() > 64 || !link.name.chars().all(plain) {
+            return Err(document
+                .fault(line, format!("'{}' cannot name a link", link.name))
+                .with_hint("a name has 1 to 64 octets: letters, digits, '-', '_' and '.'"));
+        }
+        if !names.insert(link.name.as_str()) {
+            return Err(document.fault(line, format!("two links are named '{}'", link.name)));
+        }
+    }
+    Ok(())
+}
+
+fn read_route(
+    document: &Document<'_>,
+    entries: &Entries,
+    links: &[LinkConfig],
+) -> Result<Route, ConfigError> {
+    let to = entries.text("to").unwrap_or_default();
+    to.parse::<EidPattern>().map_err(|error| {
+        document
+            .fault(
+                entries.line_of("to"),
+                format!("'{to}' is no endpoint-ID pattern: {error}"),
+            )
+            .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/*\"")
+    })?;
+    let via = entries.text("via").unwrap_or_default();
+    if !links.iter().any(|link| link.name == via) {
+        let error = document.fault(
+            entries.line_of("via"),
+            format!("no [[link]] is named '{via}'"),
+        );
+        return Err(
+            match nearest(via, links.iter().map(|link| link.name.as_str())) {
+                Some(name) => error.with_hint(format!("did you mean '{name}'?")),
+                None => error.with_hint("a route leads over a [[link]] of this file, by its name"),
+            },
+        );
+    }
+    let priority = entries
+        .integer("priority")
+        .and_then(|priority| i32::try_from(priority).ok())
+        .unwrap_or(0);
+    Ok(Route {
+        to: to.to_owned(),
+        via: via.to_owned(),
+        priority,
+    })
+}
+
+fn read_reports(entries: &Entries) -> Reports {
+    let generate = entries
+        .list("generate")
+        .iter()
+        .fold(0, |flags, kind| flags | report_flag(kind));
+    Reports {
+        generate,
+        per_second: small(entries, "per_second").unwrap_or(0),
+    }
+}
+
+/// The bundle processing control flag of a kind of status report (RFC 9171 4.2.3); 0 for no kind.
+#[must_use]
+pub fn report_flag(kind: &str) -> u64 {
+    match kind {
+        "reception" => 0x4000,
+        "forward" => 0x1_0000,
+        "delivery" => 0x2_0000,
+        "deletion" => 0x4_0000,
+        _ => 0,
+    }
+}
+
+fn read_policy(
+    document: &Document<'_>,
+    entries: &Entries,
+    tls: Option<&TlsSettings>,
+) -> Result<SessionPolicy, ConfigError> {
+    let whole_seconds = |key: &str, most: u64| {
+        let duration = entries.duration(key);
+        if duration.subsec_nanos() != 0 || duration.as_secs() > most {
+            return Err(document.fault(
+                entries.line_of(key),
+                format!("'{key}' must be whole seconds, at most {most}s"),
+            ));
+        }
+        Ok(duration.as_secs())
+    };
+    let octets = |key: &str| match entries.size(key) {
+        Some(0) => Err(document.fault(entries.line_of(key), format!("'{key}' must not be 0"))),
+        octets => Ok(octets),
+    };
+    let use_tls = match entries.text("tls") {
+        Some("required") => Tls::Required,
+        Some("preferred") => Tls::Preferred,
+        _ => Tls::Never,
+    };
+    if use_tls != Tls::Never && tls.is_none() {
+        return Err(document
+            .fault(entries.line_of("tls"), "TLS needs a [tls] section")
+            .with_hint(
+                "[tls] names this node's certificate and key, and the authorities that it believes",
+            ));
+    }
+    for pattern in entries.list("accept_sources") {
+        pattern.parse::<EidPattern>().map_err(|error| {
+            document.fault(
+                entries.line_of("accept_sources"),
+                format!("'{pattern}' is no endpoint-ID pattern: {error}"),
+            )
+        })?;
+    }
+    let peer = entries
+        .text("peer")
+        .map(|text| read_node_id(document, entries.line_of("peer"), text))
+        .transpose()?;
+    Ok(SessionPolicy {
+        keepalive_s: u16::try_from(whole_seconds("keepalive", u64::from(u16::MAX))?)
+            .unwrap_or(u16::MAX),
+        segment_mru: octets("segment_mru")?.unwrap_or(0),
+        transfer_mru: octets("transfer_mru")?.unwrap_or(0),
+        segment_octets: octets("segment")?.unwrap_or(0),
+        idle_timeout_s: u32::try_from(whole_seconds("idle_timeout", u64::from(u32::MAX))?)
+            .unwrap_or(u32::MAX),
+        tls: use_tls,
+        require_node_id: enabled(entries.is_true("require_node_id")),
+        peer,
+        reading: if entries.text("reading") == Some("lenient") {
+            ReadingPolicy::Lenient
+        } else {
+            ReadingPolicy::Strict
+        },
+        fragment_octets: octets("fragment")?,
+        window_octets: octets("window")?.unwrap_or(0),
+        window_bundles: small(entries, "window_bundles").unwrap_or(1),
+        order: if entries.text("order") == Some("expiry") {
+            SendOrder::Expiry
+        } else {
+            SendOrder::Arrival
+        },
+        accept_relayed: enabled(entries.is_true("accept_relayed")),
+        relay: enabled(entries.is_true("relay")),
+        accept_sources: entries.list("accept_sources").to_vec(),
+    })
+}
+
+fn read_address(
+    document: &Document<'_>,
+    entries: &Entries,
+    key: &str,
+) -> Result<(String, u16), ConfigError> {
+    let text = entries.text(key).unwrap_or_default();
+    split_address(text).ok_or_else(|| {
+        document
+            .fault(entries.line_of(key), format!("'{text}' is no address"))
+            .with_hint("addresses look like \"192.0.2.3:4556\", \"[2001:db8::3]:4556\" or \"host.example:4556\"")
+    })
+}
+
+/// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address.
+fn split_address(text: &str) -> Option<(String, u16)> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']')?;
+        host.parse::<std::net::Ipv6Addr>().ok()?;
+        (
+            host,
+            if rest.is_empty() {
+                None
+            } else {
+                Some(rest.strip_prefix(':')?)
+            },
+        )
+    } else if text.parse::<std::net::Ipv6Addr>().is_ok() {
+        (text, None)
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if host.is_empty() || !host.chars().all(named) {
+        return None;
+    }
+    let port = match port {
+        Some(port) => port.parse().ok()?,
+        None => TCPCL_PORT,
+    };
+    Some((host.to_owned(), port))
+}
+
+fn join(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+/// A whole number that the schema has bounded to the type's range.
+fn small<T: TryFrom<i64>>(entries: &Entries, key: &str) -> Option<T> {
+    entries
+        .integer(key)
+        .and_then(|number| T::try_from(number).ok())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn enabled(yes: bool) -> Enabled {
+    if yes { Enabled::Yes } else { Enabled::No }
+}
+
+/// Bundles that a quarter of the machine's memory can index.
+fn default_quota_bundles() -> u64 {
+    /// Octets of index that a stored bundle takes in the node and the store, endpoint IDs included.
+    const INDEX_OCTETS: u64 = 512;
+    /// Bundle keys are 32 bits wide; half of them leaves room for what is arriving and going.
+    const BUNDLES_MAX: u64 = 1 << 31;
+    let machine = rustix::system::sysinfo();
+    let memory = u64::try_from(machine.totalram)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(u64::from(machine.mem_unit));
+    let allowed = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok())
+        .unwrap_or(u64::MAX);
+    (memory.min(allowed) / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
+}

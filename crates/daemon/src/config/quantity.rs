@@ -1,0 +1,186 @@
+//! Sizes and durations as people write them: `10GiB`, `50kB`, `1d`, `250ms`.
+
+use std::time::Duration;
+
+/// Why a text is no size or duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// It does not begin with a number.
+    #[error("'{0}' does not begin with a number")]
+    NoNumber(String),
+    /// The unit is not known.
+    #[error("'{unit}' is no unit of {of} (one of {known})")]
+    UnknownUnit {
+        /// What stood there.
+        unit: String,
+        /// "size" or "time".
+        of: &'static str,
+        /// The units that are known.
+        known: &'static str,
+    },
+    /// More than 2^64 - 1 octets or nanoseconds.
+    #[error("'{0}' is too large")]
+    TooLarge(String),
+    /// Finer than one octet or one nanosecond.
+    #[error("'{0}' is finer than its unit allows")]
+    TooFine(String),
+}
+
+/// Octets in `text`: digits, at most one decimal point, and a unit out of `B`, `kB` = 1000, `MB`, `GB`,
+/// `TB`, `KiB` = 1024, `MiB`, `GiB`, `TiB`; no unit means octets.
+///
+/// # Errors
+/// When the text is no size, or one that is not a whole number of octets below 2^64.
+pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
+    const UNITS: [(&str, u64); 10] = [
+        ("", 1),
+        ("B", 1),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+    ];
+    parse(
+        text,
+        &UNITS,
+        "size",
+        "B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
+    )
+}
+
+/// The duration in `text`: digits, at most one decimal point, and a unit out of `ns`, `us`, `ms`, `s`,
+/// `min` (or `m`), `h`, `d`, `w`; the unit may be left out of a plain `0` only.
+///
+/// # Errors
+/// When the text is no duration, or one longer than 584 years.
+pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
+    const S: u64 = 1_000_000_000;
+    const UNITS: [(&str, u64); 9] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", S),
+        ("min", 60 * S),
+        ("m", 60 * S),
+        ("h", 3_600 * S),
+        ("d", 86_400 * S),
+        ("w", 604_800 * S),
+    ];
+    if text.trim() == "0" {
+        return Ok(Duration::ZERO);
+    }
+    parse(text, &UNITS, "time", "ns, us, ms, s, min, h, d, w").map(Duration::from_nanos)
+}
+
+/// Reads a decimal number and a unit; the result is exact or an error, never rounded.
+fn parse(
+    text: &str,
+    units: &[(&str, u64)],
+    of: &'static str,
+    known: &'static str,
+) -> Result<u64, QuantityError> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: String = number.chars().filter(|c| *c != '_').collect();
+    let unit = unit.trim_start();
+    let (whole, fraction) = number.split_once('.').unwrap_or((number.as_str(), ""));
+    if whole.is_empty() || fraction.contains('.') {
+        return Err(QuantityError::NoNumber(text.to_owned()));
+    }
+    let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        return Err(QuantityError::UnknownUnit {
+            unit: unit.to_owned(),
+            of,
+            known,
+        });
+    };
+    let too_large = || QuantityError::TooLarge(text.to_owned());
+    let whole = whole.parse::<u64>().map_err(|_| too_large())?;
+    let mut total = u128::from(whole) * u128::from(*scale);
+    let fraction = fraction.trim_end_matches('0');
+    if !fraction.is_empty() {
+        // More digits than 18 cannot be a whole number of any unit above.
+        let digits = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
+        if digits > 18 {
+            return Err(QuantityError::TooFine(text.to_owned()));
+        }
+        let numerator =
+            u128::from(fraction.parse::<u64>().map_err(|_| too_large())?) * u128::from(*scale);
+        let denominator = 10_u128.pow(digits);
+        if !numerator.is_multiple_of(denominator) {
+            return Err(QuantityError::TooFine(text.to_owned()));
+        }
+        total += numerator / denominator;
+    }
+    u64::try_from(total).map_err(|_| too_large())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        for (text, octets) in [
+            ("0", 0),
+            ("512", 512),
+            ("50kB", 50_000),
+            ("50 kB", 50_000),
+            ("4KiB", 4_096),
+            ("1.5MiB", 1_572_864),
+            ("10GiB", 10 << 30),
+            ("1_000B", 1_000),
+        ] {
+            assert_eq!(parse_size(text), Ok(octets), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        for (text, ms) in [
+            ("1d", 86_400_000),
+            ("60s", 60_000),
+            ("250ms", 250),
+            ("0", 0),
+            ("1.5s", 1_500),
+            ("2min", 120_000),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(ms)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused_by_reason() {
+        for (text, error) in [
+            ("GiB", "'GiB' does not begin with a number"),
+            ("", "'' does not begin with a number"),
+            (
+                "10gb",
+                "'gb' is no unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+            ),
+            ("20000000TiB", "'20000000TiB' is too large"),
+            (
+                "99999999999999999999",
+                "'99999999999999999999' is too large",
+            ),
+            ("0.5B", "'0.5B' is finer than its unit allows"),
+        ] {
+            assert_eq!(parse_size(text).unwrap_err().to_string(), error, "{text}");
+        }
+        assert_eq!(
+            parse_duration("10").unwrap_err().to_string(),
+            "'' is no unit of time (one of ns, us, ms, s, min, h, d, w)"
+        );
+    }
+}

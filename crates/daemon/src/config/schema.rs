@@ -1,0 +1,551 @@
+//! The schema of the node file: every section and key, once.
+
+/// What a key's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// One text or a list of texts.
+    TextOrList,
+    /// A list of texts.
+    TextList,
+    /// A path, relative to the file.
+    Path,
+    /// A list of paths.
+    PathList,
+    /// A whole number within bounds, both included.
+    Integer(i64, i64),
+    /// Octets: `10GiB`, `50kB`, or a number.
+    Size,
+    /// A time: `1d`, `60s`, `250ms`.
+    Duration,
+    /// `true` or `false`.
+    Boolean,
+    /// One of these texts.
+    Choice(&'static [&'static str]),
+    /// A list of some of these texts.
+    ChoiceList(&'static [&'static str]),
+}
+
+/// What holds when a key is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// The file is refused.
+    Refused,
+    /// Nothing is set; says what that means.
+    Means(&'static str),
+    /// This value, as it would be written.
+    Default(&'static str),
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value is.
+    pub kind: Kind,
+    /// What holds without it.
+    pub absent: Absent,
+    /// A value to show, as it would be written.
+    pub example: &'static str,
+    /// One sentence, with the unit.
+    pub meaning: &'static str,
+}
+
+/// How often a section may stand in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurs {
+    /// The keys before any section.
+    Top,
+    /// `[name]`, at most once.
+    Once,
+    /// `[[name]]`, any number of times.
+    Many,
+}
+
+/// One section.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// Its name; empty for the top.
+    pub name: &'static str,
+    /// How often it may stand.
+    pub occurs: Occurs,
+    /// What it is about.
+    pub meaning: &'static str,
+    /// Its keys, in groups that sections share.
+    pub groups: &'static [&'static [Key]],
+}
+
+impl Section {
+    /// All keys.
+    pub fn keys(&self) -> impl Iterator<Item = &'static Key> {
+        self.groups.iter().flat_map(|group| group.iter())
+    }
+
+    /// As it is written in a file: `[store]`, `[[link]]`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.occurs {
+            Occurs::Top => "the top of the file".to_owned(),
+            Occurs::Once => format!("[{}]", self.name),
+            Occurs::Many => format!("[[{}]]", self.name),
+        }
+    }
+}
+
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    absent: Absent,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind,
+        absent,
+        example,
+        meaning,
+    }
+}
+
+/// A key whose example is its default.
+const fn with_default(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind,
+        absent: Absent::Default(default),
+        example: default,
+        meaning,
+    }
+}
+
+/// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
+pub const REPORT_KINDS: &[&str] = &["reception", "forward", "delivery", "deletion"];
+/// When TLS is used.
+pub const TLS: &[&str] = &["required", "preferred", "never"];
+
+const U32_MAX: i64 = 0xffff_ffff;
+
+/// What a listener's and a link's sessions may do.
+const POLICY: &[Key] = &[
+    with_default(
+        "keepalive",
+        Kind::Duration,
+        "\"30s\"",
+        "Keepalive interval offered to the peer, whole seconds up to 65535s (RFC 9174 5.1.1); 0 for none.",
+    ),
+    with_default(
+        "segment_mru",
+        Kind::Size,
+        "\"1MiB\"",
+        "Largest segment taken from the peer, octets.",
+    ),
+    with_default(
+        "transfer_mru",
+        Kind::Size,
+        "\"1TiB\"",
+        "Largest bundle taken from the peer, octets.",
+    ),
+    with_default(
+        "segment",
+        Kind::Size,
+        "\"1MiB\"",
+        "Largest segment sent, octets; the peer's own limit binds too.",
+    ),
+    with_default(
+        "idle_timeout",
+        Kind::Duration,
+        "\"0s\"",
+        "A session without transfers for this long is ended, whole seconds (RFC 9174 6.1); 0 for never.",
+    ),
+    with_default(
+        "tls",
+        Kind::Choice(TLS),
+        "\"never\"",
+        "When TLS 1.3 protects sessions (RFC 9174 4.4); \"required\" and \"preferred\" need a [tls] section.",
+    ),
+    with_default(
+        "require_node_id",
+        Kind::Boolean,
+        "false",
+        "Refuse a TLS session whose certificate does not prove the peer's node ID (RFC 9174 4.4.4.3).",
+    ),
+    key(
+        "peer",
+        Kind::Text,
+        Absent::Means("any peer is taken"),
+        "\"ipn:3.0\"",
+        "The only node ID that the peer may have.",
+    ),
+    with_default(
+        "reading",
+        Kind::Choice(&["strict", "lenient"]),
+        "\"strict\"",
+        "How imperfect bundles and acknowledgments are read; \"lenient\" takes a published list of known faults of other implementations.",
+    ),
+    key(
+        "fragment",
+        Kind::Size,
+        Absent::Means("only where the peer's largest transfer demands it"),
+        "\"64KiB\"",
+        "Send bundles as fragments of at most this many octets of payload (RFC 9171 5.8).",
+    ),
+    with_default(
+        "window",
+        Kind::Size,
+        "\"32MiB\"",
+        "Octets sent and not yet acknowledged, at most, per session; about twice rate times (round trip + the peer's flush).",
+    ),
+    with_default(
+        "window_bundles",
+        Kind::Integer(1, 1_000_000),
+        "16384",
+        "Bundles sent and not yet acknowledged, at most, per session.",
+    ),
+    with_default(
+        "order",
+        Kind::Choice(&["arrival", "expiry"]),
+        "\"arrival\"",
+        "Which waiting bundle leaves first: the one that came first, or the one that expires first.",
+    ),
+    with_default(
+        "accept_relayed",
+        Kind::Boolean,
+        "true",
+        "Take bundles whose source is another node than the peer.",
+    ),
+    with_default(
+        "relay",
+        Kind::Boolean,
+        "true",
+        "Forward bundles that came from the peer to third nodes.",
+    ),
+    key(
+        "accept_sources",
+        Kind::TextList,
+        Absent::Means("every source is taken"),
+        "[\"ipn:1.*\"]",
+        "Endpoint-ID patterns of the only sources whose bundles are taken from the peer.",
+    ),
+];
+
+const PROTOCOL: Key = with_default(
+    "protocol",
+    Kind::Choice(&["tcpcl"]),
+    "\"tcpcl\"",
+    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174).",
+);
+
+/// Every section in the order in which a commented file shows them.
+pub const SECTIONS: &[Section] = &[
+    Section {
+        name: "",
+        occurs: Occurs::Top,
+        meaning: "",
+        groups: &[&[with_default(
+            "version",
+            Kind::Integer(1, 1),
+            "1",
+            "Version of this file's format.",
+        )]],
+    },
+    Section {
+        name: "node",
+        occurs: Occurs::Once,
+        meaning: "Who this node is.",
+        groups: &[&[
+            key(
+                "id",
+                Kind::TextOrList,
+                Absent::Refused,
+                "\"ipn:2.0\"",
+                "Node ID, or a list of several: the first is the one that neighbours see.",
+            ),
+            with_default(
+                "clock",
+                Kind::Choice(&["system", "none"]),
+                "\"system\"",
+                "\"system\" trusts the machine's clock; \"none\" says that it is not accurate, and bundles carry their age instead (RFC 9171 4.2.7).",
+            ),
+        ]],
+    },
+    Section {
+        name: "store",
+        occurs: Occurs::Once,
+        meaning: "Where bundles are kept.",
+        groups: &[&[
+            with_default(
+                "path",
+                Kind::Path,
+                "\"store\"",
+                "Directory of the store, relative to this file; made when missing, used by one node at a time.",
+            ),
+            with_default(
+                "durability",
+                Kind::Choice(&["sync", "os", "memory"]),
+                "\"sync\"",
+                "\"sync\" acknowledges what is on the disk (flushes are shared), \"os\" what the operating system holds, \"memory\" keeps nothing across a restart.",
+            ),
+            with_default(
+                "quota",
+                Kind::Size,
+                "\"10GiB\"",
+                "Octets of bundles stored, at most; beyond it bundles are refused, never dropped.",
+            ),
+            key(
+                "quota_bundles",
+                Kind::Integer(1, U32_MAX),
+                Absent::Means("a quarter of the machine's memory at 512 octets a bundle"),
+                "1000000",
+                "Bundles stored, at most.",
+            ),
+            key(
+                "segment",
+                Kind::Size,
+                Absent::Means("64MiB, less with a small quota"),
+                "\"64MiB\"",
+                "Octets of one log segment, fixed when the store is made; a power of two of at least 64KiB.",
+            ),
+            with_default(
+                "queue",
+                Kind::Size,
+                "\"32MiB\"",
+                "Octets that may wait for the disk; beyond it sockets are not read. About twice rate times flush time keeps a disk busy.",
+            ),
+            with_default(
+                "removed_bound",
+                Kind::Integer(0, 100_000_000),
+                "100000",
+                "Identities of removed bundles remembered until they expire, so that a late copy is known for one.",
+            ),
+            with_default(
+                "flush_delay",
+                Kind::Duration,
+                "\"0s\"",
+                "Time added to every flush of the disk: a test aid that makes a fast disk behave like a slow one.",
+            ),
+        ]],
+    },
+    Section {
+        name: "api",
+        occurs: Occurs::Once,
+        meaning: "Where applications connect (AAP 2.0). The admin socket is always this socket's path with \".admin\" appended.",
+        groups: &[&[
+            with_default(
+                "socket",
+                Kind::Path,
+                "\"dhow.sock\"",
+                "Unix socket, relative to this file.",
+            ),
+            key(
+                "tcp",
+                Kind::Text,
+                Absent::Means("no TCP"),
+                "\"127.0.0.1:4242\"",
+                "Address for applications over TCP too; whoever reaches it may send and receive.",
+            ),
+            with_default(
+                "default_lifetime",
+                Kind::Duration,
+                "\"1d\"",
+                "Lifetime of bundles whose sender names none.",
+            ),
+        ]],
+    },
+    Section {
+        name: "admin",
+        occurs: Occurs::Once,
+        meaning: "Administration and metrics over TCP, beside the admin socket.",
+        groups: &[&[
+            key(
+                "tcp",
+                Kind::Text,
+                Absent::Means("no TCP"),
+                "\"127.0.0.1:4243\"",
+                "Address of the HTTP interface; needs a token.",
+            ),
+            key(
+                "token",
+                Kind::Text,
+                Absent::Means("no token, and no TCP"),
+                "\"choose-a-long-secret\"",
+                "Every request over TCP must carry \"Authorization: Bearer TOKEN\".",
+            ),
+        ]],
+    },
+    Section {
+        name: "listen",
+        occurs: Occurs::Many,
+        meaning: "An address where neighbours connect, and what they may do there.",
+        groups: &[
+            &[
+                PROTOCOL,
+                key(
+                    "address",
+                    Kind::Text,
+                    Absent::Refused,
+                    "\"127.0.0.1:4556\"",
+                    "Address and port; \"[::]:4556\" is every IPv6 and IPv4 address, port 0 any free port.",
+                ),
+            ],
+            POLICY,
+        ],
+    },
+    Section {
+        name: "link",
+        occurs: Occurs::Many,
+        meaning: "A neighbour that this node connects to, and what its sessions may do.",
+        groups: &[
+            &[
+                key(
+                    "name",
+                    Kind::Text,
+                    Absent::Refused,
+                    "\"gamma\"",
+                    "A name for routes and commands, unique in this file.",
+                ),
+                PROTOCOL,
+                key(
+                    "address",
+                    Kind::Text,
+                    Absent::Refused,
+                    "\"192.0.2.3:4556\"",
+                    "Host (a name is resolved at every attempt) and port; without a port 4556.",
+                ),
+                with_default(
+                    "enabled",
+                    Kind::Boolean,
+                    "true",
+                    "Whether the link is up when the node starts.",
+                ),
+                with_default(
+                    "sessions",
+                    Kind::Integer(1, 16),
+                    "1",
+                    "Parallel sessions held open.",
+                ),
+                with_default(
+                    "backoff_min",
+                    Kind::Duration,
+                    "\"50ms\"",
+                    "First wait before connecting again; it doubles with every failure.",
+                ),
+                with_default(
+                    "backoff_max",
+                    Kind::Duration,
+                    "\"1s\"",
+                    "Longest wait before connecting again.",
+                ),
+                with_default(
+                    "connect_timeout",
+                    Kind::Duration,
+                    "\"10s\"",
+                    "An attempt to connect is given up after this long.",
+                ),
+            ],
+            POLICY,
+        ],
+    },
+    Section {
+        name: "route",
+        occurs: Occurs::Many,
+        meaning: "Which bundles leave over which link. A session that is up is always a last route to its peer.",
+        groups: &[&[
+            key(
+                "to",
+                Kind::Text,
+                Absent::Refused,
+                "\"ipn:4.*\"",
+                "Endpoint-ID pattern of destinations.",
+            ),
+            key(
+                "via",
+                Kind::Text,
+                Absent::Refused,
+                "\"gamma\"",
+                "Name of a link.",
+            ),
+            with_default(
+                "priority",
+                Kind::Integer(-0x8000_0000, 0x7fff_ffff),
+                "0",
+                "Routes of a higher priority are used first.",
+            ),
+        ]],
+    },
+    Section {
+        name: "tls",
+        occurs: Occurs::Once,
+        meaning: "This node's certificate and whom it trusts, for sessions with TLS. Both sides show a certificate.",
+        groups: &[&[
+            key(
+                "certificate",
+                Kind::Path,
+                Absent::Refused,
+                "\"node.crt\"",
+                "PEM file with this node's certificate (its node ID as BundleEID, RFC 9174 4.4.1) and the intermediates.",
+            ),
+            key(
+                "key",
+                Kind::Path,
+                Absent::Refused,
+                "\"node.key\"",
+                "PEM file with its private key.",
+            ),
+            key(
+                "authorities",
+                Kind::PathList,
+                Absent::Refused,
+                "[\"authority.crt\"]",
+                "PEM files with the authorities whose certificates are believed.",
+            ),
+        ]],
+    },
+    Section {
+        name: "reports",
+        occurs: Occurs::Once,
+        meaning: "Status reports that this node generates when a bundle asks for them (RFC 9171 5.1: by default none).",
+        groups: &[&[
+            key(
+                "generate",
+                Kind::ChoiceList(REPORT_KINDS),
+                Absent::Default("[]"),
+                "[\"delivery\"]",
+                "The kinds: \"reception\", \"forward\", \"delivery\", \"deletion\".",
+            ),
+            with_default(
+                "per_second",
+                Kind::Integer(1, U32_MAX),
+                "10000",
+                "Reports a second, at most; more are counted and not made.",
+            ),
+        ]],
+    },
+    Section {
+        name: "echo",
+        occurs: Occurs::Once,
+        meaning: "The service that answers \"dhow ping\".",
+        groups: &[&[
+            with_default("enabled", Kind::Boolean, "true", "Whether it answers."),
+            with_default(
+                "service",
+                Kind::Integer(1, U32_MAX),
+                "7",
+                "Its service number on ipn node IDs; on dtn ones its name is \"echo\".",
+            ),
+        ]],
+    },
+];
+
+/// The section of a name; the empty name is the top.
+#[must_use]
+pub fn section(name: &str) -> Option<&'static Section> {
+    SECTIONS.iter().find(|section| section.name == name)
+}

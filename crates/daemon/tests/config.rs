@@ -1,0 +1,229 @@
+//! What a node file may say, and what is said about one that is wrong.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
+use dhow_node::config::{Enabled, ReadingPolicy, SendOrder, SessionPolicy, Tls};
+
+const NODE: &str = "[node]\nid = \"ipn:2.0\"\n";
+
+fn parse(text: &str) -> NodeFile {
+    NodeFile::parse(text, Path::new("beta/node.toml")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What the program says: the error, and the hint below it.
+fn refusal(text: &str) -> String {
+    let error = NodeFile::parse(text, Path::new("node.toml")).unwrap_err();
+    match &error.hint {
+        Some(hint) => format!("{error}\nhint: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+#[test]
+fn the_documented_file_is_read() {
+    let file = parse(
+        r#"
+version = 1
+[node]
+id = ["ipn:2.0", "dtn://beta/"]
+[store]
+path = "store"
+durability = "os"
+quota = "10GiB"
+[api]
+socket = "dhow.sock"
+tcp = "127.0.0.1:4242"
+[[listen]]
+protocol = "tcpcl"
+address = "127.0.0.1:4602"
+[[link]]
+name = "gamma"
+protocol = "tcpcl"
+address = "127.0.0.1:4603"
+reading = "lenient"
+order = "expiry"
+window = "1MiB"
+backoff_max = "2s"
+peer = "ipn:3.0"
+relay = false
+[[route]]
+to = "ipn:4.*"
+via = "gamma"
+[reports]
+generate = ["delivery", "deletion"]
+[echo]
+service = 9
+"#,
+    );
+    assert_eq!(file.node.node_ids.len(), 2);
+    assert_eq!(file.store.durability, DurabilitySetting::Os);
+    assert_eq!(file.node.quota_octets, 10 << 30);
+    assert_eq!(file.store.path, Path::new("beta/store"));
+    assert_eq!(file.api_tcp.as_deref(), Some("127.0.0.1:4242"));
+    assert_eq!(file.listen, ["127.0.0.1:4602"]);
+    assert_eq!(
+        (file.dial[0].host.as_str(), file.dial[0].port),
+        ("127.0.0.1", 4603)
+    );
+    let link = &file.node.links[0];
+    assert_eq!(
+        (link.name.as_str(), link.backoff_min_ms, link.backoff_max_ms),
+        ("gamma", 50, 2_000)
+    );
+    assert_eq!(link.policy.reading, ReadingPolicy::Lenient);
+    assert_eq!(link.policy.order, SendOrder::Expiry);
+    assert_eq!(link.policy.window_octets, 1 << 20);
+    assert_eq!(link.policy.relay, Enabled::No);
+    assert_eq!(link.policy.peer, Some("ipn:3.0".parse().unwrap()));
+    assert_eq!(file.node.routes[0].via, "gamma");
+    assert_eq!(file.node.reports.generate, 0x6_0000);
+    assert_eq!(file.node.echo_service, Some(9));
+}
+
+#[test]
+fn what_is_not_written_has_the_documented_default() {
+    let file = parse(&format!("{NODE}[[listen]]\naddress = \"[::1]\"\n"));
+    let policy = format!("{:?}", file.node.listeners[0].policy);
+    assert_eq!(policy, format!("{:?}", SessionPolicy::default()));
+    assert_eq!(file.listen, ["[::1]:4556"]);
+    assert_eq!(file.node.echo_service, Some(7));
+    assert_eq!(file.node.default_lifetime_ms, 86_400_000);
+    assert_eq!(file.node.removed_bound, 100_000);
+    assert_eq!(file.node.store_queue_octets, 32 << 20);
+    assert_eq!(file.node.reports.generate, 0);
+    assert_eq!(file.store.flush_delay, Duration::ZERO);
+    assert_eq!(file.store.durability, DurabilitySetting::Sync);
+    assert!(file.node.quota_bundles >= 1_000);
+}
+
+#[test]
+fn tls_takes_its_files_from_beside_the_node_file() {
+    let file = parse(&format!(
+        "{NODE}[tls]\ncertificate = \"a.crt\"\nkey = \"/etc/a.key\"\nauthorities = [\"ca.crt\"]\n[[listen]]\naddress = \"h:1\"\ntls = \"required\"\n"
+    ));
+    let tls = file.tls.unwrap();
+    assert_eq!(tls.certificate, Path::new("beta/a.crt"));
+    assert_eq!(tls.key, Path::new("/etc/a.key"));
+    assert_eq!(tls.authorities, [Path::new("beta/ca.crt")]);
+    assert_eq!(file.node.listeners[0].policy.tls, Tls::Required);
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_line_and_hint() {
+    let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\n";
+    let cases = [
+        (
+            format!("{NODE}[[listen]]\nadress = \"a:1\"\n"),
+            "node.toml:4: unknown key 'adress' in [[listen]]\nhint: did you mean 'address'?",
+        ),
+        (
+            format!("{NODE}[stor]\n"),
+            "node.toml:3: unknown key or section 'stor'\nhint: did you mean 'store'?",
+        ),
+        (
+            format!("{NODE}quota = 1\n"),
+            "node.toml:3: unknown key 'quota' in [node]\nhint: 'quota' is a key of [store]",
+        ),
+        (
+            format!("{NODE}[store]\ndurability = \"fast\"\n"),
+            "node.toml:4: 'durability' cannot be \"fast\" (one of \"sync\", \"os\", \"memory\")\nhint: for example: durability = \"sync\"",
+        ),
+        (
+            format!("{NODE}[store]\nquota = \"10gb\"\n"),
+            "node.toml:4: 'quota' is no size: 'gb' is no unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)\nhint: for example: quota = \"10GiB\"",
+        ),
+        (
+            format!("{NODE}{link}sessions = 17\n"),
+            "node.toml:6: 'sessions' must be between 1 and 16\nhint: for example: sessions = 1",
+        ),
+        (
+            format!("{NODE}{link}enabled = 1\n"),
+            "node.toml:6: 'enabled' must be true or false, not integer\nhint: for example: enabled = true",
+        ),
+        (
+            format!("{NODE}{link}keepalive = \"1500ms\"\n"),
+            "node.toml:6: 'keepalive' must be whole seconds, at most 65535s",
+        ),
+        (
+            format!("{NODE}{link}{link}"),
+            "node.toml:7: two links are named 'gamma'",
+        ),
+        (
+            format!("{NODE}{link}tls = \"required\"\n"),
+            "node.toml:6: TLS needs a [tls] section\nhint: [tls] names this node's certificate and key, and the authorities that it believes",
+        ),
+        (
+            format!("{NODE}{link}[[route]]\nto = \"ipn:4.*\"\nvia = \"gama\"\n"),
+            "node.toml:8: no [[link]] is named 'gama'\nhint: did you mean 'gamma'?",
+        ),
+        (
+            format!("{NODE}[[link]]\nname = \"x\"\n"),
+            "node.toml:3: [[link]] lacks 'address'\nhint: for example: address = \"192.0.2.3:4556\"",
+        ),
+        (
+            format!("{NODE}[[listen]]\naddress = \"a:b:c\"\n"),
+            "node.toml:4: 'a:b:c' is no address\nhint: addresses look like \"192.0.2.3:4556\", \"[2001:db8::3]:4556\" or \"host.example:4556\"",
+        ),
+        (
+            format!("{NODE}[admin]\ntcp = \"127.0.0.1:1\"\n"),
+            "node.toml:4: administration over TCP needs a 'token'\nhint: without 'tcp' the admin socket still works, for whoever may open it",
+        ),
+        (
+            "version = 2\n".to_owned() + NODE,
+            "node.toml:1: 'version' must be between 1 and 1\nhint: for example: version = 1",
+        ),
+        (
+            String::new(),
+            "node.toml: [node] lacks 'id'\nhint: for example: id = \"ipn:2.0\"",
+        ),
+        (
+            format!("{NODE}link = 1\n[[listen]]\naddress=\"a:1\"\n"),
+            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock",
+        ),
+        (
+            "store = 1\n".to_owned() + NODE,
+            "node.toml:1: 'store' is a section of its own\nhint: write [store] on a line by itself, its keys below",
+        ),
+    ];
+    for (text, said) in cases {
+        assert_eq!(refusal(&text), said, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_refused_with_its_line() {
+    let said = refusal("[node]\nid = \n");
+    assert!(said.starts_with("node.toml:2: this is no TOML: "), "{said}");
+    let said = refusal("[node]\nid = \"ipn:2.0\"\nid = \"ipn:3.0\"\n");
+    assert!(said.starts_with("node.toml:3: this is no TOML: "), "{said}");
+}
+
+#[test]
+fn a_node_id_that_is_none_is_refused() {
+    let said = refusal("[node]\nid = \"ipn:2.7\"\n");
+    assert!(
+        said.starts_with("node.toml:2: 'ipn:2.7' is no node ID: "),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("hint: node IDs look like \"ipn:2.0\" or \"dtn://beta/\""),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_published_json_schema_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/node.schema.json");
+    let current = serde_json::to_string_pretty(&json_schema()).unwrap() + "\n";
+    if std::env::var_os("DHOW_UPDATE").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        published == current,
+        "docs/node.schema.json is out of date: run this test with DHOW_UPDATE=1"
+    );
+}
