@@ -8,14 +8,33 @@
 
 extern crate alloc;
 
+pub mod admin;
+pub mod block;
 pub mod cbor;
+pub mod crc;
 pub mod eid;
+pub mod encode;
+pub mod forward;
+pub mod header;
 pub mod id;
+#[doc(hidden)]
+pub mod oracle;
+pub mod payload;
 pub mod reading;
+pub mod refusal;
 pub mod storage;
 pub mod time;
 
+pub use block::{
+    BlockFlags, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount, PrimaryBlock,
+};
+pub use crc::CrcType;
 pub use eid::{EidPattern, EndpointId, NodeId};
+pub use encode::{BundleBuilder, OutgoingHeader};
+pub use forward::{FragmentEdit, HopEdit};
+pub use header::{Header, PayloadHead};
 pub use id::{BundleId, CreationTimestamp, FragmentRange};
+pub use payload::{Bundle, PayloadCrc, PayloadVerifier};
 pub use reading::{Oddity, Reading};
+pub use refusal::Refusal;
 pub use time::{DtnTime, Instant, Now};

@@ -292,6 +292,14 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
+    /// The next `length` octets, as they are.
+    ///
+    /// # Errors
+    /// [`CborError::Incomplete`] when there are fewer.
+    pub fn take_octets(&mut self, length: u64) -> Result<&'a [u8], CborError> {
+        self.take(length)
+    }
+
     /// A text string; borrowed when its length is definite, of at most `limit` octets.
     ///
     /// # Errors

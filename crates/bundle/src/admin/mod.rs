@@ -1,0 +1,9 @@
+//! Administrative records (RFC 9171 6.1, RFC 9713): what nodes tell each other about bundles.
+
+mod reason;
+mod record;
+mod status_report;
+
+pub use reason::ReasonCode;
+pub use record::{AdministrativeRecord, RecordRefusal};
+pub use status_report::{Assertion, StatusReport};

@@ -1,0 +1,20 @@
+//! Blocks (RFC 9171 4.3, 4.4): what a bundle consists of.
+//!
+//! `primary.rs` is the block that every bundle begins with, `canonical.rs` the form of all others,
+//! `extension.rs` the content of those that every node understands, `flags.rs` both kinds of flags.
+
+mod canonical;
+mod extension;
+mod flags;
+mod primary;
+
+pub use canonical::{BlockType, CanonicalBlock};
+pub use extension::HopCount;
+pub use flags::{BlockFlags, BundleFlags};
+pub use primary::{FragmentPlace, PrimaryBlock};
+
+pub(crate) use canonical::{BlockHead, verify_block_end};
+pub(crate) use extension::{
+    decode_bundle_age, decode_hop_count, decode_previous_node, encode_bundle_age, encode_hop_count,
+    encode_previous_node, security_targets,
+};

@@ -1,0 +1,205 @@
+//! The two checksums of blocks (RFC 9171 4.2.1, 4.2.2).
+
+use alloc::vec::Vec;
+
+use core::fmt;
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// Which checksum a block carries (RFC 9171 4.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CrcType {
+    /// 0: none.
+    None,
+    /// 1: CRC-16 X.25.
+    Crc16,
+    /// 2: CRC-32C (Castagnoli).
+    #[default]
+    Crc32C,
+}
+
+impl CrcType {
+    /// The type with this code; `None` for codes that are not valid.
+    #[must_use]
+    pub const fn from_code(code: u64) -> Option<Self> {
+        match code {
+            0 => Some(Self::None),
+            1 => Some(Self::Crc16),
+            2 => Some(Self::Crc32C),
+            _ => None,
+        }
+    }
+
+    /// The code on the wire.
+    #[must_use]
+    pub const fn code(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Crc16 => 1,
+            Self::Crc32C => 2,
+        }
+    }
+
+    /// Octets of the checksum itself: 0, 2 or 4.
+    #[must_use]
+    pub const fn octets(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Crc16 => 2,
+            Self::Crc32C => 4,
+        }
+    }
+
+    /// Octets of the CRC field, a byte string: 0, 3 or 5.
+    #[must_use]
+    pub const fn field_octets(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Crc16 => 3,
+            Self::Crc32C => 5,
+        }
+    }
+
+    /// The CRC field as it is populated while the checksum is computed (RFC 9171 4.3.1, 4.3.2): zeros.
+    pub(crate) const fn zeroed_field(self) -> &'static [u8] {
+        match self {
+            Self::None => &[],
+            Self::Crc16 => &[0x42, 0, 0],
+            Self::Crc32C => &[0x44, 0, 0, 0, 0],
+        }
+    }
+}
+
+impl fmt::Display for CrcType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Crc16 => "CRC-16",
+            Self::Crc32C => "CRC-32C",
+        })
+    }
+}
+
+/// A checksum over octets that come in any pieces.
+#[derive(Clone)]
+pub struct CrcDigest {
+    crc_type: CrcType,
+    digest: Option<Digest>,
+}
+
+impl CrcDigest {
+    /// A digest of nothing yet.
+    #[must_use]
+    pub fn new(crc_type: CrcType) -> Self {
+        let digest = match crc_type {
+            CrcType::None => None,
+            CrcType::Crc16 => Some(Digest::new(CrcAlgorithm::Crc16IbmSdlc)),
+            CrcType::Crc32C => Some(Digest::new(CrcAlgorithm::Crc32Iscsi)),
+        };
+        Self { crc_type, digest }
+    }
+
+    /// Which checksum this computes.
+    #[must_use]
+    pub const fn crc_type(&self) -> CrcType {
+        self.crc_type
+    }
+
+    /// Adds the octets that come next.
+    pub fn update(&mut self, octets: &[u8]) {
+        if let Some(digest) = &mut self.digest {
+            digest.update(octets);
+        }
+    }
+
+    /// The checksum of all octets so far; 0 for [`CrcType::None`].
+    #[must_use]
+    pub fn value(&self) -> u32 {
+        // Both checksums are at most 32 bits wide.
+        self.digest
+            .as_ref()
+            .map_or(0, |digest| u32::try_from(digest.finalize()).unwrap_or(0))
+    }
+
+    /// Whether these octets are the checksum in network byte order.
+    #[must_use]
+    pub(crate) fn matches(&self, octets: &[u8]) -> bool {
+        octets.len() == self.crc_type.octets() && self.value().to_be_bytes().ends_with(octets)
+    }
+}
+
+impl fmt::Debug for CrcDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CrcDigest({}, {:#x})", self.crc_type, self.value())
+    }
+}
+
+/// RFC 9171 4.2.2: the checksum of `octets` in network byte order, as a byte string of its width.
+pub(crate) fn write_crc_field(out: &mut Vec<u8>, crc_type: CrcType, value: u32) {
+    let [_, _, third, fourth] = value.to_be_bytes();
+    match crc_type {
+        CrcType::None => {}
+        CrcType::Crc16 => out.extend_from_slice(&[0x42, third, fourth]),
+        CrcType::Crc32C => {
+            out.push(0x44);
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+    }
+}
+
+/// Ends a block in `out` that began at `start`: computes its checksum over what is there and the zeroed
+/// field, then appends the field.
+pub(crate) fn append_crc(out: &mut Vec<u8>, start: usize, crc_type: CrcType) {
+    if crc_type == CrcType::None {
+        return;
+    }
+    let mut digest = CrcDigest::new(crc_type);
+    digest.update(out.get(start..).unwrap_or_default());
+    digest.update(crc_type.zeroed_field());
+    write_crc_field(out, crc_type, digest.value());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(crc_type: CrcType, octets: &[u8]) -> u32 {
+        let mut digest = CrcDigest::new(crc_type);
+        digest.update(octets);
+        digest.value()
+    }
+
+    /// RFC 9171 4.2.1: the standard check values, and those of RFC 7143 A.4.
+    #[test]
+    fn checksums_have_their_check_values() {
+        let ascending: Vec<u8> = (0..32).collect();
+        let descending: Vec<u8> = (0..32).rev().collect();
+        for (octets, crc16, crc32c) in [
+            (b"123456789".as_slice(), 0x906e, 0xe306_9283),
+            (&[0; 32], 0xcd70, 0x8a91_36aa),
+            (&[0xff; 32], 0xe051, 0x62a8_ab43),
+            (&ascending, 0x53e4, 0x46dd_794e),
+            (&descending, 0xc275, 0x113f_db5c),
+        ] {
+            assert_eq!(digest(CrcType::Crc16, octets), crc16);
+            assert_eq!(digest(CrcType::Crc32C, octets), crc32c);
+            assert_eq!(digest(CrcType::None, octets), 0);
+        }
+    }
+
+    #[test]
+    fn pieces_have_the_checksum_of_the_whole() {
+        let octets: Vec<u8> = (0..=255).cycle().take(5000).collect();
+        for crc_type in [CrcType::Crc16, CrcType::Crc32C] {
+            for size in [1, 7, 255, 256, 1024] {
+                let mut pieces = CrcDigest::new(crc_type);
+                octets.chunks(size).for_each(|piece| pieces.update(piece));
+                assert_eq!(
+                    pieces.value(),
+                    digest(crc_type, &octets),
+                    "{crc_type} in pieces of {size}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! [`BundleBuilder`]: new bundles.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::block::{
+    BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
+    PrimaryBlock, encode_bundle_age, encode_hop_count,
+};
+use crate::cbor::{write_byte_string_head, write_indefinite_array};
+use crate::crc::CrcType;
+use crate::eid::EndpointId;
+use crate::header::{Header, PayloadHead};
+use crate::id::CreationTimestamp;
+use crate::payload::PayloadCrc;
+use crate::reading::Reading;
+use crate::refusal::Refusal;
+
+/// A header to send: first its octets, then the payload, then what [`OutgoingHeader::payload_crc`] makes of the
+/// payload that has passed by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutgoingHeader {
+    /// All octets before the payload.
+    pub octets: Bytes,
+    /// The payload block's head, the end of `octets`.
+    pub payload: PayloadHead,
+}
+
+impl OutgoingHeader {
+    /// The checksum of the payload block, for the trailer.
+    #[must_use]
+    pub fn payload_crc(&self) -> PayloadCrc {
+        PayloadCrc::new(&self.payload)
+    }
+
+    /// Octets of the whole bundle.
+    #[must_use]
+    pub fn total_octets(&self) -> u64 {
+        u64::try_from(self.octets.len())
+            .unwrap_or(u64::MAX)
+            .saturating_add(self.payload.length)
+            .saturating_add(self.payload.trailer_octets())
+    }
+}
+
+/// Makes new bundles (RFC 9171 5.2). Reports go to the source, and the primary, extension and payload blocks
+/// carry CRC-32C, unless it is told otherwise.
+#[derive(Clone, Debug)]
+pub struct BundleBuilder {
+    primary: PrimaryBlock,
+    payload_flags: BlockFlags,
+    payload_crc_type: CrcType,
+    blocks: Vec<(BlockType, BlockFlags, Bytes)>,
+}
+
+impl BundleBuilder {
+    /// A bundle from `source` to `destination`, useful for `lifetime_ms` milliseconds from its creation. From the
+    /// null endpoint it is anonymous, and must not be fragmented. Without creation time it has a bundle age block.
+    #[must_use]
+    pub fn new(
+        source: EndpointId,
+        destination: EndpointId,
+        creation: CreationTimestamp,
+        lifetime_ms: u64,
+    ) -> Self {
+        let builder = Self {
+            primary: PrimaryBlock {
+                flags: BundleFlags::NONE,
+                crc_type: CrcType::Crc32C,
+                destination,
+                report_to: source.clone(),
+                source,
+                creation,
+                lifetime_ms,
+                fragment: None,
+            },
+            payload_flags: BlockFlags::NONE,
+            payload_crc_type: CrcType::Crc32C,
+            blocks: Vec::new(),
+        };
+        // RFC 9171 4.2.3: nothing that needs the bundle's identity for anonymous bundles.
+        let builder = match builder.primary.source.is_null() {
+            true => builder.with_flags(BundleFlags::MUST_NOT_FRAGMENT),
+            false => builder,
+        };
+        // RFC 9171 4.4.2: without creation time, exactly one bundle age block.
+        if creation.time.is_known() {
+            builder
+        } else {
+            builder.with_age(0)
+        }
+    }
+
+    /// Where status reports go.
+    #[must_use]
+    pub fn with_report_to(mut self, endpoint: EndpointId) -> Self {
+        self.primary.report_to = endpoint;
+        self
+    }
+
+    /// Adds bundle processing control flags.
+    #[must_use]
+    pub fn with_flags(mut self, flags: BundleFlags) -> Self {
+        self.primary.flags = self.primary.flags | flags;
+        self
+    }
+
+    /// The checksum of the primary block and of the extension blocks.
+    #[must_use]
+    pub const fn with_crc_type(mut self, crc_type: CrcType) -> Self {
+        self.primary.crc_type = crc_type;
+        self
+    }
+
+    /// The checksum of the payload block.
+    #[must_use]
+    pub const fn with_payload_crc_type(mut self, crc_type: CrcType) -> Self {
+        self.payload_crc_type = crc_type;
+        self
+    }
+
+    /// Makes the bundle a fragment.
+    #[must_use]
+    pub const fn with_fragment(mut self, place: FragmentPlace) -> Self {
+        self.primary.fragment = Some(place);
+        self
+    }
+
+    /// Adds or replaces the bundle age block: milliseconds since the bundle was created.
+    #[must_use]
+    pub fn with_age(mut self, age_ms: u64) -> Self {
+        self.blocks
+            .retain(|(block_type, ..)| *block_type != BlockType::BUNDLE_AGE);
+        // Every fragment needs it as much as the whole.
+        self.with_block(
+            BlockType::BUNDLE_AGE,
+            BlockFlags::REPLICATE,
+            encode_bundle_age(age_ms),
+        )
+    }
+
+    /// Adds or replaces the hop count block: how often the bundle may be forwarded, 1 to 255.
+    #[must_use]
+    pub fn with_hop_limit(mut self, limit: u8) -> Self {
+        self.blocks
+            .retain(|(block_type, ..)| *block_type != BlockType::HOP_COUNT);
+        let content = encode_hop_count(HopCount { limit, count: 0 });
+        self.with_block(BlockType::HOP_COUNT, BlockFlags::REPLICATE, content)
+    }
+
+    /// Adds an extension block; blocks are numbered from 2.
+    #[must_use]
+    pub fn with_block(mut self, block_type: BlockType, flags: BlockFlags, content: Bytes) -> Self {
+        self.blocks.push((block_type, flags, content));
+        self
+    }
+
+    /// The header before a payload of `payload_octets`.
+    ///
+    /// # Errors
+    /// The rule of RFC 9171 that such a bundle would break.
+    pub fn header(&self, payload_octets: u64) -> Result<OutgoingHeader, Refusal> {
+        let mut out = Vec::with_capacity(128);
+        write_indefinite_array(&mut out);
+        self.primary.encode(&mut out);
+        for (number, (block_type, flags, content)) in (2..).zip(&self.blocks) {
+            let crc_type = self.primary.crc_type;
+            let block = CanonicalBlock::new(*block_type, number, *flags, crc_type, content.clone());
+            out.extend_from_slice(&block.octets);
+        }
+        let outgoing = end_header(
+            out,
+            self.payload_flags,
+            self.payload_crc_type,
+            payload_octets,
+        );
+        // What this node writes, it reads: one place holds the rules.
+        match Header::decode(&outgoing.octets, Reading::Strict)? {
+            Some(_) => Ok(outgoing),
+            None => Err(Refusal::Truncated),
+        }
+    }
+
+    /// The whole bundle with this payload.
+    ///
+    /// # Errors
+    /// The rule of RFC 9171 that such a bundle would break.
+    pub fn bundle(&self, payload: &[u8]) -> Result<Bytes, Refusal> {
+        let header = self.header(u64::try_from(payload.len()).unwrap_or(u64::MAX))?;
+        let mut crc = header.payload_crc();
+        crc.update(payload);
+        let trailer = crc.trailer();
+        let mut out = Vec::with_capacity(header.octets.len() + payload.len() + trailer.len());
+        out.extend_from_slice(&header.octets);
+        out.extend_from_slice(payload);
+        out.extend_from_slice(&trailer);
+        Ok(out.into())
+    }
+}
+
+/// Ends a header with the head of a payload block.
+pub(crate) fn end_header(
+    mut out: Vec<u8>,
+    flags: BlockFlags,
+    crc_type: CrcType,
+    length: u64,
+) -> OutgoingHeader {
+    let start = out.len();
+    let head = BlockHead {
+        block_type: BlockType::PAYLOAD,
+        number: 1,
+        flags,
+        crc_type,
+        is_indefinite: false,
+    };
+    head.encode(&mut out);
+    write_byte_string_head(&mut out, length);
+    let octets = Bytes::from(out);
+    let payload = PayloadHead {
+        flags,
+        crc_type,
+        length,
+        octets: octets.slice(start..),
+        is_indefinite: false,
+    };
+    OutgoingHeader { octets, payload }
+}

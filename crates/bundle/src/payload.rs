@@ -1,0 +1,182 @@
+//! The payload: its checksum as it passes by, in any pieces, and whole bundles in memory.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::cbor::BREAK;
+use crate::crc::{CrcDigest, CrcType, write_crc_field};
+use crate::header::{Header, PayloadHead};
+use crate::reading::Reading;
+use crate::refusal::Refusal;
+
+/// The checksum of a payload block over its head and the payload that passes by (RFC 9171 4.3.2), to write
+/// the octets that follow the payload.
+#[derive(Clone, Debug)]
+pub struct PayloadCrc {
+    digest: CrcDigest,
+    is_indefinite: bool,
+    left: u64,
+}
+
+impl PayloadCrc {
+    /// Begins with the head of a payload block.
+    #[must_use]
+    pub fn new(head: &PayloadHead) -> Self {
+        let mut digest = CrcDigest::new(head.crc_type);
+        digest.update(&head.octets);
+        Self {
+            digest,
+            is_indefinite: head.is_indefinite,
+            left: head.length,
+        }
+    }
+
+    /// Adds the payload octets that come next.
+    pub fn update(&mut self, octets: &[u8]) {
+        let added = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        assert!(
+            added <= self.left,
+            "no more octets are given than the payload block's head announces"
+        );
+        self.left -= added;
+        self.digest.update(octets);
+    }
+
+    /// Octets of payload that have not passed by yet.
+    #[must_use]
+    pub const fn left_octets(&self) -> u64 {
+        self.left
+    }
+
+    /// What follows the payload: the CRC field and the breaks. All payload octets must have passed by, unless
+    /// the block has no CRC.
+    #[must_use]
+    pub fn trailer(&self) -> Bytes {
+        let crc_type = self.digest.crc_type();
+        assert!(
+            self.left == 0 || crc_type == CrcType::None,
+            "the checksum covers the whole payload"
+        );
+        let mut out = Vec::with_capacity(crc_type.field_octets() + 2);
+        write_crc_field(&mut out, crc_type, self.finished().value());
+        if self.is_indefinite {
+            out.push(BREAK);
+        }
+        out.push(BREAK);
+        out.into()
+    }
+
+    /// The digest of the whole block: with the zeroed field and, where it has one, its break.
+    fn finished(&self) -> CrcDigest {
+        let mut digest = self.digest.clone();
+        digest.update(digest.crc_type().zeroed_field());
+        if self.is_indefinite {
+            digest.update(&[BREAK]);
+        }
+        digest
+    }
+}
+
+/// Checks a payload that passes by, and what follows it.
+#[derive(Clone, Debug)]
+pub struct PayloadVerifier {
+    crc: PayloadCrc,
+}
+
+impl PayloadVerifier {
+    /// Begins the payload of the bundle with this header.
+    #[must_use]
+    pub fn new(header: &Header) -> Self {
+        Self {
+            crc: PayloadCrc::new(&header.payload),
+        }
+    }
+
+    /// Takes the payload octets that come next; no more than the header announces.
+    pub fn update(&mut self, octets: &[u8]) {
+        self.crc.update(octets);
+    }
+
+    /// Octets of payload that have not passed by yet.
+    #[must_use]
+    pub const fn left_octets(&self) -> u64 {
+        self.crc.left
+    }
+
+    /// Checks all that follows the payload: its CRC and the end of the bundle, and nothing after it.
+    ///
+    /// # Errors
+    /// The rule that the bundle breaks.
+    pub fn finish(self, trailer: &[u8]) -> Result<(), Refusal> {
+        if self.crc.left > 0 {
+            return Err(Refusal::Truncated);
+        }
+        let crc_type = self.crc.digest.crc_type();
+        let mut rest = trailer;
+        if let Some(head) = crc_type.zeroed_field().first() {
+            // RFC 9171 4.2.2: a byte string of two or four octets.
+            match rest.split_first() {
+                None => return Err(Refusal::Truncated),
+                Some((&BREAK, _)) => return Err(Refusal::BlockLength { number: 1 }),
+                Some((first, _)) if first != head => return Err(Refusal::CrcLength { number: 1 }),
+                Some((_, after)) => rest = after,
+            }
+            let (field, after) = rest
+                .split_at_checked(crc_type.octets())
+                .ok_or(Refusal::Truncated)?;
+            if !self.crc.finished().matches(field) {
+                return Err(Refusal::CrcMismatch { number: 1 });
+            }
+            rest = after;
+        }
+        if self.crc.is_indefinite {
+            rest = after_break(rest, Refusal::BlockLength { number: 1 })?;
+        }
+        // RFC 9171 4.1: the payload block is the last, and a break ends the bundle.
+        rest = after_break(rest, Refusal::PayloadBlockNotLast)?;
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::OctetsAfterEnd)
+        }
+    }
+}
+
+fn after_break(octets: &[u8], otherwise: Refusal) -> Result<&[u8], Refusal> {
+    match octets.split_first() {
+        Some((&BREAK, rest)) => Ok(rest),
+        Some(_) => Err(otherwise),
+        None => Err(Refusal::Truncated),
+    }
+}
+
+/// A whole bundle in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// All before the payload.
+    pub header: Header,
+    /// The payload.
+    pub payload: Bytes,
+}
+
+impl Bundle {
+    /// Reads a whole bundle: its header, its payload's CRC, its end.
+    ///
+    /// # Errors
+    /// The rule of RFC 9171 that the octets break.
+    pub fn decode(octets: &Bytes, reading: Reading) -> Result<Self, Refusal> {
+        let header = Header::decode(octets, reading)?.ok_or(Refusal::Truncated)?;
+        let start = header.octets.len();
+        let length = usize::try_from(header.payload.length).map_err(|_| Refusal::Truncated)?;
+        let end = start
+            .checked_add(length)
+            .filter(|end| *end <= octets.len())
+            .ok_or(Refusal::Truncated)?;
+        let payload = octets.slice(start..end);
+        let mut verifier = PayloadVerifier::new(&header);
+        verifier.update(&payload);
+        verifier.finish(octets.get(end..).unwrap_or_default())?;
+        Ok(Self { header, payload })
+    }
+}
