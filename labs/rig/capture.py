@@ -17,6 +17,9 @@ SEVERITY_ERROR = 8_388_608
 # Kernel buffer of the capture in MiB, so that a fast transfer loses no packets.
 BUFFER_MIB = 64
 
+# The kernel hands captured packets over in blocks, the last one this late at most.
+LINGER_S = 0.5
+
 # Seconds until the capture must have begun.
 BEGIN_TIMEOUT_S = 10.0
 
@@ -66,6 +69,7 @@ class Capture:
 
     def stop(self) -> None:
         """Ends the capture; what was captured is on disk."""
+        time.sleep(LINGER_S)
         self.program.process.send_signal(signal.SIGINT)
         self.program.wait(10)
         self.crew.dismiss(self.program)

@@ -82,6 +82,7 @@ class Node:
         self.directory = directory
         self.settings = settings
         self.namespace = namespace
+        self.under: list[str] = []  # a program that runs the node, such as strace
         self.program: Program | None = None
         self.ready: dict[str, Any] = {}
         directory.mkdir(parents=True, exist_ok=True)
@@ -105,7 +106,7 @@ class Node:
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Starts the node and waits until it is ready."""
         (self.directory / "node.toml").write_text(self.settings.toml())
-        argv = [str(self.binary), "node", "run", "--config", str(self.directory / "node.toml")]
+        argv = [*self.under, str(self.binary), "node", "run", "--config", str(self.directory / "node.toml")]
         self.program = self.crew.start(argv, log=self.log, namespace=self.namespace)
         try:
             line = self.program.line(timeout_s)
