@@ -208,7 +208,8 @@ pub enum LinkEvent {
         /// Type code of the rejected message (RFC 9174 table 2).
         message: u8,
     },
-    /// The peer is ending the session: open no new transfers on it.
+    /// The session is ending, by whichever side's wish: open no new transfers on it. Those that had not
+    /// begun have failed.
     Ending,
     /// The session is over; `poll_octets` may still hold last octets to write before closing.
     Down(DownReason),

@@ -24,6 +24,8 @@
 mod config;
 mod event;
 mod extension;
+#[doc(hidden)]
+pub mod hostile;
 mod message;
 mod negotiation;
 mod order;

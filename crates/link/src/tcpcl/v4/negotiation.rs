@@ -59,7 +59,7 @@ impl Session {
             version: VERSION,
             flags,
         }
-        .encode(&mut self.control);
+        .encode(&mut self.opening);
     }
 
     pub(super) fn handle_contact(&mut self, chunk: &mut Bytes) {
@@ -140,7 +140,7 @@ impl Session {
     pub(super) fn handle_insecure(&mut self) {
         if self.state == super::state::State::Securing {
             // RFC 9174 4.4.3: both sides close the connection; there is no session to terminate.
-            self.control.clear();
+            self.opening.clear();
             self.fail(
                 None,
                 DownReason::Security("the TLS handshake failed (RFC 9174 4.4.3)".to_string()),
@@ -163,7 +163,7 @@ impl Session {
             node_id: format!("{}", self.config.node_id),
             extensions: Bytes::new(),
         };
-        self.queue(&Message::SessInit(init));
+        Message::SessInit(init).encode(&mut self.opening);
     }
 
     pub(super) fn handle_sess_init(&mut self, now: Now, init: &SessInit) {

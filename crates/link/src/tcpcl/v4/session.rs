@@ -19,8 +19,8 @@ use crate::stream::{
     StreamSession, TerminateReason,
 };
 
-/// Messages of a peer that a session rejects and goes on; at the next one it ends. A well-functioning
-/// session has none (RFC 9174 5.1.2).
+/// Messages rejected, by either side, with which a session goes on; at the next one it ends. A
+/// well-functioning session has none (RFC 9174 5.1.2).
 const MAX_REJECTIONS: u32 = 16;
 
 /// Events that may wait before the session asks for no more octets.
@@ -36,6 +36,8 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) state: State,
     pub(super) decoder: Decoder,
+    /// Our contact header and `SESS_INIT`, which everything else comes after.
+    pub(super) opening: BytesMut,
     /// Whole messages other than those about transfers, to be sent next.
     pub(super) control: BytesMut,
     pub(super) incoming: TransfersIn,
@@ -64,6 +66,7 @@ impl Session {
             role,
             state: State::Contact,
             decoder: Decoder::default(),
+            opening: BytesMut::new(),
             control: BytesMut::new(),
             incoming: TransfersIn::new(limits),
             outgoing: TransfersOut::new(config.segment_length.max(1), config.reading),
@@ -108,8 +111,7 @@ impl Session {
         message.encode(&mut self.control);
     }
 
-    /// RFC 9174 5.1.2: say which message was not acceptable, and go on; a peer that keeps at it is
-    /// broken.
+    /// RFC 9174 5.1.2: say which message was not acceptable, and go on.
     pub(super) fn reject(
         &mut self,
         reason: RejectReason,
@@ -120,6 +122,10 @@ impl Session {
             reason: reason.code(),
             rejected,
         });
+        self.count_rejection(fault);
+    }
+
+    fn count_rejection(&mut self, fault: impl FnOnce() -> DownReason) {
         self.rejections = self.rejections.saturating_add(1);
         if self.rejections > MAX_REJECTIONS {
             self.fail(Some(TerminateReason::Unknown), fault());
@@ -146,7 +152,7 @@ impl Session {
             Message::SessInit(init) if self.state == State::Initiation => {
                 self.handle_sess_init(now, &init)
             }
-            Message::SessTerm { flags, reason } => self.handle_sess_term(flags, reason),
+            Message::SessTerm { flags: _, reason } => self.handle_sess_term(reason),
             Message::MsgReject { reason, rejected } => self.handle_rejection(reason, rejected),
             Message::XferSegment(segment) if established => self.handle_segment(&segment),
             Message::XferAck {
@@ -245,6 +251,9 @@ impl Session {
         self.events.push(LinkEvent::Rejected {
             reason,
             message: rejected,
+        });
+        self.count_rejection(|| {
+            peer_fault("the peer rejects message after message (RFC 9174 5.1.2)")
         });
         // Which segment the peer rejected is not said, so its transfer may wait for ever for an
         // answer: end in order, that what is unanswered then goes by another session.
@@ -357,6 +366,8 @@ impl StreamSession for Session {
             // RFC 9174 5.1.1: a KEEPALIVE after an interval without any message; it waits for the end
             // of a segment that is under way.
             Expiry::Keepalive => self.timers.set_keepalive_due(),
+            // What the peer sent may lie in the socket because we want no more.
+            Expiry::Silence if !self.wants_octets() => self.timers.octets_received(now.monotonic),
             // RFC 9174 5.1.1: "Idle timeout" when nothing has come for twice the interval.
             Expiry::Silence => self.fail(
                 Some(TerminateReason::IdleTimeout),
@@ -388,28 +399,30 @@ impl StreamSession for Session {
         self.outgoing
             .write_segment_rest(&mut writer, &mut self.events);
         if !self.outgoing.is_inside_segment() {
+            writer.take(&mut self.opening);
+            // RFC 9174 6.1: what was received is acknowledged before a connection closes.
             if !self.termination.is_silent() {
                 self.incoming.write(&mut writer);
             }
-            if !self.control.is_empty() {
-                writer.messages(&self.control);
-                self.control.clear();
-            }
+            writer.take(&mut self.control);
             if self.state.is_established() {
                 while writer.room() > 0 && self.outgoing.write_segment_head(&mut writer) {
-                    self.timers.transfer_moved(now.monotonic);
                     self.outgoing
                         .write_segment_rest(&mut writer, &mut self.events);
                 }
-                if self.timers.keepalive_due() && writer.is_untouched() {
-                    writer.message(&Message::Keepalive);
-                }
             }
         }
-        writer.flush();
         if !writer.is_untouched() {
+            self.timers.transfer_moved(now.monotonic);
+            self.timers.octets_sent(now.monotonic);
+        } else if self.timers.keepalive_due()
+            && self.state.is_established()
+            && !self.outgoing.is_inside_segment()
+        {
+            writer.message(&Message::Keepalive);
             self.timers.octets_sent(now.monotonic);
         }
+        writer.flush();
         self.settle(now);
     }
 

@@ -63,16 +63,16 @@ impl Session {
             reason: reason.code(),
         });
         self.apply(Trigger::TermSent);
+        self.events.push(LinkEvent::Ending);
         self.outgoing.end(&mut self.events);
     }
 
-    pub(super) fn handle_sess_term(&mut self, flags: u8, reason: u8) {
+    pub(super) fn handle_sess_term(&mut self, reason: u8) {
         let reason = TerminateReason::from_code(reason);
         self.termination.received = true;
         match self.state {
             // RFC 9174 6.1: a SESS_TERM is answered by the same with REPLY, if none was sent before.
             State::Idle | State::Live => {
-                self.events.push(LinkEvent::Ending);
                 self.begin_termination(REPLY, reason);
             }
             // RFC 9174 6.1: a session may be refused before it is established.
@@ -83,11 +83,9 @@ impl Session {
                 });
                 self.fail(None, DownReason::Terminated(reason));
             }
-            // The answer to ours, or both sides ended it at once (then REPLY is not set): both are
-            // the second SESS_TERM of the two that there are.
-            State::Ending | State::Contact | State::Securing | State::Closed => {
-                let _answer = flags & REPLY;
-            }
+            // The answer to ours; or both sides ended the session at once, and REPLY is not set.
+            // Either way it is the second of the two that there are.
+            State::Ending | State::Contact | State::Securing | State::Closed => {}
         }
     }
 
@@ -133,6 +131,7 @@ impl Session {
         } else {
             DownReason::Disconnected
         };
+        self.opening.clear();
         self.control.clear();
         self.termination.silent = true;
         self.fail(None, reason);

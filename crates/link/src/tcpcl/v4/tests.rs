@@ -4,7 +4,13 @@
     reason = "test lengths are small, and truncation to an octet is meant"
 )]
 
+mod capture;
+mod contact;
+mod hostile;
 mod pair;
+mod random;
+mod transfer;
+mod upkeep;
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -17,7 +17,7 @@ pub(super) struct Timers {
     received: Instant,
     /// Octets were given out last.
     sent: Instant,
-    /// A message other than KEEPALIVE came, or transfer octets went, last.
+    /// Anything but a KEEPALIVE came or went last.
     moved: Instant,
     /// The negotiated interval; `None` before negotiation and when keepalives are disabled.
     keepalive: Option<Duration>,
@@ -109,10 +109,7 @@ impl Timers {
             }
             State::Live => {}
             State::Ending => {
-                consider(
-                    self.moved.max(self.sent) + config.termination_timeout,
-                    Expiry::Termination,
-                );
+                consider(self.moved + config.termination_timeout, Expiry::Termination);
             }
         }
         if let Some(interval) = self.keepalive {

@@ -50,17 +50,18 @@ impl<'a> Writer<'a> {
         self.count(self.heads.len().saturating_sub(before));
     }
 
-    /// Add octets that hold whole messages.
-    pub(super) fn messages(&mut self, octets: &[u8]) {
-        self.reserve(octets.len());
-        self.heads.put_slice(octets);
-        self.count(octets.len());
+    /// Add all of some octets that hold whole messages.
+    pub(super) fn take(&mut self, messages: &mut BytesMut) {
+        if !messages.is_empty() {
+            self.copy(messages);
+            messages.clear();
+        }
     }
 
     /// Add data.
     pub(super) fn piece(&mut self, piece: Piece) {
         match piece {
-            Piece::Octets(octets) if octets.len() <= COPIED_OCTETS => self.messages(&octets),
+            Piece::Octets(octets) if octets.len() <= COPIED_OCTETS => self.copy(&octets),
             piece => {
                 self.written = self.written.saturating_add(piece.length());
                 self.flush();
@@ -74,6 +75,12 @@ impl<'a> Writer<'a> {
         if !self.heads.is_empty() {
             self.out.push(Piece::Octets(self.heads.split().freeze()));
         }
+    }
+
+    fn copy(&mut self, octets: &[u8]) {
+        self.reserve(octets.len());
+        self.heads.put_slice(octets);
+        self.count(octets.len());
     }
 
     fn reserve(&mut self, octets: usize) {
