@@ -51,6 +51,7 @@ pub struct HopEdit {
     /// (RFC 9171 5.4 step 4: the one received is removed).
     pub previous_node: Option<NodeId>,
     /// Milliseconds that the bundle age grows by, if there is a bundle age block: the time since it was received.
+    /// A bundle that needs the block and came without gets it, with this age.
     pub age_increase_ms: u64,
     /// What the hop count grows by, if there is a hop count block: 1 for every forwarding.
     pub hop_increment: u64,
@@ -87,24 +88,7 @@ impl Header {
         }
         let has_all_blocks =
             fragment.is_none_or(|fragment| fragment.range.offset == self.range().offset);
-        if !self
-            .extensions
-            .iter()
-            .any(|block| block.block_type == BlockType::PREVIOUS_NODE)
-            && let Some(node) = &edit.previous_node
-        {
-            let crc_type = self.primary.crc_type;
-            let content = encode_previous_node(node.endpoint());
-            let number = self.free_block_number();
-            let block = CanonicalBlock::new(
-                BlockType::PREVIOUS_NODE,
-                number,
-                BlockFlags::NONE,
-                crc_type,
-                content,
-            );
-            out.extend_from_slice(&block.octets);
-        }
+        self.insert_blocks(edit, &mut out);
         for block in &self.extensions {
             if has_all_blocks || goes_into_every_fragment(block) {
                 self.forward_block(block, edit, &mut out);
@@ -188,6 +172,38 @@ impl Header {
         }
     }
 
+    /// Appends the blocks that the next hop must see and that did not come with the bundle.
+    fn insert_blocks(&self, edit: &HopEdit, out: &mut Vec<u8>) {
+        // There are at most 64 extension blocks, so two numbers are found.
+        let is_free = |number: &u64| !self.extensions.iter().any(|block| block.number == *number);
+        let mut numbers = (2_u64..).filter(is_free);
+        let mut insert = |block_type, flags, content| {
+            let number = numbers.next().unwrap_or(u64::MAX);
+            let block =
+                CanonicalBlock::new(block_type, number, flags, self.primary.crc_type, content);
+            out.extend_from_slice(&block.octets);
+        };
+        let has_previous_node = self
+            .extensions
+            .iter()
+            .any(|block| block.block_type == BlockType::PREVIOUS_NODE);
+        if let (Some(node), false) = (&edit.previous_node, has_previous_node) {
+            insert(
+                BlockType::PREVIOUS_NODE,
+                BlockFlags::NONE,
+                encode_previous_node(node.endpoint()),
+            );
+        }
+        // RFC 9171 4.4.2: without creation time, exactly one bundle age block.
+        if self.lacks_bundle_age() {
+            insert(
+                BlockType::BUNDLE_AGE,
+                BlockFlags::REPLICATE,
+                encode_bundle_age(edit.age_increase_ms),
+            );
+        }
+    }
+
     fn forward_block(&self, block: &CanonicalBlock, edit: &HopEdit, out: &mut Vec<u8>) {
         let discards = edit.unsupported == UnsupportedBlocks::Discard;
         if block.block_type == BlockType::PREVIOUS_NODE {
@@ -227,13 +243,6 @@ impl Header {
             ..self.payload.clone()
         };
         OutgoingHeader { octets, payload }
-    }
-
-    /// The lowest block number from 2 that no block has.
-    fn free_block_number(&self) -> u64 {
-        let taken = |number: &u64| self.extensions.iter().any(|block| block.number == *number);
-        // There are at most 64 extension blocks, so the search ends.
-        (2..).find(|number| !taken(number)).unwrap_or(u64::MAX)
     }
 
     fn slice(&self, range: &core::ops::Range<usize>) -> &[u8] {

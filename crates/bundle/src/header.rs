@@ -221,7 +221,7 @@ impl Header {
             }
         }
         // RFC 9171 4.4.2: without creation time, exactly one bundle age block.
-        if !self.primary.creation.time.is_known() && self.count_of(BlockType::BUNDLE_AGE) == 0 {
+        if self.lacks_bundle_age() && !reading.accepts(Oddity::BundleAgeMissing) {
             return Err(Refusal::BundleAgeMissing);
         }
         // RFC 9171 4.3.1: a CRC, unless a Block Integrity Block targets the primary block.
@@ -249,6 +249,11 @@ impl Header {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether only a bundle age block could tell the bundle's age, and there is none.
+    pub(crate) fn lacks_bundle_age(&self) -> bool {
+        !self.primary.creation.time.is_known() && self.count_of(BlockType::BUNDLE_AGE) == 0
     }
 
     fn count_of(&self, block_type: BlockType) -> usize {

@@ -23,13 +23,14 @@ impl Reading {
                 Oddity::PrimaryBlockWithoutCrc
                 | Oddity::IntegerForBoolean
                 | Oddity::NodeNameWithoutSlash
-                | Oddity::AcknowledgmentFlagsDiffer,
+                | Oddity::AcknowledgmentFlagsDiffer
+                | Oddity::BundleAgeMissing,
             ) => true,
         }
     }
 }
 
-/// A departure from the standards that a deployed program makes and lenient reading puts up with.
+/// A departure from the standards that a deployed program or a standard's own example makes and lenient reading puts up with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Oddity {
     /// dtn7-rs 0.21 writes primary blocks with CRC type 0 and no Block Integrity Block (RFC 9171 4.3.1).
@@ -40,23 +41,28 @@ pub enum Oddity {
     NodeNameWithoutSlash,
     /// dtn7-rs 0.21 acknowledges segments with flags 0, whatever the segment's were (RFC 9174 5.2.3).
     AcknowledgmentFlagsDiffer,
+    /// The examples of RFC 9173 appendix A have creation time 0 and, but for one, no bundle age block
+    /// (RFC 9171 4.4.2); such a bundle counts as created when it is received.
+    BundleAgeMissing,
 }
 
 impl Oddity {
     /// All that lenient reading accepts: the published list.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::PrimaryBlockWithoutCrc,
         Self::IntegerForBoolean,
         Self::NodeNameWithoutSlash,
         Self::AcknowledgmentFlagsDiffer,
+        Self::BundleAgeMissing,
     ];
 
-    /// The program that needs it.
+    /// The program or document that needs it.
     #[must_use]
     pub const fn peer(self) -> &'static str {
         match self {
             Self::PrimaryBlockWithoutCrc | Self::AcknowledgmentFlagsDiffer => "dtn7-rs 0.21",
             Self::IntegerForBoolean | Self::NodeNameWithoutSlash => "DTNME 1.3",
+            Self::BundleAgeMissing => "the examples of RFC 9173 appendix A",
         }
     }
 
@@ -68,6 +74,7 @@ impl Oddity {
             Self::IntegerForBoolean => "RFC 9171 6.1.1",
             Self::NodeNameWithoutSlash => "RFC 9171 4.2.5.1.1",
             Self::AcknowledgmentFlagsDiffer => "RFC 9174 5.2.3",
+            Self::BundleAgeMissing => "RFC 9171 4.4.2",
         }
     }
 }
@@ -81,6 +88,7 @@ impl fmt::Display for Oddity {
             Self::AcknowledgmentFlagsDiffer => {
                 "acknowledgment flags that do not repeat the segment's"
             }
+            Self::BundleAgeMissing => "no bundle age block although the creation time is 0",
         })
     }
 }

@@ -5,6 +5,8 @@
     reason = "a test fails where it finds something else than expected"
 )]
 
+mod hex;
+
 use bytes::Bytes;
 use dhow_bundle::admin::{
     AdministrativeRecord, Assertion, ReasonCode, RecordRefusal, StatusReport,
@@ -14,18 +16,9 @@ use dhow_bundle::eid::{EidError, EidRefusal};
 use dhow_bundle::oracle::check_bundle;
 use dhow_bundle::{Bundle, BundleFlags, CrcType, DtnTime, HopCount, Reading, Refusal};
 
-const BUNDLES: &str = include_str!("data/bundles.tsv");
+use hex::hex;
 
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u32> = text
-        .chars()
-        .map(|digit| digit.to_digit(16).unwrap())
-        .collect();
-    digits
-        .chunks(2)
-        .map(|pair| u8::try_from(pair[0] * 16 + pair[1]).unwrap())
-        .collect()
-}
+const BUNDLES: &str = include_str!("data/bundles.tsv");
 
 fn bundles() -> Vec<(&'static str, Bytes)> {
     let rows = BUNDLES.lines().filter(|line| !line.starts_with('#'));
