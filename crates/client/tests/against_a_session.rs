@@ -1,5 +1,11 @@
 //! The client against the node's own session machine, over real sockets.
-#![allow(clippy::as_conversions, reason = "numbers here are the tests' own")]
+#![allow(
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test stops where it is wrong"
+)]
 
 use std::io::{Cursor, Read, Write};
 use std::net::TcpListener;
