@@ -92,6 +92,12 @@ impl BundleBuilder {
         }
     }
 
+    /// The primary block as it stands.
+    #[must_use]
+    pub const fn primary(&self) -> &PrimaryBlock {
+        &self.primary
+    }
+
     /// Where status reports go.
     #[must_use]
     pub fn with_report_to(mut self, endpoint: EndpointId) -> Self {

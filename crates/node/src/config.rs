@@ -187,4 +187,3 @@ pub struct Reports {
     /// Most reports a second; above it they are counted and not made.
     pub per_second: u32,
 }
-

@@ -1,16 +1,40 @@
 //! One DTN node as a value: streams in, streams out, a store beside it, and no I/O.
 //!
 //! This room never knows a socket, a disk or a clock: a driver (the daemon's, or a simulator's) carries
-//! octets, store commands and time to and from the one door, [`Node`](crate::door). Start reading at
-//! [`door`] (everything that goes in and comes out), then [`config`], then `forwarder`.
+//! octets, store commands and time to and from the one door, [`Node`]. Start reading at
+//! [`door`] (everything that goes in and comes out), then [`config`], then `node`, which says which file
+//! holds what. [`view`] is what a node shows of itself, [`api`] what applications speak.
 #![no_std]
 
 extern crate alloc;
 
+mod admission;
 pub mod api;
+mod bundles;
+mod client;
 pub mod config;
+mod creation;
+mod delivery;
+mod dispatch;
 pub mod door;
+mod echo;
+mod endpoints;
+mod fragmentation;
+mod links;
+mod local;
+mod neighbour;
 mod node;
+mod operator;
+mod queues;
+mod reassembly;
+mod reception;
+mod removed;
+mod reports;
+mod routing;
+mod sending;
+mod showing;
+mod streams;
+mod transmission;
 pub mod view;
 
 pub use node::Node;

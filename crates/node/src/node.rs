@@ -1,110 +1,321 @@
 //! The node: one value with one door.
+//!
+//! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
+//! `streams` (connections), `reception` and `admission` (bundles coming in), `transmission` (bundles
+//! made here), `dispatch` (where a stored bundle goes, and how it ends), `sending` and `fragmentation`
+//! (bundles going out), `delivery` and `registrations` (bundles for applications), `reports`, `echo`,
+//! `operator`.
 
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{Instant, NodeId, Now};
-use dhow_link::Gather;
+use dhow_link::tcpcl::v4::Session;
 
-use crate::config::Config;
-use crate::door::{Action, Event, StreamId};
-use crate::view::{
-    BundleView, Counters, DestinationView, LinkView, RegistrationView, RouteView, SessionView,
-};
+use crate::bundles::Bundles;
+use crate::client::Client;
+use crate::config::{Config, LinkId, SendOrder};
+use crate::creation::Creation;
+use crate::delivery::Registrations;
+use crate::dispatch::Arrival;
+use crate::door::{Action, Event, Occurrence, Purpose, StreamId, Ticket};
+use crate::endpoints::{EndpointIndex, Endpoints};
+use crate::links::Link;
+use crate::local::Local;
+use crate::neighbour::Neighbour;
+use crate::queues::Queues;
+use crate::reassembly::Reassembly;
+use crate::removed::Removed;
+use crate::reports::ReportRate;
+use crate::routing::static_routes::StaticRoutes;
+use crate::sending::{PendingRead, SplitBundle};
+use crate::view::Counters;
+
+/// The wall clock moved by more than this against the monotonic one: a jump, not drift.
+const CLOCK_JUMP_MS: u64 = 1_000;
+
+/// Whether the node works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The store is telling what it holds.
+    Recovering,
+    /// At work.
+    Working,
+    /// Finishing what is under way.
+    ShuttingDown,
+}
 
 /// One DTN node: forwarder, links, registrations and application sessions behind one door.
 pub struct Node {
-    config: Config,
+    pub(crate) config: Config,
+    pub(crate) stage: Stage,
+    pub(crate) local: Local,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) bundles: Bundles,
+    pub(crate) queues: Queues,
+    pub(crate) removed: Removed,
+    pub(crate) creation: Creation,
+    pub(crate) routes: StaticRoutes,
+    pub(crate) links: alloc::vec::Vec<Link>,
+    pub(crate) neighbours: BTreeMap<StreamId, Neighbour>,
+    pub(crate) clients: BTreeMap<StreamId, Client>,
+    /// Established sessions by their peer.
+    pub(crate) peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
+    pub(crate) registrations: Registrations,
+    pub(crate) reassembly: Reassembly,
+    pub(crate) arrivals: BTreeMap<BundleKey, Arrival>,
+    pub(crate) splits: BTreeMap<BundleKey, SplitBundle>,
+    pub(crate) reads: BTreeMap<Ticket, PendingRead>,
+    pub(crate) expiries: BTreeSet<(Instant, BundleKey)>,
+    /// When bundles that a neighbour refused are tried again.
+    pub(crate) rests: BTreeSet<(Instant, BundleKey)>,
+    /// When sessions want their `handle_timeout`.
+    pub(crate) timeouts: BTreeSet<(Instant, StreamId)>,
+    pub(crate) report_rate: ReportRate,
+    /// When sessions whose peer is out of resources are tried again.
+    pub(crate) pauses: BTreeSet<(Instant, StreamId)>,
+    /// Sessions that are over and may still have last octets to write.
+    pub(crate) parting: BTreeMap<StreamId, Session>,
+    /// Bundles whose octets moved in the store while somebody may still read the old places.
+    pub(crate) moved: BTreeSet<BundleKey>,
+    /// Octets given to the store and not yet durable.
+    pub(crate) backlog_octets: u64,
+    pub(crate) counters: Counters,
+    pub(crate) to_serve: BTreeSet<StreamId>,
+    pub(crate) to_deliver: BTreeSet<EndpointIndex>,
+    actions: VecDeque<Action>,
+    next_order: u64,
+    next_ticket: u64,
+    random: u64,
+    /// Wall clock minus monotonic clock at the last event, milliseconds.
+    clock_offset_ms: Option<u64>,
 }
 
 impl Node {
     /// A node that has not yet recovered its store: give it `Recovered` events and one `Opened` first.
+    ///
+    /// # Panics
+    /// When the configuration names no node ID.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { config }
+        assert!(!config.node_ids.is_empty(), "a node needs a node ID");
+        let by_expiry = |(link, id): (&crate::config::LinkConfig, u32)| {
+            (link.policy.order == SendOrder::Expiry).then_some(LinkId(id))
+        };
+        let expiry_links = config
+            .links
+            .iter()
+            .zip(0_u32..)
+            .filter_map(by_expiry)
+            .collect();
+        let mut node = Self {
+            stage: Stage::Recovering,
+            local: Local::new(&config.node_ids, config.echo_service),
+            endpoints: Endpoints::new(config.seed),
+            bundles: Bundles::new(config.seed),
+            queues: Queues::new(expiry_links),
+            removed: Removed::new(config.removed_bound),
+            creation: Creation::default(),
+            routes: StaticRoutes::default(),
+            links: config.links.iter().cloned().map(Link::new).collect(),
+            neighbours: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            registrations: Registrations::default(),
+            reassembly: Reassembly::default(),
+            arrivals: BTreeMap::new(),
+            splits: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            expiries: BTreeSet::new(),
+            rests: BTreeSet::new(),
+            timeouts: BTreeSet::new(),
+            report_rate: ReportRate::new(config.reports.per_second),
+            pauses: BTreeSet::new(),
+            parting: BTreeMap::new(),
+            moved: BTreeSet::new(),
+            backlog_octets: 0,
+            counters: Counters::default(),
+            to_serve: BTreeSet::new(),
+            to_deliver: BTreeSet::new(),
+            actions: VecDeque::new(),
+            next_order: 0,
+            next_ticket: 0,
+            random: config.seed | 1,
+            clock_offset_ms: None,
+            config,
+        };
+        node.add_configured_routes();
+        node
     }
 
     /// Something happened.
-    pub fn handle(&mut self, _now: Now, _event: Event) {}
-
-    /// What to do now; `None` when there is nothing.
-    pub fn poll(&mut self, _now: Now) -> Option<Action> {
-        None
+    pub fn handle(&mut self, now: Now, event: Event) {
+        self.watch_clock(now);
+        match event {
+            Event::Recovered { bundle, extents } => self.recover(now, &bundle, extents),
+            Event::Opened {
+                reserved_time,
+                reserved_sequence,
+                removed,
+            } => {
+                self.creation.resume(reserved_time, reserved_sequence);
+                self.finish_recovery(now, removed);
+            }
+            Event::Store(event) => self.handle_store(now, event),
+            Event::Read { ticket, octets } => self.handle_read(now, ticket, octets),
+            Event::Connected { stream, purpose } => match purpose {
+                Purpose::Dialled { link } => self.meet(now, stream, Some(link), None),
+                Purpose::Accepted { listener } => self.meet(now, stream, None, Some(listener)),
+                Purpose::Client => self.welcome(now, stream),
+            },
+            Event::Octets { stream, octets } => self.handle_octets(now, stream, octets),
+            Event::Secured { stream, identities } => self.secured(now, stream, identities),
+            Event::Insecure { stream } => self.insecure(now, stream),
+            Event::Disconnected { stream } => self.disconnected(now, stream),
+            Event::DialFailed { link } => {
+                let jitter = self.random();
+                if let Some(link) = self.link_mut(link) {
+                    link.dial_failed(now.monotonic, jitter);
+                }
+            }
+            Event::NetworkChanged => {
+                for link in &mut self.links {
+                    link.hurry(now.monotonic);
+                }
+            }
+            Event::Operator { ticket, command } => {
+                let outcome = self.obey(now, command);
+                self.act(Action::Answer { ticket, outcome });
+            }
+            Event::Shutdown => self.shut_down(now),
+        }
     }
 
-    /// Add up to about `limit` octets that a stream is to write to `out`.
-    pub fn poll_octets(&mut self, _now: Now, _stream: StreamId, _limit: usize, _out: &mut Gather) {}
+    /// What to do now; `None` when there is nothing. Work that one event made possible for many bundles
+    /// is done here, once for all events handled before.
+    pub fn poll(&mut self, now: Now) -> Option<Action> {
+        if self.actions.is_empty() && self.stage != Stage::Recovering {
+            self.dial(now);
+            while let Some(endpoint) = self.to_deliver.pop_first() {
+                self.deliver(now, endpoint);
+            }
+            while let Some(stream) = self.to_serve.pop_first() {
+                self.serve(now, stream);
+            }
+        }
+        self.actions.pop_front()
+    }
 
-    /// The instant of `poll_timeout` has come.
-    pub fn handle_timeout(&mut self, _now: Now) {}
+    /// The instant of `poll_timeout` has come (or another: then nothing happens).
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.watch_clock(now);
+        if self.stage == Stage::Recovering {
+            return;
+        }
+        while let Some(&(at, key)) = self.expiries.first()
+            && at <= now.monotonic
+        {
+            self.expiries.remove(&(at, key));
+            self.expire(now, key);
+        }
+        while let Some(&(at, key)) = self.rests.first()
+            && at <= now.monotonic
+        {
+            self.rests.remove(&(at, key));
+            self.wake(key);
+        }
+        while let Some(&(at, stream)) = self.pauses.first()
+            && at <= now.monotonic
+        {
+            self.pauses.remove(&(at, stream));
+            self.to_serve.insert(stream);
+        }
+        while let Some(&(at, stream)) = self.timeouts.first()
+            && at <= now.monotonic
+        {
+            self.timeouts.remove(&(at, stream));
+            self.stream_timeout(now, stream);
+        }
+        self.removed.prune(&mut self.endpoints, now.monotonic);
+    }
 
-    /// When `handle_timeout` wants to be called.
+    /// When `handle_timeout` or `poll` wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        None
+        let expiry = self.expiries.first().map(|&(at, _)| at);
+        let rest = self.rests.first().map(|&(at, _)| at);
+        let timeout = self.timeouts.first().map(|&(at, _)| at);
+        let pause = self.pauses.first().map(|&(at, _)| at);
+        let dial = self.links.iter().filter_map(|link| link.next_attempt).min();
+        [expiry, rest, timeout, pause, dial]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// False while a stream's octets should stay in its socket because the store is behind.
-    #[must_use]
-    pub fn takes_octets(&self, _stream: StreamId) -> bool {
-        true
+    fn handle_store(&mut self, now: Now, event: StoreEvent) {
+        match event {
+            StoreEvent::Durable { key, octets } => self.appended(key, octets),
+            StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
+            StoreEvent::Deleted { key } => self.deleted(now, key),
+            StoreEvent::Reserved { .. } => {}
+            StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
+            StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
+            StoreEvent::Corrupt { key } => self.corrupt(now, key),
+        }
     }
 
-    /// True once a `Shutdown` has been carried out: no session is left.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        true
+    pub(crate) fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
     }
 
-    /// The node's IDs, first the one that it presents.
-    #[must_use]
-    pub fn node_ids(&self) -> &[NodeId] {
-        &self.config.node_ids
+    pub(crate) fn store(&mut self, command: StoreCommand) {
+        self.act(Action::Store(command));
     }
 
-    /// Configured links.
-    #[must_use]
-    pub fn links(&self) -> Vec<LinkView> {
-        Vec::new()
+    pub(crate) fn occurred(&mut self, occurrence: Occurrence) {
+        self.act(Action::Occurred(occurrence));
     }
 
-    /// Established sessions.
-    #[must_use]
-    pub fn sessions(&self) -> Vec<SessionView> {
-        Vec::new()
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket)
     }
 
-    /// Routes, configured, added and implicit.
-    #[must_use]
-    pub fn routes(&self) -> Vec<RouteView> {
-        Vec::new()
+    /// The next place in the order of arrival.
+    pub(crate) fn order(&mut self) -> u64 {
+        self.next_order += 1;
+        self.next_order
     }
 
-    /// Registrations.
-    #[must_use]
-    pub fn registrations(&self) -> Vec<RegistrationView> {
-        Vec::new()
+    /// A pseudo-random number from the node's seed (xorshift64*).
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// What is stored, by destination.
-    #[must_use]
-    pub fn destinations(&self, _now: Now) -> Vec<DestinationView> {
-        Vec::new()
-    }
-
-    /// Stored bundles, at most `limit`.
-    #[must_use]
-    pub fn bundles(&self, _now: Now, _limit: usize) -> Vec<BundleView> {
-        Vec::new()
-    }
-
-    /// Bundles and octets in the store.
-    #[must_use]
-    pub fn stored(&self) -> (u64, u64) {
-        (0, 0)
-    }
-
-    /// Counts since the start.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        Counters::default()
+    /// Expiry goes by the monotonic clock, so a jump of the wall clock harms nothing that is stored; it
+    /// is told so that somebody looks after the clock.
+    fn watch_clock(&mut self, now: Now) {
+        if !now.dtn.is_known() {
+            self.clock_offset_ms = None;
+            return;
+        }
+        let monotonic_ms = now.monotonic.as_nanos() / 1_000_000;
+        let offset = now.dtn.as_millis().wrapping_sub(monotonic_ms);
+        if let Some(before) = self.clock_offset_ms {
+            let ahead = offset.wrapping_sub(before);
+            let behind = before.wrapping_sub(offset);
+            if ahead.min(behind) > CLOCK_JUMP_MS {
+                let size = i64::try_from(ahead.min(behind)).unwrap_or(i64::MAX);
+                let milliseconds = if ahead < behind { size } else { -size };
+                self.occurred(Occurrence::ClockJumped { milliseconds });
+            } else {
+                return;
+            }
+        }
+        self.clock_offset_ms = Some(offset);
     }
 }

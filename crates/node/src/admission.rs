@@ -1,0 +1,268 @@
+//! Whether an incoming bundle is taken, known, or deleted at the door (RFC 9171 5.6, and the policies of
+//! the link or listener that it came over).
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use dhow_bundle::storage::{BundleKey, Extents, StoredBundle};
+use dhow_bundle::{BlockFlags, DtnTime, EndpointId, Header, HopCount, Now};
+use dhow_link::stream::RefuseReason;
+
+use crate::bundles::{Entry, Fragment, Identity, Removal, State};
+use crate::config::Enabled;
+use crate::door::{Occurrence, StreamId};
+use crate::local::Locality;
+use crate::node::{Node, Stage};
+use crate::reception::Refused;
+use crate::reports::{ReportKind, Subject};
+
+/// What becomes of an incoming bundle.
+pub(crate) enum Admission {
+    /// It is taken.
+    New(Box<Entry>),
+    /// This node has it or had it: the sender may forget it.
+    Known,
+    /// It is accepted and deleted at once, as its flags or its age demand.
+    Delete,
+}
+
+impl Node {
+    /// Decide about an incoming bundle by its header.
+    pub(crate) fn admit(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        header: &Header,
+    ) -> Result<Admission, Refused> {
+        self.check_policy(stream, header)?;
+        let id = header.id();
+        let Some(from) = self
+            .neighbours
+            .get(&stream)
+            .and_then(|neighbour| neighbour.peer)
+        else {
+            return Err(Refused::not_acceptable("the session is not established"));
+        };
+        if let Some(source) = self.endpoints.find(&id.source) {
+            let identity = Identity {
+                source,
+                creation: id.creation,
+                fragment: id.fragment,
+            };
+            let whole = Identity {
+                fragment: None,
+                ..identity
+            };
+            if let Some(key) = self.bundles.find(&identity) {
+                self.meet_copy(key)?;
+                self.duplicate(id);
+                return Ok(Admission::Known);
+            }
+            let known = |identity| self.removed.knows(identity, Some(from), now.monotonic);
+            if known(&identity) || (id.fragment.is_some() && known(&whole)) {
+                self.duplicate(id);
+                return Ok(Admission::Known);
+            }
+        }
+        let age_ms = age_on_reception(header, now);
+        let subject = Subject::of_header(header);
+        let doom = self.doom(header, age_ms, &subject, now);
+        if let Some(reason) = doom {
+            self.report(now, &subject, ReportKind::Deleted, reason);
+            if reason == 1 {
+                self.counters.expired += 1;
+            } else {
+                self.counters.deleted += 1;
+            }
+            self.occurred(Occurrence::Deleted { id, reason });
+            return Ok(Admission::Delete);
+        }
+        let octets = header.total_octets();
+        self.check_room(octets)?;
+        let total_octets = header.total_adu_octets();
+        let fragment = id.fragment.map(|range| {
+            Box::new(Fragment {
+                range,
+                total_octets,
+            })
+        });
+        let remaining_ms = header.primary.lifetime_ms.saturating_sub(age_ms);
+        Ok(Admission::New(Box::new(Entry {
+            source: self.endpoints.acquire(&id.source),
+            destination: self.endpoints.acquire(&header.primary.destination),
+            report_to: self.endpoints.acquire(&header.primary.report_to),
+            previous: Some(self.endpoints.retain(from)),
+            creation: id.creation,
+            fragment,
+            flags: header.primary.flags.bits(),
+            lifetime_ms: header.primary.lifetime_ms,
+            age_ms,
+            received: now.monotonic,
+            received_dtn: now.dtn,
+            expires: now.monotonic + core::time::Duration::from_millis(remaining_ms),
+            extents: Extents::Many(Box::default()),
+            header_octets: header.header_octets(),
+            payload_octets: header.payload_octets(),
+            octets,
+            order: 0,
+            state: State::Arriving,
+            doomed: None,
+            removal: Removal::Deleted,
+        })))
+    }
+
+    fn duplicate(&mut self, id: dhow_bundle::BundleId) {
+        self.counters.duplicates += 1;
+        self.occurred(Occurrence::Duplicate { id });
+    }
+
+    /// A bundle that is held already came again: only what is durable may be acknowledged.
+    fn meet_copy(&mut self, key: BundleKey) -> Result<(), Refused> {
+        let state = self.bundles.entry(key).map(|entry| entry.state);
+        match state {
+            Some(State::Arriving | State::Deleting) => Err(Refused {
+                reason: RefuseReason::NoResources,
+                why: "another copy of the bundle is on its way to or from the disk".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_policy(&self, stream: StreamId, header: &Header) -> Result<(), Refused> {
+        if self.stage != Stage::Working {
+            return Err(Refused {
+                reason: RefuseReason::SessionTerminating,
+                why: "the node is shutting down".into(),
+            });
+        }
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return Err(Refused::not_acceptable("the session is gone"));
+        };
+        let (source, destination) = (&header.primary.source, &header.primary.destination);
+        // RFC 9758 5.4: ipn:!.S never comes from outside.
+        if source.is_local_node() || destination.is_local_node() {
+            return Err(Refused::not_acceptable(
+                "a LocalNode endpoint ID came from outside (RFC 9758 5.4)",
+            ));
+        }
+        if destination.is_null() {
+            return Err(Refused::not_acceptable(
+                "the destination is the null endpoint (RFC 9171 4.2.5)",
+            ));
+        }
+        let local = self.local.locality(destination) != Locality::Remote;
+        if !local && neighbour.policy.relay == Enabled::No {
+            return Err(Refused::not_acceptable(
+                "this link does not relay to other nodes",
+            ));
+        }
+        let foreign = source.node_id().as_ref() != neighbour.peer_id();
+        if foreign && neighbour.policy.accept_relayed == Enabled::No {
+            return Err(Refused::not_acceptable(
+                "this link takes bundles of its peer alone",
+            ));
+        }
+        let sources = &neighbour.accept_sources;
+        if !neighbour.policy.accept_sources.is_empty()
+            && !sources.iter().any(|pattern| pattern.matches(source))
+        {
+            return Err(Refused::not_acceptable(format!(
+                "this link takes no bundles from {source}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// A full store refuses; it never drops what it has acknowledged.
+    pub(crate) fn check_room(&self, octets: u64) -> Result<(), Refused> {
+        let full = self.bundles.count() >= self.config.quota_bundles
+            || self.bundles.octets().saturating_add(octets) > self.config.quota_octets;
+        if full {
+            let why = format!(
+                "the store holds {} octets in {} bundles and its quota has no room for {octets} more",
+                self.bundles.octets(),
+                self.bundles.count(),
+            );
+            return Err(Refused {
+                reason: RefuseReason::NoResources,
+                why,
+            });
+        }
+        Ok(())
+    }
+
+    /// The status report reason for which a bundle is deleted on reception, if it is.
+    fn doom(&mut self, header: &Header, age_ms: u64, subject: &Subject, now: Now) -> Option<u64> {
+        // RFC 9171 5.5: a bundle expires when its age exceeds its lifetime.
+        if age_ms > header.primary.lifetime_ms {
+            return Some(1);
+        }
+        // RFC 9171 4.4.3: a bundle whose hop count exceeds its limit is deleted.
+        if header.hop_count().is_some_and(HopCount::is_exceeded) {
+            return Some(9);
+        }
+        // RFC 9171 5.6 step 4: blocks that this node cannot process.
+        for block in header.unsupported_blocks() {
+            if block.flags.contains(BlockFlags::REPORT_IF_UNPROCESSABLE) {
+                self.report(now, subject, ReportKind::Received, 11);
+            }
+            if block.flags.contains(BlockFlags::DELETE_IF_UNPROCESSABLE) {
+                return Some(11);
+            }
+        }
+        None
+    }
+
+    /// What the store keeps about a bundle.
+    pub(crate) fn stored_bundle(&self, entry: &Entry) -> StoredBundle {
+        let fragment = entry.fragment.as_ref();
+        StoredBundle {
+            id: self.bundle_id(entry),
+            destination: self.endpoints.id(entry.destination).clone(),
+            report_to: self.endpoints.id(entry.report_to).clone(),
+            version: 7,
+            flags: entry.flags,
+            lifetime_ms: entry.lifetime_ms,
+            age_at_reception_ms: entry.age_ms,
+            received: entry.received_dtn,
+            header_octets: entry.header_octets,
+            payload_octets: entry.payload_octets,
+            total_adu_octets: fragment.map_or(0, |fragment| fragment.total_octets),
+            previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
+        }
+    }
+
+    pub(crate) fn bundle_id(&self, entry: &Entry) -> dhow_bundle::BundleId {
+        dhow_bundle::BundleId {
+            source: self.endpoints.id(entry.source).clone(),
+            creation: entry.creation,
+            fragment: entry.fragment.as_ref().map(|fragment| fragment.range),
+        }
+    }
+
+    /// The node that an endpoint belongs to is this one's.
+    pub(crate) fn is_own(&self, endpoint: &EndpointId) -> bool {
+        self.local.locality(endpoint) != Locality::Remote
+    }
+}
+
+/// RFC 9171 5.5: by the creation time where that and this node's clock are known, else by the bundle age
+/// block. A creation time in the future says nothing about the age.
+fn age_on_reception(header: &Header, now: Now) -> u64 {
+    let created = header.primary.creation.time;
+    let block_ms = header.age_ms().unwrap_or(0);
+    if created.is_known() && now.dtn.is_known() && now.dtn >= created {
+        now.dtn.as_millis() - created.as_millis()
+    } else {
+        block_ms
+    }
+}
+
+/// When a bundle that expires at an instant expires by the wall clock.
+pub(crate) fn dtn_expiry(expires: dhow_bundle::Instant, now: Now) -> DtnTime {
+    if !now.dtn.is_known() {
+        return DtnTime::from_millis(u64::MAX);
+    }
+    let left = u64::try_from((expires - now.monotonic).as_millis()).unwrap_or(u64::MAX);
+    now.dtn.saturating_add_millis(left)
+}

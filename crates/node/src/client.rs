@@ -1,0 +1,39 @@
+//! An application on one stream: its AAP 2.0 session, what it is sending and what it is given.
+
+use alloc::collections::BTreeMap;
+
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{EndpointId, Instant};
+
+use crate::api::ClientSession;
+use crate::api::seam::{DeliveryId, RequestId};
+use crate::endpoints::EndpointIndex;
+use crate::transmission::Transmission;
+
+/// One application's stream.
+pub(crate) struct Client {
+    pub(crate) session: ClientSession,
+    /// The endpoint that it holds, once configured.
+    pub(crate) endpoint: Option<(EndpointIndex, EndpointId)>,
+    pub(crate) subscribed: bool,
+    pub(crate) transmissions: BTreeMap<RequestId, Transmission>,
+    pub(crate) deliveries: BTreeMap<DeliveryId, BundleKey>,
+    pub(crate) next_delivery: u64,
+    pub(crate) flush_pending: bool,
+    pub(crate) timeout: Option<Instant>,
+}
+
+impl Client {
+    pub(crate) fn new(session: ClientSession) -> Self {
+        Self {
+            session,
+            endpoint: None,
+            subscribed: false,
+            transmissions: BTreeMap::new(),
+            deliveries: BTreeMap::new(),
+            next_delivery: 0,
+            flush_pending: false,
+            timeout: None,
+        }
+    }
+}

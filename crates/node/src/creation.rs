@@ -1,0 +1,179 @@
+//! Creation timestamps: never the same one twice, whatever the clock does and however often the node
+//! restarts (RFC 9171 4.2.7).
+
+use alloc::collections::BTreeMap;
+
+use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
+
+/// How far ahead creation times are reserved in the store, milliseconds: one record a second at most.
+const RESERVE_AHEAD_MS: u64 = 1_000;
+
+/// How many sequence numbers are reserved at a time where there is no clock.
+const RESERVE_SEQUENCE: u64 = 65_536;
+
+/// Sources whose sequence numbers go on rather than start again; the bound keeps hostile or random
+/// sources from filling memory.
+const SOURCES_BOUND: usize = 1_024;
+
+/// What must be made durable before the timestamp that needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    pub(crate) time: DtnTime,
+    pub(crate) sequence: u64,
+}
+
+/// Hands out creation timestamps.
+#[derive(Default)]
+pub(crate) struct Creation {
+    /// Last creation time given out.
+    last: DtnTime,
+    reserved: DtnTime,
+    /// Next sequence number for bundles without a creation time.
+    next_sequence: u64,
+    reserved_sequence: u64,
+    /// The next sequence number of each source.
+    sources: BTreeMap<EndpointId, u64>,
+}
+
+impl Creation {
+    /// Go on after a restart: nothing up to these marks is given out again.
+    pub(crate) fn resume(&mut self, time: DtnTime, sequence: u64) {
+        self.last = time;
+        self.reserved = time;
+        self.next_sequence = sequence.saturating_add(1);
+        self.reserved_sequence = sequence;
+    }
+
+    /// The next timestamp of `source`, and what must be reserved in the store first, if anything.
+    pub(crate) fn next(
+        &mut self,
+        source: &EndpointId,
+        clock: DtnTime,
+    ) -> (CreationTimestamp, Option<Reservation>) {
+        if clock.is_known() {
+            self.timed(source, clock)
+        } else {
+            self.untimed()
+        }
+    }
+
+    fn timed(
+        &mut self,
+        source: &EndpointId,
+        clock: DtnTime,
+    ) -> (CreationTimestamp, Option<Reservation>) {
+        if self.sources.len() >= SOURCES_BOUND && !self.sources.contains_key(source) {
+            self.sources.clear();
+        }
+        // A source that is not known here may have used any sequence number at the last time, in an
+        // earlier run or before it was forgotten: it starts again at a later one.
+        let floor = if self.sources.is_empty() && self.last.is_known() {
+            self.last.saturating_add_millis(1)
+        } else {
+            self.last
+        };
+        let time = clock.max(floor);
+        self.last = time;
+        let sequence = self.sources.entry(source.clone()).or_insert(0);
+        let timestamp = CreationTimestamp {
+            time,
+            sequence: *sequence,
+        };
+        *sequence = sequence.saturating_add(1);
+        let reservation = (time > self.reserved).then(|| {
+            self.reserved = time.saturating_add_millis(RESERVE_AHEAD_MS);
+            Reservation {
+                time: self.reserved,
+                sequence: self.reserved_sequence,
+            }
+        });
+        (timestamp, reservation)
+    }
+
+    /// RFC 9171 4.2.7: without a clock the time is 0, and the sequence number must never repeat.
+    fn untimed(&mut self) -> (CreationTimestamp, Option<Reservation>) {
+        let sequence = self.next_sequence;
+        self.next_sequence = sequence.saturating_add(1);
+        let reservation =
+            (sequence > self.reserved_sequence || self.reserved_sequence == 0).then(|| {
+                self.reserved_sequence = sequence.saturating_add(RESERVE_SEQUENCE);
+                Reservation {
+                    time: self.reserved,
+                    sequence: self.reserved_sequence,
+                }
+            });
+        (
+            CreationTimestamp {
+                time: DtnTime::UNKNOWN,
+                sequence,
+            },
+            reservation,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+
+    use super::*;
+
+    fn source(service: u32) -> EndpointId {
+        EndpointId::Ipn {
+            allocator: 0,
+            node: 1,
+            service,
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_of_one_source_are_consecutive() {
+        let mut creation = Creation::default();
+        let numbers: alloc::vec::Vec<u64> = (0..5)
+            .map(|step| {
+                creation
+                    .next(&source(1), DtnTime::from_millis(1_000 + step))
+                    .0
+                    .sequence
+            })
+            .collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_and_restarts_never_repeat_a_timestamp() {
+        let mut seen = BTreeSet::new();
+        let mut mark = Reservation {
+            time: DtnTime::UNKNOWN,
+            sequence: 0,
+        };
+        for clock in [5_000_u64, 4_000, 4_000, 9_000, 10] {
+            let mut creation = Creation::default();
+            creation.resume(mark.time, mark.sequence);
+            for service in 0..3_000_u32 {
+                let source = source(service % 1_500);
+                let (timestamp, reservation) = creation.next(&source, DtnTime::from_millis(clock));
+                mark = reservation.unwrap_or(mark);
+                assert!(
+                    seen.insert((source, timestamp)),
+                    "{timestamp:?} was given out twice"
+                );
+                assert!(
+                    timestamp.time <= mark.time,
+                    "a time beyond the durable mark was given out"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_clock_sequence_numbers_go_on_after_a_restart() {
+        let mut creation = Creation::default();
+        let (first, reservation) = creation.next(&source(1), DtnTime::UNKNOWN);
+        let mark = reservation.expect("the first number needs a reservation");
+        let mut next = Creation::default();
+        next.resume(mark.time, mark.sequence);
+        let (second, _) = next.next(&source(1), DtnTime::UNKNOWN);
+        assert!(second.sequence > mark.sequence && second.sequence > first.sequence);
+    }
+}

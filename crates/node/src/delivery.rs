@@ -1,0 +1,351 @@
+//! Bundles for applications of this node (RFC 9171 5.7): registrations, who takes what, and
+//! confirmations.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::{BundleFlags, EndpointId, Now};
+
+use crate::api::seam::{
+    ApiRefusal, ClientCommand, Configure, DeliveryFailureAction, DeliveryHead, DeliveryId,
+    Subscribes,
+};
+use crate::bundles::Removal;
+use crate::door::{Occurrence, StreamId};
+use crate::endpoints::EndpointIndex;
+use crate::local::Locality;
+use crate::node::Node;
+use crate::reports::ReportKind;
+
+/// Endpoints with a registration, at most; each costs some hundred octets.
+const REGISTRATIONS_BOUND: usize = 65_536;
+
+/// One endpoint that applications have asked for.
+pub(crate) struct Registration {
+    pub(crate) endpoint: EndpointId,
+    secret: String,
+    pub(crate) failure_action: DeliveryFailureAction,
+    /// Connections that share the endpoint.
+    connections: BTreeSet<StreamId>,
+    /// Those of them that take deliveries, the next one first.
+    pub(crate) subscribers: VecDeque<StreamId>,
+}
+
+/// All registrations.
+#[derive(Default)]
+pub(crate) struct Registrations {
+    by_endpoint: BTreeMap<EndpointIndex, Registration>,
+}
+
+impl Registrations {
+    /// True when bundles for this endpoint are dropped because its registration is passive and says so.
+    pub(crate) fn abandons(&self, endpoint: EndpointIndex) -> bool {
+        self.by_endpoint.get(&endpoint).is_some_and(|registration| {
+            registration.subscribers.is_empty()
+                && registration.failure_action == DeliveryFailureAction::Abandon
+        })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (EndpointIndex, &Registration)> {
+        self.by_endpoint
+            .iter()
+            .map(|(&index, registration)| (index, registration))
+    }
+
+    /// An application may send from an endpoint when it knows the secret of whoever holds it.
+    pub(crate) fn allows(&self, endpoint: Option<EndpointIndex>, secret: &str) -> bool {
+        endpoint
+            .and_then(|endpoint| self.by_endpoint.get(&endpoint))
+            .is_none_or(|registration| {
+                registration.connections.is_empty() || registration.secret == secret
+            })
+    }
+}
+
+impl Node {
+    /// An application says who it is.
+    pub(crate) fn configure(&mut self, now: Now, stream: StreamId, configure: Configure) {
+        let outcome = self.register(stream, configure);
+        let endpoint = outcome.as_ref().ok().copied().flatten();
+        self.answer(now, stream, ClientCommand::Configured(outcome.map(|_| ())));
+        self.to_deliver.extend(endpoint);
+    }
+
+    fn register(
+        &mut self,
+        stream: StreamId,
+        configure: Configure,
+    ) -> Result<Option<EndpointIndex>, ApiRefusal> {
+        let Some(endpoint) = configure.endpoint else {
+            return match configure.subscribes {
+                Subscribes::Yes => Err(ApiRefusal::InvalidRequest(
+                    "a subscriber needs an endpoint".into(),
+                )),
+                Subscribes::No => Ok(None),
+            };
+        };
+        let endpoint = self.local.resolve(endpoint);
+        match self.local.locality(&endpoint) {
+            Locality::Application => {}
+            Locality::Remote => {
+                let node = self.local.node_id();
+                let why = format!("{endpoint} is no endpoint of this node, which is {node}");
+                return Err(ApiRefusal::InvalidRequest(why));
+            }
+            Locality::Administrative | Locality::Echo => {
+                return Err(ApiRefusal::Unauthorized(format!(
+                    "{endpoint} is served by the node itself"
+                )));
+            }
+        }
+        if self.registrations.by_endpoint.len() >= REGISTRATIONS_BOUND {
+            return Err(ApiRefusal::NoResources(
+                "too many endpoints are registered".into(),
+            ));
+        }
+        if !self
+            .registrations
+            .allows(self.endpoints.find(&endpoint), &configure.secret)
+        {
+            let why = format!("{endpoint} is held by another application with another secret");
+            return Err(ApiRefusal::Unauthorized(why));
+        }
+        self.unregister(stream);
+        let index = self.endpoints.acquire(&endpoint);
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return Ok(None);
+        };
+        client.endpoint = Some((index, endpoint.clone()));
+        client.subscribed = configure.subscribes == Subscribes::Yes;
+        if let Some(kept) = self.registrations.by_endpoint.get_mut(&index) {
+            // The registration keeps one count of its endpoint; this connection needs none of its own.
+            self.endpoints.release(index);
+            if kept.connections.is_empty() {
+                kept.secret = configure.secret;
+            }
+            kept.failure_action = configure.failure_action;
+        } else {
+            self.registrations.by_endpoint.insert(
+                index,
+                Registration {
+                    endpoint,
+                    secret: configure.secret,
+                    failure_action: configure.failure_action,
+                    connections: BTreeSet::new(),
+                    subscribers: VecDeque::new(),
+                },
+            );
+        }
+        if let Some(registration) = self.registrations.by_endpoint.get_mut(&index) {
+            registration.connections.insert(stream);
+            if configure.subscribes == Subscribes::Yes {
+                registration.subscribers.push_back(stream);
+            }
+        }
+        Ok(Some(index))
+    }
+
+    /// An application's connection no longer holds its endpoint.
+    fn unregister(&mut self, stream: StreamId) {
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return;
+        };
+        let Some((index, _)) = client.endpoint.take() else {
+            return;
+        };
+        let Some(registration) = self.registrations.by_endpoint.get_mut(&index) else {
+            return;
+        };
+        registration.connections.remove(&stream);
+        registration.subscribers.retain(|&other| other != stream);
+        let forgotten = registration.connections.is_empty()
+            && registration.failure_action == DeliveryFailureAction::Defer;
+        if forgotten {
+            self.registrations.by_endpoint.remove(&index);
+            self.endpoints.release(index);
+        }
+    }
+
+    /// An application's connection is gone: what it had not confirmed is delivered again.
+    pub(crate) fn dismiss(&mut self, now: Now, stream: StreamId) {
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return;
+        };
+        let deliveries = core::mem::take(&mut client.deliveries);
+        let transmissions = core::mem::take(&mut client.transmissions);
+        let timeout = client.timeout.take();
+        self.unregister(stream);
+        self.clients.remove(&stream);
+        if let Some(at) = timeout {
+            self.timeouts.remove(&(at, stream));
+        }
+        for (_, transmission) in transmissions {
+            self.break_off(transmission);
+        }
+        for (_, key) in deliveries {
+            self.release_moved(key);
+            self.put_back(now, key);
+        }
+    }
+
+    /// Give an endpoint's subscribers what they have room for, in turn.
+    pub(crate) fn deliver(&mut self, now: Now, endpoint: EndpointIndex) {
+        while let Some(stream) = self.subscriber_with_room(endpoint) {
+            let Some(key) = self.queues.first_of(endpoint, |_| true) else {
+                return;
+            };
+            self.dequeue(key);
+            self.hand_over(now, stream, key);
+        }
+    }
+
+    fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {
+        let registration = self.registrations.by_endpoint.get_mut(&endpoint)?;
+        for _ in 0..registration.subscribers.len() {
+            let stream = registration.subscribers.pop_front()?;
+            registration.subscribers.push_back(stream);
+            if self
+                .clients
+                .get(&stream)
+                .is_some_and(|client| client.session.delivery_room() > 0)
+            {
+                return Some(stream);
+            }
+        }
+        None
+    }
+
+    fn hand_over(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let whole = self.reassembly.parts(key).is_some();
+        let payload = self.payload_pieces(key);
+        let mut id = self.bundle_id(entry);
+        let mut flags = entry.flags;
+        if whole {
+            id.fragment = None;
+            flags &= !BundleFlags::FRAGMENT.bits();
+        }
+        let head = DeliveryHead {
+            id,
+            destination: self.endpoints.id(entry.destination).clone(),
+            report_to: self.endpoints.id(entry.report_to).clone(),
+            flags,
+            lifetime_ms: entry.lifetime_ms,
+            payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),
+        };
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return;
+        };
+        let delivery = DeliveryId(client.next_delivery);
+        client.next_delivery += 1;
+        client.deliveries.insert(delivery, key);
+        self.answer(
+            now,
+            stream,
+            ClientCommand::Deliver {
+                delivery,
+                head,
+                payload,
+            },
+        );
+    }
+
+    /// Where the payload of a bundle, or of the whole that it stands for, lies.
+    pub(crate) fn payload_pieces(&self, key: BundleKey) -> Vec<Piece> {
+        let slice = |key: BundleKey, skip: u64, octets: u64| {
+            let entry = self.bundles.entry(key);
+            let extents = entry.map(|it| {
+                it.extents
+                    .slice(u64::from(it.header_octets).saturating_add(skip), octets)
+            });
+            extents.into_iter().flatten().map(Piece::Extent)
+        };
+        match self.reassembly.parts(key) {
+            Some(parts) => parts
+                .iter()
+                .flat_map(|part| slice(part.key, part.skip, part.octets))
+                .collect(),
+            None => {
+                let octets = self
+                    .bundles
+                    .entry(key)
+                    .map_or(0, |entry| entry.payload_octets);
+                slice(key, 0, octets).collect()
+            }
+        }
+    }
+
+    /// An application has confirmed a delivery: it has the bundle for good once this is durable.
+    pub(crate) fn confirmed(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return;
+        };
+        let endpoint = client.endpoint.as_ref().map(|(index, _)| *index);
+        let Some(key) = client.deliveries.remove(&delivery) else {
+            return;
+        };
+        self.to_deliver.extend(endpoint);
+        self.delivered(now, key);
+    }
+
+    /// An application could not take a delivery.
+    pub(crate) fn declined(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return;
+        };
+        let Some(key) = client.deliveries.remove(&delivery) else {
+            return;
+        };
+        self.release_moved(key);
+        if self
+            .bundles
+            .entry(key)
+            .is_some_and(|entry| entry.doomed.is_none())
+        {
+            // Not at once, lest a client that declines everything keeps the node busy.
+            self.rest(now, key, core::time::Duration::from_secs(1));
+        } else {
+            self.put_back(now, key);
+        }
+    }
+
+    /// RFC 9171 5.7 step 3: a bundle is delivered.
+    pub(crate) fn delivered(&mut self, now: Now, key: BundleKey) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let mut subject = self.subject(entry);
+        if self.reassembly.parts(key).is_some() {
+            subject.id.fragment = None;
+        }
+        let endpoint = self.endpoints.id(entry.destination).clone();
+        let octets = entry.payload_octets;
+        self.counters.delivered += 1;
+        self.report(now, &subject, ReportKind::Delivered, 0);
+        self.occurred(Occurrence::Delivered {
+            id: subject.id.clone(),
+            endpoint,
+            octets,
+        });
+        self.release_moved(key);
+        self.delete(now, key, Removal::Delivered, None);
+    }
+
+    /// The endpoint that a request without a source is sent from.
+    pub(crate) fn own_endpoint(&self, stream: StreamId) -> Result<EndpointId, ApiRefusal> {
+        self.clients
+            .get(&stream)
+            .and_then(|client| client.endpoint.as_ref())
+            .map(|(_, endpoint)| endpoint.clone())
+            .ok_or_else(|| {
+                ApiRefusal::InvalidRequest(
+                    "the connection has no endpoint to send from".to_string(),
+                )
+            })
+    }
+}

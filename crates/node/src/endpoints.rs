@@ -1,0 +1,118 @@
+//! Endpoint IDs that stored bundles name, each kept once and counted.
+
+use alloc::vec::Vec;
+
+use dhow_bundle::EndpointId;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// An endpoint ID's place in the table: four octets where the ID may have a thousand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct EndpointIndex(u32);
+
+/// The table. Every `acquire` wants its `release`.
+pub(crate) struct Endpoints {
+    places: Vec<Option<(EndpointId, u32)>>,
+    free: Vec<u32>,
+    by_id: HashMap<EndpointId, u32, FixedState>,
+}
+
+impl Endpoints {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            places: Vec::new(),
+            free: Vec::new(),
+            by_id: HashMap::with_hasher(FixedState::with_seed(seed)),
+        }
+    }
+
+    /// Count one more user of `id`.
+    pub(crate) fn acquire(&mut self, id: &EndpointId) -> EndpointIndex {
+        if let Some(&place) = self.by_id.get(id) {
+            self.count(place, 1);
+            return EndpointIndex(place);
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(slot) = self.slot(place) {
+            *slot = Some((id.clone(), 1));
+        }
+        self.by_id.insert(id.clone(), place);
+        EndpointIndex(place)
+    }
+
+    /// Count one more user of an ID that is in use.
+    pub(crate) fn retain(&mut self, index: EndpointIndex) -> EndpointIndex {
+        self.count(index.0, 1);
+        index
+    }
+
+    /// One user fewer; the last one frees the place.
+    pub(crate) fn release(&mut self, index: EndpointIndex) {
+        if self.count(index.0, -1) == 0
+            && let Some((id, _)) = self.slot(index.0).and_then(Option::take)
+        {
+            self.by_id.remove(&id);
+            self.free.push(index.0);
+        }
+    }
+
+    /// The ID at a place in use.
+    pub(crate) fn id(&self, index: EndpointIndex) -> &EndpointId {
+        usize::try_from(index.0)
+            .ok()
+            .and_then(|place| self.places.get(place))
+            .and_then(Option::as_ref)
+            .map_or(&EndpointId::Null, |(id, _)| id)
+    }
+
+    /// The place of an ID, if it is in use.
+    pub(crate) fn find(&self, id: &EndpointId) -> Option<EndpointIndex> {
+        self.by_id.get(id).copied().map(EndpointIndex)
+    }
+
+    fn slot(&mut self, place: u32) -> Option<&mut Option<(EndpointId, u32)>> {
+        usize::try_from(place)
+            .ok()
+            .and_then(|place| self.places.get_mut(place))
+    }
+
+    fn count(&mut self, place: u32, change: i32) -> u32 {
+        let slot = self.slot(place).and_then(Option::as_mut);
+        let Some((_, users)) = slot else {
+            unreachable!("an endpoint index outlived its endpoint");
+        };
+        *users = users.saturating_add_signed(change);
+        *users
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_shared_until_its_last_user_leaves() {
+        let mut endpoints = Endpoints::new(7);
+        let id = EndpointId::Ipn {
+            allocator: 0,
+            node: 4,
+            service: 42,
+        };
+        let first = endpoints.acquire(&id);
+        let second = endpoints.acquire(&id);
+        assert_eq!(first, second);
+        endpoints.release(first);
+        assert_eq!(endpoints.id(second), &id);
+        endpoints.release(second);
+        assert_eq!(endpoints.find(&id), None);
+        let other = EndpointId::Ipn {
+            allocator: 0,
+            node: 5,
+            service: 1,
+        };
+        assert_eq!(endpoints.acquire(&other), first, "the place is used again");
+    }
+}

@@ -1,0 +1,219 @@
+//! Bundles that go out in fragments, because the next hop takes no larger transfers or the operator says
+//! so (RFC 9171 5.8).
+//!
+//! Fragments are made on the way out and never stored; the bundle stays until the next hop has
+//! acknowledged all of them, and starts again from the first when one fails. The cut falls at the same
+//! octets each time, so that fragments which a neighbour has already are known there for copies.
+
+use dhow_bundle::forward::FragmentPayloadCrc;
+use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::{FragmentEdit, FragmentRange, Header, Now};
+use dhow_link::stream::RefuseReason;
+
+use alloc::vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::door::StreamId;
+use crate::node::Node;
+use crate::sending::{Outgoing, PendingRead, Split, SplitBundle};
+
+/// Payload of one fragment, at most, octets: a fragment is read into memory to compute its CRC.
+const PIECE_OCTETS_BOUND: u64 = 4 << 20;
+
+/// How long a bundle rests that could not be cut for a session.
+const UNCUT_REST: Duration = Duration::from_secs(1);
+
+/// What a fragment's header blocks and trailer may take more than those of its bundle, octets: two
+/// numbers of the primary block, the previous node, and a longer age.
+const PIECE_OVERHEAD_OCTETS: u64 = 64;
+
+impl Node {
+    /// Start cutting a bundle whose window is already charged.
+    pub(crate) fn begin_split(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        header: Header,
+        limit: Option<u64>,
+    ) {
+        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return;
+        };
+        let overhead = u64::from(header.header_octets()).saturating_add(PIECE_OVERHEAD_OCTETS);
+        let room = neighbour
+            .transfer_mru()
+            .saturating_sub(overhead)
+            .min(PIECE_OCTETS_BOUND);
+        let piece_octets = limit.map_or(room, |limit| limit.min(room));
+        let busy = neighbour.split.is_some();
+        // From here on the fragments are charged, not the bundle.
+        self.discharge(stream, octets);
+        if piece_octets == 0 || busy {
+            // The peer's transfer MRU has no room for even one octet of payload, or another bundle is
+            // being cut for it.
+            self.rest(now, key, UNCUT_REST);
+            return;
+        }
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.split = Some(Split {
+                key,
+                piece_octets,
+                next: 0,
+            });
+        }
+        self.splits.insert(
+            key,
+            SplitBundle {
+                header,
+                outstanding: 0,
+                complete: false,
+                failed: None,
+            },
+        );
+    }
+
+    /// Read the payload of the next fragment of the bundle that a session is cutting.
+    pub(crate) fn send_fragment(&mut self, stream: StreamId) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(mut split) = neighbour.split.take() else {
+            return;
+        };
+        let key = split.key;
+        let (Some(state), Some(entry)) = (self.splits.get_mut(&key), self.bundles.entry(key))
+        else {
+            return;
+        };
+        let total = state.header.payload_octets();
+        let length = split.piece_octets.min(total.saturating_sub(split.next));
+        let range = FragmentRange {
+            offset: split.next,
+            length,
+        };
+        let start = u64::from(entry.header_octets).saturating_add(range.offset);
+        let extents = entry.extents.slice(start, length);
+        split.next = split.next.saturating_add(length);
+        state.outstanding += 1;
+        state.complete = split.next >= total;
+        neighbour.in_flight += 1;
+        neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(length);
+        if !state.complete {
+            neighbour.split = Some(split);
+        }
+        self.counters.fragments += 1;
+        self.read(PendingRead::Fragment { stream, key, range }, extents);
+    }
+
+    /// A fragment's payload is here: make its blocks and open the transfer.
+    pub(crate) fn transmit_fragment(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        range: FragmentRange,
+        payload: Bytes,
+    ) {
+        let ready = self
+            .neighbours
+            .get(&stream)
+            .is_some_and(|neighbour| !neighbour.ending);
+        let Some(state) = self.splits.get(&key).filter(|_| ready) else {
+            self.discharge(stream, range.length);
+            self.settle_fragment(now, stream, key, Some(None));
+            return;
+        };
+        // A fragment of a fragment counts from the start of the original payload.
+        let offset = state.header.range().offset.saturating_add(range.offset);
+        let fragment = FragmentEdit {
+            range: FragmentRange {
+                offset,
+                length: range.length,
+            },
+            payload_crc: FragmentPayloadCrc::SameType,
+        };
+        let outgoing = state
+            .header
+            .forwarded(&self.hop_edit(now, key, Some(fragment)));
+        let mut crc = outgoing.payload_crc();
+        crc.update(&payload);
+        let length = outgoing.total_octets();
+        let pieces = vec![
+            Piece::Octets(outgoing.octets),
+            Piece::Octets(payload),
+            Piece::Octets(crc.trailer()),
+        ];
+        self.transmit(
+            now,
+            stream,
+            Outgoing {
+                key,
+                octets: range.length,
+                fragment: true,
+            },
+            length,
+            pieces,
+        );
+    }
+
+    /// A fragment was taken (`failed` is `None`) or not.
+    pub(crate) fn settle_fragment(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        failed: Option<Option<RefuseReason>>,
+    ) {
+        let Some(split) = self.splits.get_mut(&key) else {
+            return;
+        };
+        split.outstanding = split.outstanding.saturating_sub(1);
+        if let Some(refused) = failed {
+            split.failed = Some(refused);
+            self.stop_split(now, stream, key, refused);
+            return;
+        }
+        self.finish_split(now, stream, key);
+    }
+
+    /// No more fragments of this bundle go out on this session.
+    pub(crate) fn stop_split(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        refused: Option<RefuseReason>,
+    ) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream)
+            && neighbour
+                .split
+                .as_ref()
+                .is_some_and(|split| split.key == key)
+        {
+            neighbour.split = None;
+        }
+        if let Some(split) = self.splits.get_mut(&key) {
+            split.failed.get_or_insert(refused);
+            split.complete = true;
+        }
+        self.finish_split(now, stream, key);
+    }
+
+    fn finish_split(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let done = self
+            .splits
+            .get(&key)
+            .is_some_and(|split| split.complete && split.outstanding == 0);
+        if !done {
+            return;
+        }
+        match self.splits.remove(&key).and_then(|split| split.failed) {
+            None => self.forwarded(now, stream, key),
+            Some(refused) => self.come_back(now, key, refused),
+        }
+    }
+}

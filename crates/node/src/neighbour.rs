@@ -1,0 +1,155 @@
+//! A neighbour on one stream: its TCPCLv4 session and the transfers under way on it.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use dhow_bundle::eid::EidPattern;
+use dhow_bundle::{Instant, NodeId, Now, Reading};
+use dhow_link::StreamSession;
+use dhow_link::stream::{LinkCommand, SessionParameters, TransferId};
+use dhow_link::tcpcl::v4;
+
+use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
+use crate::endpoints::EndpointIndex;
+use crate::reception::Reception;
+use crate::routing::Hop;
+use crate::sending::{Outgoing, Split};
+
+/// One neighbour's stream.
+pub(crate) struct Neighbour {
+    pub(crate) session: v4::Session,
+    pub(crate) link: Option<LinkId>,
+    pub(crate) policy: Box<SessionPolicy>,
+    pub(crate) accept_sources: Vec<EidPattern>,
+    /// Once established.
+    pub(crate) parameters: Option<SessionParameters>,
+    pub(crate) since: Option<Instant>,
+    /// The peer's node ID among the endpoints, once established.
+    pub(crate) peer: Option<EndpointIndex>,
+    /// The hops that this session is.
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) receptions: BTreeMap<TransferId, Reception>,
+    pub(crate) outgoing: BTreeMap<TransferId, Outgoing>,
+    pub(crate) next_transfer: u64,
+    /// Octets of bundles given to this session, read for it or sent and not acknowledged.
+    pub(crate) in_flight_octets: u64,
+    /// Bundles and fragments likewise.
+    pub(crate) in_flight: u32,
+    pub(crate) split: Option<Split>,
+    /// The peer is out of resources: send nothing before this.
+    pub(crate) paused_until: Option<Instant>,
+    pub(crate) pause: Duration,
+    pub(crate) ending: bool,
+    pub(crate) flush_pending: bool,
+    pub(crate) timeout: Option<Instant>,
+    pub(crate) bundles_sent: u64,
+    pub(crate) octets_sent: u64,
+    pub(crate) bundles_received: u64,
+    pub(crate) octets_received: u64,
+}
+
+/// First pause after a peer said that it has no resources; doubles up to [`LONGEST_PAUSE`].
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause between attempts to give bundles to a full peer.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+impl Neighbour {
+    pub(crate) fn new(
+        node_id: NodeId,
+        role: v4::Role,
+        policy: &SessionPolicy,
+        link: Option<LinkId>,
+        now: Now,
+    ) -> Self {
+        Self {
+            session: v4::Session::new(role, session_config(node_id, policy), now),
+            link,
+            policy: Box::new(policy.clone()),
+            accept_sources: policy
+                .accept_sources
+                .iter()
+                .filter_map(|text| text.parse().ok())
+                .collect(),
+            parameters: None,
+            since: None,
+            peer: None,
+            hops: Vec::new(),
+            receptions: BTreeMap::new(),
+            outgoing: BTreeMap::new(),
+            next_transfer: 0,
+            in_flight_octets: 0,
+            in_flight: 0,
+            split: None,
+            paused_until: None,
+            pause: FIRST_PAUSE,
+            ending: false,
+            flush_pending: false,
+            timeout: None,
+            bundles_sent: 0,
+            octets_sent: 0,
+            bundles_received: 0,
+            octets_received: 0,
+        }
+    }
+
+    /// How this neighbour's bundles are read.
+    pub(crate) fn reading(&self) -> Reading {
+        reading(self.policy.reading)
+    }
+
+    pub(crate) fn command(&mut self, now: Now, command: LinkCommand) {
+        self.session.handle_command(now, command);
+    }
+
+    /// The peer's node ID, once established.
+    pub(crate) fn peer_id(&self) -> Option<&NodeId> {
+        self.parameters.as_ref().map(|parameters| &parameters.peer)
+    }
+
+    /// True while another bundle may be given to this session.
+    pub(crate) fn has_room(&self, now: Instant) -> bool {
+        self.parameters.is_some()
+            && !self.ending
+            && self.paused_until.is_none_or(|until| until <= now)
+            && self.in_flight < self.policy.window_bundles
+            && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
+    }
+
+    /// Largest bundle that may go out in one transfer, octets.
+    pub(crate) fn transfer_mru(&self) -> u64 {
+        self.parameters
+            .as_ref()
+            .map_or(0, |parameters| parameters.transfer_mru)
+    }
+}
+
+fn reading(policy: ReadingPolicy) -> Reading {
+    match policy {
+        ReadingPolicy::Strict => Reading::Strict,
+        ReadingPolicy::Lenient => Reading::Lenient,
+    }
+}
+
+fn session_config(node_id: NodeId, policy: &SessionPolicy) -> v4::Config {
+    let mut config = v4::Config::new(node_id);
+    config.keepalive_s = policy.keepalive_s;
+    config.segment_mru = policy.segment_mru;
+    config.transfer_mru = policy.transfer_mru;
+    config.segment_length = policy.segment_octets;
+    config.tls = match policy.tls {
+        Tls::Required => v4::TlsPolicy::Required,
+        Tls::Preferred => v4::TlsPolicy::Preferred,
+        Tls::Never => v4::TlsPolicy::Never,
+    };
+    config.identity = match policy.require_node_id {
+        Enabled::Yes => v4::IdentityPolicy::NodeId,
+        Enabled::No => v4::IdentityPolicy::NodeIdElseNetwork,
+    };
+    config.expected_peer.clone_from(&policy.peer);
+    config.idle_timeout =
+        (policy.idle_timeout_s > 0).then(|| Duration::from_secs(u64::from(policy.idle_timeout_s)));
+    config.reading = reading(policy.reading);
+    config
+}

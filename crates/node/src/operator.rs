@@ -1,0 +1,94 @@
+//! What an operator may do to a running node.
+
+use alloc::vec::Vec;
+
+use dhow_bundle::Now;
+
+use crate::config::{LinkId, Route};
+use crate::door::{OperatorCommand, OperatorRefusal, StreamId};
+use crate::local::Locality;
+use crate::node::Node;
+
+/// The operator asked for it: "transmission canceled" (RFC 9171 table 1).
+const CANCELED: u64 = 3;
+
+impl Node {
+    pub(crate) fn add_configured_routes(&mut self) {
+        let routes = core::mem::take(&mut self.config.routes);
+        for route in routes {
+            // The configuration was checked when it was read; a route that is given twice is one route.
+            let _ = self.add_route(route);
+        }
+    }
+
+    pub(crate) fn obey(
+        &mut self,
+        now: Now,
+        command: OperatorCommand,
+    ) -> Result<(), OperatorRefusal> {
+        match command {
+            OperatorCommand::LinkUp(name) => {
+                let id = self.link_named(&name)?;
+                if let Some(link) = self.link_mut(id) {
+                    link.bring_up(now.monotonic);
+                }
+                Ok(())
+            }
+            OperatorCommand::LinkDown(name) => {
+                let id = self.link_named(&name)?;
+                self.take_link_down(now, id);
+                Ok(())
+            }
+            OperatorCommand::RouteAdd(route) => {
+                self.add_route(route)?;
+                self.reroute();
+                Ok(())
+            }
+            OperatorCommand::RouteDelete { to, via } => {
+                self.link_named(&via)?;
+                self.routes.delete(&to, &via)?;
+                self.reroute();
+                Ok(())
+            }
+            OperatorCommand::BundleDrop(id) => {
+                let key = self
+                    .find_bundle(&id)
+                    .ok_or(OperatorRefusal::UnknownBundle(id))?;
+                self.doom_or_delete(now, key, CANCELED);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_route(&mut self, route: Route) -> Result<(), OperatorRefusal> {
+        let link = self.link_named(&route.via)?;
+        self.routes.add(route, link)
+    }
+
+    /// Everything that waits asks its way again, and who is up is served again.
+    fn reroute(&mut self) {
+        let (routes, endpoints, local) = (&self.routes, &self.endpoints, &self.local);
+        self.queues.reroute(|destination| {
+            let id = endpoints.id(destination);
+            if local.locality(id) == Locality::Remote {
+                routes.hops(id)
+            } else {
+                Vec::new()
+            }
+        });
+        self.serve_everybody();
+    }
+
+    fn take_link_down(&mut self, now: Now, id: LinkId) {
+        let Some(link) = self.link_mut(id) else {
+            return;
+        };
+        link.take_down();
+        let streams: Vec<StreamId> = link.streams.clone();
+        for stream in streams {
+            self.terminate(now, stream);
+        }
+        // What would have gone over this link may have another way.
+        self.serve_everybody();
+    }
+}

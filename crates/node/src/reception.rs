@@ -1,0 +1,334 @@
+//! Bundles that come in from neighbours: from the octets of a transfer to a committed bundle
+//! (RFC 9171 5.6).
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use bytes::{Bytes, BytesMut};
+use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
+use dhow_bundle::{Header, Now, PayloadVerifier};
+use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
+
+use crate::admission::Admission;
+use crate::dispatch::{Arrival, Origin};
+use crate::door::{Occurrence, StreamId};
+use crate::node::Node;
+
+/// What a transfer is at.
+pub(crate) enum Reception {
+    /// The header blocks are not complete.
+    Header {
+        octets: BytesMut,
+        announced: Option<u64>,
+    },
+    /// The payload is coming in.
+    Payload(Box<Incoming>),
+    /// What still comes is not wanted. With `taken`, the whole is acknowledged at its end all the same:
+    /// the bundle is known, or was accepted and deleted.
+    Discard { octets: u64, taken: bool },
+}
+
+/// A bundle whose payload is coming in.
+pub(crate) struct Incoming {
+    key: BundleKey,
+    header: Header,
+    verifier: PayloadVerifier,
+    received: u64,
+    trailer: BytesMut,
+}
+
+/// How a piece lies in its transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) start: bool,
+    pub(crate) end: bool,
+    /// Octets of the whole transfer, where the peer said so.
+    pub(crate) length: Option<u64>,
+}
+
+/// Why an incoming bundle is refused.
+pub(crate) struct Refused {
+    pub(crate) reason: RefuseReason,
+    pub(crate) why: String,
+}
+
+impl Refused {
+    pub(crate) fn not_acceptable(why: impl ToString) -> Self {
+        Self {
+            reason: RefuseReason::NotAcceptable,
+            why: why.to_string(),
+        }
+    }
+}
+
+impl Node {
+    /// Octets of an incoming transfer.
+    pub(crate) fn receive(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        transfer: TransferId,
+        octets: Bytes,
+        ends: Ends,
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let reception = if ends.start {
+            Reception::Header {
+                octets: BytesMut::new(),
+                announced: ends.length,
+            }
+        } else {
+            match neighbour.receptions.remove(&transfer) {
+                Some(reception) => reception,
+                None => return,
+            }
+        };
+        let next = match reception {
+            Reception::Header {
+                octets: before,
+                announced,
+            } => self.receive_header(
+                now,
+                (stream, transfer),
+                (before, announced),
+                octets,
+                ends.end,
+            ),
+            Reception::Payload(incoming) => self.receive_payload(incoming, octets, ends.end),
+            Reception::Discard {
+                octets: before,
+                taken,
+            } => {
+                let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+                Ok(Some(Reception::Discard {
+                    octets: before.saturating_add(arrived),
+                    taken,
+                }))
+            }
+        };
+        match next {
+            Ok(Some(Reception::Discard { octets, taken })) if ends.end => {
+                if taken {
+                    self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+                }
+            }
+            Ok(Some(reception)) => {
+                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                    neighbour.receptions.insert(transfer, reception);
+                }
+            }
+            Ok(None) => {}
+            Err(refused) => self.refuse(now, stream, transfer, refused),
+        }
+    }
+
+    fn receive_header(
+        &mut self,
+        now: Now,
+        (stream, transfer): (StreamId, TransferId),
+        (mut before, announced): (BytesMut, Option<u64>),
+        octets: Bytes,
+        end: bool,
+    ) -> Result<Option<Reception>, Refused> {
+        let octets = if before.is_empty() {
+            octets
+        } else {
+            // Header blocks cut by a segment boundary are the one thing that is copied.
+            before.extend_from_slice(&octets);
+            before.clone().freeze()
+        };
+        let reading = self
+            .neighbours
+            .get(&stream)
+            .map(crate::neighbour::Neighbour::reading)
+            .unwrap_or_default();
+        let header = match Header::decode(&octets, reading) {
+            Ok(Some(header)) => header,
+            Ok(None) if end => {
+                return Err(Refused::not_acceptable(
+                    "the bundle ends within its header blocks (RFC 9171 4.1)",
+                ));
+            }
+            Ok(None) => {
+                if before.is_empty() {
+                    before.extend_from_slice(&octets);
+                }
+                return Ok(Some(Reception::Header {
+                    octets: before,
+                    announced,
+                }));
+            }
+            Err(refusal) => {
+                return Err(Refused::not_acceptable(format!(
+                    "{refusal} (RFC 9171 {})",
+                    refusal.section()
+                )));
+            }
+        };
+        // RFC 9174 5.2.5.1: the announced length is the length of the bundle.
+        if announced.is_some_and(|length| length != header.total_octets()) {
+            return Err(Refused::not_acceptable(
+                "the announced transfer length is not the bundle's (RFC 9174 5.2.5.1)",
+            ));
+        }
+        let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        match self.admit(now, stream, &header)? {
+            Admission::Known if end => Ok(Some(Reception::Discard {
+                octets: arrived,
+                taken: true,
+            })),
+            Admission::Known => Err(Refused {
+                reason: RefuseReason::Completed,
+                why: String::new(),
+            }),
+            Admission::Delete => Ok(Some(Reception::Discard {
+                octets: arrived,
+                taken: true,
+            })),
+            Admission::New(entry) => {
+                let key = self.bundles.insert(*entry);
+                let origin = Origin::Neighbour { stream, transfer };
+                self.arrivals.insert(key, Arrival::new(origin));
+                let verifier = PayloadVerifier::new(&header);
+                let incoming = Incoming {
+                    key,
+                    verifier,
+                    header,
+                    received: 0,
+                    trailer: BytesMut::new(),
+                };
+                self.receive_payload(Box::new(incoming), octets, end)
+            }
+        }
+    }
+
+    fn receive_payload(
+        &mut self,
+        mut incoming: Box<Incoming>,
+        octets: Bytes,
+        end: bool,
+    ) -> Result<Option<Reception>, Refused> {
+        let key = incoming.key;
+        let outcome = incoming.take(&octets, end);
+        if !octets.is_empty() && outcome.is_ok() {
+            self.append(key, Piece::Octets(octets));
+        }
+        match outcome {
+            Ok(false) => Ok(Some(Reception::Payload(incoming))),
+            Ok(true) => {
+                self.commit(key);
+                Ok(None)
+            }
+            Err(refused) => {
+                self.abandon(key);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Tell the peer that a transfer is refused, and remember to drop the rest of it.
+    pub(crate) fn refuse(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        transfer: TransferId,
+        refused: Refused,
+    ) {
+        if refused.reason != RefuseReason::Completed {
+            self.counters.refused += 1;
+            if let Some(from) = self
+                .neighbours
+                .get(&stream)
+                .and_then(|it| it.peer_id().cloned())
+            {
+                let Refused { reason, why } = refused;
+                self.occurred(Occurrence::RefusedIncoming { from, reason, why });
+            }
+        }
+        self.command(
+            now,
+            stream,
+            LinkCommand::Refuse {
+                transfer,
+                reason: refused.reason,
+            },
+        );
+    }
+
+    /// The rest of a transfer will not come.
+    pub(crate) fn abandon_reception(&mut self, stream: StreamId, transfer: TransferId) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        if let Some(Reception::Payload(incoming)) = neighbour.receptions.remove(&transfer) {
+            self.abandon(incoming.key);
+        }
+    }
+
+    /// Give the store the next octets of a bundle that is arriving.
+    pub(crate) fn append(&mut self, key: BundleKey, piece: Piece) {
+        let length = piece.length();
+        if let Some(arrival) = self.arrivals.get_mut(&key) {
+            arrival.appended = arrival.appended.saturating_add(length);
+            self.backlog_octets = self.backlog_octets.saturating_add(length);
+            self.store(StoreCommand::Append { key, octets: piece });
+        }
+    }
+}
+
+impl Incoming {
+    /// Account for octets; true when the bundle is whole and correct.
+    fn take(&mut self, octets: &Bytes, end: bool) -> Result<bool, Refused> {
+        let mut rest = &octets[..];
+        let header_octets = u64::from(self.header.header_octets());
+        let payload_end = header_octets.saturating_add(self.header.payload_octets());
+        let mut position = self.received;
+        self.received = self
+            .received
+            .saturating_add(u64::try_from(rest.len()).unwrap_or(u64::MAX));
+        if self.received > self.header.total_octets() {
+            return Err(Refused::not_acceptable(
+                "octets follow the end of the bundle (RFC 9171 4.1)",
+            ));
+        }
+        for (bound, part) in [
+            (header_octets, Place::Header),
+            (payload_end, Place::Payload),
+            (u64::MAX, Place::Trailer),
+        ] {
+            let wanted = usize::try_from(bound.saturating_sub(position)).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at(wanted.min(rest.len()));
+            match part {
+                Place::Header => {}
+                Place::Payload => self.verifier.update(now),
+                Place::Trailer => self.trailer.extend_from_slice(now),
+            }
+            position = position.saturating_add(u64::try_from(now.len()).unwrap_or(u64::MAX));
+            rest = later;
+        }
+        if !end {
+            return Ok(false);
+        }
+        if self.received < self.header.total_octets() {
+            return Err(Refused::not_acceptable(
+                "the bundle ends before its payload block does (RFC 9171 4.1)",
+            ));
+        }
+        self.verifier
+            .clone()
+            .finish(&self.trailer)
+            .map_err(|refusal| {
+                Refused::not_acceptable(format!("{refusal} (RFC 9171 {})", refusal.section()))
+            })?;
+        Ok(true)
+    }
+}
+
+enum Place {
+    Header,
+    Payload,
+    Trailer,
+}

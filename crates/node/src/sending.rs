@@ -1,0 +1,460 @@
+//! Bundles that go out to neighbours (RFC 9171 5.4): chosen in order, re-encoded for the next hop, and
+//! let go only when the neighbour has acknowledged them.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::forward::UnsupportedBlocks;
+use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreCommand};
+use dhow_bundle::{BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Now, Reading};
+use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
+
+use crate::bundles::{Removal, State};
+use crate::door::{Action, Occurrence, StreamId, Ticket};
+use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE};
+use crate::node::Node;
+use crate::reports::ReportKind;
+use crate::routing::Hop;
+
+/// Bundles up to this size are read from the store in one piece; of larger ones only the header blocks.
+const READ_WHOLE_OCTETS: u64 = 16 * 1024;
+
+/// How long a bundle rests that a neighbour found not acceptable.
+const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
+
+/// How long a bundle rests that a neighbour wants again, or could not say why not.
+const RETRANSMIT_REST: Duration = Duration::from_secs(1);
+
+/// What a session is sending.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) key: BundleKey,
+    /// Octets by which the window is charged.
+    pub(crate) octets: u64,
+    /// This is only a fragment of it.
+    pub(crate) fragment: bool,
+}
+
+/// Octets that were asked for from the store.
+#[derive(Debug)]
+pub(crate) enum PendingRead {
+    /// The header blocks (or the whole) of a bundle to send.
+    Send { stream: StreamId, key: BundleKey },
+    /// The payload of one fragment to send.
+    Fragment {
+        stream: StreamId,
+        key: BundleKey,
+        range: FragmentRange,
+    },
+    /// The header blocks of a bundle to echo.
+    Echo { key: BundleKey },
+}
+
+/// A bundle that a session is cutting into fragments.
+#[derive(Debug)]
+pub(crate) struct Split {
+    pub(crate) key: BundleKey,
+    /// Payload octets of one fragment.
+    pub(crate) piece_octets: u64,
+    /// First payload octet that is not yet under way.
+    pub(crate) next: u64,
+}
+
+/// What has become of a bundle that is cut into fragments.
+#[derive(Debug)]
+pub(crate) struct SplitBundle {
+    pub(crate) header: Header,
+    /// Fragments read for or given to the session and not yet answered.
+    pub(crate) outstanding: u64,
+    /// No more fragments will be made.
+    pub(crate) complete: bool,
+    /// A fragment failed: the bundle stays here.
+    pub(crate) failed: Option<Option<RefuseReason>>,
+}
+
+impl Node {
+    /// Give a session what it has room for.
+    pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
+        loop {
+            let Some(neighbour) = self.neighbours.get(&stream) else {
+                return;
+            };
+            if !neighbour.has_room(now.monotonic) {
+                return;
+            }
+            if neighbour.split.is_some() {
+                self.send_fragment(stream);
+                continue;
+            }
+            let Some(key) = self.choose(stream) else {
+                return;
+            };
+            self.dequeue(key);
+            self.charge(stream, key);
+            let Some(entry) = self.bundles.entry(key) else {
+                return;
+            };
+            let wanted = if entry.octets <= READ_WHOLE_OCTETS {
+                entry.octets
+            } else {
+                u64::from(entry.header_octets)
+            };
+            let extents = entry.extents.slice(0, wanted);
+            self.read(PendingRead::Send { stream, key }, extents);
+        }
+    }
+
+    /// The next bundle for a session.
+    fn choose(&self, stream: StreamId) -> Option<BundleKey> {
+        let neighbour = self.neighbours.get(&stream)?;
+        let mru = neighbour.transfer_mru();
+        self.queues.next(
+            &neighbour.hops,
+            |hops| hops.iter().position(|hop| self.is_up(hop)),
+            |key| {
+                self.bundles.entry(key).is_some_and(|entry| {
+                    let fits = entry.octets < mru || !must_not_fragment(entry.flags);
+                    // A bundle never goes back to the neighbour that it came from: that one would take
+                    // it for a copy of what it has got rid of.
+                    fits && (entry.previous.is_none() || entry.previous != neighbour.peer)
+                })
+            },
+        )
+    }
+
+    /// True when a session over this hop can take bundles, now or soon.
+    pub(crate) fn is_up(&self, hop: &Hop) -> bool {
+        let up = |stream: &StreamId| {
+            self.neighbours
+                .get(stream)
+                .is_some_and(|it| it.parameters.is_some() && !it.ending)
+        };
+        match hop {
+            Hop::Link(link) => self
+                .link(*link)
+                .is_some_and(|link| link.streams.iter().any(up)),
+            Hop::Peer(peer) => self
+                .peers
+                .get(peer)
+                .is_some_and(|streams| streams.iter().any(up)),
+        }
+    }
+
+    fn charge(&mut self, stream: StreamId, key: BundleKey) {
+        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.in_flight += 1;
+            neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(octets);
+        }
+    }
+
+    pub(crate) fn discharge(&mut self, stream: StreamId, octets: u64) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
+            neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_sub(octets);
+            self.to_serve.insert(stream);
+        }
+    }
+
+    /// Ask the driver for octets of the store.
+    pub(crate) fn read(&mut self, pending: PendingRead, extents: Vec<Extent>) {
+        let ticket = self.ticket();
+        self.reads.insert(ticket, pending);
+        self.act(Action::Read { ticket, extents });
+    }
+
+    /// Octets that were asked for are here.
+    pub(crate) fn handle_read(&mut self, now: Now, ticket: Ticket, octets: Option<Bytes>) {
+        let Some(pending) = self.reads.remove(&ticket) else {
+            return;
+        };
+        match (pending, octets) {
+            (PendingRead::Send { stream, key }, Some(octets)) => {
+                self.send(now, stream, key, octets)
+            }
+            (PendingRead::Fragment { stream, key, range }, Some(octets)) => {
+                self.transmit_fragment(now, stream, key, range, octets);
+            }
+            (PendingRead::Echo { key }, Some(octets)) => self.reply(now, key, octets),
+            (PendingRead::Send { stream, key }, None) => {
+                let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+                self.discharge(stream, octets);
+                self.rest(now, key, RETRANSMIT_REST);
+            }
+            (PendingRead::Fragment { stream, key, range }, None) => {
+                self.discharge(stream, range.length);
+                self.settle_fragment(now, stream, key, Some(None));
+            }
+            (PendingRead::Echo { key }, None) => self.rest(now, key, RETRANSMIT_REST),
+        }
+    }
+
+    /// A bundle's first octets are here: re-encode its header blocks and open the transfer.
+    fn send(&mut self, now: Now, stream: StreamId, key: BundleKey, octets: Bytes) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let length = entry.octets;
+        let Some(neighbour) = self.neighbours.get(&stream).filter(|it| !it.ending) else {
+            self.discharge(stream, length);
+            self.put_back(now, key);
+            return;
+        };
+        // What was accepted on reception is read again as leniently as it may have been then.
+        let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
+            self.discharge(stream, length);
+            self.enqueue(key);
+            self.corrupt(now, key);
+            return;
+        };
+        let limit = neighbour.policy.fragment_octets;
+        let mru = neighbour.transfer_mru();
+        let outgoing = header.forwarded(&self.hop_edit(now, key, None));
+        let (total, payload) = (outgoing.total_octets(), header.payload_octets());
+        let too_large = total > mru || limit.is_some_and(|limit| payload > limit);
+        if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
+            self.begin_split(now, stream, key, header, limit);
+            return;
+        }
+        if total > mru {
+            // It must not be fragmented, and its header grew past what the peer takes.
+            self.discharge(stream, length);
+            self.rest(now, key, NOT_ACCEPTABLE_REST);
+            return;
+        }
+        let mut pieces = Vec::with_capacity(2);
+        pieces.push(Piece::Octets(outgoing.octets));
+        let from = u64::from(header.header_octets());
+        if u64::try_from(octets.len()).unwrap_or(0) == length {
+            let body = octets.slice(header.octets.len().min(octets.len())..);
+            pieces.push(Piece::Octets(body));
+        } else if let Some(entry) = self.bundles.entry(key) {
+            pieces.extend(
+                entry
+                    .extents
+                    .slice(from, u64::MAX)
+                    .into_iter()
+                    .map(Piece::Extent),
+            );
+        }
+        self.transmit(
+            now,
+            stream,
+            Outgoing {
+                key,
+                octets: length,
+                fragment: false,
+            },
+            total,
+            pieces,
+        );
+    }
+
+    /// What changes in a bundle's header blocks at this hop.
+    pub(crate) fn hop_edit(
+        &self,
+        now: Now,
+        key: BundleKey,
+        fragment: Option<FragmentEdit>,
+    ) -> HopEdit {
+        let entry = self.bundles.entry(key);
+        let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
+        let received = entry.is_some_and(|entry| entry.previous.is_some());
+        HopEdit {
+            previous_node: Some(self.local.node_id().clone()),
+            // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received; a restart of
+            // the node in between is in the age that it began with.
+            age_increase_ms: u64::try_from(held.as_millis()).unwrap_or(u64::MAX),
+            hop_increment: 1,
+            unsupported: if received {
+                UnsupportedBlocks::Discard
+            } else {
+                UnsupportedBlocks::Keep
+            },
+            fragment,
+        }
+    }
+
+    /// Open a transfer and supply all of it.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        outgoing: Outgoing,
+        length: u64,
+        pieces: Vec<Piece>,
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let transfer = TransferId(neighbour.next_transfer);
+        neighbour.next_transfer += 1;
+        neighbour.outgoing.insert(transfer, outgoing);
+        neighbour.command(now, LinkCommand::Transmit { transfer, length });
+        for octets in pieces {
+            neighbour.command(now, LinkCommand::Supply { transfer, octets });
+        }
+        self.flush(stream);
+    }
+
+    /// A neighbour has taken a transfer.
+    pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(outgoing) = neighbour.outgoing.remove(&transfer) else {
+            return;
+        };
+        neighbour.bundles_sent += 1;
+        neighbour.octets_sent += outgoing.octets;
+        neighbour.pause = FIRST_PAUSE;
+        if let Some(link) = neighbour.link
+            && let Some(link) = self.link_mut(link)
+        {
+            link.works();
+        }
+        self.discharge(stream, outgoing.octets);
+        if outgoing.fragment {
+            self.settle_fragment(now, stream, outgoing.key, None);
+        } else {
+            self.forwarded(now, stream, outgoing.key);
+        }
+    }
+
+    /// RFC 9171 5.4 step 5: the next hop has the bundle.
+    pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let (subject, id, octets) = (self.subject(entry), self.bundle_id(entry), entry.octets);
+        self.counters.forwarded += 1;
+        self.counters.forwarded_octets += octets;
+        self.report(now, &subject, ReportKind::Forwarded, 0);
+        if let Some(to) = self
+            .neighbours
+            .get(&stream)
+            .and_then(|neighbour| neighbour.peer_id().cloned())
+        {
+            self.occurred(Occurrence::Forwarded { id, to, octets });
+        }
+        self.release_moved(key);
+        self.delete(now, key, Removal::Forwarded, None);
+    }
+
+    /// A transfer failed: the bundle waits, rests or takes another way, and never in a hot loop.
+    pub(crate) fn failed(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        transfer: TransferId,
+        refused: Option<RefuseReason>,
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(outgoing) = neighbour.outgoing.remove(&transfer) else {
+            return;
+        };
+        let key = outgoing.key;
+        if let Some(reason) = refused {
+            self.refused_by_peer(now, stream, key, reason);
+        }
+        self.discharge(stream, outgoing.octets);
+        if outgoing.fragment {
+            self.settle_fragment(now, stream, key, Some(refused));
+        } else {
+            self.come_back(now, key, refused);
+        }
+    }
+
+    /// A bundle that a session could not get rid of.
+    pub(crate) fn come_back(&mut self, now: Now, key: BundleKey, refused: Option<RefuseReason>) {
+        self.release_moved(key);
+        if self
+            .bundles
+            .entry(key)
+            .is_none_or(|entry| entry.state != State::InFlight)
+        {
+            return;
+        }
+        let rest = match refused {
+            None | Some(RefuseReason::NoResources | RefuseReason::SessionTerminating) => None,
+            Some(RefuseReason::Retransmit | RefuseReason::Unknown) => Some(RETRANSMIT_REST),
+            Some(_) => Some(NOT_ACCEPTABLE_REST),
+        };
+        match rest {
+            Some(duration)
+                if self
+                    .bundles
+                    .entry(key)
+                    .is_some_and(|entry| entry.doomed.is_none()) =>
+            {
+                self.rest(now, key, duration);
+            }
+            _ => self.put_back(now, key),
+        }
+    }
+
+    fn refused_by_peer(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        reason: RefuseReason,
+    ) {
+        self.counters.refused_by_peers += 1;
+        let id = self.bundles.entry(key).map(|entry| self.bundle_id(entry));
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        if reason == RefuseReason::NoResources
+            && neighbour
+                .paused_until
+                .is_none_or(|until| until <= now.monotonic)
+        {
+            let until = now.monotonic + neighbour.pause;
+            neighbour.paused_until = Some(until);
+            neighbour.pause = (neighbour.pause * 2).min(LONGEST_PAUSE);
+            self.pauses.insert((until, stream));
+        }
+        if let Some((id, to)) = id.zip(
+            self.neighbours
+                .get(&stream)
+                .and_then(|it| it.peer_id().cloned()),
+        ) {
+            self.occurred(Occurrence::RefusedOutgoing { id, to, reason });
+        }
+    }
+
+    /// A session is gone: everything that it was sending comes back.
+    pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let outgoing = core::mem::take(&mut neighbour.outgoing);
+        let split = neighbour.split.take();
+        for (_, outgoing) in outgoing {
+            if outgoing.fragment {
+                self.settle_fragment(now, stream, outgoing.key, Some(None));
+            } else {
+                self.come_back(now, outgoing.key, None);
+            }
+        }
+        if let Some(split) = split {
+            self.stop_split(now, stream, split.key, None);
+        }
+    }
+
+    /// A bundle's octets moved while it was in flight: nobody reads the old places any more.
+    pub(crate) fn release_moved(&mut self, key: BundleKey) {
+        if self.moved.remove(&key) {
+            self.store(StoreCommand::Released { key });
+        }
+    }
+}
+
+/// RFC 9171 4.2.3: the bundle must not be fragmented.
+fn must_not_fragment(flags: u64) -> bool {
+    BundleFlags::from_bits(flags).contains(BundleFlags::MUST_NOT_FRAGMENT)
+}

@@ -1,0 +1,203 @@
+//! The getters behind `view`: what a node shows of itself to its operator.
+
+use alloc::collections::BTreeMap;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use dhow_bundle::{Instant, NodeId, Now};
+
+use crate::bundles::{Entry, State};
+use crate::config::{Enabled, Route};
+use crate::endpoints::EndpointIndex;
+use crate::local::Locality;
+use crate::node::Node;
+use crate::routing::Hop;
+use crate::view::{
+    BundleView, Counters, DestinationView, LinkState, LinkView, RegistrationView, RouteView,
+    SessionView,
+};
+
+impl Node {
+    /// The node's IDs, first the one that it presents.
+    #[must_use]
+    pub fn node_ids(&self) -> &[NodeId] {
+        &self.config.node_ids
+    }
+
+    /// Configured links.
+    #[must_use]
+    pub fn links(&self) -> Vec<LinkView> {
+        let view = |link: &crate::links::Link| {
+            let established = |stream: &&crate::door::StreamId| {
+                self.neighbours
+                    .get(stream)
+                    .is_some_and(|it| it.parameters.is_some() && !it.ending)
+            };
+            let sessions = link.streams.iter().filter(established).count();
+            let state = match (link.enabled, link.next_attempt) {
+                _ if sessions > 0 => LinkState::Up,
+                (Enabled::No, _) => LinkState::Down,
+                (Enabled::Yes, Some(at)) => LinkState::Waiting(at),
+                (Enabled::Yes, None) => LinkState::Dialling,
+            };
+            LinkView {
+                name: link.config.name.clone(),
+                enabled: link.enabled,
+                state,
+                peer: link.peer.clone(),
+                sessions,
+                failures: link.failures,
+            }
+        };
+        self.links.iter().map(view).collect()
+    }
+
+    /// Established sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionView> {
+        self.neighbours
+            .iter()
+            .filter_map(|(&stream, neighbour)| {
+                let parameters = neighbour.parameters.as_ref()?;
+                Some(SessionView {
+                    stream,
+                    link: neighbour
+                        .link
+                        .and_then(|link| self.link(link))
+                        .map(|link| link.config.name.clone()),
+                    peer: parameters.peer.clone(),
+                    secured: parameters.secured,
+                    since: neighbour.since.unwrap_or(Instant::START),
+                    bundles_sent: neighbour.bundles_sent,
+                    octets_sent: neighbour.octets_sent,
+                    bundles_received: neighbour.bundles_received,
+                    octets_received: neighbour.octets_received,
+                    in_flight: neighbour.outgoing.len(),
+                })
+            })
+            .collect()
+    }
+
+    /// Routes, configured, added and implicit.
+    #[must_use]
+    pub fn routes(&self) -> Vec<RouteView> {
+        let fixed = self.routes.iter().map(|(route, link)| RouteView {
+            route: route.clone(),
+            implicit: false,
+            usable: self.is_up(&Hop::Link(link)),
+        });
+        let implicit = self.peers.keys().map(|peer| RouteView {
+            route: Route {
+                to: pattern_of(peer),
+                via: peer.to_string(),
+                priority: i32::MIN,
+            },
+            implicit: true,
+            usable: self.is_up(&Hop::Peer(peer.clone())),
+        });
+        fixed.chain(implicit).collect()
+    }
+
+    /// Registrations.
+    #[must_use]
+    pub fn registrations(&self) -> Vec<RegistrationView> {
+        self.registrations
+            .iter()
+            .map(|(index, registration)| RegistrationView {
+                endpoint: registration.endpoint.clone(),
+                subscribers: registration.subscribers.len(),
+                failure_action: registration.failure_action,
+                waiting: self.queues.waiting(index),
+            })
+            .collect()
+    }
+
+    /// What is stored, by destination.
+    #[must_use]
+    pub fn destinations(&self, now: Now) -> Vec<DestinationView> {
+        let mut sums: BTreeMap<EndpointIndex, (u64, u64, Instant)> = BTreeMap::new();
+        for (_, entry) in self.bundles.iter().filter(|(_, entry)| is_stored(entry)) {
+            let sum = sums
+                .entry(entry.destination)
+                .or_insert((0, 0, entry.expires));
+            sum.0 += 1;
+            sum.1 += entry.octets;
+            sum.2 = sum.2.min(entry.expires);
+        }
+        let view = |(index, (bundles, octets, expires)): (EndpointIndex, (u64, u64, Instant))| {
+            let destination = self.endpoints.id(index).clone();
+            let next_hop = self
+                .queues
+                .hops(index)
+                .iter()
+                .find(|hop| self.is_up(hop))
+                .map(|hop| match hop {
+                    Hop::Link(link) => self
+                        .link(*link)
+                        .map_or_else(Default::default, |it| it.config.name.clone()),
+                    Hop::Peer(peer) => peer.to_string(),
+                });
+            DestinationView {
+                local: self.local.locality(&destination) != Locality::Remote,
+                destination,
+                bundles,
+                octets,
+                next_expiry_ms: Some(millis(expires, now)),
+                next_hop,
+            }
+        };
+        sums.into_iter().map(view).collect()
+    }
+
+    /// Stored bundles, at most `limit`, in the order of their keys.
+    #[must_use]
+    pub fn bundles(&self, now: Now, limit: usize) -> Vec<BundleView> {
+        self.bundles
+            .iter()
+            .filter(|(_, entry)| is_stored(entry))
+            .take(limit)
+            .map(|(_, entry)| BundleView {
+                id: self.bundle_id(entry),
+                destination: self.endpoints.id(entry.destination).clone(),
+                octets: entry.octets,
+                payload_octets: entry.payload_octets,
+                expires_in_ms: millis(entry.expires, now),
+                received: entry.received_dtn,
+                previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
+                in_flight: entry.state == State::InFlight,
+            })
+            .collect()
+    }
+
+    /// Bundles and octets in the store, those that are just arriving included.
+    #[must_use]
+    pub fn stored(&self) -> (u64, u64) {
+        (self.bundles.count(), self.bundles.octets())
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+fn is_stored(entry: &Entry) -> bool {
+    !matches!(entry.state, State::Arriving | State::Deleting)
+}
+
+fn millis(expires: Instant, now: Now) -> u64 {
+    u64::try_from((expires - now.monotonic).as_millis()).unwrap_or(u64::MAX)
+}
+
+fn pattern_of(peer: &NodeId) -> alloc::string::String {
+    match peer.endpoint() {
+        dhow_bundle::EndpointId::Ipn {
+            allocator: 0, node, ..
+        } => alloc::format!("ipn:{node}.*"),
+        dhow_bundle::EndpointId::Ipn {
+            allocator, node, ..
+        } => alloc::format!("ipn:{allocator}.{node}.*"),
+        other => alloc::format!("{other}**"),
+    }
+}

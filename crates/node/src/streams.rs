@@ -1,0 +1,427 @@
+//! Connections: what a driver opened or accepted, what speaks on them, and their timers.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::{Instant, Now};
+use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities, TerminateReason};
+use dhow_link::tcpcl::v4::Role;
+use dhow_link::{Gather, StreamSession};
+
+use crate::api::ClientSession;
+use crate::api::seam::{ClientCommand, ClientEvent};
+use crate::client::Client;
+use crate::config::{LinkId, ListenerId};
+use crate::door::{Action, Occurrence, StreamId};
+use crate::links::Link;
+use crate::neighbour::Neighbour;
+use crate::node::{Node, Stage};
+use crate::routing::Hop;
+
+impl Node {
+    /// A neighbour's connection is there.
+    pub(crate) fn meet(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        link: Option<LinkId>,
+        listener: Option<ListenerId>,
+    ) {
+        let (role, policy) = match (link, listener) {
+            (Some(link), _) => {
+                let Some(link) = self.link_mut(link) else {
+                    return;
+                };
+                link.connected(stream);
+                (Role::Active, link.config.policy.clone())
+            }
+            (None, Some(ListenerId(id))) => {
+                let listener = usize::try_from(id)
+                    .ok()
+                    .and_then(|id| self.config.listeners.get(id));
+                let Some(listener) = listener else { return };
+                (Role::Passive, listener.policy.clone())
+            }
+            (None, None) => return,
+        };
+        let node_id = self.local.node_id().clone();
+        self.neighbours
+            .insert(stream, Neighbour::new(node_id, role, &policy, link, now));
+        self.attend(now, stream);
+    }
+
+    /// An application's connection is there.
+    pub(crate) fn welcome(&mut self, now: Now, stream: StreamId) {
+        let session = ClientSession::new(self.local.node_id().clone());
+        self.clients.insert(stream, Client::new(session));
+        self.attend(now, stream);
+    }
+
+    pub(crate) fn handle_octets(&mut self, now: Now, stream: StreamId, octets: Bytes) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.session.handle_octets(now, octets);
+        } else if let Some(client) = self.clients.get_mut(&stream) {
+            client.session.handle_octets(now, octets);
+        }
+        self.attend(now, stream);
+    }
+
+    pub(crate) fn secured(&mut self, now: Now, stream: StreamId, identities: PeerIdentities) {
+        self.command(now, stream, LinkCommand::Secured { identities });
+    }
+
+    pub(crate) fn insecure(&mut self, now: Now, stream: StreamId) {
+        self.command(now, stream, LinkCommand::Insecure);
+    }
+
+    /// Give a session a command and carry out what follows.
+    pub(crate) fn command(&mut self, now: Now, stream: StreamId, command: LinkCommand) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.command(now, command);
+            self.attend(now, stream);
+        }
+    }
+
+    /// Give an application session a command and carry out what follows.
+    pub(crate) fn answer(&mut self, now: Now, stream: StreamId, command: ClientCommand) {
+        if let Some(client) = self.clients.get_mut(&stream) {
+            client.session.handle_command(now, command);
+            self.attend(now, stream);
+        }
+    }
+
+    pub(crate) fn disconnected(&mut self, now: Now, stream: StreamId) {
+        if self.neighbours.contains_key(&stream) {
+            self.command(now, stream, LinkCommand::Disconnected);
+            if self.neighbours.contains_key(&stream) {
+                self.part(now, stream, DownReason::Disconnected);
+            }
+        } else if self.clients.contains_key(&stream) {
+            self.answer(now, stream, ClientCommand::Disconnected);
+            self.dismiss(now, stream);
+        }
+        self.parting.remove(&stream);
+    }
+
+    /// A stream has octets to write.
+    pub(crate) fn flush(&mut self, stream: StreamId) {
+        let pending = self
+            .neighbours
+            .get_mut(&stream)
+            .map(|neighbour| &mut neighbour.flush_pending);
+        if pending.is_some_and(|pending| !core::mem::replace(pending, true)) {
+            self.act(Action::Flush { stream });
+        }
+    }
+
+    /// Add up to about `limit` octets that a stream is to write to `out`. What is given here counts as sent.
+    pub fn poll_octets(&mut self, now: Now, stream: StreamId, limit: usize, out: &mut Gather) {
+        let before = out.octets();
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.session.poll_octets(now, limit, out);
+            neighbour.flush_pending = out.octets() > before;
+        } else if let Some(client) = self.clients.get_mut(&stream) {
+            client.session.poll_octets(now, limit, out);
+            client.flush_pending = out.octets() > before;
+        } else if let Some(session) = self.parting.get_mut(&stream) {
+            session.poll_octets(now, limit, out);
+            if out.octets() == before {
+                self.parting.remove(&stream);
+            }
+            return;
+        }
+        if out.octets() > before {
+            // Sending may end what a session waits for, and moves its timers.
+            self.attend(now, stream);
+        }
+    }
+
+    /// False while a stream's octets should stay in its socket: the store is behind, or the session has
+    /// as much under way as it may.
+    #[must_use]
+    pub fn takes_octets(&self, stream: StreamId) -> bool {
+        if self.neighbours.contains_key(&stream) {
+            // Acknowledgments for what this node sends come in here too: a full store queue may hold
+            // them back for as long as one flush takes.
+            return self.backlog_octets < self.config.store_queue_octets;
+        }
+        self.clients.get(&stream).is_none_or(|client| {
+            client.session.wants_octets()
+                && (client.subscribed || self.backlog_octets < self.config.store_queue_octets)
+        })
+    }
+
+    /// Carry out what a session says, arm its timer, and ask for its octets to be written.
+    fn attend(&mut self, now: Now, stream: StreamId) {
+        while let Some(event) = self
+            .neighbours
+            .get_mut(&stream)
+            .and_then(|it| it.session.poll_event())
+        {
+            self.handle_link_event(now, stream, event);
+        }
+        while let Some(event) = self
+            .clients
+            .get_mut(&stream)
+            .and_then(|it| it.session.poll_event())
+        {
+            self.handle_client_event(now, stream, event);
+        }
+        let (wanted, armed, flush) = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            let flush = !core::mem::replace(&mut neighbour.flush_pending, true);
+            let wanted = neighbour.session.poll_timeout();
+            (
+                wanted,
+                core::mem::replace(&mut neighbour.timeout, wanted),
+                flush,
+            )
+        } else if let Some(client) = self.clients.get_mut(&stream) {
+            let flush =
+                client.session.has_octets() && !core::mem::replace(&mut client.flush_pending, true);
+            let wanted = client.session.poll_timeout();
+            (
+                wanted,
+                core::mem::replace(&mut client.timeout, wanted),
+                flush,
+            )
+        } else {
+            return;
+        };
+        self.rearm(stream, armed, wanted);
+        if flush {
+            self.act(Action::Flush { stream });
+        }
+    }
+
+    fn rearm(&mut self, stream: StreamId, armed: Option<Instant>, wanted: Option<Instant>) {
+        if armed == wanted {
+            return;
+        }
+        if let Some(at) = armed {
+            self.timeouts.remove(&(at, stream));
+        }
+        if let Some(at) = wanted {
+            self.timeouts.insert((at, stream));
+        }
+    }
+
+    pub(crate) fn stream_timeout(&mut self, now: Now, stream: StreamId) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.timeout = None;
+            neighbour.session.handle_timeout(now);
+        } else if let Some(client) = self.clients.get_mut(&stream) {
+            client.timeout = None;
+            client.session.handle_timeout(now);
+        }
+        self.attend(now, stream);
+    }
+
+    fn handle_link_event(&mut self, now: Now, stream: StreamId, event: LinkEvent) {
+        match event {
+            LinkEvent::StartTls => self.act(Action::StartTls { stream }),
+            LinkEvent::Up(parameters) => {
+                let index = self.endpoints.acquire(parameters.peer.endpoint());
+                let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+                    return;
+                };
+                let link = neighbour.link;
+                neighbour.peer = Some(index);
+                neighbour.since = Some(now.monotonic);
+                neighbour.hops = link.map(Hop::Link).into_iter().collect();
+                neighbour.hops.push(Hop::Peer(parameters.peer.clone()));
+                neighbour.parameters = Some(parameters.clone());
+                if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+                    link.peer = Some(parameters.peer.clone());
+                }
+                self.peers
+                    .entry(parameters.peer.clone())
+                    .or_default()
+                    .insert(stream);
+                self.to_serve.insert(stream);
+                self.occurred(Occurrence::SessionUp {
+                    stream,
+                    link,
+                    parameters,
+                });
+            }
+            LinkEvent::Segment {
+                transfer,
+                octets,
+                start,
+                end,
+                length,
+            } => {
+                self.receive(
+                    now,
+                    stream,
+                    transfer,
+                    octets,
+                    crate::reception::Ends { start, end, length },
+                );
+            }
+            LinkEvent::Abandoned { transfer } => self.abandon_reception(stream, transfer),
+            LinkEvent::Acknowledged { .. } | LinkEvent::Rejected { .. } => {}
+            LinkEvent::Transmitted { transfer } => self.transmitted(now, stream, transfer),
+            LinkEvent::Failed {
+                transfer, refused, ..
+            } => self.failed(now, stream, transfer, refused),
+            LinkEvent::Ending => {
+                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                    neighbour.ending = true;
+                }
+            }
+            LinkEvent::Down(reason) => self.part(now, stream, reason),
+        }
+    }
+
+    fn handle_client_event(&mut self, now: Now, stream: StreamId, event: ClientEvent) {
+        match event {
+            ClientEvent::Configure(configure) => self.configure(now, stream, configure),
+            ClientEvent::Send { request, send } => {
+                self.begin_transmission(now, stream, request, send)
+            }
+            ClientEvent::Payload {
+                request,
+                octets,
+                end,
+            } => {
+                self.continue_transmission(stream, request, octets, end);
+            }
+            ClientEvent::Confirmed(delivery) => self.confirmed(now, stream, delivery),
+            ClientEvent::Declined(delivery) => self.declined(now, stream, delivery),
+            ClientEvent::Close(reason) => {
+                self.occurred(Occurrence::ClientClosed { stream, reason });
+                self.act(Action::Close { stream });
+            }
+        }
+    }
+
+    /// A neighbour's session is over: what it had under way is somebody else's again.
+    fn part(&mut self, now: Now, stream: StreamId, reason: DownReason) {
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return;
+        };
+        let (link, since, peer) = (
+            neighbour.link,
+            neighbour.since,
+            neighbour.peer_id().cloned(),
+        );
+        let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
+        for transfer in transfers {
+            self.abandon_reception(stream, transfer);
+        }
+        self.return_outgoing(now, stream);
+        self.act(Action::Close { stream });
+        self.occurred(Occurrence::SessionDown {
+            stream,
+            link,
+            reason,
+        });
+        let jitter = self.random();
+        if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+            link.disconnected(now.monotonic, stream, since, jitter);
+        }
+        if let Some(peer) = peer
+            && let Some(streams) = self.peers.get_mut(&peer)
+        {
+            streams.remove(&stream);
+            if streams.is_empty() {
+                self.peers.remove(&peer);
+            }
+        }
+        let armed = self
+            .neighbours
+            .get(&stream)
+            .and_then(|neighbour| neighbour.timeout);
+        self.rearm(stream, armed, None);
+        self.to_serve.remove(&stream);
+        if let Some(index) = self
+            .neighbours
+            .get(&stream)
+            .and_then(|neighbour| neighbour.peer)
+        {
+            self.endpoints.release(index);
+        }
+        // The session may still have last octets to write: it stays until the driver reports the end.
+        if let Some(neighbour) = self.neighbours.remove(&stream) {
+            self.parting.insert(stream, neighbour.session);
+        }
+        // Another way may be the best one now.
+        self.serve_everybody();
+    }
+
+    /// Sessions over which something could go that could not before are looked at again.
+    pub(crate) fn serve_everybody(&mut self) {
+        let established = self
+            .neighbours
+            .iter()
+            .filter(|(_, neighbour)| neighbour.parameters.is_some());
+        self.to_serve.extend(established.map(|(&stream, _)| stream));
+    }
+
+    /// Dial what is due.
+    pub(crate) fn dial(&mut self, now: Now) {
+        if self.stage != Stage::Working {
+            return;
+        }
+        let ids = 0..u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+        for link in ids.map(LinkId) {
+            let dials = self
+                .link_mut(link)
+                .map_or(0, |it| it.dials_wanted(now.monotonic));
+            for _ in 0..dials {
+                self.act(Action::Dial { link });
+            }
+        }
+    }
+
+    /// Finish transfers in progress, end all sessions, take nothing new.
+    pub(crate) fn shut_down(&mut self, now: Now) {
+        self.stage = Stage::ShuttingDown;
+        let streams: Vec<StreamId> = self.neighbours.keys().copied().collect();
+        for stream in streams {
+            self.terminate(now, stream);
+        }
+    }
+
+    /// End a neighbour's session in order.
+    pub(crate) fn terminate(&mut self, now: Now, stream: StreamId) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.ending = true;
+        }
+        self.command(
+            now,
+            stream,
+            LinkCommand::Terminate {
+                reason: TerminateReason::Unknown,
+            },
+        );
+    }
+
+    /// True once a `Shutdown` has been carried out: no session is left and everything is durable.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.neighbours.is_empty() && self.backlog_octets == 0 && self.arrivals.is_empty()
+    }
+
+    pub(crate) fn link_mut(&mut self, LinkId(id): LinkId) -> Option<&mut Link> {
+        usize::try_from(id)
+            .ok()
+            .and_then(|id| self.links.get_mut(id))
+    }
+
+    pub(crate) fn link(&self, LinkId(id): LinkId) -> Option<&Link> {
+        usize::try_from(id).ok().and_then(|id| self.links.get(id))
+    }
+
+    /// The link of this name.
+    pub(crate) fn link_named(&self, name: &str) -> Result<LinkId, crate::door::OperatorRefusal> {
+        self.links
+            .iter()
+            .zip(0_u32..)
+            .find(|(link, _)| link.config.name == name)
+            .map(|(_, id)| LinkId(id))
+            .ok_or_else(|| crate::door::OperatorRefusal::UnknownLink(name.to_string()))
+    }
+}
