@@ -1,1 +1,51 @@
-//! (map comes with the first machine)
+//! The durable bundle store: one append-only log in fixed-size segments that are recycled in place.
+//!
+//! This room knows a [`Disk`] and the vocabulary of `dhow_bundle::storage`; it must never know a clock, a thread, a
+//! socket or what is in a bundle. `docs/store-format.md` gives the log to the octet.
+//!
+//! Start at [`store`] (commands in, events out), then `log` (writing), `segment` (what may be written over), `arriving`,
+//! `removal`, `compaction` (what commands do), `room` and `checkpoint` (upkeep), and `recovery`, `walk`, `tail`, `replay` (opening).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use dhow_bundle::storage::{BundleKey, Piece, StoreCommand, StoreEvent};
+//! use dhow_store::{MemoryDisk, Options, Store};
+//!
+//! let (mut store, recovered) = Store::open(Arc::new(MemoryDisk::new()), Options::default())?;
+//! assert_eq!(recovered.bundles.count(), 0);
+//! let octets = Piece::Octets(bytes::Bytes::from_static(b"a bundle"));
+//! store.handle([StoreCommand::Append { key: BundleKey(0), octets }]);
+//! let mut events = Vec::new();
+//! store.commit(&mut events);
+//! assert!(matches!(events.as_slice(), [StoreEvent::Durable { octets: 8, .. }]));
+//! # Ok::<(), dhow_store::OpenError>(())
+//! ```
+
+mod arriving;
+mod checkpoint;
+mod compaction;
+pub mod disk;
+mod error;
+mod log;
+mod reader;
+mod record;
+mod recovery;
+mod removal;
+mod removed;
+mod replay;
+mod room;
+mod segment;
+mod slot;
+pub mod store;
+mod superblock;
+mod tail;
+mod walk;
+mod wire;
+
+pub use compaction::Verdict;
+pub use disk::{Disk, DiskError, Failure, FaultyDisk, FileDisk, LockError, MemoryDisk};
+pub use error::OpenError;
+pub use reader::StoreReader;
+pub use recovery::{Recovered, RecoveredBundles};
+pub use store::{Durability, Options, Statistics, Store};
+pub use superblock::{SEGMENT_OCTETS_MAX, SEGMENT_OCTETS_MIN};

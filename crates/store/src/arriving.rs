@@ -1,0 +1,360 @@
+//! Bundles that arrive: their octets, and the commit that makes them whole.
+
+use bytes::Bytes;
+use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreEvent, StoreRefusal, StoredBundle};
+
+use crate::error::Trouble;
+use crate::record::{Kind, Place};
+use crate::room::Purpose;
+use crate::segment::Reference;
+use crate::slot::{Before, Slot, reference};
+use crate::store::Store;
+use crate::wire::{index, length, put_bundle, put_varint};
+
+/// A bundle, or the rest of one, of at most so many octets is not divided at the end of a segment.
+const WHOLE_OCTETS: u64 = 16 * 1024;
+
+/// Stored octets are copied in steps of this many.
+const COPY_STEP_OCTETS: u64 = 1024 * 1024;
+
+/// Keys are small and dense: the table grows to the largest. A node has far fewer bundles than this.
+const KEY_BOUND: u32 = 1 << 28;
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Nothing, or a bundle that is arriving.
+    Open,
+    /// A committed bundle.
+    Stored,
+    /// A bundle that was refused.
+    Refused,
+}
+
+/// A bundle that is arriving.
+#[derive(Debug, Default)]
+pub(crate) struct Arriving {
+    /// What has been written, in order.
+    pub(crate) extents: Vec<Extent>,
+    written: u64,
+    /// What has not.
+    pending: Vec<Bytes>,
+    pending_octets: u64,
+    reported: u64,
+}
+
+impl Arriving {
+    fn push(&mut self, octets: Bytes) {
+        if !octets.is_empty() {
+            self.pending_octets += length(octets.len());
+            self.pending.push(octets);
+        }
+    }
+
+    /// Takes the first `count` octets of what is pending.
+    fn take(&mut self, count: u64) -> Vec<Bytes> {
+        if count == self.pending_octets {
+            self.pending_octets = 0;
+            return std::mem::take(&mut self.pending);
+        }
+        let mut taken = Vec::new();
+        let mut wanted = count;
+        let mut rest = Vec::new();
+        for mut piece in self.pending.drain(..) {
+            let now = wanted.min(length(piece.len()));
+            if now > 0 {
+                taken.push(piece.split_to(index(now)));
+                wanted -= now;
+            }
+            if !piece.is_empty() {
+                rest.push(piece);
+            }
+        }
+        self.pending = rest;
+        self.pending_octets -= count;
+        taken
+    }
+}
+
+impl Store {
+    pub(crate) fn handle_append(&mut self, key: BundleKey, octets: Piece) {
+        if self.opening(key) != Opening::Open {
+            return;
+        }
+        if self
+            .current
+            .as_ref()
+            .is_none_or(|(current, _)| *current != key)
+        {
+            let arriving = self.arriving.remove(&key).unwrap_or_default();
+            if let Some((before, arriving)) = self.current.replace((key, arriving)) {
+                self.arriving.insert(before, arriving);
+            }
+        }
+        if self.failure.is_some() {
+            return self.refuse(key, StoreRefusal::Disk);
+        }
+        match octets {
+            Piece::Octets(octets) => {
+                if let Some((_, arriving)) = &mut self.current {
+                    arriving.push(octets);
+                }
+            }
+            Piece::Extent(extent) => self.copy_extent(key, extent),
+        }
+    }
+
+    /// Adds a copy of stored octets to an arriving bundle.
+    fn copy_extent(&mut self, key: BundleKey, extent: Extent) {
+        let Some(mut arriving) = self.take_arriving(key) else {
+            return;
+        };
+        let copied = self.copy_octets(&mut arriving, extent);
+        self.current = Some((key, arriving));
+        if let Err(trouble) = copied {
+            self.refuse_after(key, trouble);
+        }
+    }
+
+    fn copy_octets(&mut self, arriving: &mut Arriving, extent: Extent) -> Result<(), Trouble> {
+        self.log.flush()?;
+        let mut offset = extent.offset;
+        let end = extent.offset.saturating_add(extent.length);
+        if end > self.log.disk.size()? {
+            return Err(crate::DiskError::PastEnd { end }.into());
+        }
+        while offset < end {
+            let step = (end - offset).min(COPY_STEP_OCTETS);
+            let mut octets = vec![0; index(step)];
+            self.log.disk.read_at(offset, &mut octets)?;
+            arriving.push(octets.into());
+            if arriving.pending_octets >= COPY_STEP_OCTETS * 4 {
+                self.write_pending(arriving)?;
+            }
+            offset += step;
+        }
+        Ok(())
+    }
+
+    /// Writes what is pending of a bundle as octets records.
+    fn write_pending(&mut self, arriving: &mut Arriving) -> Result<(), Trouble> {
+        while arriving.pending_octets > 0 {
+            let least = arriving.pending_octets.min(WHOLE_OCTETS);
+            self.make_room(least, 0, Purpose::Bundle)?;
+            let most = arriving.pending_octets.min(self.log.room(0));
+            let count = if self.fits(most, 0, Purpose::Bundle)? {
+                most
+            } else {
+                least
+            };
+            let payload = arriving.take(count);
+            let appended = self.log.append(Kind::Octets, &payload, &[])?;
+            let extent = Extent {
+                offset: appended.payload,
+                length: count,
+            };
+            let reference = reference(&self.log.layout, &extent);
+            self.log.segments.hold(reference);
+            self.log.segments.pin(reference);
+            arriving.extents.push(extent);
+            arriving.written += count;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn handle_commit(&mut self, key: BundleKey, bundle: &StoredBundle) {
+        match self.opening(key) {
+            Opening::Open if key.0 < KEY_BOUND => {}
+            Opening::Stored => return,
+            Opening::Open | Opening::Refused => {
+                let refusal = self
+                    .refused
+                    .get(&key)
+                    .copied()
+                    .unwrap_or(StoreRefusal::Full);
+                return self.refuse(key, refusal);
+            }
+        }
+        if self.failure.is_some() {
+            return self.refuse(key, StoreRefusal::Disk);
+        }
+        let mut arriving = self.take_arriving(key).unwrap_or_default();
+        match self.commit_bundle(&mut arriving, bundle) {
+            Ok(slot) => {
+                self.waiting.push(StoreEvent::Stored {
+                    key,
+                    extents: slot.extents(&self.log.layout),
+                });
+                self.slots.put(key, slot);
+            }
+            Err(trouble) => {
+                self.current = Some((key, arriving)).or(self.current.take());
+                self.refuse_after(key, trouble);
+            }
+        }
+    }
+
+    fn commit_bundle(
+        &mut self,
+        arriving: &mut Arriving,
+        bundle: &StoredBundle,
+    ) -> Result<Slot, Trouble> {
+        let mut body = std::mem::take(&mut self.body);
+        let result = self.write_commit(arriving, bundle, &mut body);
+        self.body = body;
+        result
+    }
+
+    fn write_commit(
+        &mut self,
+        arriving: &mut Arriving,
+        bundle: &StoredBundle,
+        body: &mut Vec<u8>,
+    ) -> Result<Slot, Trouble> {
+        self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
+        put_bundle(body, bundle);
+        let whole = arriving.pending_octets
+            <= WHOLE_OCTETS.min(self.log.largest_payload(length(body.len())))
+            || self.fits(arriving.pending_octets, length(body.len()), Purpose::Bundle)?;
+        if !whole {
+            self.write_pending(arriving)?;
+            self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
+            put_bundle(body, bundle);
+        }
+        self.make_room(arriving.pending_octets, length(body.len()), Purpose::Bundle)?;
+        // A checkpoint on the way may have begun other segments, but places of extents do not change by that.
+        let payload = std::mem::take(&mut arriving.pending);
+        let payload_octets = std::mem::take(&mut arriving.pending_octets);
+        let appended = self.log.append(Kind::Commit, &payload, body)?;
+        self.next_arrival += 1;
+        let extents = std::mem::take(&mut arriving.extents);
+        for extent in &extents {
+            self.log.segments.unpin(reference(&self.log.layout, extent));
+        }
+        self.log.segments.hold(Reference {
+            segment: appended.segment,
+            octets: appended.octets,
+        });
+        if let Some(segment) = self.log.segments.at_mut(appended.segment) {
+            segment.add_commit(appended.place.offset);
+        }
+        let before = (!extents.is_empty()).then(|| {
+            Box::new(Before {
+                extents: extents.into_boxed_slice(),
+            })
+        });
+        Ok(Slot {
+            segment: appended.segment,
+            offset: appended.place.offset,
+            payload: u32::try_from(payload_octets).unwrap_or(u32::MAX),
+            body: u32::try_from(body.len()).unwrap_or(u32::MAX),
+            before,
+        })
+    }
+
+    /// Writes the first part of a commit record's body.
+    pub(crate) fn encode_commit(
+        &self,
+        body: &mut Vec<u8>,
+        arrival: u64,
+        replaced: Option<Place>,
+        extents: &[Extent],
+    ) -> Result<(), Trouble> {
+        body.clear();
+        put_varint(body, arrival);
+        match replaced {
+            None => put_varint(body, 0),
+            Some(place) => {
+                put_varint(body, place.generation);
+                put_varint(body, u64::from(place.offset));
+            }
+        }
+        put_varint(body, length(extents.len()));
+        for extent in extents {
+            let place = self.log.layout.locate(extent.offset);
+            let (segment, offset) = place.ok_or(Trouble::Full)?;
+            let generation = self
+                .log
+                .segments
+                .at(segment)
+                .map_or(0, |segment| segment.generation);
+            put_varint(body, generation);
+            put_varint(body, u64::from(offset));
+            put_varint(body, extent.length);
+        }
+        if length(body.len()) > u64::from(self.log.layout.segment_octets) / 2 {
+            // A bundle in so many pieces would need a commit record longer than a segment.
+            return Err(Trouble::Full);
+        }
+        Ok(())
+    }
+
+    /// Writes the octets of this batch for the bundles that are still arriving.
+    pub(crate) fn finish_arrivals(&mut self) {
+        if let Some((key, arriving)) = self.current.take() {
+            self.arriving.insert(key, arriving);
+        }
+        let keys: Vec<BundleKey> = self
+            .arriving
+            .iter()
+            .filter(|(_, arriving)| arriving.pending_octets > 0)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in keys {
+            let Some(mut arriving) = self.arriving.remove(&key) else {
+                continue;
+            };
+            let written = self.write_pending(&mut arriving);
+            self.arriving.insert(key, arriving);
+            if let Err(trouble) = written {
+                self.refuse_after(key, trouble);
+            }
+        }
+        for (key, arriving) in &mut self.arriving {
+            if arriving.reported < arriving.written {
+                arriving.reported = arriving.written;
+                self.waiting.push(StoreEvent::Durable {
+                    key: *key,
+                    octets: arriving.written,
+                });
+            }
+        }
+    }
+
+    /// Refuses an arriving bundle because of what happened to its octets.
+    fn refuse_after(&mut self, key: BundleKey, trouble: Trouble) {
+        match trouble {
+            Trouble::Full => self.refuse(key, StoreRefusal::Full),
+            Trouble::Disk(error) => {
+                self.refuse(key, StoreRefusal::Disk);
+                self.fail(error);
+            }
+        }
+    }
+
+    /// Refuses an arriving bundle, and lets go of its octets.
+    pub(crate) fn refuse(&mut self, key: BundleKey, refusal: StoreRefusal) {
+        if let Some(arriving) = self.take_arriving(key) {
+            self.drop_extents(&arriving);
+        }
+        self.refused.insert(key, refusal);
+        let event = StoreEvent::Refused { key, refusal };
+        // A refusal needs nothing durable, and while the disk fails nothing becomes so.
+        if self.failure.is_some() {
+            self.ready.push(event)
+        } else {
+            self.waiting.push(event)
+        }
+    }
+
+    /// Lets go of the octets of a bundle that was never committed.
+    pub(crate) fn drop_extents(&mut self, arriving: &Arriving) {
+        for extent in &arriving.extents {
+            let reference = reference(&self.log.layout, extent);
+            self.log.segments.unpin(reference);
+            self.log
+                .segments
+                .release(reference, self.checkpoint.place.generation);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Checkpoints: what the log says so far, in one place (docs/store-format.md 5).
+
+use bytes::Bytes;
+use dhow_bundle::DtnTime;
+
+use crate::error::Trouble;
+use crate::record::Kind;
+use crate::room::Purpose;
+use crate::segment::Usage;
+use crate::store::Store;
+use crate::superblock::{CheckpointPlace, Superblock};
+use crate::wire::{Reader, length, put_varint};
+
+/// A part of a checkpoint has at most so many octets.
+const PART_OCTETS: u32 = 1024 * 1024;
+
+/// How far the newest checkpoint has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It is durable and named by a durable superblock.
+    Idle,
+    /// Its records are written.
+    Written(CheckpointPlace),
+    /// Its records are durable, and the superblock is written.
+    Named(CheckpointPlace),
+}
+
+/// One segment in a checkpoint.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) index: u32,
+    pub(crate) generation: u64,
+    pub(crate) end: u32,
+    pub(crate) seal: u32,
+    /// Offsets of live commit records, rising.
+    pub(crate) live: Vec<u32>,
+}
+
+/// The fixed part of a checkpoint and its segments; remembered identifiers follow.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) number: u64,
+    pub(crate) next_arrival: u64,
+    pub(crate) reserved: (DtnTime, u64),
+    pub(crate) dropped: u64,
+    pub(crate) segments: Vec<Listed>,
+}
+
+impl Contents {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut contents = Self {
+            number: reader.varint()?,
+            next_arrival: reader.varint()?,
+            reserved: (DtnTime::from_millis(reader.varint()?), reader.varint()?),
+            dropped: reader.varint()?,
+            segments: Vec::new(),
+        };
+        for _ in 0..reader.varint()? {
+            let mut listed = Listed {
+                index: reader.varint_u32()?,
+                generation: reader.varint()?,
+                end: reader.varint_u32()?,
+                seal: reader.varint_u32()?,
+                live: Vec::new(),
+            };
+            let mut offset = 0_u32;
+            for _ in 0..reader.varint()? {
+                offset = offset.checked_add(reader.varint_u32()?.checked_mul(8)?)?;
+                listed.live.push(offset);
+            }
+            contents.segments.push(listed);
+        }
+        Some(contents)
+    }
+}
+
+impl Store {
+    fn encode_checkpoint(&self, number: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        for value in [
+            number,
+            self.next_arrival,
+            self.reserved.0.as_millis(),
+            self.reserved.1,
+            self.removed.dropped,
+        ] {
+            put_varint(&mut out, value);
+        }
+        let listed = || {
+            self.log
+                .segments
+                .iter()
+                .filter(|(_, segment)| segment.usage != Usage::Free && segment.live_commits() > 0)
+        };
+        put_varint(&mut out, length(listed().count()));
+        for (index, segment) in listed() {
+            put_varint(&mut out, u64::from(index));
+            put_varint(&mut out, segment.generation);
+            put_varint(&mut out, u64::from(segment.end));
+            put_varint(&mut out, u64::from(segment.seal));
+            put_varint(&mut out, u64::from(segment.live_commits()));
+            let mut before = 0;
+            for offset in segment.live_offsets() {
+                put_varint(&mut out, u64::from((offset - before) / 8));
+                before = offset;
+            }
+        }
+        self.removed.write(&mut out);
+        out
+    }
+
+    /// Writes a checkpoint of all that was written before it.
+    pub(crate) fn write_checkpoint(&mut self) -> Result<(), Trouble> {
+        self.write_deletions()?;
+        let part_octets = PART_OCTETS.min(self.log.layout.segment_octets / 4);
+        self.make_room(u64::from(part_octets), 30, Purpose::Upkeep)?;
+        // The copy of the superblock that is durable must not be written over by the next one.
+        let mut number = self.last_number + 1;
+        if number % 2 == self.checkpoint.number % 2 && self.checkpoint.number != 0 {
+            number += 1;
+        }
+        self.last_number = number;
+        let octets = Bytes::from(self.encode_checkpoint(number));
+        self.checkpoint_octets = length(octets.len());
+        let parts = length(octets.len()).div_ceil(u64::from(part_octets));
+        let mut first = None;
+        let mut rest = octets;
+        for part in 0..parts {
+            let payload = rest.split_to(rest.len().min(crate::wire::index(part_octets)));
+            let mut body = Vec::with_capacity(30);
+            put_varint(&mut body, number);
+            put_varint(&mut body, part);
+            put_varint(&mut body, parts);
+            self.make_room(length(payload.len()), length(body.len()), Purpose::Upkeep)?;
+            let appended = self.log.append(Kind::Checkpoint, &[payload], &body)?;
+            first.get_or_insert(CheckpointPlace {
+                number,
+                place: appended.place,
+                segment: appended.segment,
+            });
+        }
+        if let Some(first) = first {
+            self.progress = Progress::Written(first);
+            self.counts.checkpoints += 1;
+            self.begun = 0;
+        }
+        Ok(())
+    }
+
+    /// After a sync: names the checkpoint that it made durable, or counts the one whose name it made durable.
+    pub(crate) fn advance_checkpoint(&mut self) -> Result<(), Trouble> {
+        match self.progress {
+            Progress::Idle => {}
+            Progress::Written(checkpoint) => {
+                Superblock {
+                    layout: self.log.layout,
+                    checkpoint,
+                }
+                .write(&*self.log.disk)?;
+                self.progress = Progress::Named(checkpoint);
+            }
+            Progress::Named(checkpoint) => {
+                self.checkpoint = checkpoint;
+                self.progress = Progress::Idle;
+                self.log.segments.reclaim(checkpoint.place.generation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a checkpoint of all so far durable before it returns.
+    pub(crate) fn checkpoint_now(&mut self) -> Result<(), Trouble> {
+        // What a checkpoint on its way says may be too old to free anything: it is finished first.
+        while self.progress != Progress::Idle {
+            self.sync_once()?;
+        }
+        self.write_checkpoint()?;
+        while self.progress != Progress::Idle {
+            self.sync_once()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! A log in a file of a directory that one node has for itself.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::{Disk, DiskError};
+
+/// Slices handed to the system in one call (`IOV_MAX` of Linux).
+const SLICES_PER_CALL: usize = 1024;
+
+/// Longest process ID read from a lock file, octets.
+const PROCESS_ID_OCTETS: u64 = 20;
+
+/// Why a directory cannot be a store's.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process holds it.
+    #[error("the store in {} is in use by {}", path.display(), process.as_ref().map_or_else(|| "another process".to_owned(), |id| format!("process {id}")))]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// The holder, when its lock file says so.
+        process: Option<u32>,
+    },
+    /// The system refused.
+    #[error("the store directory {} is not usable: {error}", path.display())]
+    System {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// The log file `log` of a directory, locked against other processes for as long as the value lives.
+#[derive(Debug)]
+pub struct FileDisk {
+    file: File,
+    _lock: File,
+}
+
+impl FileDisk {
+    /// Takes the directory, and creates it and the log when they are missing.
+    ///
+    /// # Errors
+    /// Another process holds the directory, or the system refused.
+    pub fn open(directory: &Path) -> Result<Self, LockError> {
+        let system = |path: &Path| {
+            let path = path.to_owned();
+            move |error| LockError::System { path, error }
+        };
+        std::fs::create_dir_all(directory).map_err(system(directory))?;
+        let lock = Self::lock(directory)?;
+        let path = directory.join("log");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(system(&path))?;
+        // The name must outlive a power failure as well as the octets.
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(system(directory))?;
+        Ok(Self { file, _lock: lock })
+    }
+
+    fn lock(directory: &Path) -> Result<File, LockError> {
+        let path = directory.join("lock");
+        let system = |error| LockError::System {
+            path: path.clone(),
+            error,
+        };
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(system)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let _ = lock.take(PROCESS_ID_OCTETS).read_to_string(&mut text);
+                return Err(LockError::InUse {
+                    path: directory.to_owned(),
+                    process: text.trim().parse().ok(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(system(error)),
+        }
+        lock.set_len(0)
+            .and_then(|()| lock.seek(SeekFrom::Start(0)))
+            .and_then(|_| writeln!(lock, "{}", std::process::id()))
+            .map_err(system)?;
+        Ok(lock)
+    }
+}
+
+impl Disk for FileDisk {
+    fn size(&self) -> Result<u64, DiskError> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
+        let end = offset.saturating_add(u64::try_from(out.len()).unwrap_or(u64::MAX));
+        self.file
+            .read_exact_at(out, offset)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => DiskError::PastEnd { end },
+                _ => error.into(),
+            })
+    }
+
+    fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+        if let [only] = octets {
+            return Ok(self.file.write_all_at(only, offset)?);
+        }
+        let mut offset = offset;
+        let mut rest: Vec<IoSlice<'_>> = octets
+            .iter()
+            .filter(|slice| !slice.is_empty())
+            .copied()
+            .collect();
+        let mut rest = rest.as_mut_slice();
+        while !rest.is_empty() {
+            let slices = rest.get(..SLICES_PER_CALL).unwrap_or(rest);
+            let written = match rustix::io::pwritev(&self.file, slices, offset) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(written) => written,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(io::Error::from(error).into()),
+            };
+            offset = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+            IoSlice::advance_slices(&mut rest, written);
+        }
+        Ok(())
+    }
+
+    fn resize(&self, octets: u64) -> Result<(), DiskError> {
+        Ok(self.file.set_len(octets)?)
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        Ok(self.file.sync_data()?)
+    }
+}

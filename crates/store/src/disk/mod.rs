@@ -1,0 +1,73 @@
+//! The five calls that a store needs of what it writes on.
+
+mod faulty;
+mod file;
+mod memory;
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+pub use faulty::{Failure, FaultyDisk, Operation};
+pub use file::{FileDisk, LockError};
+pub use memory::MemoryDisk;
+
+/// Why a disk did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DiskError {
+    /// No space is left.
+    #[error("no space is left on the disk")]
+    Full,
+    /// A read went past the end of the log.
+    #[error("the log ends before octet {end}")]
+    PastEnd {
+        /// End of what was to be read, octets.
+        end: u64,
+    },
+    /// The system refused.
+    #[error("{0}")]
+    System(Arc<io::Error>),
+}
+
+impl From<io::Error> for DiskError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::Full,
+            _ => Self::System(Arc::new(error)),
+        }
+    }
+}
+
+/// One log's octets. They may be read by one thread while another writes and syncs.
+pub trait Disk: Send + Sync {
+    /// Length of the log in octets.
+    ///
+    /// # Errors
+    /// The system refused.
+    fn size(&self) -> Result<u64, DiskError>;
+
+    /// Fills `out` with the octets from `offset`.
+    ///
+    /// # Errors
+    /// [`DiskError::PastEnd`] when the log is shorter, or the system refused.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError>;
+
+    /// Writes the slices one after the other from `offset`, and makes the log longer when they reach past its end.
+    ///
+    /// # Errors
+    /// [`DiskError::Full`], or the system refused. Any part of the octets may then have been written.
+    fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError>;
+
+    /// Cuts the log or lengthens it with zeros.
+    ///
+    /// # Errors
+    /// [`DiskError::Full`], or the system refused.
+    fn resize(&self, octets: u64) -> Result<(), DiskError>;
+
+    /// Returns once everything written is durable.
+    ///
+    /// # Errors
+    /// The system refused: nothing since the last successful sync can be relied on.
+    fn sync(&self) -> Result<(), DiskError>;
+}

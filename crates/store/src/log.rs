@@ -1,0 +1,463 @@
+//! Writing the log: records are staged in memory and go out in gather-writes (docs/store-format.md 2, 3, 6).
+
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::disk::{Disk, DiskError};
+use crate::error::Trouble;
+use crate::record::{
+    HEADER_OCTETS, Header, Kind, Layout, Place, RunningCrc, crc, padding, record_octets,
+};
+use crate::segment::{Segment, Segments};
+use crate::wire::{index, length, put_varint};
+
+/// Payload pieces below this many octets are copied into the staging buffer: one more slice in a gather-write costs
+/// as much as copying this.
+const COPY_OCTETS: usize = 4096;
+
+/// Staged octets at which they are written even in the middle of a batch.
+const STAGE_OCTETS: u64 = 8 * 1024 * 1024;
+
+/// A segment that has never been written is filled with zeros in steps of this many octets ahead of its records, so
+/// that a small store stays small.
+const FILL_OCTETS: u32 = 4 * 1024 * 1024;
+
+/// Octets of zeros in one slice.
+const ZERO_OCTETS: usize = 256 * 1024;
+
+/// Octets that a seal's body takes beside its entries.
+const SEAL_OCTETS: u64 = 10;
+
+/// Octets that a summary entry takes beside the commit's body, at most.
+const ENTRY_OCTETS: u64 = 30;
+
+/// A summary may take one part in this many of a segment; else recovery walks the segment.
+const SUMMARY_SHARE: u64 = 16;
+
+static ZEROS: [u8; ZERO_OCTETS] = [0; ZERO_OCTETS];
+
+/// Whether a new segment is filled with zeros before its first use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// Zeros are written: blocks allocated without being written cost a journal commit at every sync.
+    Written,
+    /// The log only becomes longer.
+    Sparse,
+}
+
+enum Staged {
+    Own(Range<usize>),
+    Shared(Bytes),
+}
+
+struct Head {
+    segment: u32,
+    generation: u64,
+    /// Where the next record goes.
+    offset: u32,
+    /// Entries of the seal's body so far; `None` when there are too many.
+    summary: Option<Vec<u8>>,
+    summary_entries: u64,
+}
+
+/// Where a record went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Appended {
+    pub(crate) segment: u32,
+    pub(crate) place: Place,
+    /// First octet of the payload in the log.
+    pub(crate) payload: u64,
+    /// Octets of the whole record.
+    pub(crate) octets: u64,
+}
+
+/// The log being written.
+pub(crate) struct Log {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) layout: Layout,
+    pub(crate) segments: Segments,
+    filling: Filling,
+    head: Option<Head>,
+    last_generation: u64,
+    previous_generation: u64,
+    buffer: Vec<u8>,
+    staged: Vec<Staged>,
+    staged_octets: u64,
+    /// Position in the log of the first staged octet.
+    staged_at: u64,
+}
+
+impl Log {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        layout: Layout,
+        segments: Segments,
+        last_generation: u64,
+        filling: Filling,
+    ) -> Self {
+        Self {
+            disk,
+            layout,
+            segments,
+            filling,
+            head: None,
+            last_generation,
+            previous_generation: 0,
+            buffer: Vec::new(),
+            staged: Vec::new(),
+            staged_octets: 0,
+            staged_at: 0,
+        }
+    }
+
+    /// Where the next record goes, as far as one fits there.
+    pub(crate) fn place(&self) -> Place {
+        self.head
+            .as_ref()
+            .map_or_else(Place::default, |head| Place {
+                generation: head.generation,
+                offset: head.offset,
+            })
+    }
+
+    /// The largest payload of a record with such a body in an empty segment.
+    pub(crate) fn largest_payload(&self, body_octets: u64) -> u64 {
+        let frame = record_octets(0, 32)
+            + record_octets(0, body_octets)
+            + record_octets(0, SEAL_OCTETS + 64)
+            + 64;
+        u64::from(self.layout.segment_octets).saturating_sub(frame + body_octets)
+    }
+
+    /// Octets of payload that fit behind what is there, if a record with such a body goes there.
+    pub(crate) fn room(&self, body_octets: u64) -> u64 {
+        let Some(head) = &self.head else { return 0 };
+        let used = u64::from(head.offset)
+            + record_octets(0, body_octets)
+            + 8
+            + self.seal_octets(body_octets);
+        u64::from(self.layout.segment_octets).saturating_sub(used)
+    }
+
+    /// Octets that a seal takes after one more commit with such a body.
+    fn seal_octets(&self, body_octets: u64) -> u64 {
+        let summary = self
+            .head
+            .as_ref()
+            .and_then(|head| head.summary.as_ref())
+            .map_or(0, |summary| {
+                let octets = length(summary.len()) + body_octets + ENTRY_OCTETS;
+                if octets > self.summary_bound() {
+                    0
+                } else {
+                    octets
+                }
+            });
+        record_octets(0, SEAL_OCTETS + summary)
+    }
+
+    fn summary_bound(&self) -> u64 {
+        u64::from(self.layout.segment_octets) / SUMMARY_SHARE
+    }
+
+    /// Whether a record fits behind what is there, with `spare` octets to spare unless the segment ends before; fills
+    /// the segment so far.
+    pub(crate) fn fits(
+        &mut self,
+        payload_octets: u64,
+        body_octets: u64,
+        spare: u32,
+    ) -> Result<bool, Trouble> {
+        let Some(head) = &self.head else {
+            return Ok(false);
+        };
+        if payload_octets > self.room(body_octets) {
+            return Ok(false);
+        }
+        let needed = u64::from(head.offset)
+            + record_octets(payload_octets, body_octets)
+            + self.seal_octets(body_octets)
+            + u64::from(spare);
+        let segment = head.segment;
+        let needed = u32::try_from(needed)
+            .unwrap_or(u32::MAX)
+            .min(self.layout.segment_octets);
+        if self
+            .segments
+            .at(segment)
+            .is_some_and(|segment| segment.filled >= needed)
+        {
+            return Ok(true);
+        }
+        match self.fill(segment, needed.saturating_add(FILL_OCTETS)) {
+            Ok(()) => Ok(true),
+            Err(DiskError::Full) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes zeros to a segment up to an offset in it.
+    fn fill(&mut self, number: u32, until: u32) -> Result<(), DiskError> {
+        let until = until.min(self.layout.segment_octets);
+        let Some(from) = self.segments.at(number).map(|segment| segment.filled) else {
+            return Ok(());
+        };
+        let end = self.layout.position(number, until);
+        if self.filling == Filling::Sparse {
+            if self.disk.size()? < end {
+                self.disk.resize(end)?;
+            }
+        } else {
+            let mut at = self.layout.position(number, from);
+            while at < end {
+                let step = (end - at).min(length(ZERO_OCTETS) * 16);
+                let whole = index(step / length(ZERO_OCTETS));
+                let mut slices = vec![IoSlice::new(&ZEROS); whole];
+                slices.extend(
+                    ZEROS
+                        .get(..index(step % length(ZERO_OCTETS)))
+                        .map(IoSlice::new),
+                );
+                self.disk.write_at(at, &slices)?;
+                at += step;
+            }
+        }
+        if let Some(segment) = self.segments.at_mut(number) {
+            segment.filled = until;
+        }
+        Ok(())
+    }
+
+    /// Makes the log one segment longer, up to `bound` segments. The first segment is filled as it is used.
+    pub(crate) fn allocate(&mut self, bound: usize) -> Result<(), Trouble> {
+        let full = self.segments.len() >= bound;
+        if full {
+            return Err(Trouble::Full);
+        }
+        let number = u32::try_from(self.segments.len()).map_err(|_| Trouble::Full)?;
+        if number == 0 {
+            self.segments.add(Segment::empty(0));
+            return Ok(());
+        }
+        // Filled before it is in the table: a segment that is free can be used without asking the disk for space.
+        let mut at = 0;
+        let added = self.segments.add(Segment::reserved());
+        while at < self.layout.segment_octets {
+            at = at
+                .saturating_add(FILL_OCTETS)
+                .min(self.layout.segment_octets);
+            if let Err(error) = self.fill(added, at) {
+                self.segments.withdraw();
+                return Err(match error {
+                    DiskError::Full => Trouble::Full,
+                    error => error.into(),
+                });
+            }
+        }
+        self.segments.open(added);
+        Ok(())
+    }
+
+    /// Begins the free segment that comes next; the caller has sealed the one before.
+    pub(crate) fn begin(&mut self) -> Result<(), Trouble> {
+        assert!(
+            self.staged.is_empty() && self.head.is_none(),
+            "a segment is begun after the one before was written"
+        );
+        let Some(segment) = self.segments.take() else {
+            return Err(Trouble::Full);
+        };
+        self.last_generation += 1;
+        let generation = self.last_generation;
+        if let Some(segment) = self.segments.at_mut(segment) {
+            segment.begin(generation);
+        }
+        self.head = Some(Head {
+            segment,
+            generation,
+            offset: 0,
+            summary: Some(Vec::new()),
+            summary_entries: 0,
+        });
+        let mut body = Vec::new();
+        put_varint(&mut body, u64::from(segment));
+        put_varint(&mut body, u64::from(self.layout.segment_octets));
+        put_varint(&mut body, self.previous_generation);
+        if !self.fits(0, length(body.len()), 0)? {
+            // Only a first segment on a full disk comes here: others are filled before they are free.
+            self.head = None;
+            self.segments.give_back(segment);
+            return Err(Trouble::Full);
+        }
+        self.append(Kind::Segment, &[], &body)?;
+        self.previous_generation = generation;
+        Ok(())
+    }
+
+    /// Ends the segment that is being written, if there is one.
+    pub(crate) fn seal(&mut self) -> Result<(), Trouble> {
+        let Some(head) = &mut self.head else {
+            return Ok(());
+        };
+        let number = head.segment;
+        let seal = head.offset;
+        let mut body = Vec::new();
+        match head.summary.take() {
+            Some(summary) => {
+                put_varint(&mut body, head.summary_entries);
+                body.extend_from_slice(&summary);
+            }
+            None => put_varint(&mut body, 0),
+        }
+        self.append(Kind::Seal, &[], &body)?;
+        self.flush()?;
+        self.head = None;
+        if let Some(segment) = self.segments.at_mut(number) {
+            segment.seal = seal;
+        }
+        self.segments.seal(number);
+        Ok(())
+    }
+
+    /// Stages a record; [`Log::fits`] has said that it fits.
+    pub(crate) fn append(
+        &mut self,
+        kind: Kind,
+        payload: &[Bytes],
+        body: &[u8],
+    ) -> Result<Appended, Trouble> {
+        let Some(head) = &mut self.head else {
+            return Err(Trouble::Full);
+        };
+        let payload_octets = payload
+            .iter()
+            .fold(0_u64, |sum, piece| sum + length(piece.len()));
+        let payload_crc = match payload {
+            [] => 0,
+            [only] => crc(only),
+            pieces => {
+                let mut running = RunningCrc::new();
+                pieces.iter().for_each(|piece| running.update(piece));
+                running.value()
+            }
+        };
+        let header = Header {
+            kind,
+            generation: head.generation,
+            payload_octets: u32::try_from(payload_octets).unwrap_or(u32::MAX),
+            body_octets: u32::try_from(body.len()).unwrap_or(u32::MAX),
+            payload_crc,
+            body_crc: crc(body),
+        };
+        let octets = header.record_octets();
+        let position = self.layout.position(head.segment, head.offset);
+        let place = Place {
+            generation: head.generation,
+            offset: head.offset,
+        };
+        let end = u64::from(head.offset) + octets;
+        assert!(
+            end <= u64::from(self.layout.segment_octets),
+            "a record lies wholly in its segment"
+        );
+        head.offset = u32::try_from(end).unwrap_or(u32::MAX);
+        let segment = head.segment;
+        if kind == Kind::Commit {
+            Self::summarise(
+                head,
+                u64::from(self.layout.segment_octets) / SUMMARY_SHARE,
+                place,
+                payload_octets,
+                body,
+            );
+        }
+        if let Some(segment) = self.segments.at_mut(segment) {
+            segment.end = head.offset;
+        }
+        if self.staged.is_empty() && self.buffer.is_empty() {
+            self.staged_at = position;
+        }
+        self.stage_own(&header.encode(self.layout.seed, position));
+        for piece in payload {
+            if piece.len() < COPY_OCTETS {
+                self.stage_own(piece);
+            } else {
+                self.staged.push(Staged::Shared(piece.clone()));
+            }
+        }
+        self.stage_own(body);
+        let unpadded = u64::from(HEADER_OCTETS) + payload_octets + length(body.len());
+        self.stage_own([0; 8].get(..padding(unpadded)).unwrap_or_default());
+        self.staged_octets += octets;
+        if self.staged_octets >= STAGE_OCTETS {
+            self.flush()?;
+        }
+        Ok(Appended {
+            segment,
+            place,
+            payload: position + u64::from(HEADER_OCTETS),
+            octets,
+        })
+    }
+
+    fn summarise(head: &mut Head, bound: u64, place: Place, payload_octets: u64, body: &[u8]) {
+        let Some(summary) = &mut head.summary else {
+            return;
+        };
+        if length(summary.len()) + length(body.len()) + ENTRY_OCTETS > bound {
+            head.summary = None;
+            return;
+        }
+        put_varint(summary, u64::from(place.offset / 8));
+        put_varint(summary, payload_octets);
+        put_varint(summary, length(body.len()));
+        summary.extend_from_slice(body);
+        head.summary_entries += 1;
+    }
+
+    fn stage_own(&mut self, octets: &[u8]) {
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(octets);
+        let end = self.buffer.len();
+        match self.staged.last_mut() {
+            Some(Staged::Own(range)) => range.end = end,
+            _ => self.staged.push(Staged::Own(start..end)),
+        }
+    }
+
+    /// Writes what is staged.
+    pub(crate) fn flush(&mut self) -> Result<(), Trouble> {
+        if self.staged.is_empty() {
+            return Ok(());
+        }
+        let slices: Vec<IoSlice<'_>> = self
+            .staged
+            .iter()
+            .map(|staged| match staged {
+                Staged::Own(range) => {
+                    IoSlice::new(self.buffer.get(range.clone()).unwrap_or_default())
+                }
+                Staged::Shared(octets) => IoSlice::new(octets),
+            })
+            .collect();
+        let written = self.disk.write_at(self.staged_at, &slices);
+        self.drop_staged();
+        Ok(written?)
+    }
+
+    fn drop_staged(&mut self) {
+        self.staged.clear();
+        self.buffer.clear();
+        self.staged_octets = 0;
+    }
+
+    /// Gives up everything from `durable` on, after a write or sync has failed.
+    pub(crate) fn cut(&mut self, durable: Place) {
+        self.drop_staged();
+        self.head = None;
+        self.segments.cut(durable);
+    }
+}

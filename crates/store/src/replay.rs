@@ -1,0 +1,158 @@
+//! What the records of a log amount to when they are taken in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dhow_bundle::DtnTime;
+
+use crate::record::Place;
+use crate::removed::Removed;
+use crate::wire::{Reader, SharedEndpoints, index, length};
+
+/// A commit record that was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Commit {
+    pub(crate) segment: u32,
+    pub(crate) offset: u32,
+    pub(crate) payload: u32,
+    pub(crate) body_octets: u32,
+    body_start: u64,
+    pub(crate) arrival: u64,
+    live: bool,
+}
+
+impl Commit {
+    /// The record's body among all bodies.
+    pub(crate) fn body<'a>(&self, bodies: &'a [u8]) -> &'a [u8] {
+        let start = index(self.body_start);
+        bodies
+            .get(start..start.saturating_add(index(self.body_octets)))
+            .unwrap_or_default()
+    }
+}
+
+/// The state that a log's records lead to.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    commits: Vec<Commit>,
+    /// Offset and place in `commits` of the commits of a generation; offsets rise.
+    by_generation: BTreeMap<u64, Vec<(u32, usize)>>,
+    bodies: Vec<u8>,
+    /// Live commits that a checkpoint lists and that are damaged.
+    lost: BTreeSet<Place>,
+    pub(crate) removed: Removed,
+    pub(crate) reserved: (DtnTime, u64),
+    pub(crate) next_arrival: u64,
+    shared: SharedEndpoints,
+}
+
+impl Replay {
+    pub(crate) fn new(removed: Removed) -> Self {
+        Self {
+            commits: Vec::new(),
+            by_generation: BTreeMap::new(),
+            bodies: Vec::new(),
+            lost: BTreeSet::new(),
+            removed,
+            reserved: (DtnTime::UNKNOWN, 0),
+            next_arrival: 0,
+            shared: SharedEndpoints::default(),
+        }
+    }
+
+    /// Takes in a commit record.
+    pub(crate) fn add(
+        &mut self,
+        segment: u32,
+        generation: u64,
+        offset: u32,
+        payload: u32,
+        body: &[u8],
+    ) {
+        let mut reader = Reader(body);
+        let mut read = || -> Option<(u64, Option<Place>)> {
+            let arrival = reader.varint()?;
+            let replaced = match reader.varint()? {
+                0 => None,
+                generation => Some(Place {
+                    generation,
+                    offset: reader.varint_u32()?,
+                }),
+            };
+            Some((arrival, replaced))
+        };
+        let Some((arrival, replaced)) = read() else {
+            return self.add_lost(segment, generation, offset);
+        };
+        if let Some(replaced) = replaced {
+            self.delete(replaced);
+        }
+        let of_generation = self.by_generation.entry(generation).or_default();
+        if of_generation
+            .last()
+            .is_some_and(|(last, _)| *last >= offset)
+        {
+            return;
+        }
+        of_generation.push((offset, self.commits.len()));
+        self.commits.push(Commit {
+            segment,
+            offset,
+            payload,
+            body_octets: u32::try_from(body.len()).unwrap_or(u32::MAX),
+            body_start: length(self.bodies.len()),
+            arrival,
+            live: true,
+        });
+        self.bodies.extend_from_slice(body);
+    }
+
+    /// Notes a live commit that cannot be read.
+    pub(crate) fn add_lost(&mut self, _segment: u32, generation: u64, offset: u32) {
+        self.lost.insert(Place { generation, offset });
+    }
+
+    fn delete(&mut self, place: Place) {
+        self.lost.remove(&place);
+        let Some(of_generation) = self.by_generation.get(&place.generation) else {
+            return;
+        };
+        let found = of_generation.binary_search_by_key(&place.offset, |(offset, _)| *offset);
+        let commit = found.ok().and_then(|found| of_generation.get(found));
+        if let Some(commit) = commit.and_then(|(_, commit)| self.commits.get_mut(*commit)) {
+            commit.live = false;
+        }
+    }
+
+    /// Takes in the body of a delete record.
+    pub(crate) fn delete_all(&mut self, body: &[u8]) -> Option<()> {
+        let mut reader = Reader(body);
+        for _ in 0..reader.varint()? {
+            let place = Place {
+                generation: reader.varint()?,
+                offset: reader.varint_u32()?,
+            };
+            self.delete(place);
+        }
+        self.removed.read(&mut reader, &mut self.shared)
+    }
+
+    /// Takes in the body of a reserve record.
+    pub(crate) fn reserve(&mut self, body: &[u8]) -> Option<()> {
+        let mut reader = Reader(body);
+        let time = DtnTime::from_millis(reader.varint()?);
+        let sequence = reader.varint()?;
+        self.reserved = (self.reserved.0.max(time), self.reserved.1.max(sequence));
+        Some(())
+    }
+
+    /// The live commits, all bodies, and how many live commits are damaged.
+    pub(crate) fn take_live(&mut self) -> (Vec<Commit>, Vec<u8>, u64) {
+        let mut commits = std::mem::take(&mut self.commits);
+        commits.retain(|commit| commit.live);
+        (
+            commits,
+            std::mem::take(&mut self.bodies),
+            length(self.lost.len()),
+        )
+    }
+}

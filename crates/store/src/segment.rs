@@ -1,0 +1,330 @@
+//! The log's segments: what each holds, and which may be written over (docs/store-format.md 7).
+
+/// What a segment is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// Nothing in it is needed.
+    Free,
+    /// Records are being written to it.
+    Head,
+    /// It is finished.
+    Sealed,
+}
+
+/// One segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) usage: Usage,
+    pub(crate) generation: u64,
+    /// Octets used by records.
+    pub(crate) end: u32,
+    /// Octets that have been written since the log was made, with zeros or records.
+    pub(crate) filled: u32,
+    /// Offset of the seal record; 0 without one.
+    pub(crate) seal: u32,
+    /// Offsets of commit records, rising.
+    commits: Vec<u32>,
+    /// One bit for each of `commits`: it is a live bundle's.
+    live: Vec<u64>,
+    live_commits: u32,
+    /// Commit records and extents of bundles that are not durably gone.
+    references: u64,
+    /// Octets of those.
+    pub(crate) live_octets: u64,
+    /// Of the references, those of bundles that are still arriving or that readers may use at a former place.
+    pub(crate) pinned: u64,
+}
+
+impl Segment {
+    /// A segment that holds nothing.
+    pub(crate) fn empty(filled: u32) -> Self {
+        Self {
+            usage: Usage::Free,
+            generation: 0,
+            end: 0,
+            filled,
+            seal: 0,
+            commits: Vec::new(),
+            live: Vec::new(),
+            live_commits: 0,
+            references: 0,
+            live_octets: 0,
+            pinned: 0,
+        }
+    }
+
+    /// A segment that is being filled with zeros before it is free.
+    pub(crate) fn reserved() -> Self {
+        Self {
+            usage: Usage::Head,
+            ..Self::empty(0)
+        }
+    }
+
+    /// Begins a new use.
+    pub(crate) fn begin(&mut self, generation: u64) {
+        assert!(
+            self.usage == Usage::Free && self.references == 0,
+            "only a segment that nothing refers to is begun"
+        );
+        *self = Self {
+            usage: Usage::Head,
+            generation,
+            ..Self::empty(self.filled)
+        };
+    }
+
+    /// Notes a live commit record; offsets rise.
+    pub(crate) fn add_commit(&mut self, offset: u32) {
+        let bit = self.commits.len();
+        self.commits.push(offset);
+        if self.live.len() <= bit / 64 {
+            self.live.push(0);
+        }
+        self.mark(bit, true);
+    }
+
+    /// Notes that a commit record no longer counts, or that it does again.
+    pub(crate) fn turn_commit(&mut self, offset: u32, turn: Turn) {
+        if let Ok(bit) = self.commits.binary_search(&offset) {
+            self.mark(bit, turn == Turn::Live);
+        }
+    }
+
+    fn mark(&mut self, bit: usize, live: bool) {
+        let mask = 1_u64 << (bit % 64);
+        let Some(word) = self.live.get_mut(bit / 64) else {
+            return;
+        };
+        match (live, *word & mask != 0) {
+            (true, false) => {
+                *word |= mask;
+                self.live_commits += 1;
+            }
+            (false, true) => {
+                *word &= !mask;
+                self.live_commits -= 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// How many commit records are live bundles'.
+    pub(crate) fn live_commits(&self) -> u32 {
+        self.live_commits
+    }
+
+    /// Offsets of the commit records of live bundles, rising.
+    pub(crate) fn live_offsets(&self) -> impl Iterator<Item = u32> + '_ {
+        let live = |bit: usize| {
+            self.live
+                .get(bit / 64)
+                .is_some_and(|word| *word & (1 << (bit % 64)) != 0)
+        };
+        self.commits
+            .iter()
+            .enumerate()
+            .filter(move |(bit, _)| live(*bit))
+            .map(|(_, offset)| *offset)
+    }
+
+    /// Forgets commit records from `end` on, which never became durable.
+    pub(crate) fn cut(&mut self, end: u32) {
+        while self.commits.last().is_some_and(|offset| *offset >= end) {
+            let bit = self.commits.len() - 1;
+            self.mark(bit, false);
+            self.commits.pop();
+        }
+        self.end = self.end.min(end);
+        self.seal = 0;
+        self.usage = Usage::Sealed;
+    }
+
+    fn is_dead(&self) -> bool {
+        self.usage == Usage::Sealed && self.references == 0
+    }
+
+    /// Octets of memory that the tables take.
+    pub(crate) fn memory_octets(&self) -> usize {
+        self.commits.capacity() * size_of::<u32>() + self.live.capacity() * size_of::<u64>()
+    }
+}
+
+/// What becomes of a commit record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Live,
+    Dead,
+}
+
+/// Octets of one segment that something refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reference {
+    pub(crate) segment: u32,
+    pub(crate) octets: u64,
+}
+
+/// All segments of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    list: Vec<Segment>,
+    /// Free segments; the one freed last, which is most likely still in the page cache, is used first.
+    free: Vec<u32>,
+    dead: usize,
+}
+
+impl Segments {
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Finished segments with nothing live that wait for a checkpoint.
+    pub(crate) fn dead(&self) -> usize {
+        self.dead
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        (0_u32..).zip(self.list.iter())
+    }
+
+    pub(crate) fn at(&self, segment: u32) -> Option<&Segment> {
+        self.list.get(crate::wire::index(segment))
+    }
+
+    pub(crate) fn at_mut(&mut self, segment: u32) -> Option<&mut Segment> {
+        self.list.get_mut(crate::wire::index(segment))
+    }
+
+    /// Adds a segment at the log's end; free.
+    pub(crate) fn add(&mut self, segment: Segment) -> u32 {
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        if segment.usage == Usage::Free {
+            self.free.push(number);
+        }
+        self.dead += usize::from(segment.is_dead());
+        self.list.push(segment);
+        number
+    }
+
+    /// The free segment to use next, no longer free.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Finishes a segment.
+    pub(crate) fn seal(&mut self, segment: u32) {
+        if let Some(segment) = self.list.get_mut(crate::wire::index(segment)) {
+            segment.usage = Usage::Sealed;
+            if segment.is_dead() {
+                self.dead += 1;
+            }
+        }
+    }
+
+    pub(crate) fn hold(&mut self, reference: Reference) {
+        let Some(segment) = self.list.get_mut(crate::wire::index(reference.segment)) else {
+            return;
+        };
+        if segment.is_dead() {
+            self.dead = self.dead.saturating_sub(1);
+        }
+        segment.references += 1;
+        segment.live_octets += reference.octets;
+    }
+
+    /// Lets go of octets. A finished segment of a generation before `checkpoint` becomes free with the last of them.
+    pub(crate) fn release(&mut self, reference: Reference, checkpoint: u64) {
+        let Some(segment) = self.list.get_mut(crate::wire::index(reference.segment)) else {
+            return;
+        };
+        assert!(segment.references > 0, "what is released was held");
+        segment.references -= 1;
+        segment.live_octets -= reference.octets;
+        if segment.is_dead() {
+            if segment.generation < checkpoint {
+                Self::free_up(segment);
+                self.free.push(reference.segment);
+            } else {
+                self.dead += 1;
+            }
+        }
+    }
+
+    pub(crate) fn pin(&mut self, reference: Reference) {
+        if let Some(segment) = self.at_mut(reference.segment) {
+            segment.pinned += 1;
+        }
+    }
+
+    pub(crate) fn unpin(&mut self, reference: Reference) {
+        if let Some(segment) = self.at_mut(reference.segment) {
+            segment.pinned = segment.pinned.saturating_sub(1);
+        }
+    }
+
+    fn free_up(segment: &mut Segment) {
+        segment.usage = Usage::Free;
+        segment.commits = Vec::new();
+        segment.live = Vec::new();
+    }
+
+    /// Frees the finished segments without anything live whose generation is before `checkpoint`, and counts anew.
+    pub(crate) fn reclaim(&mut self, checkpoint: u64) {
+        self.dead = 0;
+        for (number, segment) in (0_u32..).zip(self.list.iter_mut()) {
+            if segment.is_dead() {
+                if segment.generation < checkpoint {
+                    Self::free_up(segment);
+                    self.free.push(number);
+                } else {
+                    self.dead += 1;
+                }
+            }
+        }
+    }
+}
+
+impl Segments {
+    /// Takes the last segment out again: it could not be filled.
+    pub(crate) fn withdraw(&mut self) {
+        self.list.pop();
+    }
+
+    /// Makes a segment free that was added for filling.
+    pub(crate) fn open(&mut self, segment: u32) {
+        if let Some(added) = self.at_mut(segment) {
+            added.usage = Usage::Free;
+            self.free.push(segment);
+        }
+    }
+
+    /// Makes a segment free that was begun but not written.
+    pub(crate) fn give_back(&mut self, segment: u32) {
+        if let Some(begun) = self.at_mut(segment) {
+            begun.usage = Usage::Free;
+            self.free.push(segment);
+        }
+    }
+
+    /// Finishes every segment where the durable log ends, and forgets what comes after.
+    pub(crate) fn cut(&mut self, durable: crate::record::Place) {
+        for (number, segment) in (0_u32..).zip(self.list.iter_mut()) {
+            if segment.usage == Usage::Free || segment.generation < durable.generation {
+                continue;
+            }
+            if segment.generation == durable.generation {
+                segment.cut(durable.offset);
+                continue;
+            }
+            segment.cut(0);
+            if segment.references == 0 {
+                Self::free_up(segment);
+                self.free.push(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Walking a segment record by record, over what is damaged (docs/store-format.md 8).
+
+use crate::disk::{Disk, DiskError};
+use crate::record::{ALIGNMENT, HEADER_OCTETS, Header, Kind, Layout, crc};
+use crate::wire::{index, length};
+
+/// Octets read at once where records follow one another.
+const WINDOW_OCTETS: u64 = 1024 * 1024;
+
+/// Octets read at once after a jump over a payload.
+const GLANCE_OCTETS: u64 = 4096;
+
+/// A next read no further on than this is taken for one of many in a row.
+const NEAR_OCTETS: u64 = 64 * 1024;
+
+/// Octets of a segment in which its generation is looked for when its first record is damaged.
+const SEARCH_OCTETS: u32 = 4096;
+
+/// A piece of the log in memory.
+pub(crate) struct Window<'a> {
+    disk: &'a dyn Disk,
+    pub(crate) size: u64,
+    octets: Vec<u8>,
+    start: u64,
+}
+
+impl<'a> Window<'a> {
+    pub(crate) fn new(disk: &'a dyn Disk) -> Result<Self, DiskError> {
+        Ok(Self {
+            disk,
+            size: disk.size()?,
+            octets: Vec::new(),
+            start: 0,
+        })
+    }
+
+    /// Octets of the log; `None` when it ends before.
+    pub(crate) fn octets(&mut self, at: u64, count: u64) -> Result<Option<&[u8]>, DiskError> {
+        let Some(end) = at.checked_add(count).filter(|end| *end <= self.size) else {
+            return Ok(None);
+        };
+        let window_end = self.start + length(self.octets.len());
+        if at < self.start || end > window_end {
+            let near = at >= self.start && at <= window_end.saturating_add(NEAR_OCTETS);
+            let wanted = if near { WINDOW_OCTETS } else { GLANCE_OCTETS };
+            let octets = wanted.max(count).min(self.size - at);
+            self.octets.resize(index(octets), 0);
+            self.start = at;
+            if let Err(error) = self.disk.read_at(at, &mut self.octets) {
+                self.octets.clear();
+                return Err(error);
+            }
+        }
+        let from = index(at - self.start);
+        Ok(self.octets.get(from..from + index(count)))
+    }
+}
+
+/// What a walk comes upon.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A record with an intact header and body.
+    Record(u32, Header),
+    /// No valid record begins here, or one whose body is damaged.
+    Gap(u32),
+}
+
+/// A walk through one segment.
+pub(crate) struct Walk {
+    layout: Layout,
+    segment: u32,
+    generation: u64,
+    offset: u32,
+    end: u32,
+    /// The body of the record that was come upon last.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Walk {
+    pub(crate) fn new(layout: Layout, segment: u32, generation: u64, from: u32, end: u32) -> Self {
+        Self {
+            layout,
+            segment,
+            generation,
+            offset: from,
+            end: end.min(layout.segment_octets),
+            body: Vec::new(),
+        }
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    fn header(&self, window: &mut Window<'_>, offset: u32) -> Result<Option<Header>, DiskError> {
+        let position = self.layout.position(self.segment, offset);
+        let Some(octets) = window.octets(position, u64::from(HEADER_OCTETS))? else {
+            return Ok(None);
+        };
+        let header = Header::decode(octets, self.layout.seed, position, Some(self.generation));
+        Ok(header.filter(|header| {
+            u64::from(offset) + header.record_octets() <= u64::from(self.layout.segment_octets)
+        }))
+    }
+
+    /// The next step; `None` at the end, behind a seal, and after a gap that nothing follows.
+    pub(crate) fn step(&mut self, window: &mut Window<'_>) -> Result<Option<Step>, DiskError> {
+        let offset = self.offset;
+        if u64::from(offset) + u64::from(HEADER_OCTETS) > u64::from(self.end) {
+            return Ok(None);
+        }
+        let Some(header) = self.header(window, offset)? else {
+            self.offset = self.search(window, offset)?;
+            return Ok(Some(Step::Gap(offset)));
+        };
+        let next = u64::from(offset) + header.record_octets();
+        self.offset = u32::try_from(next).unwrap_or(u32::MAX);
+        if header.kind == Kind::Seal {
+            self.end = self.offset;
+        }
+        let body = self.layout.position(self.segment, offset)
+            + u64::from(HEADER_OCTETS)
+            + u64::from(header.payload_octets);
+        self.body.clear();
+        match window.octets(body, u64::from(header.body_octets))? {
+            Some(octets) if crc(octets) == header.body_crc => self.body.extend_from_slice(octets),
+            _ => return Ok(Some(Step::Gap(offset))),
+        }
+        Ok(Some(Step::Record(offset, header)))
+    }
+
+    /// The next offset after a damaged record where a valid one begins, or the end.
+    fn search(&self, window: &mut Window<'_>, from: u32) -> Result<u32, DiskError> {
+        let mut offset = from + ALIGNMENT;
+        while offset < self.end {
+            if self.header(window, offset)?.is_some() {
+                return Ok(offset);
+            }
+            offset += ALIGNMENT;
+        }
+        Ok(self.end)
+    }
+}
+
+/// A segment's generation and that of the one written before it, if its first record tells.
+pub(crate) fn generation(
+    window: &mut Window<'_>,
+    layout: &Layout,
+    segment: u32,
+) -> Result<Option<(u64, Option<u64>)>, DiskError> {
+    for offset in (0..SEARCH_OCTETS).step_by(8) {
+        let position = layout.position(segment, offset);
+        let Some(octets) = window.octets(position, u64::from(HEADER_OCTETS))? else {
+            return Ok(None);
+        };
+        let Some(header) = Header::decode(octets, layout.seed, position, None) else {
+            continue;
+        };
+        if offset != 0 || header.kind != Kind::Segment {
+            return Ok(Some((header.generation, None)));
+        }
+        let count = u64::from(header.body_octets);
+        let body = position + u64::from(HEADER_OCTETS) + u64::from(header.payload_octets);
+        let previous = window
+            .octets(body, count)?
+            .filter(|octets| crc(octets) == header.body_crc)
+            .and_then(|octets| {
+                let mut reader = crate::wire::Reader(octets);
+                reader.varint()?;
+                reader.varint()?;
+                reader.varint()
+            });
+        return Ok(Some((header.generation, previous)));
+    }
+    Ok(None)
+}

@@ -1,0 +1,403 @@
+//! A bundle's life in the store, over a disk in memory and one in a file.
+#![allow(
+    missing_docs,
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod world;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dhow_bundle::DtnTime;
+use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent, StoreRefusal};
+use dhow_store::{
+    Disk, Durability, FaultyDisk, FileDisk, LockError, MemoryDisk, OpenError, Options, Store,
+    Verdict,
+};
+use world::{append, bundle, commit, contents, octets, options, put, read, stored, sum};
+
+#[test]
+fn small_bundles_come_back_in_order_after_reopening() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    for n in 0..100_u32 {
+        put(&mut store, n, n as usize * 7);
+    }
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    assert_eq!(events.len(), 100);
+    drop(store);
+    let (store, recovered) = Store::open(disk, options()).unwrap();
+    assert_eq!(
+        (
+            recovered.quarantined,
+            recovered.torn_octets,
+            recovered.checkpoint_lost
+        ),
+        (0, 0, false)
+    );
+    let mut count = 0;
+    for (key, found, extents) in recovered.bundles {
+        assert_eq!(key, BundleKey(count));
+        assert_eq!(found, bundle(count, count as usize * 7));
+        assert_eq!(read(&store, &extents), octets(count, count as usize * 7));
+        count += 1;
+    }
+    assert_eq!(count, 100);
+}
+
+#[test]
+fn bundle_larger_than_a_segment_spans_several() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    put(&mut store, 3, 300_000);
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    let [
+        StoreEvent::Stored {
+            key: BundleKey(3),
+            extents: Extents::Many(extents),
+        },
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    assert!(extents.len() >= 5, "{extents:?}");
+    assert_eq!(store.verify(BundleKey(3)).unwrap(), Verdict::Intact);
+    drop(store);
+    let (store, recovered) = Store::open(disk, options()).unwrap();
+    assert_eq!(
+        contents(&store, recovered),
+        vec![(bundle(3, 300_000), sum(&octets(3, 300_000)))]
+    );
+}
+
+#[test]
+fn arriving_bundle_is_reported_durable_and_vanishes_without_commit() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    let mut events = Vec::new();
+    store.handle([
+        append(0, vec![1; 10]),
+        append(1, vec![2; 20]),
+        append(0, vec![3; 5]),
+    ]);
+    store.commit(&mut events);
+    assert!(matches!(
+        events.as_slice(),
+        [
+            StoreEvent::Durable {
+                key: BundleKey(0),
+                octets: 15
+            },
+            StoreEvent::Durable {
+                key: BundleKey(1),
+                octets: 20
+            }
+        ]
+    ));
+    events.clear();
+    store.handle([append(0, vec![4; 5]), commit(0, 20)]);
+    store.commit(&mut events);
+    let [StoreEvent::Stored { extents, .. }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        read(&store, extents),
+        [vec![1; 10], vec![3; 5], vec![4; 5]].concat()
+    );
+    drop(store);
+    let (_, recovered) = Store::open(disk, options()).unwrap();
+    assert_eq!(recovered.bundles.count(), 1);
+}
+
+#[test]
+fn deleted_bundle_stays_deleted_and_its_identity_is_remembered() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    put(&mut store, 0, 100);
+    put(&mut store, 1, 100);
+    let expiry = DtnTime::from_millis(77);
+    let remember = Some((bundle(0, 100).id, expiry));
+    store.handle([StoreCommand::Delete {
+        key: BundleKey(0),
+        remember,
+    }]);
+    store.handle([StoreCommand::Reserve {
+        time: DtnTime::from_millis(5),
+        sequence: 9,
+    }]);
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    assert!(matches!(
+        events.as_slice(),
+        [
+            StoreEvent::Stored { .. },
+            StoreEvent::Stored { .. },
+            StoreEvent::Deleted { key: BundleKey(0) },
+            StoreEvent::Reserved { sequence: 9, .. }
+        ]
+    ));
+    for _ in 0..3 {
+        let (mut store, recovered) = Store::open(Arc::clone(&disk), options()).unwrap();
+        assert_eq!(recovered.removed, vec![(bundle(0, 100).id, expiry)]);
+        assert_eq!(
+            (recovered.reserved_time, recovered.reserved_sequence),
+            (DtnTime::from_millis(5), 9)
+        );
+        assert_eq!(
+            contents(&store, recovered),
+            vec![(bundle(1, 100), sum(&octets(1, 100)))]
+        );
+        store.forget_expired(DtnTime::from_millis(76));
+        assert_eq!(store.remembered().len(), 1);
+        store.forget_expired(expiry);
+        assert_eq!(store.remembered().len(), 0);
+    }
+}
+
+#[test]
+fn stored_octets_can_be_appended_to_another_bundle() {
+    let (mut store, _) = Store::open(Arc::new(MemoryDisk::new()), options()).unwrap();
+    put(&mut store, 0, 200_000);
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    let StoreEvent::Stored { extents, .. } = events.remove(0) else {
+        panic!()
+    };
+    for extent in extents.slice(10, 150_000) {
+        store.handle([StoreCommand::Append {
+            key: BundleKey(1),
+            octets: Piece::Extent(extent),
+        }]);
+    }
+    store.handle([commit(1, 150_000)]);
+    events.clear();
+    store.commit(&mut events);
+    let Some(StoreEvent::Stored { extents, .. }) = events.pop() else {
+        panic!()
+    };
+    assert_eq!(read(&store, &extents), octets(0, 200_000)[10..150_010]);
+}
+
+#[test]
+fn log_in_a_file_is_locked_and_comes_back() {
+    let directory = std::env::temp_dir().join(format!("dhow-store-{}-life", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&directory).unwrap());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    let big = Bytes::from(octets(9, 20_000));
+    let pieces = (0..2_000).map(|n| big.slice(n * 10..n * 10 + 10));
+    let commands: Vec<_> = pieces
+        .map(|octets| StoreCommand::Append {
+            key: BundleKey(9),
+            octets: Piece::Octets(octets),
+        })
+        .collect();
+    store.handle(commands);
+    put(&mut store, 2, 9_000);
+    store.handle([commit(9, 20_000)]);
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    let error = FileDisk::open(&directory).unwrap_err();
+    let LockError::InUse { process, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(*process, Some(std::process::id()));
+    assert!(
+        error.to_string().contains("is in use by process"),
+        "{error}"
+    );
+    store.close(&mut events);
+    drop(disk);
+    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&directory).unwrap());
+    let (store, recovered) = Store::open(Arc::clone(&disk), options()).unwrap();
+    let found = contents(&store, recovered);
+    assert_eq!(
+        found,
+        vec![
+            (bundle(2, 9_000), sum(&octets(2, 9_000))),
+            (bundle(9, 20_000), sum(&octets(9, 20_000)))
+        ]
+    );
+    drop((store, disk));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn full_store_refuses_new_bundles_and_can_be_emptied() {
+    let small = Options {
+        quota_octets: 128 * 1024,
+        ..options()
+    };
+    let (mut store, _) = Store::open(Arc::new(MemoryDisk::new()), small).unwrap();
+    let mut kept = Vec::new();
+    let mut refused = None;
+    for n in 0..1000 {
+        put(&mut store, n, 3_000);
+        let mut events = Vec::new();
+        store.commit(&mut events);
+        kept.extend(events.iter().filter_map(stored).map(|(key, _)| key));
+        if events.iter().any(|event| {
+            matches!(
+                event,
+                StoreEvent::Refused {
+                    refusal: StoreRefusal::Full,
+                    ..
+                }
+            )
+        }) {
+            refused = Some(n);
+            break;
+        }
+    }
+    let refused = refused.expect("a store of 128 KiB does not hold 3 MB");
+    assert!(kept.len() * 3_000 >= 128 * 1024, "{}", kept.len());
+    assert!(store.failure().is_none());
+    let mut events = Vec::new();
+    store.handle([StoreCommand::Abandon {
+        key: BundleKey(refused),
+    }]);
+    let count = kept.len();
+    for key in kept {
+        store.handle([StoreCommand::Delete {
+            key,
+            remember: None,
+        }]);
+        store.commit(&mut events);
+    }
+    let neither = |event: &&StoreEvent| {
+        !matches!(
+            event,
+            StoreEvent::Deleted { .. } | StoreEvent::Relocated { .. }
+        )
+    };
+    assert_eq!(events.iter().filter(neither).count(), 0);
+    let deleted = events
+        .iter()
+        .filter(|event| matches!(event, StoreEvent::Deleted { .. }))
+        .count();
+    assert_eq!(deleted, count + 1);
+    for n in 0..40 {
+        put(&mut store, n, 3_000);
+    }
+    events.clear();
+    store.commit(&mut events);
+    assert_eq!(events.iter().filter_map(stored).count(), 40, "{events:?}");
+}
+
+#[test]
+fn refused_key_takes_nothing_until_it_is_abandoned() {
+    let disk = Arc::new(FaultyDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
+    disk.fail_after(0, dhow_store::Failure::InputOutput);
+    let mut events = Vec::new();
+    store.handle([append(0, vec![1; 10])]);
+    store.commit(&mut events);
+    store.handle([append(0, vec![2; 10]), commit(0, 20)]);
+    store.commit(&mut events);
+    store.handle([StoreCommand::Abandon { key: BundleKey(0) }]);
+    store.handle([append(0, vec![3; 10]), commit(0, 10)]);
+    store.commit(&mut events);
+    let shown: Vec<String> = events.iter().map(|event| format!("{event:?}")).collect();
+    assert!(
+        matches!(
+            events.as_slice(),
+            [
+                StoreEvent::Refused {
+                    refusal: StoreRefusal::Disk,
+                    ..
+                },
+                StoreEvent::Refused {
+                    refusal: StoreRefusal::Disk,
+                    ..
+                },
+                StoreEvent::Deleted { .. },
+                StoreEvent::Stored { .. }
+            ]
+        ),
+        "{shown:#?}"
+    );
+    let (_, extents) = stored(&events[3]).unwrap();
+    assert_eq!(read(&store, &extents), vec![3; 10]);
+}
+
+#[test]
+fn what_is_no_store_is_named_and_left_alone() {
+    let open = |octets: Vec<u8>| {
+        let disk = Arc::new(FaultyDisk::with_octets(octets.clone()));
+        let result = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options());
+        if result.is_err() {
+            assert_eq!(disk.octets(), octets);
+        }
+        result.map(|_| ())
+    };
+    assert!(matches!(
+        open(b"#!/bin/sh\n".to_vec()),
+        Err(OpenError::NotAStore)
+    ));
+    assert!(matches!(open(vec![7; 100_000]), Err(OpenError::NotAStore)));
+    assert!(open(vec![0; 8192]).is_ok());
+    assert!(open(b"DHOW".to_vec()).is_ok());
+    let mut newer = vec![0; 100_000];
+    newer[..8].copy_from_slice(b"DHOWLOG\n");
+    newer[8] = 3;
+    let error = open(newer.clone()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the store was written by a newer version 3; this program reads up to version 1"
+    );
+    newer[8] = 1;
+    assert!(matches!(open(newer), Err(OpenError::Damaged)));
+    let wrong = Options {
+        segment_octets: 65_537,
+        ..options()
+    };
+    assert!(matches!(
+        Store::open(Arc::new(MemoryDisk::new()), wrong),
+        Err(OpenError::SegmentSize { .. })
+    ));
+}
+
+#[test]
+fn identifiers_remembered_stay_within_their_bound() {
+    let bounded = Options {
+        removed_bound: 10,
+        ..options()
+    };
+    let (mut store, _) = Store::open(Arc::new(MemoryDisk::new()), bounded).unwrap();
+    for n in 0..25 {
+        put(&mut store, 0, 10);
+        let remember = Some((bundle(n, 10).id, DtnTime::from_millis(1000)));
+        store.handle([StoreCommand::Delete {
+            key: BundleKey(0),
+            remember,
+        }]);
+        store.commit(&mut Vec::new());
+    }
+    assert_eq!(store.remembered().first().unwrap().0, bundle(15, 10).id);
+    assert_eq!(
+        (
+            store.statistics().remembered,
+            store.statistics().remembered_dropped
+        ),
+        (10, 15)
+    );
+}
+
+#[test]
+fn store_without_durability_works_the_same() {
+    let memory = Options {
+        durability: Durability::Memory,
+        ..options()
+    };
+    let (mut store, _) = Store::open(Arc::new(MemoryDisk::new()), memory).unwrap();
+    put(&mut store, 0, 100_000);
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    let (_, extents) = stored(&events[0]).unwrap();
+    assert_eq!(read(&store, &extents), octets(0, 100_000));
+}
