@@ -1,6 +1,7 @@
 //! What holds for any bundle and any octets.
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     reason = "a test fails where it finds something else than expected"
 )]
 
