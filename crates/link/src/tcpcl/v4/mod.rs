@@ -1,8 +1,9 @@
 //! TCPCLv4 (RFC 9174) as a machine behind [`crate::StreamSession`].
 //!
 //! Start reading at [`session`] (the machine) and [`state`] (what it goes through). A received octet
-//! passes `wire` (octets to messages), `negotiation` until the session is up, then `transfer_in`; a
-//! bundle leaves through `transfer_out`. `termination` is how a session ends, `timer` what it waits
+//! passes `wire` (octets to messages), `negotiation` until the session is up, then `reception` (what
+//! each message asks for), `transfer_in` and, on the way back, `answer`; a
+//! bundle leaves through `transfer_out`, which keeps its octets in `supply`. `termination` is how a session ends, `timer` what it waits
 //! for. `message` and `extension` are the wire's types, `order` the list that both directions of
 //! transfers are kept in, `writer` the gather list under construction.
 //!
@@ -21,17 +22,21 @@
 //! assert_eq!(out.octets(), 6); // the contact header
 //! ```
 
+mod answer;
 mod config;
 mod event;
 mod extension;
+mod fault;
 #[doc(hidden)]
 pub mod hostile;
 mod message;
 mod negotiation;
 mod order;
 mod reason;
+mod reception;
 pub mod session;
 pub mod state;
+mod supply;
 mod termination;
 mod timer;
 mod transfer_in;

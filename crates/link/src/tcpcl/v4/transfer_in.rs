@@ -1,29 +1,19 @@
 //! Transfers from the peer: RFC 9174 5.2, figure 12.
 
-use alloc::collections::VecDeque;
-
 use bytes::Bytes;
-use thiserror::Error;
 
+use super::answer::Answers;
 use super::event::Events;
-use super::message::{END, Message, START, XferSegment};
-use super::order::TransferOrder;
+use super::fault::SegmentFault;
+use super::message::{END, START, XferSegment};
 use super::writer::Writer;
 use crate::stream::{LinkEvent, RefuseReason, TransferId};
 
 /// Incoming transfers, from their first segment to the last acknowledgment or the refusal.
-///
-/// Acknowledgments and refusals leave in the order in which the transfers began, as RFC 9174 5.2.4
-/// demands of refusals, and are made when there is room to send them: a peer that never reads cannot
-/// make them pile up.
 #[derive(Debug)]
 pub(super) struct TransfersIn {
-    order: TransferOrder<TransferIn>,
-    /// Segments awaiting acknowledgment, of all transfers in `order`.
-    runs: VecDeque<Run>,
+    answers: Answers,
     current: Option<Current>,
-    /// Refusals of a transfer that goes on although it was refused.
-    repeated: Option<Repeated>,
     limits: Limits,
 }
 
@@ -34,40 +24,17 @@ pub(super) struct Limits {
     pub(super) segment_mru: u64,
     /// Largest transfer announced, octets.
     pub(super) transfer_mru: u64,
-    /// Entries and runs that may await acknowledgment.
+    /// Transfers and runs of segments that may await their answer.
     pub(super) awaiting: usize,
 }
 
-#[derive(Debug)]
-struct TransferIn {
-    /// Octets in the segments received, the one arriving included.
-    received: u64,
-    /// Octets in the segments acknowledged.
-    acknowledged: u64,
-    /// Octets that the node has said are durable.
-    durable: u64,
-    progress: Progress,
-    refused: Option<RefuseReason>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Progress {
-    /// The last segment is not complete.
-    Arriving,
-    /// The node gets the end of the transfer with the event of this number.
-    Complete { event: u64 },
-    /// The node knows that the transfer is complete and has acknowledged all of it.
-    Confirmed,
-}
-
-/// Consecutive segments of one transfer with equal flags and length: a flood of tiny segments takes
-/// no more room than one.
-#[derive(Debug)]
-struct Run {
-    sequence: u64,
-    flags: u8,
-    length: u64,
-    count: u64,
+/// Whether new transfers are welcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Yes.
+    Open,
+    /// No: the session is ending.
+    Ending,
 }
 
 /// The transfer whose segments are arriving.
@@ -90,58 +57,23 @@ enum Fate {
     Dropped(RefuseReason),
 }
 
-#[derive(Debug)]
-struct Repeated {
-    transfer: TransferId,
-    reason: RefuseReason,
-    count: u64,
-}
-
-/// Whether new transfers are welcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// Yes.
-    Open,
-    /// No: the session is ending.
-    Ending,
-}
-
-/// How a peer broke the order of segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum SegmentFault {
-    /// A transfer began inside another.
-    #[error("transfer {0} began inside another (RFC 9174 5.2.2)")]
-    Interleaved(u64),
-    /// A segment without START of a transfer that is not under way.
-    #[error("a segment continues transfer {0}, which is not under way (RFC 9174 5.2.2)")]
-    NotUnderWay(u64),
-    /// The ID of a transfer that still awaits acknowledgment.
-    #[error("transfer ID {0} was used twice (RFC 9174 5.2.1)")]
-    Reused(u64),
-    /// Too much awaits acknowledgment.
-    #[error("too many segments await acknowledgment")]
-    Exhausted,
-}
-
 impl TransfersIn {
     pub(super) const fn new(limits: Limits) -> Self {
         Self {
-            order: TransferOrder::new(),
-            runs: VecDeque::new(),
+            answers: Answers::new(),
             current: None,
-            repeated: None,
             limits,
         }
     }
 
-    /// No transfer awaits octets, acknowledgment or refusal.
+    /// No transfer awaits octets or an answer.
     pub(super) fn is_idle(&self) -> bool {
-        self.order.is_empty() && self.repeated.is_none()
+        self.answers.is_empty()
     }
 
-    /// Transfers and runs of segments that await acknowledgment.
+    /// Transfers and runs of segments that await their answer.
     pub(super) fn awaiting(&self) -> usize {
-        self.order.len().saturating_add(self.runs.len())
+        self.answers.len()
     }
 
     /// A segment's head has arrived; its data follow by `handle_data`.
@@ -192,22 +124,10 @@ impl TransfersIn {
             Admission::Open if segment.extensions.fault.is_some() => {
                 Some(RefuseReason::ExtensionFailure)
             }
-            // RFC 9174 4.6: no transfer is longer than our Transfer MRU. The peer is told the reason
-            // that asks it to fragment the bundle.
-            Admission::Open if length.is_some_and(|length| length > self.limits.transfer_mru) => {
-                Some(RefuseReason::NoResources)
-            }
             Admission::Open => self.refusal_of(segment, 0, length),
         };
         let transfer = TransferId(segment.transfer);
-        let entry = TransferIn {
-            received: 0,
-            acknowledged: 0,
-            durable: 0,
-            progress: Progress::Arriving,
-            refused,
-        };
-        let Some(sequence) = self.order.push(transfer, entry) else {
+        let Some(sequence) = self.answers.begin(transfer, refused) else {
             return Err(SegmentFault::Reused(segment.transfer));
         };
         let fate = refused.map_or(Fate::Accepted, Fate::Dropped);
@@ -220,7 +140,7 @@ impl TransfersIn {
             begun: false,
         });
         if refused.is_none() {
-            self.count_segment(sequence, segment);
+            self.answers.add_segment(sequence, segment);
         }
         Ok(())
     }
@@ -240,40 +160,25 @@ impl TransfersIn {
         current.flags = segment.flags;
         let (sequence, length) = (current.sequence, current.length);
         match current.fate {
-            Fate::Dropped(reason) => {
-                // RFC 9174 5.2.4: a segment that comes after the refusal is refused again. Before the
-                // refusal has left, it stands for this segment too.
-                if self.order.at(sequence).is_none() {
-                    let count = self
-                        .repeated
-                        .as_ref()
-                        .map_or(0, |repeated| repeated.count)
-                        .saturating_add(1);
-                    self.repeated = Some(Repeated {
-                        transfer: TransferId(segment.transfer),
-                        reason,
-                        count,
-                    });
-                }
-            }
+            Fate::Dropped(reason) => self
+                .answers
+                .refuse_again(sequence, current.transfer, reason),
             Fate::Accepted => {
-                let received = self
-                    .order
-                    .at(sequence)
-                    .map_or(0, |(_, entry)| entry.received);
+                let received = self.answers.received(sequence);
                 if let Some(reason) = self.refusal_of(segment, received, length) {
                     self.abandon_current(reason, events);
-                } else if self.runs.len() >= self.limits.awaiting {
+                } else if self.awaiting() >= self.limits.awaiting {
                     return Err(SegmentFault::Exhausted);
                 } else {
-                    self.count_segment(sequence, segment);
+                    self.answers.add_segment(sequence, segment);
                 }
             }
         }
         Ok(())
     }
 
-    /// Why the transfer cannot go on with this segment, `received` octets after its start.
+    /// Why a transfer of `length` octets, if that is known, cannot go on with this segment, `received`
+    /// octets after its start.
     fn refusal_of(
         &self,
         segment: &XferSegment,
@@ -290,8 +195,9 @@ impl TransfersIn {
         if length.is_some_and(|length| total > length || (ends && total != length)) {
             return Some(RefuseReason::NotAcceptable);
         }
-        // RFC 9174 4.6: no transfer is longer than our Transfer MRU.
-        if total > self.limits.transfer_mru {
+        // RFC 9174 4.6: no transfer is longer than our Transfer MRU. The peer is told the reason that
+        // asks it to fragment the bundle.
+        if length.unwrap_or(total).max(total) > self.limits.transfer_mru {
             return Some(RefuseReason::NoResources);
         }
         None
@@ -302,34 +208,11 @@ impl TransfersIn {
             return;
         };
         current.fate = Fate::Dropped(reason);
-        if let Some((_, entry)) = self.order.at(current.sequence) {
-            entry.refused = Some(reason);
-        }
+        self.answers.refuse(current.transfer, reason);
         if current.begun {
             events.push(LinkEvent::Abandoned {
                 transfer: current.transfer,
             });
-        }
-    }
-
-    fn count_segment(&mut self, sequence: u64, segment: &XferSegment) {
-        if let Some((_, entry)) = self.order.at(sequence) {
-            entry.received = entry.received.saturating_add(segment.data_length);
-        }
-        match self.runs.back_mut() {
-            Some(run)
-                if run.sequence == sequence
-                    && run.flags == segment.flags
-                    && run.length == segment.data_length =>
-            {
-                run.count = run.count.saturating_add(1);
-            }
-            _ => self.runs.push_back(Run {
-                sequence,
-                flags: segment.flags,
-                length: segment.data_length,
-                count: 1,
-            }),
         }
     }
 
@@ -343,10 +226,8 @@ impl TransfersIn {
             let (transfer, start) = (current.transfer, !current.begun);
             let length = if start { current.length } else { None };
             current.begun = true;
-            if end && let Some((_, entry)) = self.order.at(current.sequence) {
-                entry.progress = Progress::Complete {
-                    event: events.pushed(),
-                };
+            if end {
+                self.answers.complete(current.sequence, events.pushed());
             }
             events.push(LinkEvent::Segment {
                 transfer,
@@ -364,108 +245,23 @@ impl TransfersIn {
     /// The node says that the first `octets` octets of a transfer are durable; it has taken `taken`
     /// events so far.
     pub(super) fn acknowledge(&mut self, transfer: TransferId, octets: u64, taken: u64) {
-        let Some(entry) = self.order.get(transfer) else {
-            return;
-        };
-        assert!(
-            octets <= entry.received,
-            "a node acknowledges only octets that it has received"
-        );
-        entry.durable = entry.durable.max(octets);
-        // The final segment may be empty, so that all octets were acknowledged before the node knew
-        // that the bundle was complete: only what it says after that counts for the bundle.
-        if let Progress::Complete { event } = entry.progress
-            && taken > event
-            && entry.durable == entry.received
-        {
-            entry.progress = Progress::Confirmed;
-        }
+        self.answers.acknowledge(transfer, octets, taken);
     }
 
     /// The node does not want a transfer.
     pub(super) fn refuse(&mut self, transfer: TransferId, reason: RefuseReason) {
-        let Some(sequence) = self.order.sequence(transfer) else {
-            return;
-        };
-        let Some((_, entry)) = self.order.at(sequence) else {
-            return;
-        };
-        if entry.refused.is_none() {
-            entry.refused = Some(reason);
-            if let Some(current) = self
-                .current
-                .as_mut()
-                .filter(|current| current.sequence == sequence)
-            {
-                current.fate = Fate::Dropped(reason);
-            }
+        let refused = self.answers.refuse(transfer, reason);
+        if let Some(current) = self.current.as_mut()
+            && refused == Some(current.sequence)
+            && current.fate == Fate::Accepted
+        {
+            current.fate = Fate::Dropped(reason);
         }
     }
 
-    /// Write what acknowledgments and refusals can leave.
+    /// Write the acknowledgments and refusals that can leave.
     pub(super) fn write(&mut self, writer: &mut Writer<'_>) {
-        if let Some(repeated) = &mut self.repeated {
-            while repeated.count > 0 && writer.room() > 0 {
-                let message = Message::XferRefuse {
-                    reason: repeated.reason.code(),
-                    transfer: repeated.transfer.0,
-                };
-                writer.message(&message);
-                repeated.count -= 1;
-            }
-            if repeated.count > 0 {
-                return;
-            }
-            self.repeated = None;
-        }
-        while writer.room() > 0 && self.write_first(writer) {}
-    }
-
-    /// Write one message for the transfer that began first; false when nothing of it can leave yet.
-    fn write_first(&mut self, writer: &mut Writer<'_>) -> bool {
-        let sequence = self.order.first();
-        let Some((transfer, entry)) = self.order.front() else {
-            return false;
-        };
-        // RFC 9174 5.2.4: all transfers before the refused one have been acknowledged or refused.
-        if let Some(reason) = entry.refused {
-            writer.message(&Message::XferRefuse {
-                reason: reason.code(),
-                transfer: transfer.0,
-            });
-            while self
-                .runs
-                .front()
-                .is_some_and(|run| run.sequence == sequence)
-            {
-                self.runs.pop_front();
-            }
-            self.order.pop_front();
-            return true;
-        }
-        let Some(run) = self.runs.front_mut() else {
-            return false;
-        };
-        let acknowledged_length = entry.acknowledged.saturating_add(run.length);
-        let ends = run.flags & END != 0;
-        if acknowledged_length > entry.durable || (ends && entry.progress != Progress::Confirmed) {
-            return false;
-        }
-        // RFC 9174 5.2.3: one XFER_ACK for each segment, with its flags and the sum of all lengths.
-        writer.message(&Message::XferAck {
-            flags: run.flags,
-            transfer: transfer.0,
-            acknowledged_length,
-        });
-        entry.acknowledged = acknowledged_length;
-        run.count -= 1;
-        if run.count == 0 {
-            self.runs.pop_front();
-        }
-        if ends {
-            self.order.pop_front();
-        }
-        true
+        self.answers.write(writer);
     }
 
     /// The session is over: tell the node of the transfer that will not be completed.

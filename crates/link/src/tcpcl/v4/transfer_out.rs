@@ -1,15 +1,14 @@
 //! Transfers to the peer: RFC 9174 5.2, figure 11.
 
-use alloc::collections::VecDeque;
-
 use dhow_bundle::reading::{Oddity, Reading};
-use dhow_bundle::storage::{Extent, Piece};
-use thiserror::Error;
+use dhow_bundle::storage::Piece;
 
 use super::event::Events;
 use super::extension::TransferExtensions;
+use super::fault::AnswerFault;
 use super::message::{END, Message, START, XferSegment};
 use super::order::TransferOrder;
+use super::supply::Supply;
 use super::writer::Writer;
 use crate::stream::{LinkEvent, RefuseReason, TransferId};
 
@@ -39,8 +38,6 @@ pub(super) struct TransfersOut {
 #[derive(Debug)]
 struct TransferOut {
     length: u64,
-    /// Octets that the node has supplied.
-    supplied: u64,
     /// Octets in the segments given out, the one begun included.
     sent: u64,
     /// Octets in the first segment.
@@ -49,7 +46,7 @@ struct TransferOut {
     phase: Phase,
     /// The peer refused while a segment was being given out.
     refused: Option<RefuseReason>,
-    pieces: VecDeque<Piece>,
+    supply: Supply,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,41 +56,6 @@ enum Phase {
     /// All segments have begun to leave.
     Sent,
     Finished,
-}
-
-/// How a peer's answer to a transfer was wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum AnswerFault {
-    /// An answer to a transfer that is not under way.
-    #[error("an answer to transfer {0}, which is not under way (RFC 9174 5.1.2)")]
-    NotUnderWay(u64),
-    /// An acknowledgment that acknowledges nothing new.
-    #[error("{octets} octets of transfer {transfer} were acknowledged before (RFC 9174 5.2.3)")]
-    Repeated { transfer: u64, octets: u64 },
-    /// An acknowledgment of more than was sent.
-    #[error(
-        "{octets} octets of transfer {transfer} are acknowledged, of which {sent} were sent (RFC 9174 5.2.3)"
-    )]
-    Overshoot {
-        transfer: u64,
-        octets: u64,
-        sent: u64,
-    },
-    /// Flags that do not repeat the segment's.
-    #[error(
-        "acknowledgment flags {flags:#04x} of transfer {transfer} do not repeat the segment's (RFC 9174 5.2.3)"
-    )]
-    Flags { transfer: u64, flags: u8 },
-    /// Too many transfers were answered before an earlier one.
-    #[error("transfer {0} goes without an answer while too many later ones were answered")]
-    Exhausted(u64),
-}
-
-impl AnswerFault {
-    /// True when nothing is lost by going on after rejecting the message.
-    pub(super) const fn is_harmless(&self) -> bool {
-        matches!(self, Self::NotUnderWay(_) | Self::Repeated { .. })
-    }
 }
 
 /// What cancelling a transfer means for the session.
@@ -163,13 +125,12 @@ impl TransfersOut {
             transfer,
             TransferOut {
                 length,
-                supplied: 0,
                 sent: 0,
                 first_segment: 0,
                 acknowledged: 0,
                 phase: Phase::Queued,
                 refused: None,
-                pieces: VecDeque::new(),
+                supply: Supply::default(),
             },
         );
         assert!(
@@ -185,15 +146,14 @@ impl TransfersOut {
         let Some(out) = self.order.get(transfer) else {
             return;
         };
-        if out.phase == Phase::Finished || octets.length() == 0 {
+        if out.phase == Phase::Finished {
             return;
         }
-        out.supplied = out.supplied.saturating_add(octets.length());
+        out.supply.push(octets);
         assert!(
-            out.supplied <= out.length,
+            out.supply.total() <= out.length,
             "a node supplies no more octets than it said the transfer has"
         );
-        out.pieces.push_back(octets);
     }
 
     /// The node gives up a transfer.
@@ -342,7 +302,7 @@ impl TransfersOut {
             return;
         }
         out.phase = Phase::Finished;
-        out.pieces = VecDeque::new();
+        out.supply.clear();
         self.open = self.open.saturating_sub(1);
         events.push(match outcome {
             Outcome::Transmitted => LinkEvent::Transmitted { transfer },
@@ -368,7 +328,7 @@ impl TransfersOut {
             return;
         };
         while self.segment_remaining > 0 && writer.room() > 0 {
-            let piece = take(&mut out.pieces, self.segment_remaining.min(writer.room()));
+            let piece = out.supply.take(self.segment_remaining.min(writer.room()));
             self.segment_remaining = self.segment_remaining.saturating_sub(piece.length());
             writer.piece(piece);
         }
@@ -400,7 +360,8 @@ impl TransfersOut {
         };
         // What there is goes out now: a segment does not wait for being full.
         let data_length = out
-            .supplied
+            .supply
+            .total()
             .saturating_sub(out.sent)
             .min(self.segment_length);
         if data_length == 0 && out.length > 0 {
@@ -448,31 +409,4 @@ impl Outcome {
             reason => Self::Failed(Some(reason)),
         }
     }
-}
-
-/// Take up to `length` octets from the front of some pieces: one piece or a part of one.
-fn take(pieces: &mut VecDeque<Piece>, length: u64) -> Piece {
-    let front = pieces.front_mut();
-    let split = match front {
-        Some(Piece::Octets(octets)) => usize::try_from(length)
-            .ok()
-            .filter(|length| *length < octets.len())
-            .map(|length| Piece::Octets(octets.split_to(length))),
-        Some(Piece::Extent(extent)) if length < extent.length => {
-            let taken = Extent {
-                offset: extent.offset,
-                length,
-            };
-            extent.offset = extent.offset.saturating_add(length);
-            extent.length -= length;
-            Some(Piece::Extent(taken))
-        }
-        Some(Piece::Extent(_)) | None => None,
-    };
-    let piece = split.or_else(|| pieces.pop_front());
-    assert!(
-        piece.is_some(),
-        "a segment never announces more octets than were supplied"
-    );
-    piece.unwrap_or(Piece::Octets(bytes::Bytes::new()))
 }

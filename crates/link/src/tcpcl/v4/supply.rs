@@ -1,0 +1,61 @@
+//! The octets that a node supplies for a transfer, as they wait to be sent.
+
+use alloc::collections::VecDeque;
+
+use bytes::Bytes;
+use dhow_bundle::storage::{Extent, Piece};
+
+/// Pieces of a transfer in order. They are handed on in parts and never copied.
+#[derive(Debug, Default)]
+pub(super) struct Supply {
+    pieces: VecDeque<Piece>,
+    /// Octets ever supplied.
+    total: u64,
+}
+
+impl Supply {
+    /// Add octets at the end.
+    pub(super) fn push(&mut self, octets: Piece) {
+        let length = octets.length();
+        if length > 0 {
+            self.total = self.total.saturating_add(length);
+            self.pieces.push_back(octets);
+        }
+    }
+
+    /// Octets ever supplied.
+    pub(super) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Forget what is left.
+    pub(super) fn clear(&mut self) {
+        self.pieces = VecDeque::new();
+    }
+
+    /// Take up to `length` octets from the front: one piece or a part of one.
+    pub(super) fn take(&mut self, length: u64) -> Piece {
+        let part = match self.pieces.front_mut() {
+            Some(Piece::Octets(octets)) => usize::try_from(length)
+                .ok()
+                .filter(|length| *length < octets.len())
+                .map(|length| Piece::Octets(octets.split_to(length))),
+            Some(Piece::Extent(extent)) if length < extent.length => {
+                let part = Extent {
+                    offset: extent.offset,
+                    length,
+                };
+                extent.offset = extent.offset.saturating_add(length);
+                extent.length -= length;
+                Some(Piece::Extent(part))
+            }
+            Some(Piece::Extent(_)) | None => None,
+        };
+        let piece = part.or_else(|| self.pieces.pop_front());
+        assert!(
+            piece.is_some(),
+            "a segment never announces more octets than were supplied"
+        );
+        piece.unwrap_or(Piece::Octets(Bytes::new()))
+    }
+}
