@@ -178,32 +178,26 @@ impl Header {
 
     /// Reads the content of the blocks that every node understands, unless they are encrypted.
     fn read_extensions(&mut self, reading: Reading) -> Result<(), Refusal> {
-        for block in self.of_type(BlockType::BLOCK_CONFIDENTIALITY) {
-            self.encrypted
-                .extend(security_targets(&block.content).unwrap_or_default());
-        }
-        for block in core::mem::take(&mut self.extensions) {
-            if !self.encrypted.contains(&block.number) {
-                match block.block_type {
-                    BlockType::PREVIOUS_NODE => {
-                        self.previous_node = Some(decode_previous_node(&block, reading)?)
-                    }
-                    BlockType::BUNDLE_AGE => self.age_ms = Some(decode_bundle_age(&block)?),
-                    BlockType::HOP_COUNT => self.hop_count = Some(decode_hop_count(&block)?),
-                    _ => {}
-                }
+        for block in &self.extensions {
+            if block.block_type == BlockType::BLOCK_CONFIDENTIALITY {
+                let targets = security_targets(&block.content).unwrap_or_default();
+                self.encrypted.extend(targets);
             }
-            self.extensions.push(block);
+        }
+        for block in &self.extensions {
+            if self.encrypted.contains(&block.number) {
+                continue;
+            }
+            match block.block_type {
+                BlockType::PREVIOUS_NODE => {
+                    self.previous_node = Some(decode_previous_node(block, reading)?);
+                }
+                BlockType::BUNDLE_AGE => self.age_ms = Some(decode_bundle_age(block)?),
+                BlockType::HOP_COUNT => self.hop_count = Some(decode_hop_count(block)?),
+                _ => {}
+            }
         }
         Ok(())
-    }
-
-    fn of_type(&self, block_type: BlockType) -> Vec<CanonicalBlock> {
-        self.extensions
-            .iter()
-            .filter(|block| block.block_type == block_type)
-            .cloned()
-            .collect()
     }
 
     /// The rules that the blocks must satisfy together.

@@ -3,191 +3,8 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-use core::fmt;
-
-use thiserror::Error;
-
-/// Nested arrays, maps, tags and indefinite strings that [`Reader::skip`] follows: no structure of the
-/// Bundle Protocol nests deeper than 7, and a hostile one must not cost more than this.
-pub const MAX_DEPTH: usize = 16;
-
-/// What kind of item a head announces (RFC 8949 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Major type 0.
-    Unsigned,
-    /// Major type 1.
-    Negative,
-    /// Major type 2.
-    Bytes,
-    /// Major type 3.
-    Text,
-    /// Major type 4.
-    Array,
-    /// Major type 5.
-    Map,
-    /// Major type 6.
-    Tag,
-    /// Major type 7: simple values and floating-point numbers.
-    Simple,
-    /// The "break" stop code.
-    Break,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unsigned => "an unsigned integer",
-            Self::Negative => "a negative integer",
-            Self::Bytes => "a byte string",
-            Self::Text => "a text string",
-            Self::Array => "an array",
-            Self::Map => "a map",
-            Self::Tag => "a tag",
-            Self::Simple => "a simple value",
-            Self::Break => "a break",
-        })
-    }
-}
-
-/// Why no item could be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum CborError {
-    /// The octets end before the item does; more of them may make it whole.
-    #[error("the octets end before the item does: at least {needed} are needed")]
-    Incomplete {
-        /// Octets from the start of the slice that are needed to go on (more may be needed then).
-        needed: u64,
-    },
-    /// Another kind of item is required here.
-    #[error("{expected} is required at octet {at}, found {found}")]
-    Unexpected {
-        /// What is required.
-        expected: Kind,
-        /// What is there.
-        found: Kind,
-        /// Octet offset of the head.
-        at: u64,
-    },
-    /// Something other than true or false where a Boolean is required.
-    #[error("a Boolean is required at octet {at}")]
-    NotBoolean {
-        /// Octet offset of the item.
-        at: u64,
-    },
-    /// A head that could be shorter.
-    #[error("the head at octet {at} is not in its shortest form")]
-    NotShortest {
-        /// Octet offset of the head.
-        at: u64,
-    },
-    /// Additional information 28 to 30, 31 where no indefinite length exists, or a simple value below
-    /// 32 in two octets.
-    #[error("the head at octet {at} is not well-formed")]
-    NotWellFormed {
-        /// Octet offset of the head.
-        at: u64,
-    },
-    /// An indefinite length where only a definite one is allowed.
-    #[error("the string at octet {at} must have a definite length")]
-    Indefinite {
-        /// Octet offset of the head.
-        at: u64,
-    },
-    /// A text string that is not UTF-8.
-    #[error("the text string at octet {at} is not UTF-8")]
-    NotUtf8 {
-        /// Octet offset of the string's head.
-        at: u64,
-    },
-    /// An array with more or fewer items than its place requires.
-    #[error("the array before octet {at} has too few or too many items")]
-    ArrayLength {
-        /// Octet offset where the difference was found.
-        at: u64,
-    },
-    /// A string longer than its place allows.
-    #[error("the string at octet {at} is longer than allowed")]
-    TooLong {
-        /// Octet offset of the string or chunk.
-        at: u64,
-    },
-    /// Items nested deeper than [`MAX_DEPTH`].
-    #[error("items nest deeper than {MAX_DEPTH} at octet {at}")]
-    TooDeep {
-        /// Octet offset of the item.
-        at: u64,
-    },
-}
-
-/// An array that is being read: counts what is left of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Array {
-    /// Items left; `None` for an indefinite length.
-    left: Option<u64>,
-}
-
-impl Array {
-    /// The number of items left, where the length is definite.
-    #[must_use]
-    pub const fn left(&self) -> Option<u64> {
-        self.left
-    }
-
-    /// True when the array ends with a break.
-    #[must_use]
-    pub const fn is_indefinite(&self) -> bool {
-        self.left.is_none()
-    }
-
-    /// Takes up the next item: true when there is one, false at the end (whose break is then read).
-    ///
-    /// # Errors
-    /// [`CborError::Incomplete`] when the octets end here.
-    pub fn next(&mut self, reader: &mut Reader<'_>) -> Result<bool, CborError> {
-        match &mut self.left {
-            Some(0) => Ok(false),
-            Some(left) => {
-                *left -= 1;
-                Ok(true)
-            }
-            None if reader.kind()? == Kind::Break => {
-                reader.octet()?;
-                self.left = Some(0);
-                Ok(false)
-            }
-            None => Ok(true),
-        }
-    }
-
-    /// Requires another item.
-    ///
-    /// # Errors
-    /// [`CborError::ArrayLength`] at the array's end.
-    pub fn item(&mut self, reader: &mut Reader<'_>) -> Result<(), CborError> {
-        if self.next(reader)? {
-            Ok(())
-        } else {
-            Err(CborError::ArrayLength {
-                at: reader.offset(),
-            })
-        }
-    }
-
-    /// Requires the array's end.
-    ///
-    /// # Errors
-    /// [`CborError::ArrayLength`] when there is another item.
-    pub fn end(&mut self, reader: &mut Reader<'_>) -> Result<(), CborError> {
-        if self.next(reader)? {
-            Err(CborError::ArrayLength {
-                at: reader.offset(),
-            })
-        } else {
-            Ok(())
-        }
-    }
-}
+use super::array::Array;
+use super::error::{CborError, Kind, MAX_DEPTH, kind_of};
 
 /// Argument of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,8 +87,8 @@ impl<'a> Reader<'a> {
     /// Any other item, or octets missing.
     pub fn array(&mut self) -> Result<Array, CborError> {
         Ok(match self.head_of(Kind::Array)? {
-            Argument::Value(items) => Array { left: Some(items) },
-            Argument::Indefinite => Array { left: None },
+            Argument::Value(items) => Array::definite(items),
+            Argument::Indefinite => Array::indefinite(),
         })
     }
 
@@ -453,7 +270,7 @@ impl<'a> Reader<'a> {
         Ok(Argument::Value(value))
     }
 
-    pub(crate) fn offset(&self) -> u64 {
+    pub(super) fn offset(&self) -> u64 {
         u64::try_from(self.position).unwrap_or(u64::MAX)
     }
 
@@ -463,7 +280,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn octet(&mut self) -> Result<u8, CborError> {
+    pub(super) fn octet(&mut self) -> Result<u8, CborError> {
         let [octet] = self.octets::<1>()?;
         Ok(octet)
     }
@@ -486,19 +303,5 @@ impl<'a> Reader<'a> {
         self.rest = rest;
         self.position += length;
         Ok(octets)
-    }
-}
-
-const fn kind_of(octet: u8) -> Kind {
-    match octet >> 5 {
-        0 => Kind::Unsigned,
-        1 => Kind::Negative,
-        2 => Kind::Bytes,
-        3 => Kind::Text,
-        4 => Kind::Array,
-        5 => Kind::Map,
-        6 => Kind::Tag,
-        _ if octet == 0xff => Kind::Break,
-        _ => Kind::Simple,
     }
 }
