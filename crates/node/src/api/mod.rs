@@ -10,6 +10,8 @@ mod fault;
 pub mod frame;
 mod incoming;
 mod keepalive;
+#[doc(hidden)]
+pub mod oracle;
 mod registration;
 mod request;
 pub mod seam;

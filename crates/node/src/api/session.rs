@@ -56,7 +56,8 @@ pub(super) enum Phase {
 ///
 /// The first octets to send are there from the start. After `Close`, or after it was told
 /// `Disconnected`, a session reports nothing new: requests whose payload has not ended are void, and
-/// deliveries neither confirmed nor declined are the node's to deliver again.
+/// deliveries neither confirmed nor declined are the node's to deliver again. Payload events that were
+/// queued when a request was refused still come.
 ///
 /// ```
 /// use bytes::Bytes;
