@@ -173,7 +173,7 @@ impl Default for SessionPolicy {
 pub struct Route {
     /// Endpoint-ID pattern, as text (`ipn:4.*`).
     pub to: String,
-    /// Name of the link.
+    /// Name of a link, or the ID of a node to which any session will do, dialled or accepted.
     pub via: String,
     /// Routes of a higher priority are used first; default 0. Implicit routes to peers come after all.
     pub priority: i32,

@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 
-use dhow_bundle::Now;
+use dhow_bundle::{NodeId, Now};
 
 use crate::config::{LinkId, Route};
 use crate::door::{OperatorCommand, OperatorRefusal, StreamId};
 use crate::local::Locality;
 use crate::node::Node;
+use crate::routing::Hop;
 
 /// The operator asked for it: "transmission canceled" (RFC 9171 table 1).
 const CANCELED: u64 = 3;
@@ -45,7 +46,7 @@ impl Node {
                 Ok(())
             }
             OperatorCommand::RouteDelete { to, via } => {
-                self.link_named(&via)?;
+                self.hop_named(&via)?;
                 self.routes.delete(&to, &via)?;
                 self.reroute();
                 Ok(())
@@ -61,8 +62,17 @@ impl Node {
     }
 
     fn add_route(&mut self, route: Route) -> Result<(), OperatorRefusal> {
-        let link = self.link_named(&route.via)?;
-        self.routes.add(route, link)
+        let hop = self.hop_named(&route.via)?;
+        self.routes.add(route, hop)
+    }
+
+    /// A hop by the name of a link, or by the ID of a node to which any session will do.
+    fn hop_named(&self, via: &str) -> Result<Hop, OperatorRefusal> {
+        match (self.link_named(via), via.parse::<NodeId>()) {
+            (Ok(link), _) => Ok(Hop::Link(link)),
+            (Err(_), Ok(peer)) => Ok(Hop::Peer(peer)),
+            (Err(unknown), Err(_)) => Err(unknown),
+        }
     }
 
     /// Everything that waits asks its way again, and who is up is served again.

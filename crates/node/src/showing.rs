@@ -81,10 +81,10 @@ impl Node {
     /// Routes, configured, added and implicit.
     #[must_use]
     pub fn routes(&self) -> Vec<RouteView> {
-        let fixed = self.routes.iter().map(|(route, link)| RouteView {
+        let fixed = self.routes.iter().map(|(route, hop)| RouteView {
             route: route.clone(),
             implicit: false,
-            usable: self.is_up(&Hop::Link(link)),
+            usable: self.is_up(hop),
         });
         let implicit = self.peers.keys().map(|peer| RouteView {
             route: Route {

@@ -7,19 +7,19 @@ use dhow_bundle::EndpointId;
 use dhow_bundle::eid::EidPattern;
 
 use super::Hop;
-use crate::config::{LinkId, Route};
+use crate::config::Route;
 use crate::door::OperatorRefusal;
 
 /// The table of static routes.
 #[derive(Default)]
 pub(crate) struct StaticRoutes {
     /// By falling priority; among equals in the order in which they were given.
-    routes: Vec<(EidPattern, LinkId, Route)>,
+    routes: Vec<(EidPattern, Hop, Route)>,
 }
 
 impl StaticRoutes {
-    /// Add a route over a known link.
-    pub(crate) fn add(&mut self, route: Route, link: LinkId) -> Result<(), OperatorRefusal> {
+    /// Add a route over a hop that its `via` names.
+    pub(crate) fn add(&mut self, route: Route, hop: Hop) -> Result<(), OperatorRefusal> {
         let pattern: EidPattern = route
             .to
             .parse()
@@ -27,14 +27,14 @@ impl StaticRoutes {
         if self
             .routes
             .iter()
-            .any(|(other, via, _)| *other == pattern && *via == link)
+            .any(|(other, via, _)| *other == pattern && *via == hop)
         {
             return Err(OperatorRefusal::RouteExists(route.to, route.via));
         }
         let place = self
             .routes
             .partition_point(|(_, _, other)| other.priority >= route.priority);
-        self.routes.insert(place, (pattern, link, route));
+        self.routes.insert(place, (pattern, hop, route));
         Ok(())
     }
 
@@ -62,14 +62,14 @@ impl StaticRoutes {
             .routes
             .iter()
             .filter(|(pattern, _, _)| pattern.matches(destination))
-            .map(|(_, link, _)| Hop::Link(*link))
+            .map(|(_, hop, _)| hop.clone())
             .collect();
         hops.extend(destination.node_id().map(Hop::Peer));
         hops
     }
 
     /// The routes, best first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Route, LinkId)> {
-        self.routes.iter().map(|(_, link, route)| (route, *link))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Route, &Hop)> {
+        self.routes.iter().map(|(_, hop, route)| (route, hop))
     }
 }

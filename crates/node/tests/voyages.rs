@@ -1,0 +1,561 @@
+//! Bundles on their way through a few nodes, with crashes, cut links, small peers and odd clocks.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "a test says what is wrong by failing"
+)]
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dhow_bundle::Reading;
+use dhow_bundle::admin::AdministrativeRecord;
+use dhow_node::api::wire::BundleAdu;
+use dhow_node::config::Route;
+use dhow_node::door::{Event, Occurrence, OperatorCommand, Ticket};
+use proptest::prelude::*;
+use world::client::Client;
+use world::World;
+
+fn payload(number: u32, octets: usize) -> Vec<u8> {
+    (0..octets)
+        .map(|place| {
+            u8::try_from((place * 7 + usize::try_from(number).unwrap() * 13) % 251).unwrap()
+        })
+        .collect()
+}
+
+fn adu(destination: &str) -> BundleAdu {
+    BundleAdu {
+        dst_eid: destination.into(),
+        lifetime_ms: Some(600_000),
+        ..BundleAdu::default()
+    }
+}
+
+fn delivered(world: &mut World, at: usize, stream: dhow_node::door::StreamId) -> usize {
+    world.client(at, stream).received.len()
+}
+
+/// Everything has left all stores.
+fn all_empty(world: &World) -> bool {
+    world
+        .machines
+        .iter()
+        .all(|machine| machine.store.kept.bundles.is_empty() && machine.store.is_clean())
+}
+
+#[test]
+fn a_bundle_crosses_a_link_that_comes_up_later_and_leaves_nothing_behind() {
+    let mut world = World::line(4, 1, |_, _| ());
+    world.settle();
+    world.cut(1, 2);
+    let mut sender = Client::new("ipn:1.5", false);
+    for number in 0..50 {
+        sender.send(adu("ipn:4.42"), &payload(number, 5_000));
+    }
+    let sender = world.connect(0, sender);
+    world.until("all are durable at the source", |world| {
+        world.client(0, sender).responses.len() == 51
+    });
+    world.until("all wait at the cut", |world| {
+        world.machines[1].node.as_ref().unwrap().stored().0 == 50
+    });
+    let receiver = world.connect(3, Client::new("ipn:4.42", true));
+    world.join(1, 2);
+    world.until("all are delivered", |world| {
+        delivered(world, 3, receiver) == 50
+    });
+    world.until("nothing is left", |world| all_empty(world));
+    let received = &world.client(3, receiver).received;
+    for (number, (adu, octets)) in (0..).zip(received) {
+        assert_eq!(adu.src_eid, "ipn:1.5");
+        assert_eq!(
+            adu.sequence_number,
+            u64::from(number),
+            "order and consecutive sequence numbers"
+        );
+        assert_eq!(*octets, payload(number, 5_000));
+    }
+}
+
+#[test]
+fn zero_octets_and_bundles_larger_than_a_segment_pass() {
+    let mut world = World::line(3, 2, |_, _| ());
+    let mut sender = Client::new("ipn:1.5", false);
+    let sizes = [0, 1, 17_000, 3_000_000];
+    for (number, size) in (0..).zip(sizes) {
+        sender.send(adu("ipn:3.42"), &payload(number, size));
+    }
+    world.connect(0, sender);
+    let receiver = world.connect(2, Client::new("ipn:3.42", true));
+    world.until("all are delivered", |world| {
+        delivered(world, 2, receiver) == sizes.len()
+    });
+    for (number, (_, octets)) in (0..).zip(&world.client(2, receiver).received) {
+        assert_eq!(
+            *octets,
+            payload(number, sizes[usize::try_from(number).unwrap()])
+        );
+    }
+}
+
+#[test]
+fn bundles_for_an_endpoint_that_nobody_has_registered_wait() {
+    let mut world = World::line(1, 3, |_, _| ());
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:1.42"), b"early");
+    world.connect(0, sender);
+    world.settle();
+    world.crash(0);
+    world.start(0);
+    let receiver = world.connect(0, Client::new("ipn:1.42", true));
+    world.until("it is delivered", |world| {
+        delivered(world, 0, receiver) == 1
+    });
+    world.settle();
+    assert!(all_empty(&world));
+}
+
+#[test]
+fn what_was_not_confirmed_is_delivered_again_and_what_was_is_not() {
+    let mut world = World::line(1, 4, |_, _| ());
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:1.42"), b"take me");
+    world.connect(0, sender);
+    let mut first = Client::new("ipn:1.42", true);
+    first.confirms = false;
+    let first = world.connect(0, first);
+    world.until("it came", |world| delivered(world, 0, first) == 1);
+    world.leave(0, first);
+    let second = world.connect(0, Client::new("ipn:1.42", true));
+    world.until("it came again", |world| delivered(world, 0, second) == 1);
+    world.settle();
+    world.leave(0, second);
+    let third = world.connect(0, Client::new("ipn:1.42", true));
+    world.settle();
+    assert_eq!(delivered(&mut world, 0, third), 0);
+}
+
+/// RFC 9171 5.8, 5.9: the next hop takes only small transfers.
+#[test]
+fn a_small_transfer_mru_makes_fragments_that_become_one_again() {
+    let mut world = World::line(3, 5, |number, config| {
+        if number == 3 {
+            config.listeners[0].policy.transfer_mru = 4_000;
+        }
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:3.42"), &payload(9, 50_000));
+    sender.send(
+        BundleAdu {
+            bundle_flags: Some(4),
+            ..adu("ipn:3.42")
+        },
+        &payload(8, 50_000),
+    );
+    sender.send(adu("ipn:3.42"), &payload(7, 300));
+    world.connect(0, sender);
+    let receiver = world.connect(2, Client::new("ipn:3.42", true));
+    world.until("two are delivered", |world| {
+        delivered(world, 2, receiver) == 2
+    });
+    world.settle();
+    let mut octets: Vec<Vec<u8>> = world
+        .client(2, receiver)
+        .received
+        .iter()
+        .map(|(_, it)| it.clone())
+        .collect();
+    octets.sort_by_key(Vec::len);
+    assert_eq!(octets, [payload(7, 300), payload(9, 50_000)]);
+    let beta = world.machines[1].node.as_ref().unwrap();
+    assert!(beta.counters().fragments >= 13);
+    assert_eq!(
+        beta.stored().0,
+        1,
+        "what must not be fragmented waits for another way"
+    );
+}
+
+#[test]
+fn fragments_on_request_survive_a_crash_between_them() {
+    let mut world = World::line(3, 6, |number, config| {
+        if number == 2 {
+            config.links[0].policy.fragment_octets = Some(1_000);
+            config.links[0].policy.window_octets = 2_000;
+        }
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:3.42"), &payload(1, 20_000));
+    world.connect(0, sender);
+    world.until("some fragments are there", |world| {
+        world.machines[2].store.kept.bundles.len() >= 5
+    });
+    world.crash(2);
+    world.pass(Duration::from_secs(1));
+    world.start(2);
+    let receiver = world.connect(2, Client::new("ipn:3.42", true));
+    world.until("it is delivered", |world| {
+        delivered(world, 2, receiver) == 1
+    });
+    world.until("nothing is left", |world| all_empty(world));
+    assert_eq!(world.client(2, receiver).received[0].1, payload(1, 20_000));
+}
+
+#[test]
+fn echo_answers_to_whoever_asked_also_in_fragments() {
+    for limit in [None, Some(100)] {
+        let mut world = World::line(2, 7, |_, config| {
+            for link in &mut config.links {
+                link.policy.fragment_octets = limit;
+            }
+        });
+        let asker = world.connect(0, Client::new("ipn:1.9", true));
+        let mut sender = Client::new("ipn:1.9", false);
+        sender.send(adu("ipn:2.7"), &payload(3, 1_000));
+        world.connect(0, sender);
+        world.until("the echo is back", |world| delivered(world, 0, asker) == 1);
+        let (head, octets) = &world.client(0, asker).received[0];
+        assert_eq!(
+            (head.src_eid.as_str(), octets),
+            ("ipn:2.7", &payload(3, 1_000))
+        );
+        world.settle();
+        assert!(all_empty(&world));
+    }
+}
+
+/// RFC 9171 6.1.1, 5.1: reports come from those nodes that are told to make them.
+#[test]
+fn status_reports_tell_of_every_step_with_times() {
+    let mut world = World::line(3, 8, |number, config| {
+        config.reports.generate = 0x7_4000;
+        if number == 3 {
+            // Back over the session that beta dialled.
+            config.routes = vec![Route {
+                to: "ipn:1.*".into(),
+                via: "ipn:2.0".into(),
+                priority: 0,
+            }];
+        }
+    });
+    let asker = world.connect(0, Client::new("ipn:1.9", true));
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(
+        BundleAdu {
+            bundle_flags: Some(0x7_4040),
+            ..adu("ipn:3.42")
+        },
+        b"where are you",
+    );
+    world.connect(0, sender);
+    let receiver = world.connect(2, Client::new("ipn:3.42", true));
+    world.until("it is delivered", |world| {
+        delivered(world, 2, receiver) == 1
+    });
+    // Forwarded by 1 and 2, received by 2 and 3, delivered by 3.
+    world.until("five reports came", |world| delivered(world, 0, asker) == 5);
+    let mut kinds = BTreeMap::new();
+    for (head, octets) in &world.client(0, asker).received {
+        let record = AdministrativeRecord::decode(&octets.clone().into(), Reading::Strict).unwrap();
+        let AdministrativeRecord::StatusReport(report) = record else {
+            panic!("a status report")
+        };
+        let items = [
+            report.received,
+            report.forwarded,
+            report.delivered,
+            report.deleted,
+        ];
+        for (kind, item) in (0..).zip(items) {
+            if let Some(assertion) = item {
+                assert!(assertion.time.is_some(), "times were asked for");
+                kinds.entry((kind, head.src_eid.clone())).or_insert(0);
+            }
+        }
+    }
+    let expected = [
+        (0, "ipn:2.0"),
+        (0, "ipn:3.0"),
+        (1, "ipn:1.0"),
+        (1, "ipn:2.0"),
+        (2, "ipn:3.0"),
+    ];
+    let expected: Vec<(i32, String)> = expected
+        .iter()
+        .map(|(kind, node)| (*kind, (*node).into()))
+        .collect();
+    assert_eq!(kinds.into_keys().collect::<Vec<_>>(), expected);
+}
+
+/// RFC 9171 5.5: a bundle that nobody can take expires, with a report, and by the monotonic clock.
+#[test]
+fn a_bundle_expires_on_time_whatever_the_wall_clock_does() {
+    let mut world = World::line(1, 9, |_, config| config.reports.generate = 0x4_0000);
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(
+        BundleAdu {
+            bundle_flags: Some(0x4_0040),
+            lifetime_ms: Some(10_000),
+            ..adu("ipn:9.1")
+        },
+        b"x",
+    );
+    world.connect(0, sender);
+    world.settle();
+    world.machines[0].clock_ms = Some(3_600_000);
+    world.pass(Duration::from_secs(9));
+    assert_eq!(world.machines[0].node.as_ref().unwrap().stored().0, 1);
+    let jumped = |it: &Occurrence| {
+        matches!(
+            it,
+            Occurrence::ClockJumped {
+                milliseconds: 3_600_000
+            }
+        )
+    };
+    assert!(world.machines[0].occurrences.iter().any(jumped));
+    world.pass(Duration::from_secs(2));
+    world.settle();
+    let receiver = world.connect(0, Client::new("ipn:1.9", true));
+    world.until("the deletion is reported", |world| {
+        delivered(world, 0, receiver) == 1
+    });
+    assert_eq!(
+        world.machines[0].node.as_ref().unwrap().counters().expired,
+        1
+    );
+}
+
+#[test]
+fn without_a_clock_bundles_carry_their_age_and_still_expire() {
+    let mut world = World::line(2, 10, |_, _| ());
+    world.machines[0].clock_ms = None;
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(
+        BundleAdu {
+            lifetime_ms: Some(30_000),
+            ..adu("ipn:2.1")
+        },
+        b"aged",
+    );
+    world.cut(0, 1);
+    world.connect(0, sender);
+    world.settle();
+    world.pass(Duration::from_secs(20));
+    world.join(0, 1);
+    world.until("it is at the next node", |world| {
+        world.machines[1].store.kept.bundles.len() == 1
+    });
+    world.pass(Duration::from_secs(11));
+    world.settle();
+    assert_eq!(
+        world.machines[1].node.as_ref().unwrap().counters().expired,
+        1
+    );
+}
+
+#[test]
+fn a_full_store_refuses_and_the_sender_keeps_what_was_refused() {
+    let mut world = World::line(2, 11, |number, config| {
+        if number == 2 {
+            config.quota_bundles = 3;
+        }
+    });
+    let mut sender = Client::new("ipn:1.9", false);
+    for number in 0..10 {
+        sender.send(adu("ipn:2.1"), &payload(number, 100));
+    }
+    world.connect(0, sender);
+    for _ in 0..40 {
+        world.settle();
+        world.pass(Duration::from_millis(100));
+    }
+    assert_eq!(world.machines[1].node.as_ref().unwrap().stored().0, 3);
+    assert_eq!(world.machines[0].node.as_ref().unwrap().stored().0, 7);
+    let refusals = world.machines[0]
+        .node
+        .as_ref()
+        .unwrap()
+        .counters()
+        .refused_by_peers;
+    assert!(refusals < 100, "{refusals} refusals in 4 s: a hot loop");
+    let receiver = world.connect(1, Client::new("ipn:2.1", true));
+    world.until("all are delivered", |world| {
+        delivered(world, 1, receiver) == 10
+    });
+}
+
+#[test]
+fn a_disk_that_refuses_loses_nothing_either() {
+    let mut world = World::line(2, 12, |_, _| ());
+    world.machines[1].store.capacity = Some(2);
+    let mut sender = Client::new("ipn:1.9", false);
+    for number in 0..6 {
+        sender.send(adu("ipn:2.1"), &payload(number, 3_000));
+    }
+    world.connect(0, sender);
+    for _ in 0..20 {
+        world.settle();
+        world.pass(Duration::from_millis(100));
+    }
+    let receiver = world.connect(1, Client::new("ipn:2.1", true));
+    world.until("all are delivered", |world| {
+        delivered(world, 1, receiver) == 6
+    });
+}
+
+#[test]
+fn a_bundle_never_goes_back_to_the_neighbour_it_came_from() {
+    // Beta's only route for ipn:9.* leads back to alpha.
+    let mut world = World::line(2, 13, |number, config| match number {
+        1 => config.routes.push(Route {
+            to: "ipn:9.*".into(),
+            via: "next".into(),
+            priority: 0,
+        }),
+        _ => {
+            let mut back = world::config(9);
+            config.links.append(&mut back.links);
+        }
+    });
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(adu("ipn:9.1"), b"lost?");
+    world.connect(0, sender);
+    for _ in 0..10 {
+        world.settle();
+        world.pass(Duration::from_millis(500));
+    }
+    assert_eq!(world.machines[1].store.kept.bundles.len(), 1);
+    assert_eq!(
+        world.machines[1]
+            .node
+            .as_ref()
+            .unwrap()
+            .counters()
+            .duplicates,
+        0
+    );
+}
+
+#[test]
+fn an_operator_takes_links_down_and_up_changes_routes_and_drops_bundles() {
+    let mut world = World::line(2, 14, |_, config| config.routes.clear());
+    let operator = |world: &mut World, command| {
+        world.handle(
+            0,
+            Event::Operator {
+                ticket: Ticket(1),
+                command,
+            },
+        );
+        world.settle();
+    };
+    world.settle();
+    operator(&mut world, OperatorCommand::LinkDown("next".into()));
+    let mut sender = Client::new("ipn:1.9", false);
+    for number in 0..3 {
+        sender.send(adu("ipn:7.1"), &payload(number, 10));
+    }
+    sender.send(adu("ipn:2.1"), b"by the implicit route");
+    world.connect(0, sender);
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    assert!(world.machines[1].store.kept.bundles.is_empty());
+    operator(&mut world, OperatorCommand::LinkUp("next".into()));
+    world.until("the implicit route serves", |world| {
+        world.machines[1].store.kept.bundles.len() == 1
+    });
+    let id = world.machines[0]
+        .store
+        .kept
+        .bundles
+        .values()
+        .next()
+        .unwrap()
+        .0
+        .id
+        .clone();
+    operator(&mut world, OperatorCommand::BundleDrop(id));
+    let route = Route {
+        to: "ipn:7.*".into(),
+        via: "next".into(),
+        priority: 0,
+    };
+    operator(&mut world, OperatorCommand::RouteAdd(route));
+    world.until("the new route serves what waited", |world| {
+        world.machines[1].store.kept.bundles.len() == 3
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    /// Whatever is killed and cut, whenever: everything that was accepted arrives whole, and nothing
+    /// arrives again after its confirmation was durable.
+    #[test]
+    fn crashes_and_cuts_at_any_moment_lose_and_repeat_nothing(seed in any::<u64>(), troubles in prop::collection::vec((1_u64..400, 0_usize..4, 0_u64..2), 1..8)) {
+        let mut world = World::line(3, seed, |_, config| {
+            for link in &mut config.links {
+                link.policy.window_octets = 30_000;
+            }
+        });
+        let mut sender = Client::new("ipn:1.5", false);
+        let count = 30;
+        for number in 0..count {
+            let size = usize::try_from(world.random(20_000)).unwrap();
+            sender.send(adu("ipn:3.42"), &payload(number, size));
+        }
+        let sender = world.connect(0, sender);
+        world.until("all are accepted", |world| world.client(0, sender).responses.len() == usize::try_from(count).unwrap() + 1);
+        let mut receiver = Some(world.connect(2, Client::new("ipn:3.42", true)));
+        // Confirmations that the node may not have made durable when it died are allowed to be repeated.
+        let mut received: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut unsure = 0;
+        for (steps, place, wait) in troubles {
+            for _ in 0..steps {
+                if !world.step() {
+                    world.pass(Duration::from_millis(25));
+                }
+            }
+            match place {
+                3 => {
+                    world.cut(1, 2);
+                    world.pass(Duration::from_millis(wait * 900));
+                    world.join(1, 2);
+                }
+                at => {
+                    if at == 2 {
+                        let stream = receiver.take().unwrap();
+                        let client = world.machines[2].clients.remove(&stream).unwrap();
+                        received.extend(client.received.into_iter().map(|(adu, octets)| (adu.sequence_number, octets)));
+                        unsure += 8;
+                    }
+                    world.crash(at);
+                    world.pass(Duration::from_millis(wait * 900));
+                    world.start(at);
+                    if at == 2 {
+                        receiver = Some(world.connect(2, Client::new("ipn:3.42", true)));
+                    }
+                }
+            }
+        }
+        world.until("nothing is left", |world| all_empty(world));
+        let stream = receiver.unwrap();
+        received.extend(world.client(2, stream).received.iter().map(|(adu, octets)| (adu.sequence_number, octets.clone())));
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for (sequence, octets) in received {
+            let number = u32::try_from(sequence).unwrap();
+            prop_assert_eq!(&octets, &payload(number, octets.len()));
+            *counts.entry(sequence).or_default() += 1;
+        }
+        prop_assert_eq!(counts.len(), usize::try_from(count).unwrap());
+        let repeats: usize = counts.values().map(|times| times - 1).sum();
+        prop_assert!(repeats <= unsure, "{repeats} repeats, of which {unsure} may be");
+    }
+}

@@ -1,0 +1,471 @@
+//! A few nodes, the plainest stores and pipes between them, driven step by step from one seed.
+
+pub mod client;
+pub mod store;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use client::Client;
+use dhow_bundle::storage::{Piece, StoreEvent};
+use dhow_bundle::{DtnTime, Instant, Now};
+use dhow_link::Gather;
+use dhow_node::Node;
+use dhow_node::config::{
+    Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, Reports, Route, SessionPolicy,
+};
+use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId};
+use store::Store;
+
+/// Wall clock when a world begins.
+pub const EPOCH: DtnTime = DtnTime::from_millis(800_000_000_000);
+
+pub struct Machine {
+    pub config: Config,
+    pub node: Option<Node>,
+    pub store: Store,
+    /// When this node (re)started.
+    started: Instant,
+    pub occurrences: Vec<Occurrence>,
+    pub clients: BTreeMap<StreamId, Client>,
+    /// Where each link leads.
+    leads: Vec<usize>,
+    /// Whether the clock is known to this node, and how far it is off, milliseconds.
+    pub clock_ms: Option<i64>,
+}
+
+/// One direction of a connection.
+#[derive(Default)]
+struct Pipe {
+    octets: VecDeque<Bytes>,
+}
+
+struct Connection {
+    ends: [(usize, StreamId); 2],
+    pipes: [Pipe; 2],
+}
+
+pub struct World {
+    pub machines: Vec<Machine>,
+    connections: Vec<Connection>,
+    pub monotonic: Instant,
+    next_stream: u64,
+    random: u64,
+    /// Which pairs of nodes cannot reach each other.
+    pub cut: Vec<(usize, usize)>,
+}
+
+pub fn config(node: u32) -> Config {
+    Config {
+        node_ids: vec![format!("ipn:{node}.0").parse().unwrap()],
+        links: Vec::new(),
+        listeners: vec![ListenerConfig {
+            policy: SessionPolicy::default(),
+        }],
+        routes: Vec::new(),
+        quota_octets: 1 << 30,
+        quota_bundles: 1 << 20,
+        store_queue_octets: 1 << 20,
+        reports: Reports {
+            generate: 0,
+            per_second: 1_000,
+        },
+        echo_service: Some(7),
+        default_lifetime_ms: 86_400_000,
+        removed_bound: 10_000,
+        seed: u64::from(node),
+    }
+}
+
+impl World {
+    /// A line of nodes 1, 2, 3 …, each dialling the next, with routes both ways by links and peers.
+    pub fn line(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> Self {
+        let machines = (1..=count).map(|number| {
+            let mut config = config(number);
+            let mut leads = Vec::new();
+            if number < count {
+                config.links.push(LinkConfig {
+                    name: "next".into(),
+                    policy: SessionPolicy::default(),
+                    enabled: Enabled::Yes,
+                    sessions: 1,
+                    backoff_min_ms: 50,
+                    backoff_max_ms: 1_000,
+                });
+                config.routes = (number + 1..=count)
+                    .map(|to| Route {
+                        to: format!("ipn:{to}.*"),
+                        via: "next".into(),
+                        priority: 0,
+                    })
+                    .collect();
+                leads.push(usize::try_from(number).unwrap());
+            }
+            edit(number, &mut config);
+            Machine {
+                config,
+                node: None,
+                store: Store::default(),
+                started: Instant::START,
+                occurrences: Vec::new(),
+                clients: BTreeMap::new(),
+                leads,
+                clock_ms: Some(0),
+            }
+        });
+        let mut world = Self {
+            machines: machines.collect(),
+            connections: Vec::new(),
+            monotonic: Instant::START,
+            next_stream: 0,
+            random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            cut: Vec::new(),
+        };
+        for machine in 0..world.machines.len() {
+            world.start(machine);
+        }
+        world
+    }
+
+    pub fn random(&mut self, below: u64) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) % below
+    }
+
+    fn now(&self, machine: usize) -> Now {
+        let machine = &self.machines[machine];
+        let ms = i64::try_from(self.monotonic.as_nanos() / 1_000_000).unwrap();
+        let dtn = machine.clock_ms.map_or(DtnTime::UNKNOWN, |off| {
+            DtnTime::from_millis(
+                u64::try_from(i64::try_from(EPOCH.as_millis()).unwrap() + ms + off).unwrap(),
+            )
+        });
+        let up = self.monotonic - machine.started;
+        Now {
+            monotonic: Instant::START + up,
+            dtn,
+        }
+    }
+
+    pub fn start(&mut self, at: usize) {
+        let machine = &mut self.machines[at];
+        machine.started = self.monotonic;
+        let (store, found) = Store::recover(machine.store.kept.clone());
+        let capacity = machine.store.capacity;
+        machine.store = store;
+        machine.store.capacity = capacity;
+        let (time, sequence) = machine.store.kept.reserved;
+        let removed = machine.store.kept.removed.clone();
+        machine.node = Some(Node::new(machine.config.clone()));
+        for (bundle, extents) in found {
+            self.handle(at, Event::Recovered { bundle, extents });
+        }
+        self.handle(
+            at,
+            Event::Opened {
+                reserved_time: time,
+                reserved_sequence: sequence,
+                removed,
+            },
+        );
+    }
+
+    /// The node is gone from one instant to the next; octets that it had sent still arrive.
+    pub fn crash(&mut self, at: usize) {
+        self.machines[at].node = None;
+        self.machines[at].clients.clear();
+        self.disconnect(|ends| ends.iter().any(|(machine, _)| *machine == at));
+    }
+
+    /// Nodes `a` and `b` can no longer reach each other.
+    pub fn cut(&mut self, a: usize, b: usize) {
+        self.cut.push((a.min(b), a.max(b)));
+        self.disconnect(|ends| {
+            ends.iter()
+                .all(|(machine, _)| *machine == a || *machine == b)
+        });
+    }
+
+    pub fn join(&mut self, a: usize, b: usize) {
+        self.cut.retain(|&pair| pair != (a.min(b), a.max(b)));
+    }
+
+    fn disconnect(&mut self, which: impl Fn(&[(usize, StreamId); 2]) -> bool) {
+        let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.connections)
+            .into_iter()
+            .partition(|it| which(&it.ends));
+        self.connections = left;
+        for connection in gone {
+            for (machine, stream) in connection.ends {
+                self.handle(machine, Event::Disconnected { stream });
+            }
+        }
+    }
+
+    pub fn connect(&mut self, at: usize, client: Client) -> StreamId {
+        let stream = self.stream();
+        self.machines[at].clients.insert(stream, client);
+        self.handle(
+            at,
+            Event::Connected {
+                stream,
+                purpose: Purpose::Client,
+            },
+        );
+        stream
+    }
+
+    pub fn leave(&mut self, at: usize, stream: StreamId) -> Client {
+        let client = self.machines[at]
+            .clients
+            .remove(&stream)
+            .expect("the client is there");
+        self.handle(at, Event::Disconnected { stream });
+        client
+    }
+
+    pub fn client(&mut self, at: usize, stream: StreamId) -> &mut Client {
+        self.machines[at]
+            .clients
+            .get_mut(&stream)
+            .expect("the client is there")
+    }
+
+    fn stream(&mut self) -> StreamId {
+        self.next_stream += 1;
+        StreamId(self.next_stream)
+    }
+
+    pub fn handle(&mut self, at: usize, event: Event) {
+        let now = self.now(at);
+        if let Some(node) = self.machines[at].node.as_mut() {
+            node.handle(now, event);
+        }
+        self.pump(at);
+    }
+
+    fn pump(&mut self, at: usize) {
+        let now = self.now(at);
+        while let Some(action) = self.machines[at]
+            .node
+            .as_mut()
+            .and_then(|node| node.poll(now))
+        {
+            match action {
+                Action::Store(command) => self.machines[at].store.handle(command),
+                Action::Read { ticket, extents } => {
+                    let octets = Some(self.machines[at].store.read(&extents));
+                    if let Some(node) = self.machines[at].node.as_mut() {
+                        node.handle(now, Event::Read { ticket, octets });
+                    }
+                }
+                Action::Dial { link } => self.dial(at, link),
+                Action::Flush { stream } | Action::StartTls { stream } => self.flush(at, stream),
+                Action::Close { stream } => {
+                    self.flush(at, stream);
+                    self.close(at, stream);
+                }
+                Action::Answer { outcome, .. } => outcome.expect("the operator knows what it asks"),
+                Action::Occurred(occurrence) => self.machines[at].occurrences.push(occurrence),
+            }
+        }
+    }
+
+    fn close(&mut self, at: usize, stream: StreamId) {
+        // What was written before the end still arrives.
+        let found = self
+            .connections
+            .iter()
+            .position(|it| it.ends.contains(&(at, stream)));
+        if let Some(place) = found {
+            while self.carry(place, usize::MAX) {}
+            if place < self.connections.len()
+                && self.connections[place].ends.contains(&(at, stream))
+            {
+                let connection = self.connections.remove(place);
+                for (machine, stream) in connection.ends {
+                    self.handle(machine, Event::Disconnected { stream });
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, at: usize, link: LinkId) {
+        let to = self.machines[at].leads[usize::try_from(link.0).unwrap()];
+        let reachable =
+            self.machines[to].node.is_some() && !self.cut.contains(&(at.min(to), at.max(to)));
+        if !reachable {
+            self.handle(at, Event::DialFailed { link });
+            return;
+        }
+        let ends = [(at, self.stream()), (to, self.stream())];
+        self.connections.push(Connection {
+            ends,
+            pipes: Default::default(),
+        });
+        self.handle(
+            at,
+            Event::Connected {
+                stream: ends[0].1,
+                purpose: Purpose::Dialled { link },
+            },
+        );
+        let listener = ListenerId(0);
+        self.handle(
+            to,
+            Event::Connected {
+                stream: ends[1].1,
+                purpose: Purpose::Accepted { listener },
+            },
+        );
+    }
+
+    fn flush(&mut self, at: usize, stream: StreamId) {
+        let now = self.now(at);
+        loop {
+            let mut out = Gather::new();
+            let Some(node) = self.machines[at].node.as_mut() else {
+                return;
+            };
+            node.poll_octets(now, stream, 64 * 1024, &mut out);
+            if out.is_empty() {
+                return;
+            }
+            let mut octets = BytesMut::new();
+            for piece in out.pieces() {
+                match piece {
+                    Piece::Octets(piece) => octets.extend_from_slice(piece),
+                    Piece::Extent(extent) => {
+                        octets.extend_from_slice(&self.machines[at].store.read(&[*extent]))
+                    }
+                }
+            }
+            let octets = octets.freeze();
+            if let Some(client) = self.machines[at].clients.get_mut(&stream) {
+                client.hear(octets);
+                continue;
+            }
+            let connection = self
+                .connections
+                .iter_mut()
+                .find(|it| it.ends.contains(&(at, stream)));
+            if let Some(connection) = connection {
+                let side = usize::from(connection.ends[1] == (at, stream));
+                connection.pipes[side].octets.push_back(octets);
+            }
+        }
+    }
+
+    /// Carry some octets of one connection to the other side; false when there are none.
+    fn carry(&mut self, place: usize, most: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(place) else {
+            return false;
+        };
+        for side in [0, 1] {
+            if let Some(mut octets) = connection.pipes[side].octets.pop_front() {
+                if octets.len() > most {
+                    let rest = octets.split_off(most);
+                    connection.pipes[side].octets.push_front(rest);
+                }
+                let (machine, stream) = connection.ends[1 - side];
+                self.handle(machine, Event::Octets { stream, octets });
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One thing happens somewhere; false when nothing can but time.
+    pub fn step(&mut self) -> bool {
+        let machines = u64::try_from(self.machines.len()).unwrap();
+        let first = usize::try_from(self.random(machines)).unwrap();
+        let most = 1 + usize::try_from(self.random(20_000)).unwrap();
+        if !self.connections.is_empty() {
+            let count = u64::try_from(self.connections.len()).unwrap();
+            let place = usize::try_from(self.random(count)).unwrap();
+            if self.random(3) > 0 && self.carry(place, most) {
+                return true;
+            }
+        }
+        for offset in 0..self.machines.len() {
+            let at = (first + offset) % self.machines.len();
+            if self.machines[at].node.is_some() && (self.client_octets(at) || self.sync(at)) {
+                return true;
+            }
+        }
+        (0..self.connections.len()).any(|place| self.carry(place, most))
+    }
+
+    fn client_octets(&mut self, at: usize) -> bool {
+        let machine = &mut self.machines[at];
+        let Some(node) = machine.node.as_ref() else {
+            return false;
+        };
+        let ready = machine.clients.iter_mut().find_map(|(&stream, client)| {
+            let octets = if node.takes_octets(stream) {
+                client.to_node.pop_front()
+            } else {
+                None
+            };
+            octets.map(|octets| (stream, octets))
+        });
+        let Some((stream, octets)) = ready else {
+            return false;
+        };
+        self.handle(at, Event::Octets { stream, octets });
+        true
+    }
+
+    fn sync(&mut self, at: usize) -> bool {
+        if self.machines[at].store.is_clean() {
+            return false;
+        }
+        let events: Vec<StoreEvent> = self.machines[at].store.sync();
+        let now = self.now(at);
+        for event in events {
+            if let Some(node) = self.machines[at].node.as_mut() {
+                node.handle(now, Event::Store(event));
+            }
+        }
+        self.pump(at);
+        true
+    }
+
+    /// Time passes on all nodes.
+    pub fn pass(&mut self, duration: Duration) {
+        self.monotonic = self.monotonic + duration;
+        for at in 0..self.machines.len() {
+            let now = self.now(at);
+            if let Some(node) = self.machines[at].node.as_mut() {
+                node.handle_timeout(now);
+            }
+            self.pump(at);
+        }
+    }
+
+    /// Let things happen, and time pass where nothing else can, until `done` or a bound.
+    pub fn until(&mut self, what: &str, done: impl Fn(&mut Self) -> bool) {
+        for _ in 0..200_000 {
+            if done(self) {
+                return;
+            }
+            if !self.step() {
+                self.pass(Duration::from_millis(25));
+            }
+        }
+        panic!("never: {what}");
+    }
+
+    /// Let everything that can happen without time happen.
+    pub fn settle(&mut self) {
+        for _ in 0..200_000 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("the nodes never come to rest");
+    }
+}
