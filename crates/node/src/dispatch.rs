@@ -426,13 +426,13 @@ impl Node {
                 let (destination, place) = (entry.destination, place(entry));
                 self.queues.remove(destination, place, key);
             }
-            State::Resting => self.rests.retain(|&(_, other)| other != key),
             State::Reassembling => {
                 if let Some((unit, range)) = unit_of(entry) {
                     self.reassembly.remove(&unit, range, key);
                 }
             }
-            State::Arriving | State::InFlight | State::Deleting => {}
+            // A resting bundle's timer finds nothing that rests.
+            State::Arriving | State::InFlight | State::Resting | State::Deleting => {}
         }
     }
 

@@ -139,6 +139,33 @@ impl Queues {
         found.map(|(_, key)| key)
     }
 
+    /// Bundles at the heads of queues that this session should serve and that may not go over it: they
+    /// stand in the way of others.
+    pub(crate) fn obstacles(
+        &self,
+        hops: &[Hop],
+        best: impl Fn(&[Hop]) -> Option<usize>,
+        acceptable: impl Fn(BundleKey) -> bool,
+    ) -> Vec<BundleKey> {
+        let mut found = Vec::new();
+        for hop in hops {
+            let order = self.order_of(hop);
+            let served = self.by_hop.get(hop).into_iter().flatten().take(LOOK_BOUND);
+            for queue in served.filter_map(|(_, destination)| self.queues.get(destination)) {
+                let ours = best(&queue.hops).and_then(|best| queue.hops.get(best));
+                if ours.is_some_and(|best| hops.contains(best)) {
+                    let first = queue
+                        .ordered(order)
+                        .iter()
+                        .take(LOOK_BOUND)
+                        .map(|&(_, key)| key);
+                    found.extend(first.filter(|&key| !acceptable(key)));
+                }
+            }
+        }
+        found
+    }
+
     /// The first bundle of one destination that is acceptable.
     pub(crate) fn first_of(
         &self,

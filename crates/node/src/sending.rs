@@ -12,7 +12,7 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::{Removal, State};
 use crate::door::{Action, Occurrence, StreamId, Ticket};
-use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE};
+use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE, Neighbour};
 use crate::node::Node;
 use crate::reports::ReportKind;
 use crate::routing::Hop;
@@ -25,6 +25,9 @@ const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
 
 /// How long a bundle rests that a neighbour wants again, or could not say why not.
 const RETRANSMIT_REST: Duration = Duration::from_secs(1);
+
+/// How long a bundle rests that may not go over the session that should take it.
+const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
 /// What a session is sending.
 #[derive(Debug)]
@@ -88,6 +91,9 @@ impl Node {
                 continue;
             }
             let Some(key) = self.choose(stream) else {
+                if self.clear_the_way(now, stream) {
+                    continue;
+                }
                 return;
             };
             self.dequeue(key);
@@ -108,19 +114,34 @@ impl Node {
     /// The next bundle for a session.
     fn choose(&self, stream: StreamId) -> Option<BundleKey> {
         let neighbour = self.neighbours.get(&stream)?;
-        let mru = neighbour.transfer_mru();
-        self.queues.next(
-            &neighbour.hops,
-            |hops| hops.iter().position(|hop| self.is_up(hop)),
-            |key| {
-                self.bundles.entry(key).is_some_and(|entry| {
-                    let fits = entry.octets < mru || !must_not_fragment(entry.flags);
-                    // A bundle never goes back to the neighbour that it came from: that one would take
-                    // it for a copy of what it has got rid of.
-                    fits && (entry.previous.is_none() || entry.previous != neighbour.peer)
-                })
-            },
-        )
+        let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
+        self.queues
+            .next(&neighbour.hops, best, |key| self.may_go(neighbour, key))
+    }
+
+    /// Let what may not go over a session rest, so that others can; false when there is nothing.
+    fn clear_the_way(&mut self, now: Now, stream: StreamId) -> bool {
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return false;
+        };
+        let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
+        let obstacles = self
+            .queues
+            .obstacles(&neighbour.hops, best, |key| self.may_go(neighbour, key));
+        for &key in &obstacles {
+            self.dequeue(key);
+            self.rest(now, key, OBSTACLE_REST);
+        }
+        !obstacles.is_empty()
+    }
+
+    fn may_go(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
+        self.bundles.entry(key).is_some_and(|entry| {
+            let fits = entry.octets < neighbour.transfer_mru() || !must_not_fragment(entry.flags);
+            // A bundle never goes back to the neighbour that it came from: that one would take it for a
+            // copy of what it has got rid of.
+            fits && (entry.previous.is_none() || entry.previous != neighbour.peer)
+        })
     }
 
     /// True when a session over this hop can take bundles, now or soon.

@@ -19,8 +19,8 @@ use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::Route;
 use dhow_node::door::{Event, Occurrence, OperatorCommand, Ticket};
 use proptest::prelude::*;
-use world::client::Client;
 use world::World;
+use world::client::Client;
 
 fn payload(number: u32, octets: usize) -> Vec<u8> {
     (0..octets)
@@ -426,13 +426,15 @@ fn a_bundle_never_goes_back_to_the_neighbour_it_came_from() {
         }
     });
     let mut sender = Client::new("ipn:1.9", false);
-    sender.send(adu("ipn:9.1"), b"lost?");
+    for number in 0..200 {
+        sender.send(adu("ipn:9.1"), &payload(number, 20));
+    }
     world.connect(0, sender);
-    for _ in 0..10 {
+    for _ in 0..30 {
         world.settle();
         world.pass(Duration::from_millis(500));
     }
-    assert_eq!(world.machines[1].store.kept.bundles.len(), 1);
+    assert_eq!(world.machines[1].store.kept.bundles.len(), 200);
     assert_eq!(
         world.machines[1]
             .node
