@@ -2,10 +2,11 @@
 //!
 //! Start reading at [`session`] (the machine) and [`state`] (what it goes through). A received octet
 //! passes `wire` (octets to messages), `negotiation` until the session is up, then `reception` (what
-//! each message asks for), `transfer_in` and, on the way back, `answer`; a
-//! bundle leaves through `transfer_out`, which keeps its octets in `supply`. `termination` is how a session ends, `timer` what it waits
-//! for. `message` and `extension` are the wire's types, `order` the list that both directions of
-//! transfers are kept in, `writer` the gather list under construction.
+//! each message asks for), `transfer_in` and, on the way back, `answer`. A bundle leaves through
+//! `transfer_out`, which keeps its octets in `supply`. `termination` is how a session ends, `timer`
+//! what it waits for. `message`, `extension` and `reason` are the wire's types, `fault` how a peer
+//! breaks the rules of transfers, `order` the list that both directions of transfers are kept in,
+//! `writer` the gather list under construction, `event` what the node has not taken yet.
 //!
 //! This room never knows a socket, a TLS library, a bundle's content or a clock.
 //!
@@ -27,10 +28,10 @@ mod config;
 mod event;
 mod extension;
 mod fault;
-#[doc(hidden)]
-pub mod hostile;
 mod message;
 mod negotiation;
+#[doc(hidden)]
+pub mod oracle;
 mod order;
 mod reason;
 mod reception;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tcpcl::v4::hostile;
+use crate::tcpcl::v4::oracle::{check_session, established, from_the_start};
 
 fn message() -> impl Strategy<Value = Message> {
     use super::super::extension::TransferExtensions;
@@ -118,13 +118,13 @@ proptest! {
             }
         }
         octets.extend_from_slice(&noise);
-        hostile::established(&octets, &choices);
-        hostile::from_the_start(&octets);
+        established(&octets, &choices);
+        from_the_start(Role::Passive, &octets);
+        from_the_start(Role::Active, &octets);
     }
 
     #[test]
     fn no_octets_break_a_session(octets in proptest::collection::vec(any::<u8>(), 0..400)) {
-        hostile::from_the_start(&octets);
-        hostile::established(&octets, &octets);
+        let _transfers = check_session(&octets);
     }
 }

@@ -1,6 +1,6 @@
-//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of what it found.
+//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus.
 //!
-//! Both functions panic when a session breaks its word; they are no part of the interface.
+//! Everything here panics when a session breaks its word; it is no part of the interface.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -18,25 +18,36 @@ use crate::stream::{
 /// Runs and transfers that a session under test keeps: few, so that the bound is met.
 const AWAITING: usize = 64;
 
-/// Play octets as they are, cut at every length from 1 up, to both roles.
-pub fn from_the_start(octets: &[u8]) {
-    for role in [Role::Active, Role::Passive] {
-        let mut ordeal = Ordeal::new(role);
-        let mut rest = octets;
-        let mut length = 1;
-        while !rest.is_empty() {
-            let (chunk, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-            ordeal.receive(chunk);
-            ordeal.respond(u8::try_from(length % 256).unwrap_or(0));
-            rest = behind;
-            length += 1;
-        }
-        ordeal.end();
-    }
+/// Octets at the front of a fuzzer's input that say how the node behaves.
+const CHOICES: usize = 8;
+
+/// Play octets in three ways; how many transfers began in all of them.
+#[must_use]
+pub fn check_session(octets: &[u8]) -> usize {
+    let (choices, messages) = octets.split_at_checked(CHOICES).unwrap_or((octets, &[]));
+    from_the_start(Role::Active, octets)
+        .saturating_add(from_the_start(Role::Passive, octets))
+        .saturating_add(established(messages, choices))
 }
 
-/// Play octets as messages in an established session; `choices` says how its node behaves.
-pub fn established(octets: &[u8], choices: &[u8]) {
+/// Play octets as all that a peer sends, in chunks of 1, 2, 3 … octets; how many transfers began.
+pub(super) fn from_the_start(role: Role, octets: &[u8]) -> usize {
+    let mut ordeal = Ordeal::new(role);
+    let mut rest = octets;
+    let mut length = 1;
+    while !rest.is_empty() {
+        let (chunk, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        ordeal.receive(chunk);
+        ordeal.respond(u8::try_from(length % 256).unwrap_or(0));
+        rest = behind;
+        length += 1;
+    }
+    ordeal.end()
+}
+
+/// Play octets as messages in an established session whose node behaves by `choices`; how many
+/// transfers began.
+pub(super) fn established(octets: &[u8], choices: &[u8]) -> usize {
     let mut ordeal = Ordeal::new(Role::Passive);
     ordeal.receive(&opening());
     for transfer in 0..4 {
@@ -50,7 +61,7 @@ pub fn established(octets: &[u8], choices: &[u8]) {
             ordeal.respond(choice);
         }
     }
-    ordeal.end();
+    ordeal.end()
 }
 
 fn opening() -> BytesMut {
@@ -207,7 +218,7 @@ impl Ordeal {
         );
     }
 
-    fn end(mut self) {
+    fn end(mut self) -> usize {
         self.session
             .handle_command(self.now, LinkCommand::Disconnected);
         self.take();
@@ -218,5 +229,6 @@ impl Ordeal {
             None,
             "a session that is over waits for nothing"
         );
+        self.arrived.len()
     }
 }
