@@ -226,9 +226,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     fn head_of(&mut self, expected: Kind) -> Result<Argument, CborError> {
         let at = self.offset();
-        let found = self.kind()?;
+        let (first, rest) = self.rest.split_first().ok_or_else(|| self.incomplete(1))?;
+        let found = kind_of(*first);
         if found != expected {
             return Err(CborError::Unexpected {
                 expected,
@@ -236,18 +238,17 @@ impl<'a> Reader<'a> {
                 at,
             });
         }
-        let before = self.clone();
-        let head = self.head(found, at);
-        if head.is_err() {
-            *self = before;
+        self.rest = rest;
+        self.position += 1;
+        // Most heads are one octet.
+        match first & 0x1f {
+            additional @ 0..=23 => Ok(Argument::Value(u64::from(additional))),
+            additional => self.long_head(found, additional, at),
         }
-        head
     }
 
-    fn head(&mut self, kind: Kind, at: u64) -> Result<Argument, CborError> {
-        let additional = self.octet()? & 0x1f;
+    fn long_head(&mut self, kind: Kind, additional: u8, at: u64) -> Result<Argument, CborError> {
         let (value, smallest) = match additional {
-            0..=23 => return Ok(Argument::Value(u64::from(additional))),
             24 => (u64::from(self.octet()?), 24),
             25 => (u64::from(u16::from_be_bytes(self.octets()?)), 0x100),
             26 => (u64::from(u32::from_be_bytes(self.octets()?)), 0x1_0000),
