@@ -174,13 +174,13 @@ impl Log {
         let Some(head) = &self.head else {
             return Ok(false);
         };
-        if payload_octets > self.room(body_octets) {
-            return Ok(false);
-        }
         let needed = u64::from(head.offset)
             + record_octets(payload_octets, body_octets)
-            + self.seal_octets(body_octets)
-            + u64::from(spare);
+            + self.seal_octets(body_octets);
+        if needed > u64::from(self.layout.segment_octets) {
+            return Ok(false);
+        }
+        let needed = needed + u64::from(spare);
         let segment = head.segment;
         let needed = u32::try_from(needed)
             .unwrap_or(u32::MAX)

@@ -1,6 +1,7 @@
 //! What the store's tests share: bundles whose octets follow from their number.
 #![allow(
     dead_code,
+    clippy::unwrap_used,
     missing_docs,
     clippy::as_conversions,
     reason = "each test uses a part"
