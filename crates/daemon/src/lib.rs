@@ -2,6 +2,27 @@
 //!
 //! Everything that knows a protocol lives in `dhow_node` and below and does no I/O; this room carries
 //! octets and time to it and knows as little as it can. Start reading at [`config`] (what an operator
-//! writes).
+//! writes), then [`mod@run`] (a node's life), [`mod@core`] (the node's thread) and [`storing`] (the
+//! store's).
+//!
+//! ```no_run
+//! use dhow_daemon::{config::NodeFile, run};
+//!
+//! let file = NodeFile::load("beta/node.toml".as_ref())?;
+//! run(file, |ready| println!("{}", ready.json()))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+pub mod admin;
+pub mod buffers;
+pub mod clock;
 pub mod config;
+pub mod core;
+pub mod extents;
+pub mod logging;
+pub mod network;
+pub mod run;
+pub mod storing;
+pub mod streams;
+
+pub use run::{Ready, RunError, run};

@@ -37,7 +37,7 @@ pub struct NodeFile {
     /// Administration over TCP, if any.
     pub admin: Option<AdminSettings>,
     /// Addresses to listen on, by position in the node's listeners.
-    pub listen: Vec<String>,
+    pub listen: Vec<ListenSettings>,
     /// Where links connect, by position in the node's links.
     pub dial: Vec<DialSettings>,
     /// Certificate, key and authorities, if any.
@@ -95,6 +95,19 @@ pub struct DialSettings {
     pub port: u16,
     /// How long an attempt may take.
     pub timeout: Duration,
+    /// How long sent octets may stay unacknowledged by the peer's TCP; zero for the system's own bound.
+    pub stall_timeout: Duration,
+}
+
+/// Where neighbours connect.
+#[derive(Clone, Debug)]
+pub struct ListenSettings {
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// TCP port; 0 for any free one.
+    pub port: u16,
+    /// As with [`DialSettings::stall_timeout`].
+    pub stall_timeout: Duration,
 }
 
 /// Files of a node's identity under TLS.
@@ -147,7 +160,14 @@ impl NodeFile {
             .map(|entries| {
                 let (host, port) = read_address(&document, entries, "address")?;
                 let policy = read_policy(&document, entries, tls.as_ref())?;
-                Ok((ListenerConfig { policy }, join(&host, port)))
+                Ok((
+                    ListenerConfig { policy },
+                    ListenSettings {
+                        host,
+                        port,
+                        stall_timeout: entries.duration("stall_timeout"),
+                    },
+                ))
             })
             .collect::<Result<Vec<_>, ConfigError>>()?;
         let (listeners, listen) = listeners.into_iter().unzip();
@@ -227,15 +247,16 @@ fn read_node_id(document: &Document<'_>, line: usize, text: &str) -> Result<Node
 }
 
 fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings, ConfigError> {
-    /// Octets of the smallest segment that the store's format allows.
-    const SEGMENT_OCTETS_MIN: u64 = 64 << 10;
+    /// What the store's format allows, octets.
+    const SEGMENT_OCTETS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
     let segment_octets = store.size("segment");
-    if segment_octets.is_some_and(|octets| octets < SEGMENT_OCTETS_MIN || !octets.is_power_of_two())
+    if segment_octets
+        .is_some_and(|octets| !SEGMENT_OCTETS.contains(&octets) || !octets.is_multiple_of(4096))
     {
         return Err(document
             .fault(
                 store.line_of("segment"),
-                "'segment' must be a power of two of at least 64KiB",
+                "'segment' must be a multiple of 4KiB from 64KiB to 1GiB",
             )
             .with_hint("for example: segment = \"64MiB\""));
     }
@@ -316,6 +337,7 @@ fn read_link(
             host,
             port,
             timeout: entries.duration("connect_timeout"),
+            stall_timeout: entries.duration("stall_timeout"),
         },
     ))
 }
@@ -517,14 +539,6 @@ fn split_address(text: &str) -> Option<(String, u16)> {
         None => TCPCL_PORT,
     };
     Some((host.to_owned(), port))
-}
-
-fn join(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
 }
 
 /// A whole number that the schema has bounded to the type's range.

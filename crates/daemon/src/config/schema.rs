@@ -136,6 +136,12 @@ const U32_MAX: i64 = 0xffff_ffff;
 /// What a listener's and a link's sessions may do.
 const POLICY: &[Key] = &[
     with_default(
+        "stall_timeout",
+        Kind::Duration,
+        "\"20s\"",
+        "A TCP connection that acknowledges nothing of what is sent for this long is given up; 0 leaves it to the system.",
+    ),
+    with_default(
         "keepalive",
         Kind::Duration,
         "\"30s\"",
@@ -311,7 +317,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Size,
                 Absent::Means("64MiB, less with a small quota"),
                 "\"64MiB\"",
-                "Octets of one log segment, fixed when the store is made; a power of two of at least 64KiB.",
+                "Octets of one log segment, fixed when the store is made; a multiple of 4KiB from 64KiB to 1GiB.",
             ),
             with_default(
                 "queue",
@@ -446,7 +452,7 @@ pub const SECTIONS: &[Section] = &[
                 with_default(
                     "connect_timeout",
                     Kind::Duration,
-                    "\"10s\"",
+                    "\"3s\"",
                     "An attempt to connect is given up after this long.",
                 ),
             ],

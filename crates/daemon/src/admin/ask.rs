@@ -1,0 +1,80 @@
+//! Questions to the node from another thread.
+
+use dhow_bundle::Now;
+use dhow_node::Node;
+use dhow_node::door::OperatorCommand;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::{Core, DriverCounts, Outcome};
+
+/// Questions that may wait for the node at a time; whoever asks more waits.
+const QUESTIONS_MAX: usize = 16;
+
+/// Something that the node's thread does for another.
+enum Ask {
+    Look(Box<dyn FnOnce(&Node, Now, DriverCounts) + Send>),
+    Operate(OperatorCommand, oneshot::Sender<Outcome>),
+}
+
+/// The node is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node is shutting down")]
+pub struct Gone;
+
+/// Where another thread asks.
+#[derive(Clone)]
+pub struct Asker(mpsc::Sender<Ask>);
+
+/// Where the node's thread answers.
+pub struct Asked(mpsc::Receiver<Ask>);
+
+/// Both ends of the way to the node.
+#[must_use]
+pub fn channel() -> (Asker, Asked) {
+    let (sender, receiver) = mpsc::channel(QUESTIONS_MAX);
+    (Asker(sender), Asked(receiver))
+}
+
+impl Asker {
+    /// What `look` makes of the node.
+    ///
+    /// # Errors
+    /// When the node is gone.
+    pub async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Node, Now, DriverCounts) -> T + Send + 'static,
+    ) -> Result<T, Gone> {
+        let (answer, answered) = oneshot::channel();
+        let look = Box::new(move |node: &Node, now: Now, counts: DriverCounts| {
+            // Whoever asked may have gone.
+            let _ = answer.send(look(node, now, counts));
+        });
+        self.0.send(Ask::Look(look)).await.map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+
+    /// Have the node carry out a command.
+    ///
+    /// # Errors
+    /// When the node is gone.
+    pub async fn operate(&self, command: OperatorCommand) -> Result<Outcome, Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.0
+            .send(Ask::Operate(command, answer))
+            .await
+            .map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+}
+
+impl Asked {
+    /// Answers until nobody can ask any more.
+    pub async fn answer(mut self, core: Core) {
+        while let Some(ask) = self.0.recv().await {
+            match ask {
+                Ask::Look(look) => core.look(look),
+                Ask::Operate(command, answer) => core.operate(command, answer),
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What the operator is shown, as JSON; field names are stable and carry their unit.
+
+use dhow_bundle::{Instant, Now};
+use dhow_node::Node;
+use dhow_node::api::seam::DeliveryFailureAction;
+use dhow_node::config::Enabled;
+use dhow_node::view::{
+    BundleView, DestinationView, LinkState, LinkView, RegistrationView, RouteView, SessionView,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::routes::Facts;
+use crate::core::DriverCounts;
+
+/// The node as a whole.
+#[must_use]
+pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Value {
+    let (bundles, octets) = node.stored();
+    let counters = node.counters();
+    json!({
+        "node_id": node.node_ids().first().map(ToString::to_string),
+        "node_ids": node.node_ids().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_ms": millis(now.monotonic.since(Instant::START)),
+        "dtn_time_ms": now.dtn.is_known().then_some(now.dtn.as_millis()),
+        "listen": facts.listen,
+        "api": facts.api,
+        "sessions": node.sessions().len(),
+        "store": {
+            "path": facts.store_path,
+            "durability": facts.durability,
+            "bundles": bundles,
+            "octets": octets,
+            "quota_bundles": facts.quota_bundles,
+            "quota_octets": facts.quota_octets,
+        },
+        "counters": {
+            "created": counters.created,
+            "received": counters.received,
+            "received_octets": counters.received_octets,
+            "duplicates": counters.duplicates,
+            "forwarded": counters.forwarded,
+            "forwarded_octets": counters.forwarded_octets,
+            "delivered": counters.delivered,
+            "expired": counters.expired,
+            "deleted": counters.deleted,
+            "refused": counters.refused,
+            "refused_by_peers": counters.refused_by_peers,
+            "reports": counters.reports,
+            "reports_suppressed": counters.reports_suppressed,
+            "quarantined": counters.quarantined,
+            "fragments": counters.fragments,
+            "reassembled": counters.reassembled,
+        },
+        "connections": {
+            "accepted": drivers.accepted,
+            "held_back": drivers.held_back,
+            "dialled": drivers.dialled,
+            "dial_failures": drivers.dial_failures,
+            "insecure": drivers.insecure,
+        },
+    })
+}
+
+/// A configured link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkStatus {
+    name: String,
+    enabled: bool,
+    state: &'static str,
+    retry_in_ms: Option<u64>,
+    peer: Option<String>,
+    sessions: usize,
+    failures: u32,
+}
+
+impl LinkStatus {
+    /// Of a view.
+    #[must_use]
+    pub fn of(view: LinkView, now: Now) -> Self {
+        let (state, retry_in_ms) = match view.state {
+            LinkState::Down => ("down", None),
+            LinkState::Dialling => ("dialling", None),
+            LinkState::Waiting(at) => ("waiting", Some(millis(at.since(now.monotonic)))),
+            LinkState::Up => ("up", None),
+        };
+        Self {
+            name: view.name,
+            enabled: view.enabled == Enabled::Yes,
+            state,
+            retry_in_ms,
+            peer: view.peer.map(|peer| peer.to_string()),
+            sessions: view.sessions,
+            failures: view.failures,
+        }
+    }
+}
+
+/// An established session.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionStatus {
+    session: u64,
+    link: Option<String>,
+    peer: String,
+    secured: bool,
+    age_ms: u64,
+    bundles_sent: u64,
+    octets_sent: u64,
+    bundles_received: u64,
+    octets_received: u64,
+    in_flight: usize,
+}
+
+impl SessionStatus {
+    /// Of a view.
+    #[must_use]
+    pub fn of(view: SessionView, now: Now) -> Self {
+        Self {
+            session: view.stream.0,
+            link: view.link,
+            peer: view.peer.to_string(),
+            secured: view.secured,
+            age_ms: millis(now.monotonic.since(view.since)),
+            bundles_sent: view.bundles_sent,
+            octets_sent: view.octets_sent,
+            bundles_received: view.bundles_received,
+            octets_received: view.octets_received,
+            in_flight: view.in_flight,
+        }
+    }
+}
+
+/// A route.
+#[derive(Clone, Debug, Serialize)]
+pub struct RouteStatus {
+    to: String,
+    via: String,
+    priority: i32,
+    implicit: bool,
+    usable: bool,
+}
+
+impl From<RouteView> for RouteStatus {
+    fn from(view: RouteView) -> Self {
+        Self {
+            to: view.route.to,
+            via: view.route.via,
+            priority: view.route.priority,
+            implicit: view.implicit,
+            usable: view.usable,
+        }
+    }
+}
+
+/// A registration.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegistrationStatus {
+    endpoint: String,
+    subscribers: usize,
+    failure_action: &'static str,
+    waiting: usize,
+}
+
+impl From<RegistrationView> for RegistrationStatus {
+    fn from(view: RegistrationView) -> Self {
+        Self {
+            endpoint: view.endpoint.to_string(),
+            subscribers: view.subscribers,
+            failure_action: match view.failure_action {
+                DeliveryFailureAction::Defer => "defer",
+                DeliveryFailureAction::Abandon => "abandon",
+            },
+            waiting: view.waiting,
+        }
+    }
+}
+
+/// What is stored for a destination.
+#[derive(Clone, Debug, Serialize)]
+pub struct DestinationStatus {
+    destination: String,
+    bundles: u64,
+    octets: u64,
+    next_expiry_ms: Option<u64>,
+    next_hop: Option<String>,
+    local: bool,
+}
+
+impl From<DestinationView> for DestinationStatus {
+    fn from(view: DestinationView) -> Self {
+        Self {
+            destination: view.destination.to_string(),
+            bundles: view.bundles,
+            octets: view.octets,
+            next_expiry_ms: view.next_expiry_ms,
+            next_hop: view.next_hop,
+            local: view.local,
+        }
+    }
+}
+
+/// A stored bundle.
+#[derive(Clone, Debug, Serialize)]
+pub struct BundleStatus {
+    id: String,
+    destination: String,
+    octets: u64,
+    payload_octets: u64,
+    expires_in_ms: u64,
+    received_dtn_ms: Option<u64>,
+    previous: Option<String>,
+    in_flight: bool,
+}
+
+impl From<BundleView> for BundleStatus {
+    fn from(view: BundleView) -> Self {
+        Self {
+            id: view.id.to_string(),
+            destination: view.destination.to_string(),
+            octets: view.octets,
+            payload_octets: view.payload_octets,
+            expires_in_ms: view.expires_in_ms,
+            received_dtn_ms: view
+                .received
+                .is_known()
+                .then_some(view.received.as_millis()),
+            previous: view.previous.map(|previous| previous.to_string()),
+            in_flight: view.in_flight,
+        }
+    }
+}
+
+fn millis(duration: core::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

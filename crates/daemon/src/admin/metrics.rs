@@ -1,0 +1,325 @@
+//! Metrics in the OpenMetrics text format that Prometheus reads.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dhow_bundle::{Instant, Now};
+use dhow_node::Node;
+use dhow_node::view::{Counters, LinkState};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::core::DriverCounts;
+use crate::storing::Answers;
+
+/// What the metrics are made of, at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    counters: Counters,
+    drivers: DriverCounts,
+    stored: (u64, u64),
+    sessions: usize,
+    registrations: usize,
+    uptime_s: u64,
+    links: Vec<(String, bool)>,
+}
+
+impl Snapshot {
+    /// Of the node now.
+    #[must_use]
+    pub fn of(node: &Node, now: Now, drivers: DriverCounts) -> Self {
+        Self {
+            counters: node.counters(),
+            drivers,
+            stored: node.stored(),
+            sessions: node.sessions().len(),
+            registrations: node.registrations().len(),
+            uptime_s: now.monotonic.since(Instant::START).as_secs(),
+            links: node
+                .links()
+                .into_iter()
+                .map(|link| (link.name, link.state == LinkState::Up))
+                .collect(),
+        }
+    }
+
+    /// As text.
+    ///
+    /// # Errors
+    /// Never in practice: writing to a string does not fail.
+    pub fn text(self, store: Option<Answers>) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("dhow");
+        registry.register_collector(Box::new(Metrics {
+            snapshot: self,
+            store,
+        }));
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+#[derive(Debug)]
+struct Metrics {
+    snapshot: Snapshot,
+    store: Option<Answers>,
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Snapshot {
+            counters,
+            drivers,
+            stored,
+            sessions,
+            registrations,
+            uptime_s,
+            links,
+        } = &self.snapshot;
+        for (name, help, value) in bundle_counters(counters)
+            .into_iter()
+            .chain(connection_counters(drivers))
+        {
+            counter(&mut encoder, name, help, value)?;
+        }
+        for (name, help, value) in [
+            ("bundles_stored", "Bundles in the store", stored.0),
+            ("store_octets", "Octets of bundles in the store", stored.1),
+            ("sessions", "Established sessions", count(*sessions)),
+            (
+                "registrations",
+                "Registered endpoints",
+                count(*registrations),
+            ),
+            ("uptime_seconds", "Time since the node started", *uptime_s),
+        ] {
+            gauge(&mut encoder, name, help, value)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "link_up",
+            "Whether a link has a session",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (name, up) in links {
+            let labels = [("link", name.as_str())];
+            ConstGauge::new(i64::from(*up)).encode(family.encode_family(&labels)?)?;
+        }
+        self.store
+            .as_ref()
+            .map_or(Ok(()), |store| encode_store(&mut encoder, store))
+    }
+}
+
+type Row = (&'static str, &'static str, u64);
+
+fn bundle_counters(counters: &Counters) -> [Row; 16] {
+    [
+        (
+            "bundles_created",
+            "Bundles created by applications and the node itself",
+            counters.created,
+        ),
+        (
+            "bundles_received",
+            "Bundles received from neighbours and stored",
+            counters.received,
+        ),
+        (
+            "bundles_received_octets",
+            "Octets of bundles received",
+            counters.received_octets,
+        ),
+        (
+            "bundles_duplicate",
+            "Bundles that came again",
+            counters.duplicates,
+        ),
+        (
+            "bundles_forwarded",
+            "Bundles that neighbours took",
+            counters.forwarded,
+        ),
+        (
+            "bundles_forwarded_octets",
+            "Octets of bundles forwarded",
+            counters.forwarded_octets,
+        ),
+        (
+            "bundles_delivered",
+            "Bundles delivered to applications",
+            counters.delivered,
+        ),
+        ("bundles_expired", "Bundles that expired", counters.expired),
+        (
+            "bundles_deleted",
+            "Bundles deleted for another reason",
+            counters.deleted,
+        ),
+        (
+            "bundles_refused",
+            "Incoming bundles refused",
+            counters.refused,
+        ),
+        (
+            "bundles_refused_by_peers",
+            "Outgoing bundles that neighbours refused",
+            counters.refused_by_peers,
+        ),
+        (
+            "bundles_quarantined",
+            "Stored bundles found corrupt",
+            counters.quarantined,
+        ),
+        (
+            "reports_generated",
+            "Status reports generated",
+            counters.reports,
+        ),
+        (
+            "reports_suppressed",
+            "Status reports not generated because there were too many",
+            counters.reports_suppressed,
+        ),
+        ("fragments_created", "Fragments made", counters.fragments),
+        (
+            "bundles_reassembled",
+            "Bundles put together from fragments",
+            counters.reassembled,
+        ),
+    ]
+}
+
+fn connection_counters(drivers: &DriverCounts) -> [Row; 8] {
+    [
+        (
+            "connections_accepted",
+            "Connections accepted",
+            drivers.accepted,
+        ),
+        (
+            "connections_held_back",
+            "Times that connections waited because there were too many",
+            drivers.held_back,
+        ),
+        (
+            "connections_dialled",
+            "Connections dialled",
+            drivers.dialled,
+        ),
+        (
+            "dial_failures",
+            "Attempts to connect that failed",
+            drivers.dial_failures,
+        ),
+        (
+            "tls_failures",
+            "TLS handshakes that failed",
+            drivers.insecure,
+        ),
+        (
+            "socket_received_octets",
+            "Octets read from sockets",
+            drivers.octets_in,
+        ),
+        (
+            "socket_sent_octets",
+            "Octets written to sockets",
+            drivers.octets_out,
+        ),
+        (
+            "store_read_failures",
+            "Reads of stored octets that the disk refused",
+            drivers.read_failures,
+        ),
+    ]
+}
+
+fn encode_store(encoder: &mut DescriptorEncoder<'_>, store: &Answers) -> Result<(), fmt::Error> {
+    let counts = store.counts();
+    let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    counter(
+        encoder,
+        "store_batches",
+        "Batches written by the store",
+        value(&counts.batches),
+    )?;
+    counter(
+        encoder,
+        "store_commands",
+        "Commands carried out by the store",
+        value(&counts.commands),
+    )?;
+    counter(
+        encoder,
+        "store_flushes",
+        "Flushes of the disk",
+        value(&counts.syncs),
+    )?;
+    counter(
+        encoder,
+        "store_failures",
+        "Times that the disk refused",
+        value(&counts.failures),
+    )?;
+    counter(
+        encoder,
+        "store_bundles_moved",
+        "Bundles moved to free their segment",
+        value(&counts.moved),
+    )?;
+    counter(
+        encoder,
+        "store_busy_microseconds",
+        "Time spent writing and flushing",
+        value(&counts.busy_nanos) / 1_000,
+    )?;
+    gauge(
+        encoder,
+        "store_longest_batch_microseconds",
+        "Longest time that one batch took",
+        value(&counts.longest_nanos) / 1_000,
+    )?;
+    gauge(
+        encoder,
+        "store_log_octets",
+        "Octets of the log",
+        value(&counts.log_octets),
+    )?;
+    gauge(
+        encoder,
+        "store_free_octets",
+        "Octets of the log that are free",
+        value(&counts.free_octets),
+    )
+}
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> Result<(), fmt::Error> {
+    let no_unit: Option<&Unit> = None;
+    let metric = encoder.encode_descriptor(name, help, no_unit, MetricType::Counter)?;
+    ConstCounter::new(value).encode(metric)
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> Result<(), fmt::Error> {
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(metric)
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,78 @@
+//! Refusals, as JSON with a status.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use dhow_node::door::OperatorRefusal;
+use serde_json::json;
+
+use super::ask::Gone;
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    status: StatusCode,
+    error: String,
+    hint: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal with a status and what was wrong.
+    #[must_use]
+    pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self {
+            status,
+            error: error.into(),
+            hint: None,
+        }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<Gone> for Refusal {
+    fn from(gone: Gone) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, gone.to_string())
+    }
+}
+
+impl From<OperatorRefusal> for Refusal {
+    fn from(refusal: OperatorRefusal) -> Self {
+        let (status, hint) = match refusal {
+            OperatorRefusal::UnknownLink(_) => {
+                (StatusCode::NOT_FOUND, "`dhow links` shows the links")
+            }
+            OperatorRefusal::UnknownRoute(..) => {
+                (StatusCode::NOT_FOUND, "`dhow routes` shows the routes")
+            }
+            OperatorRefusal::UnknownBundle(_) => (
+                StatusCode::NOT_FOUND,
+                "`dhow bundles --each` shows the bundles",
+            ),
+            OperatorRefusal::BadPattern(_) => (
+                StatusCode::BAD_REQUEST,
+                "patterns look like ipn:4.* or dtn://delta/*",
+            ),
+            OperatorRefusal::RouteExists(..) => (
+                StatusCode::CONFLICT,
+                "delete it first to change its priority",
+            ),
+        };
+        Self::new(status, refusal.to_string()).with_hint(hint)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = match self.hint {
+            Some(hint) => json!({ "error": self.error, "hint": hint }),
+            None => json!({ "error": self.error }),
+        };
+        (self.status, Json(body)).into_response()
+    }
+}

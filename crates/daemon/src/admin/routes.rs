@@ -1,0 +1,314 @@
+//! The resources of the operator's interface.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use dhow_node::config::Route;
+use dhow_node::door::OperatorCommand;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ask::Asker;
+use super::json::{
+    BundleStatus, DestinationStatus, LinkStatus, RegistrationStatus, RouteStatus, SessionStatus,
+};
+use super::metrics::Snapshot;
+use super::refusal::Refusal;
+use super::{bundle_name, json};
+use crate::storing::Answers;
+
+/// Octets of a request's body, at most: the longest is a route.
+const BODY_OCTETS_MAX: usize = 64 << 10;
+
+/// Bundles listed when the request names no limit, and at most.
+const BUNDLES_LISTED: (usize, usize) = (100, 1_000_000);
+
+/// What the configuration says and the node does not know.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Addresses on which neighbours are accepted.
+    pub listen: Vec<String>,
+    /// The application interface.
+    pub api: String,
+    /// The store's directory.
+    pub store_path: String,
+    /// `sync`, `os` or `memory`.
+    pub durability: &'static str,
+    /// Most bundles.
+    pub quota_bundles: u64,
+    /// Most octets.
+    pub quota_octets: u64,
+}
+
+/// What every request can reach.
+#[derive(Clone)]
+pub struct Office {
+    /// The way to the node.
+    pub asker: Asker,
+    /// The configuration's facts.
+    pub facts: Arc<Facts>,
+    /// The store's counts, where a store runs.
+    pub store: Option<Answers>,
+}
+
+/// All resources; with a token, only for those who send it.
+#[must_use]
+pub fn router(office: Office, token: Option<String>) -> Router {
+    let router = Router::new()
+        .route("/v1/node", get(node))
+        .route("/v1/links", get(links))
+        .route("/v1/links/{name}/{direction}", post(change_link))
+        .route("/v1/sessions", get(sessions))
+        .route(
+            "/v1/routes",
+            get(routes).post(add_route).delete(delete_route),
+        )
+        .route("/v1/registrations", get(registrations))
+        .route("/v1/destinations", get(destinations))
+        .route("/v1/bundles", get(bundles))
+        .route("/v1/bundles/{*id}", delete(drop_bundle))
+        .route("/metrics", get(metrics))
+        .fallback(async || Refusal::new(StatusCode::NOT_FOUND, "there is no such resource"))
+        .method_not_allowed_fallback(async || {
+            Refusal::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "the resource does not know this method",
+            )
+        })
+        .layer(DefaultBodyLimit::max(BODY_OCTETS_MAX))
+        .with_state(office);
+    match token {
+        Some(token) => router.layer(middleware::from_fn_with_state(
+            Arc::<str>::from(token),
+            check_token,
+        )),
+        None => router,
+    }
+}
+
+async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    if given.is_some_and(|given| is_same(given, token.as_bytes())) {
+        return next.run(request).await;
+    }
+    Refusal::new(
+        StatusCode::UNAUTHORIZED,
+        "the request carries no valid token",
+    )
+    .with_hint("send \"Authorization: Bearer TOKEN\" with the token of [admin]")
+    .into_response()
+}
+
+/// Compares in a time that does not depend on where the first difference is.
+fn is_same(given: &[u8], token: &[u8]) -> bool {
+    let differences = given.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
+    given.len() == token.len() && differences == 0
+}
+
+async fn node(State(office): State<Office>) -> Result<Json<Value>, Refusal> {
+    let facts = Arc::clone(&office.facts);
+    let value = office
+        .asker
+        .look(move |node, now, drivers| json::node(node, now, drivers, &facts))
+        .await?;
+    Ok(Json(value))
+}
+
+async fn links(State(office): State<Office>) -> Result<Json<Vec<LinkStatus>>, Refusal> {
+    let (links, now) = office
+        .asker
+        .look(|node, now, _| (node.links(), now))
+        .await?;
+    Ok(Json(
+        links
+            .into_iter()
+            .map(|link| LinkStatus::of(link, now))
+            .collect(),
+    ))
+}
+
+async fn sessions(State(office): State<Office>) -> Result<Json<Vec<SessionStatus>>, Refusal> {
+    let (sessions, now) = office
+        .asker
+        .look(|node, now, _| (node.sessions(), now))
+        .await?;
+    Ok(Json(
+        sessions
+            .into_iter()
+            .map(|session| SessionStatus::of(session, now))
+            .collect(),
+    ))
+}
+
+async fn routes(State(office): State<Office>) -> Result<Json<Vec<RouteStatus>>, Refusal> {
+    let routes = office.asker.look(|node, _, _| node.routes()).await?;
+    Ok(Json(routes.into_iter().map(RouteStatus::from).collect()))
+}
+
+async fn registrations(
+    State(office): State<Office>,
+) -> Result<Json<Vec<RegistrationStatus>>, Refusal> {
+    let registrations = office.asker.look(|node, _, _| node.registrations()).await?;
+    Ok(Json(
+        registrations
+            .into_iter()
+            .map(RegistrationStatus::from)
+            .collect(),
+    ))
+}
+
+async fn destinations(
+    State(office): State<Office>,
+) -> Result<Json<Vec<DestinationStatus>>, Refusal> {
+    let destinations = office
+        .asker
+        .look(|node, now, _| node.destinations(now))
+        .await?;
+    Ok(Json(
+        destinations
+            .into_iter()
+            .map(DestinationStatus::from)
+            .collect(),
+    ))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listing {
+    limit: Option<usize>,
+}
+
+async fn bundles(
+    State(office): State<Office>,
+    listing: Result<Query<Listing>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Vec<BundleStatus>>, Refusal> {
+    let (usual, most) = BUNDLES_LISTED;
+    let Query(listing) =
+        listing.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.body_text()))?;
+    let limit = listing.limit.unwrap_or(usual);
+    if limit > most {
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            format!("at most {most} bundles are listed"),
+        ));
+    }
+    let bundles = office
+        .asker
+        .look(move |node, now, _| node.bundles(now, limit))
+        .await?;
+    Ok(Json(bundles.into_iter().map(BundleStatus::from).collect()))
+}
+
+async fn change_link(
+    State(office): State<Office>,
+    Path((name, direction)): Path<(String, String)>,
+) -> Result<Json<Value>, Refusal> {
+    let command = match direction.as_str() {
+        "up" => OperatorCommand::LinkUp(name.clone()),
+        "down" => OperatorCommand::LinkDown(name.clone()),
+        _ => {
+            return Err(Refusal::new(
+                StatusCode::NOT_FOUND,
+                format!("a link goes up or down, not '{direction}'"),
+            ));
+        }
+    };
+    office.asker.operate(command).await??;
+    Ok(Json(json!({ "link": name, "direction": direction })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RouteBody {
+    to: String,
+    via: String,
+    #[serde(default)]
+    priority: i32,
+}
+
+impl RouteBody {
+    fn read(
+        body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+    ) -> Result<Self, Refusal> {
+        let body = body.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
+        serde_json::from_slice(&body).map_err(|error| {
+            Refusal::new(
+                StatusCode::BAD_REQUEST,
+                format!("the body is no route: {error}"),
+            )
+            .with_hint(r#"for example: {"to": "ipn:4.*", "via": "gamma", "priority": 0}"#)
+        })
+    }
+
+    fn answer(&self) -> Json<Value> {
+        Json(json!({ "to": self.to, "via": self.via, "priority": self.priority }))
+    }
+}
+
+type Body = Result<Bytes, axum::extract::rejection::BytesRejection>;
+
+async fn add_route(State(office): State<Office>, body: Body) -> Result<Json<Value>, Refusal> {
+    let body = RouteBody::read(body)?;
+    let answer = body.answer();
+    let route = Route {
+        to: body.to,
+        via: body.via,
+        priority: body.priority,
+    };
+    office
+        .asker
+        .operate(OperatorCommand::RouteAdd(route))
+        .await??;
+    Ok(answer)
+}
+
+async fn delete_route(State(office): State<Office>, body: Body) -> Result<Json<Value>, Refusal> {
+    let body = RouteBody::read(body)?;
+    let answer = json!({ "to": body.to, "via": body.via });
+    office
+        .asker
+        .operate(OperatorCommand::RouteDelete {
+            to: body.to,
+            via: body.via,
+        })
+        .await??;
+    Ok(Json(answer))
+}
+
+async fn drop_bundle(
+    State(office): State<Office>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let bundle = bundle_name::parse(&id).ok_or_else(|| {
+        Refusal::new(StatusCode::BAD_REQUEST, format!("'{id}' names no bundle")).with_hint(
+            "bundles are named SOURCE/TIME/SEQUENCE, as `dhow bundles --each` shows them",
+        )
+    })?;
+    office
+        .asker
+        .operate(OperatorCommand::BundleDrop(bundle))
+        .await??;
+    Ok(Json(json!({ "id": id })))
+}
+
+async fn metrics(State(office): State<Office>) -> Result<Response, Refusal> {
+    let snapshot = office
+        .asker
+        .look(|node, now, drivers| Snapshot::of(node, now, drivers))
+        .await?;
+    let text = snapshot
+        .text(office.store)
+        .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}

@@ -1,0 +1,473 @@
+//! The node and everything on its thread: events in, actions carried out, one store batch per turn.
+//!
+//! All tasks of the thread share one [`Core`]. A task calls it with what happened; the node's machines
+//! run in line, and what they ask for is done or handed on before the call returns. Nothing in here
+//! waits.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::Waker;
+
+use bytes::Bytes;
+use dhow_bundle::storage::{Extent, StoreCommand, StoreEvent};
+use dhow_bundle::{Instant, Now};
+use dhow_link::Gather;
+use dhow_node::Node;
+use dhow_node::config::LinkId;
+use dhow_node::door::{
+    Action, Event, Occurrence, OperatorCommand, OperatorRefusal, Purpose, StreamId, Ticket,
+};
+use tokio::sync::{Notify, oneshot};
+
+use crate::buffers::ReceivePool;
+use crate::clock::Clock;
+use crate::extents::ExtentReader;
+use crate::logging;
+use crate::storing::StoreThread;
+
+/// Actions carried out in one turn before other tasks of the thread get theirs.
+const ACTIONS_PER_TURN: usize = 65_536;
+
+/// The answer to an operator.
+pub type Outcome = Result<(), OperatorRefusal>;
+
+/// Counts that the drivers keep, for metrics; all since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverCounts {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Times that connections waited because there were too many.
+    pub held_back: u64,
+    /// Connections dialled.
+    pub dialled: u64,
+    /// Attempts to dial that failed.
+    pub dial_failures: u64,
+    /// Octets read from sockets.
+    pub octets_in: u64,
+    /// Octets written to sockets.
+    pub octets_out: u64,
+    /// TLS handshakes that failed.
+    pub insecure: u64,
+    /// Reads of stored octets that the disk refused.
+    pub read_failures: u64,
+}
+
+/// What the node wants of a stream's task.
+#[derive(Debug, Default)]
+struct StreamState {
+    waker: Option<Waker>,
+    wishes: Wishes,
+    /// The task stopped reading because the node takes no octets.
+    paused: bool,
+}
+
+/// What the node wants of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// There are octets to poll.
+    pub flush: bool,
+    /// TLS is to start once everything polled is written.
+    pub start_tls: bool,
+    /// The stream is to be closed once everything polled is written.
+    pub close: bool,
+}
+
+struct State {
+    node: Node,
+    clock: Clock,
+    store: StoreThread,
+    batch: Vec<StoreCommand>,
+    reader: ExtentReader,
+    reads: Vec<(Ticket, Vec<Extent>)>,
+    pool: ReceivePool,
+    streams: BTreeMap<StreamId, StreamState>,
+    paused: Vec<StreamId>,
+    next_stream: u64,
+    next_ticket: u64,
+    operators: BTreeMap<Ticket, oneshot::Sender<Outcome>>,
+    dials: Vec<LinkId>,
+    armed: Option<Instant>,
+    counts: DriverCounts,
+}
+
+/// The node, its store and its streams, shared by the tasks of one thread.
+#[derive(Clone)]
+pub struct Core {
+    state: Rc<RefCell<State>>,
+    signals: Rc<Signals>,
+}
+
+/// What the thread's standing tasks wait for.
+#[derive(Default)]
+struct Signals {
+    /// The timer must be armed again, or actions are left over.
+    timer: Notify,
+    /// Links are to be dialled.
+    dials: Notify,
+    /// The node is idle and no stream is left.
+    idle: Notify,
+    shutting_down: Cell<bool>,
+}
+
+impl Core {
+    /// A core around a node that has recovered its store.
+    #[must_use]
+    pub fn new(node: Node, clock: Clock, store: StoreThread, reader: ExtentReader) -> Self {
+        let state = State {
+            node,
+            clock,
+            store,
+            batch: Vec::new(),
+            reader,
+            reads: Vec::new(),
+            pool: ReceivePool::default(),
+            streams: BTreeMap::new(),
+            paused: Vec::new(),
+            next_stream: 0,
+            next_ticket: 0,
+            operators: BTreeMap::new(),
+            dials: Vec::new(),
+            armed: None,
+            counts: DriverCounts::default(),
+        };
+        Self {
+            state: Rc::new(RefCell::new(state)),
+            signals: Rc::default(),
+        }
+    }
+
+    /// Tell the node what happened and carry out what follows.
+    pub fn handle(&self, event: Event) {
+        self.turn(|state, now| state.node.handle(now, event));
+    }
+
+    /// Tell the node what its store answered; `events` is empty afterwards.
+    pub fn handle_answers(&self, events: &mut Vec<StoreEvent>) {
+        self.turn(|state, now| {
+            for event in events.drain(..) {
+                state.node.handle(now, Event::Store(event));
+            }
+        });
+    }
+
+    /// Number a new stream, and tell the node of it.
+    pub fn open_stream(&self, purpose: Purpose) -> StreamId {
+        let stream = {
+            let mut state = self.state.borrow_mut();
+            let stream = StreamId(state.next_stream);
+            state.next_stream += 1;
+            match purpose {
+                Purpose::Dialled { .. } => state.counts.dialled += 1,
+                Purpose::Accepted { .. } | Purpose::Client => state.counts.accepted += 1,
+            }
+            state.streams.insert(stream, StreamState::default());
+            stream
+        };
+        self.handle(Event::Connected { stream, purpose });
+        stream
+    }
+
+    /// A stream is gone.
+    pub fn close_stream(&self, stream: StreamId) {
+        self.turn(|state, now| {
+            state.streams.remove(&stream);
+            state.node.handle(now, Event::Disconnected { stream });
+        });
+    }
+
+    /// Octets arrived on a stream.
+    pub fn handle_octets(&self, stream: StreamId, octets: Bytes) {
+        self.turn(|state, now| {
+            state.counts.octets_in += u64::try_from(octets.len()).unwrap_or(0);
+            state.node.handle(now, Event::Octets { stream, octets });
+        });
+    }
+
+    /// Wake this task when the node wants something of the stream; what it wants by now comes back, and
+    /// `flush` is taken as heard.
+    pub fn wishes(&self, stream: StreamId, waker: &Waker) -> Wishes {
+        let mut state = self.state.borrow_mut();
+        let Some(stream) = state.streams.get_mut(&stream) else {
+            return Wishes {
+                close: true,
+                ..Wishes::default()
+            };
+        };
+        if !stream
+            .waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            stream.waker = Some(waker.clone());
+        }
+        let wishes = stream.wishes;
+        stream.wishes.flush = false;
+        wishes
+    }
+
+    /// The wish for TLS is being granted.
+    pub fn tls_started(&self, stream: StreamId) {
+        if let Some(stream) = self.state.borrow_mut().streams.get_mut(&stream) {
+            stream.wishes.start_tls = false;
+        }
+    }
+
+    /// Octets that the stream is to write, at most about `limit`, put into `out`; false when the disk
+    /// did not give those that are stored.
+    pub fn poll_octets(
+        &self,
+        stream: StreamId,
+        limit: usize,
+        gather: &mut Gather,
+        out: &mut Vec<Bytes>,
+    ) -> bool {
+        let mut readable = true;
+        self.turn(|state, now| {
+            gather.clear();
+            state.node.poll_octets(now, stream, limit, gather);
+            state.counts.octets_out += gather.octets();
+            if let Err(error) = state.reader.resolve(gather.pieces(), out) {
+                tracing::error!("stored octets cannot be read: {error}");
+                state.counts.read_failures += 1;
+                readable = false;
+            }
+            gather.clear();
+        });
+        readable
+    }
+
+    /// Whether the stream may be read now; when not, its task is woken once it may.
+    pub fn takes_octets(&self, stream: StreamId) -> bool {
+        let mut state = self.state.borrow_mut();
+        let takes = state.node.takes_octets(stream);
+        if !takes
+            && let Some(entry) = state.streams.get_mut(&stream)
+            && !entry.paused
+        {
+            entry.paused = true;
+            state.paused.push(stream);
+        }
+        takes
+    }
+
+    /// Use the pool of buffers for what arrives.
+    pub fn with_pool<T>(&self, work: impl FnOnce(&mut ReceivePool) -> T) -> T {
+        work(&mut self.state.borrow_mut().pool)
+    }
+
+    /// Carry out an operator's command; the answer comes through the channel.
+    pub fn operate(&self, command: OperatorCommand, answer: oneshot::Sender<Outcome>) {
+        self.turn(|state, now| {
+            let ticket = Ticket(state.next_ticket);
+            state.next_ticket += 1;
+            state.operators.insert(ticket, answer);
+            state.node.handle(now, Event::Operator { ticket, command });
+        });
+    }
+
+    /// Look at the node.
+    pub fn look<T>(&self, look: impl FnOnce(&Node, Now, DriverCounts) -> T) -> T {
+        let state = self.state.borrow();
+        look(&state.node, state.clock.now(), state.counts)
+    }
+
+    /// Count something.
+    pub fn count(&self, count: impl FnOnce(&mut DriverCounts)) {
+        count(&mut self.state.borrow_mut().counts);
+    }
+
+    /// Streams that are open.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.state.borrow().streams.len()
+    }
+
+    /// Keeps the node's timers; runs for as long as the node does.
+    pub async fn keep_time(&self) {
+        /// A machine that slept wakes late: look at the clock at least this often.
+        const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_secs(30);
+        loop {
+            let wait = {
+                let mut state = self.state.borrow_mut();
+                state.armed = state.node.poll_timeout();
+                state
+                    .armed
+                    .map_or(LONGEST_SLEEP, |at| state.clock.until(at).min(LONGEST_SLEEP))
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.signals.timer.notified() => {}
+            }
+            self.turn(|state, now| {
+                if state
+                    .node
+                    .poll_timeout()
+                    .is_some_and(|at| at <= now.monotonic)
+                {
+                    state.node.handle_timeout(now);
+                }
+            });
+        }
+    }
+
+    /// Waits for links to be dialled and moves them to `dials`.
+    pub async fn next_dials(&self, dials: &mut Vec<LinkId>) {
+        loop {
+            std::mem::swap(&mut self.state.borrow_mut().dials, dials);
+            if !dials.is_empty() {
+                return;
+            }
+            self.signals.dials.notified().await;
+        }
+    }
+
+    /// Begins the end: the node finishes what is under way.
+    pub fn shut_down(&self) {
+        self.signals.shutting_down.set(true);
+        self.handle(Event::Shutdown);
+    }
+
+    /// Waits until the node is idle and no stream is left, after `shut_down`.
+    pub async fn idle(&self) {
+        while !self.is_idle() {
+            self.signals.idle.notified().await;
+        }
+    }
+
+    /// Ends every stream at its next turn.
+    pub fn close_all(&self) {
+        let mut state = self.state.borrow_mut();
+        for stream in state.streams.values_mut() {
+            stream.wishes.close = true;
+            wake(stream);
+        }
+    }
+
+    /// Closes the store. Blocks until everything that was handed over is written.
+    pub fn close_store(&self) {
+        let mut state = self.state.borrow_mut();
+        state.hand_over();
+        state.store.close();
+    }
+
+    fn is_idle(&self) -> bool {
+        let state = self.state.borrow();
+        state.streams.is_empty() && state.node.is_idle()
+    }
+
+    /// One turn: something for the node, then everything that it asks for.
+    fn turn(&self, work: impl FnOnce(&mut State, Now)) {
+        let mut state = self.state.borrow_mut();
+        let now = state.clock.now();
+        work(&mut state, now);
+        let left_over = state.pump(now);
+        state.hand_over();
+        state.resume_reading();
+        let timeout = state.node.poll_timeout();
+        let earlier = timeout.is_some_and(|at| state.armed.is_none_or(|armed| at < armed));
+        if earlier || left_over {
+            state.armed = timeout;
+            self.signals.timer.notify_one();
+        }
+        if !state.dials.is_empty() {
+            self.signals.dials.notify_one();
+        }
+        drop(state);
+        if self.signals.shutting_down.get() && self.is_idle() {
+            self.signals.idle.notify_one();
+        }
+    }
+}
+
+impl State {
+    /// Carries out what the node asks for; true when there was too much for one turn.
+    fn pump(&mut self, now: Now) -> bool {
+        for _ in 0..ACTIONS_PER_TURN {
+            match self.node.poll(now) {
+                Some(action) => self.carry_out(action),
+                None if self.reads.is_empty() => return false,
+                None => self.read(now),
+            }
+        }
+        true
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Store(command) => self.batch.push(command),
+            Action::Read { ticket, extents } => self.reads.push((ticket, extents)),
+            Action::Dial { link } => self.dials.push(link),
+            Action::Flush { stream } => self.wish(stream, |wishes| wishes.flush = true),
+            Action::StartTls { stream } => self.wish(stream, |wishes| wishes.start_tls = true),
+            Action::Close { stream } => self.wish(stream, |wishes| wishes.close = true),
+            Action::Answer { ticket, outcome } => {
+                if let Some(operator) = self.operators.remove(&ticket) {
+                    // An operator who has gone wants no answer.
+                    let _ = operator.send(outcome);
+                }
+            }
+            Action::Occurred(occurrence) => occurred(&occurrence),
+        }
+    }
+
+    fn wish(&mut self, stream: StreamId, wish: impl FnOnce(&mut Wishes)) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            wish(&mut stream.wishes);
+            wake(stream);
+        }
+    }
+
+    /// Reads everything asked for in this turn, neighbours in the log together.
+    fn read(&mut self, now: Now) {
+        for (ticket, extents) in std::mem::take(&mut self.reads) {
+            let octets = match self.reader.read(&extents) {
+                Ok(octets) => Some(octets),
+                Err(error) => {
+                    tracing::error!("stored octets cannot be read: {error}");
+                    self.counts.read_failures += 1;
+                    None
+                }
+            };
+            self.node.handle(now, Event::Read { ticket, octets });
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.store.send(&mut self.batch);
+    }
+
+    /// Wakes the streams that stopped reading and may go on.
+    fn resume_reading(&mut self) {
+        if self.paused.is_empty() {
+            return;
+        }
+        let Self {
+            paused,
+            streams,
+            node,
+            ..
+        } = self;
+        paused.retain(|stream| {
+            let Some(state) = streams.get_mut(stream) else {
+                return false;
+            };
+            if !node.takes_octets(*stream) {
+                return true;
+            }
+            state.paused = false;
+            wake(state);
+            false
+        });
+    }
+}
+
+fn wake(stream: &StreamState) {
+    if let Some(waker) = &stream.waker {
+        waker.wake_by_ref();
+    }
+}
+
+fn occurred(occurrence: &Occurrence) {
+    logging::log(occurrence);
+}

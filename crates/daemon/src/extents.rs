@@ -1,0 +1,186 @@
+//! Stored octets brought into memory: few reads for many extents.
+
+use bytes::Bytes;
+use dhow_bundle::storage::{Extent, Piece};
+use dhow_store::{DiskError, StoreReader};
+
+use crate::buffers::{BUFFER_OCTETS, ReadPool};
+
+/// Octets between two extents that are read along rather than skipped by a read of their own: small
+/// bundles lie one after another in the log with a record's framing between them.
+const GAP_OCTETS: u64 = 2048;
+
+/// A range of the log that one read brings in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    offset: u64,
+    length: u64,
+}
+
+impl Run {
+    /// True, and longer, when the extent fits into the run's one buffer.
+    fn takes(&mut self, extent: Extent) -> bool {
+        let end = self.offset + self.length;
+        let extent_end = extent.offset.saturating_add(extent.length);
+        let near = extent.offset >= end && extent.offset - end <= GAP_OCTETS;
+        let octets = extent_end.saturating_sub(self.offset);
+        if near && octets <= buffer_octets() {
+            self.length = octets;
+            return true;
+        }
+        false
+    }
+}
+
+fn buffer_octets() -> u64 {
+    u64::try_from(BUFFER_OCTETS).unwrap_or(u64::MAX)
+}
+
+/// Reads stored octets for a driver.
+#[derive(Clone)]
+pub struct ExtentReader {
+    store: StoreReader,
+    pool: ReadPool,
+}
+
+impl ExtentReader {
+    /// A reader of `store`.
+    #[must_use]
+    pub fn new(store: StoreReader) -> Self {
+        Self {
+            store,
+            pool: ReadPool::default(),
+        }
+    }
+
+    /// Put the octets of `pieces` into `out` in order; extents near each other come in by one read.
+    ///
+    /// # Errors
+    /// When the disk refused; `out` then holds a part.
+    pub fn resolve(&self, pieces: &[Piece], out: &mut Vec<Bytes>) -> Result<(), DiskError> {
+        let mut at = 0;
+        while let Some(piece) = pieces.get(at) {
+            match piece {
+                Piece::Octets(octets) => {
+                    out.push(octets.clone());
+                    at += 1;
+                }
+                Piece::Extent(extent) if extent.length > buffer_octets() => {
+                    self.read_long(*extent, out)?;
+                    at += 1;
+                }
+                Piece::Extent(extent) => {
+                    at += self.read_run(*extent, pieces.get(at..).unwrap_or(&[]), out)?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The octets of extents as one.
+    ///
+    /// # Errors
+    /// When the disk refused.
+    pub fn read(&self, extents: &[Extent]) -> Result<Bytes, DiskError> {
+        let pieces: Vec<Piece> = extents.iter().copied().map(Piece::Extent).collect();
+        let mut parts = Vec::new();
+        self.resolve(&pieces, &mut parts)?;
+        if parts.len() <= 1 {
+            return Ok(parts.pop().unwrap_or_default());
+        }
+        Ok(Bytes::from(parts.concat()))
+    }
+
+    /// An extent of more octets than a buffer has.
+    fn read_long(&self, extent: Extent, out: &mut Vec<Bytes>) -> Result<(), DiskError> {
+        let mut done = 0;
+        while done < extent.length {
+            let mut buffer = self.pool.take();
+            let count = self.store.read(extent, done, buffer.as_mut())?;
+            if count == 0 {
+                break;
+            }
+            out.push(buffer.freeze().slice(..count));
+            done += u64::try_from(count).unwrap_or(u64::MAX);
+        }
+        Ok(())
+    }
+
+    /// `pieces` begins with `first`: reads it and as many of those after it as one buffer brings in;
+    /// how many pieces are done comes back.
+    fn read_run(
+        &self,
+        first: Extent,
+        pieces: &[Piece],
+        out: &mut Vec<Bytes>,
+    ) -> Result<usize, DiskError> {
+        let mut run = Run {
+            offset: first.offset,
+            length: first.length,
+        };
+        let members = 1 + pieces
+            .iter()
+            .skip(1)
+            .take_while(|piece| match piece {
+                Piece::Octets(_) => true,
+                Piece::Extent(extent) => run.takes(*extent),
+            })
+            .count();
+        let mut buffer = self.pool.take();
+        let whole = Extent {
+            offset: run.offset,
+            length: run.length,
+        };
+        self.store.read(whole, 0, buffer.as_mut())?;
+        let octets = buffer.freeze();
+        for piece in pieces.iter().take(members) {
+            match piece {
+                Piece::Octets(octets) => out.push(octets.clone()),
+                Piece::Extent(extent) => {
+                    let start = usize::try_from(extent.offset - run.offset).unwrap_or(usize::MAX);
+                    let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
+                    out.push(octets.slice(start..start.saturating_add(length)));
+                }
+            }
+        }
+        Ok(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(offset: u64, length: u64) -> Extent {
+        Extent { offset, length }
+    }
+
+    #[test]
+    fn a_run_takes_what_is_near_and_behind_it_and_fits_its_buffer() {
+        let mut run = Run {
+            offset: 1_000,
+            length: 100,
+        };
+        assert!(run.takes(extent(1_140, 60)));
+        assert_eq!(
+            run,
+            Run {
+                offset: 1_000,
+                length: 200
+            }
+        );
+        assert!(!run.takes(extent(900, 10)), "it lies before");
+        assert!(
+            !run.takes(extent(1_201 + GAP_OCTETS, 10)),
+            "it lies too far behind"
+        );
+        assert!(!run.takes(extent(1_200, buffer_octets())), "it is too long");
+        assert_eq!(
+            run,
+            Run {
+                offset: 1_000,
+                length: 200
+            }
+        );
+    }
+}

@@ -1,0 +1,471 @@
+//! One node's life: open the store, bind everything, be ready, work, and end in order.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dhow_bundle::storage::StoreEvent;
+use dhow_node::Node;
+use dhow_node::config::ListenerId;
+use dhow_node::door::{Event, Purpose};
+use dhow_store::{Disk, Durability, FileDisk, MemoryDisk, OpenError, Options, Store};
+use serde::Serialize;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::admin::ask::{self, Asker};
+use crate::admin::routes::{Facts, Office, router};
+use crate::admin::server::{AdminThread, Doors};
+use crate::clock::Clock;
+use crate::config::NodeFile;
+use crate::config::file::DurabilitySetting;
+use crate::core::Core;
+use crate::extents::ExtentReader;
+use crate::network;
+use crate::storing::{Answers, SlowDisk, StoreThread};
+use crate::streams::dial::dial_on_demand;
+use crate::streams::listener::{
+    CLIENTS_MAX, Family, ListenError, NEIGHBOURS_MAX, SocketFile, accept_tcp, accept_unix,
+    bind_tcp, bind_unix,
+};
+use crate::streams::tls::{Tls, TlsError};
+
+/// How long transfers in progress may take after the node was asked to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long connections may take to end once the drain is over.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A node that is ready: what it tells whoever started it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ready {
+    /// Always `ready`.
+    pub event: &'static str,
+    /// The node's first ID.
+    pub node: String,
+    /// Addresses on which it accepts neighbours, with their actual ports.
+    pub listen: Vec<String>,
+    /// The Unix socket for applications.
+    pub api: String,
+}
+
+impl Ready {
+    /// As one line of JSON, without its end.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Why a node did not run, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store's directory cannot be used.
+    #[error("{0}")]
+    StoreDirectory(#[from] dhow_store::LockError),
+    /// The store cannot be opened.
+    #[error("cannot open the store in {}: {error}", path.display())]
+    Store {
+        /// Its directory.
+        path: PathBuf,
+        /// Why.
+        error: OpenError,
+    },
+    /// An address or socket cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The TLS identity cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system gave no thread, runtime or signal.
+    #[error("the system refused: {0}")]
+    System(#[from] std::io::Error),
+    /// The store's thread ended by itself.
+    #[error("the store's thread failed")]
+    StoreThread,
+}
+
+impl RunError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::StoreDirectory(dhow_store::LockError::InUse { .. }) => {
+                Some("each node needs a store of its own")
+            }
+            Self::Store {
+                error: OpenError::NewerVersion { .. },
+                ..
+            } => Some("run the newer program, or give this node another [store] path"),
+            Self::Listen(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+/// Run a node until SIGTERM or SIGINT, then end it in order. `on_ready` is called once, when everything
+/// is bound and the store's bundles are known.
+///
+/// # Errors
+/// When the node cannot start, or its store's thread fails.
+pub fn run(file: NodeFile, on_ready: impl FnOnce(Ready)) -> Result<(), RunError> {
+    run_until(file, on_ready, std::future::pending())
+}
+
+/// As [`run`], and end also when `stop` completes.
+///
+/// # Errors
+/// As with [`run`].
+pub fn run_until(
+    file: NodeFile,
+    on_ready: impl FnOnce(Ready),
+    stop: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, live(file, on_ready, stop))
+}
+
+async fn live(
+    mut file: NodeFile,
+    on_ready: impl FnOnce(Ready),
+    stop: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let mut signals = Signals::watch()?;
+    let tls = file.tls.as_ref().map(Tls::load).transpose()?;
+    let clock = Clock::start(file.clock);
+    file.node.seed = random_seed();
+    let (store, node) = recover(&file, clock)?;
+    let bound = Bound::bind(&file)?;
+    let reader = ExtentReader::new(store.reader());
+    let store = StoreThread::start(store, clock)?;
+    let answers = store.answers();
+    let core = Core::new(node, clock, store, reader);
+    let ready = Ready {
+        event: "ready",
+        node: file
+            .node
+            .node_ids
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        listen: bound.addresses(),
+        api: file.api_socket.display().to_string(),
+    };
+    let (asker, asked) = ask::channel();
+    let admin = start_admin(&file, &ready, bound.admin, asker, answers.clone())?;
+    let mut standing = JoinSet::new();
+    standing.spawn_local(asked.answer(core.clone()));
+    standing.spawn_local(network::watch(core.clone()));
+    standing.spawn_local({
+        let core = core.clone();
+        async move { core.keep_time().await }
+    });
+    standing.spawn_local(dial_on_demand(core.clone(), file.dial.clone(), tls.clone()));
+    let mut accepting = accept(&core, &file, bound.neighbours, bound.clients, tls.as_ref());
+    let mut storing = tokio::task::spawn_local(hear_store(core.clone(), answers));
+    tracing::info!(node = ready.node, listen = ?ready.listen, "ready");
+    on_ready(ready);
+    let ended = tokio::select! {
+        () = signals.next() => Ok(()),
+        () = stop => Ok(()),
+        _ = &mut storing => Err(RunError::StoreThread),
+    };
+    accepting.abort_all();
+    if ended.is_ok() {
+        drain(&core, &mut signals).await;
+    }
+    drop(admin);
+    core.close_store();
+    drop(bound.files);
+    tracing::info!("ended");
+    ended
+}
+
+/// Opens the store and tells the node what it holds.
+fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
+    let settings = &file.store;
+    let mut disk: Arc<dyn Disk> = match settings.durability {
+        DurabilitySetting::Memory => Arc::new(MemoryDisk::new()),
+        DurabilitySetting::Sync | DurabilitySetting::Os => {
+            Arc::new(FileDisk::open(&settings.path)?)
+        }
+    };
+    if !settings.flush_delay.is_zero() {
+        disk = Arc::new(SlowDisk::new(disk, settings.flush_delay));
+    }
+    let options = Options {
+        segment_octets: settings
+            .segment_octets
+            .map_or_else(|| segment_octets(file.node.quota_octets), clip),
+        quota_octets: file.node.quota_octets,
+        durability: match settings.durability {
+            DurabilitySetting::Sync => Durability::Sync,
+            DurabilitySetting::Os => Durability::Os,
+            DurabilitySetting::Memory => Durability::Memory,
+        },
+        removed_bound: file.node.removed_bound,
+        seed: random_seed(),
+    };
+    let fault = |error| RunError::Store {
+        path: settings.path.clone(),
+        error,
+    };
+    let (store, recovered) = Store::open(disk, options).map_err(fault)?;
+    let mut node = Node::new(file.node.clone());
+    let mut count = 0_u64;
+    for (_, bundle, extents) in recovered.bundles {
+        node.handle(clock.now(), Event::Recovered { bundle, extents });
+        count += 1;
+    }
+    node.handle(
+        clock.now(),
+        Event::Opened {
+            reserved_time: recovered.reserved_time,
+            reserved_sequence: recovered.reserved_sequence,
+            removed: recovered.removed,
+        },
+    );
+    tracing::info!(bundles = count, "store open");
+    if recovered.quarantined > 0 {
+        tracing::error!(
+            bundles = recovered.quarantined,
+            "stored bundles are lost to damage on disk"
+        );
+    }
+    if recovered.checkpoint_lost {
+        tracing::error!(
+            "the store's checkpoint was damaged: bundles that were removed may have come back"
+        );
+    }
+    if recovered.torn_octets > 0 {
+        tracing::info!(
+            octets = recovered.torn_octets,
+            "the log's end was torn by a crash and is cut"
+        );
+    }
+    Ok((store, node))
+}
+
+/// Octets of a segment: 64 MiB, less where the quota would not have sixteen of them.
+fn segment_octets(quota_octets: u64) -> u32 {
+    let share = quota_octets / 16 / 4096 * 4096;
+    clip(share.clamp(64 << 10, 64 << 20))
+}
+
+fn clip(octets: u64) -> u32 {
+    u32::try_from(octets).unwrap_or(u32::MAX)
+}
+
+/// A number that nobody can guess: hasher states are seeded by the system once a process.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
+}
+
+/// Everything that the node listens on.
+struct Bound {
+    neighbours: Vec<(ListenerId, Duration, TcpListener)>,
+    clients: (UnixListener, Vec<TcpListener>),
+    admin: Doors,
+    files: Vec<SocketFile>,
+}
+
+impl Bound {
+    fn bind(file: &NodeFile) -> Result<Self, RunError> {
+        let mut neighbours = Vec::new();
+        for (settings, id) in file.listen.iter().zip(0..) {
+            let own = file.listen.iter().any(|other| {
+                other.port == settings.port && other.host.parse::<std::net::Ipv4Addr>().is_ok()
+            });
+            let family = if own && settings.port != 0 {
+                Family::Own
+            } else {
+                Family::Dual
+            };
+            for listener in bind_tcp(&settings.host, settings.port, family)? {
+                neighbours.push((ListenerId(id), settings.stall_timeout, listener));
+            }
+        }
+        // Applications may be other users of a group; operators are who runs the node.
+        let (unix, api_file) = bind_unix(&file.api_socket, 0o660)?;
+        let (admin, admin_file) = bind_unix(&file.admin_socket(), 0o600)?;
+        let mut tcp = Vec::new();
+        if let Some(settings) = &file.admin {
+            for listener in bind_text(&settings.tcp)? {
+                tcp.push(listener.into_std()?);
+            }
+        }
+        let clients = match &file.api_tcp {
+            Some(address) => bind_text(address)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
+            neighbours,
+            clients: (unix, clients),
+            admin: Doors {
+                unix: admin.into_std()?,
+                tcp,
+            },
+            files: vec![api_file, admin_file],
+        })
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.neighbours
+            .iter()
+            .filter_map(|(_, _, listener)| listener.local_addr().ok())
+            .map(|address| address.to_string())
+            .collect()
+    }
+}
+
+/// Listen on `host:port`.
+fn bind_text(address: &str) -> Result<Vec<TcpListener>, ListenError> {
+    let parts = address
+        .rsplit_once(':')
+        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let Some((host, port)) = parts else {
+        let error = std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "it is no address with a port",
+        );
+        return Err(ListenError::Address {
+            address: address.to_owned(),
+            error,
+        });
+    };
+    let host = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    bind_tcp(host, port, Family::Dual)
+}
+
+fn start_admin(
+    file: &NodeFile,
+    ready: &Ready,
+    doors: Doors,
+    asker: Asker,
+    store: Answers,
+) -> Result<AdminThread, RunError> {
+    let facts = Facts {
+        listen: ready.listen.clone(),
+        api: ready.api.clone(),
+        store_path: file.store.path.display().to_string(),
+        durability: match file.store.durability {
+            DurabilitySetting::Sync => "sync",
+            DurabilitySetting::Os => "os",
+            DurabilitySetting::Memory => "memory",
+        },
+        quota_bundles: file.node.quota_bundles,
+        quota_octets: file.node.quota_octets,
+    };
+    let office = Office {
+        asker,
+        facts: Arc::new(facts),
+        store: Some(store),
+    };
+    let token = file
+        .admin
+        .as_ref()
+        .map(|admin| admin.token.clone())
+        .unwrap_or_default();
+    let guarded = router(office.clone(), Some(token));
+    Ok(AdminThread::start(doors, router(office, None), guarded)?)
+}
+
+/// Starts a task for each listener.
+fn accept(
+    core: &Core,
+    file: &NodeFile,
+    neighbours: Vec<(ListenerId, Duration, TcpListener)>,
+    (unix, tcp): (UnixListener, Vec<TcpListener>),
+    tls: Option<&Tls>,
+) -> JoinSet<()> {
+    let mut accepting = JoinSet::new();
+    let places = Arc::new(Semaphore::new(NEIGHBOURS_MAX));
+    for (listener, stall_timeout, socket) in neighbours {
+        let purpose = Purpose::Accepted { listener };
+        let places = Arc::clone(&places);
+        accepting.spawn_local(accept_tcp(
+            core.clone(),
+            socket,
+            purpose,
+            places,
+            stall_timeout,
+            tls.cloned(),
+        ));
+    }
+    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+    accepting.spawn_local(accept_unix(core.clone(), unix, Arc::clone(&places)));
+    for socket in tcp {
+        let places = Arc::clone(&places);
+        accepting.spawn_local(accept_tcp(
+            core.clone(),
+            socket,
+            Purpose::Client,
+            places,
+            Duration::ZERO,
+            None,
+        ));
+    }
+    tracing::debug!(listeners = accepting.len(), config = %file.path.display(), "accepting");
+    accepting
+}
+
+/// Carries the store's answers to the node until its thread ends.
+async fn hear_store(core: Core, answers: Answers) {
+    let mut events: Vec<StoreEvent> = Vec::new();
+    while answers.next(&mut events).await {
+        core.handle_answers(&mut events);
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Lets the node finish what is under way; a second signal, or the end of patience, cuts it short.
+async fn drain(core: &Core, signals: &mut Signals) {
+    tracing::info!("ending: transfers in progress may finish");
+    core.shut_down();
+    let finished = tokio::select! {
+        () = core.idle() => true,
+        () = signals.next() => false,
+        () = tokio::time::sleep(DRAIN_TIMEOUT) => false,
+    };
+    if !finished {
+        tracing::warn!(
+            connections = core.streams(),
+            "ending with connections that are not done"
+        );
+        core.close_all();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, core.idle()).await;
+    }
+}
+
+/// The signals that end a node.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn watch() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

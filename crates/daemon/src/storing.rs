@@ -1,0 +1,308 @@
+//! The store's thread: it drains what has been asked, writes it all, flushes once, and answers.
+//!
+//! While a flush runs, the next batch collects by itself: that is the whole of group commit, and no
+//! timer takes part in it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use dhow_bundle::storage::{StoreCommand, StoreEvent};
+use dhow_store::{Disk, DiskError, Store};
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+
+/// How often remembered identifiers are looked through for expired ones.
+const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
+
+/// What both sides of the store's thread share.
+#[derive(Debug, Default)]
+struct Shared {
+    commands: Mutex<Inbox>,
+    arrived: Condvar,
+    events: Mutex<Vec<StoreEvent>>,
+    answered: Notify,
+    ended: AtomicBool,
+    counts: StoreCounts,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    commands: Vec<StoreCommand>,
+    closed: bool,
+}
+
+/// Counts of the store's thread, for metrics.
+#[derive(Debug, Default)]
+pub struct StoreCounts {
+    /// Batches written.
+    pub batches: AtomicU64,
+    /// Commands in them.
+    pub commands: AtomicU64,
+    /// Nanoseconds spent writing and flushing.
+    pub busy_nanos: AtomicU64,
+    /// Longest time that one batch took, nanoseconds.
+    pub longest_nanos: AtomicU64,
+    /// Octets of the log.
+    pub log_octets: AtomicU64,
+    /// Octets of segments that are free.
+    pub free_octets: AtomicU64,
+    /// Flushes.
+    pub syncs: AtomicU64,
+    /// Times that a write or a flush failed.
+    pub failures: AtomicU64,
+    /// Bundles moved to free their segment.
+    pub moved: AtomicU64,
+}
+
+/// The store on a thread of its own.
+#[derive(Debug)]
+pub struct StoreThread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StoreThread {
+    /// Give `store` a thread.
+    ///
+    /// # Errors
+    /// When the system makes no thread.
+    pub fn start(store: Store, clock: Clock) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let thread = std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    let _end = EndOfThread(Arc::clone(&shared));
+                    serve(store, &shared, clock);
+                }
+            })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Hand over a batch; it is empty afterwards and keeps its room.
+    pub fn send(&self, batch: &mut Vec<StoreCommand>) {
+        if batch.is_empty() {
+            return;
+        }
+        let mut inbox = self
+            .shared
+            .commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if inbox.commands.is_empty() {
+            std::mem::swap(&mut inbox.commands, batch);
+            drop(inbox);
+            self.shared.arrived.notify_one();
+        } else {
+            // The thread has been woken already and has not come yet.
+            inbox.commands.append(batch);
+        }
+    }
+
+    /// What the thread has answered.
+    #[must_use]
+    pub fn answers(&self) -> Answers {
+        Answers {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Write what has been handed over, close the store and end the thread. Blocks until that is done.
+    pub fn close(&mut self) {
+        self.shared
+            .commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .closed = true;
+        self.shared.arrived.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the store's thread failed");
+        }
+    }
+}
+
+/// Where the store's answers come out.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    shared: Arc<Shared>,
+}
+
+impl Answers {
+    /// Wait for answers and move them to `events`; false when the thread has ended and nothing is left.
+    pub async fn next(&self, events: &mut Vec<StoreEvent>) -> bool {
+        loop {
+            self.take(events);
+            if !events.is_empty() {
+                return true;
+            }
+            if self.shared.ended.load(Ordering::Acquire) {
+                self.take(events);
+                return !events.is_empty();
+            }
+            self.shared.answered.notified().await;
+        }
+    }
+
+    /// Counts of the thread.
+    #[must_use]
+    pub fn counts(&self) -> &StoreCounts {
+        &self.shared.counts
+    }
+
+    fn take(&self, events: &mut Vec<StoreEvent>) {
+        let mut queue = self
+            .shared
+            .events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if events.is_empty() {
+            std::mem::swap(&mut *queue, events);
+        } else {
+            events.append(&mut queue);
+        }
+    }
+}
+
+/// Says that the thread is gone, also when it failed.
+struct EndOfThread(Arc<Shared>);
+
+impl Drop for EndOfThread {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Release);
+        self.0.answered.notify_one();
+    }
+}
+
+fn serve(mut store: Store, shared: &Shared, clock: Clock) {
+    let mut batch = Vec::new();
+    let mut events = Vec::new();
+    let mut was_failing = false;
+    let mut forget_at = 0;
+    while wait(shared, &mut batch) {
+        let begun = clock.now();
+        count(&shared.counts.commands, batch.len());
+        store.handle(batch.drain(..));
+        store.commit(&mut events);
+        answer(shared, &mut events);
+        let taken = clock.now().monotonic.since(begun.monotonic);
+        note(&shared.counts, &store, taken);
+        match (store.failure(), was_failing) {
+            (Some(error), false) => tracing::error!("the store refuses everything: {error}"),
+            (None, true) => tracing::info!("the store works again"),
+            _ => {}
+        }
+        was_failing = store.failure().is_some();
+        if begun.monotonic.as_nanos() >= forget_at {
+            store.forget_expired(begun.dtn);
+            forget_at = begun
+                .monotonic
+                .as_nanos()
+                .saturating_add(FORGET_EVERY_NANOS);
+        }
+    }
+    store.close(&mut events);
+    answer(shared, &mut events);
+}
+
+/// Waits for commands and moves them to `batch`; false when there will be no more.
+fn wait(shared: &Shared, batch: &mut Vec<StoreCommand>) -> bool {
+    let mut inbox = shared
+        .commands
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    while inbox.commands.is_empty() {
+        if inbox.closed {
+            return false;
+        }
+        inbox = shared
+            .arrived
+            .wait(inbox)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+    std::mem::swap(&mut inbox.commands, batch);
+    true
+}
+
+fn answer(shared: &Shared, events: &mut Vec<StoreEvent>) {
+    if events.is_empty() {
+        return;
+    }
+    let mut queue = shared.events.lock().unwrap_or_else(PoisonError::into_inner);
+    if queue.is_empty() {
+        std::mem::swap(&mut *queue, events);
+    } else {
+        queue.append(events);
+    }
+    drop(queue);
+    shared.answered.notify_one();
+}
+
+fn note(counts: &StoreCounts, store: &Store, taken: Duration) {
+    let nanos = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
+    count(&counts.batches, 1);
+    counts.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
+    counts.longest_nanos.fetch_max(nanos, Ordering::Relaxed);
+    let statistics = store.statistics();
+    counts
+        .log_octets
+        .store(statistics.log_octets, Ordering::Relaxed);
+    counts
+        .free_octets
+        .store(statistics.free_octets, Ordering::Relaxed);
+    counts.syncs.store(statistics.syncs, Ordering::Relaxed);
+    counts
+        .failures
+        .store(statistics.failures, Ordering::Relaxed);
+    counts.moved.store(statistics.moved, Ordering::Relaxed);
+}
+
+fn count(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+/// A disk whose flushes take longer by a fixed time: a test aid, set by `flush_delay`.
+pub struct SlowDisk {
+    disk: Arc<dyn Disk>,
+    delay: Duration,
+}
+
+impl SlowDisk {
+    /// `disk` with `delay` added to every flush.
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, delay: Duration) -> Self {
+        Self { disk, delay }
+    }
+}
+
+impl Disk for SlowDisk {
+    fn size(&self) -> Result<u64, DiskError> {
+        self.disk.size()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
+        self.disk.read_at(offset, out)
+    }
+
+    fn write_at(&self, offset: u64, octets: &[std::io::IoSlice<'_>]) -> Result<(), DiskError> {
+        self.disk.write_at(offset, octets)
+    }
+
+    fn resize(&self, octets: u64) -> Result<(), DiskError> {
+        self.disk.resize(octets)
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.disk.sync()?;
+        std::thread::sleep(self.delay);
+        Ok(())
+    }
+}

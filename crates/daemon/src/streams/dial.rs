@@ -1,0 +1,131 @@
+//! Connecting to neighbours.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use dhow_node::config::LinkId;
+use dhow_node::door::{Event, Purpose};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+
+use super::connection::{Side, serve};
+use super::listener::set_stall_timeout;
+use super::socket::Socket;
+use super::tls::Tls;
+use crate::config::file::DialSettings;
+use crate::core::Core;
+
+/// Addresses of one host that are tried, at most.
+const ADDRESSES_MAX: usize = 8;
+
+/// What the last attempt of each link said, so that an operator reads of a failure once and not with
+/// every attempt.
+type LastFailures = Rc<RefCell<BTreeMap<LinkId, String>>>;
+
+/// Dials whenever the node asks; runs for as long as the node does.
+pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tls>) {
+    let failures = LastFailures::default();
+    let mut dials = Vec::new();
+    loop {
+        core.next_dials(&mut dials).await;
+        for link in dials.drain(..) {
+            let settings = usize::try_from(link.0)
+                .ok()
+                .and_then(|at| links.get(at))
+                .cloned();
+            match settings {
+                Some(settings) => {
+                    let dialled = dial(
+                        core.clone(),
+                        link,
+                        settings,
+                        tls.clone(),
+                        Rc::clone(&failures),
+                    );
+                    drop(tokio::task::spawn_local(dialled));
+                }
+                None => core.handle(Event::DialFailed { link }),
+            }
+        }
+    }
+}
+
+async fn dial(
+    core: Core,
+    link: LinkId,
+    settings: DialSettings,
+    tls: Option<Tls>,
+    failures: LastFailures,
+) {
+    match connect(&settings).await {
+        Ok(stream) => {
+            failures.borrow_mut().remove(&link);
+            set_stall_timeout(&stream, settings.stall_timeout);
+            let side = server_name(&settings.host).map_or(Side::Accepted, Side::Dialled);
+            serve(
+                core,
+                Socket::tcp(stream),
+                Purpose::Dialled { link },
+                side,
+                tls,
+            )
+            .await;
+        }
+        Err(error) => {
+            let said = error.to_string();
+            let known = failures.borrow_mut().insert(link, said.clone());
+            if known.as_deref() == Some(said.as_str()) {
+                tracing::debug!(
+                    link = link.0,
+                    "cannot connect to {}:{}: {said}",
+                    settings.host,
+                    settings.port
+                );
+            } else {
+                tracing::info!(
+                    link = link.0,
+                    "cannot connect to {}:{}: {said}",
+                    settings.host,
+                    settings.port
+                );
+            }
+            core.count(|counts| counts.dial_failures += 1);
+            core.handle(Event::DialFailed { link });
+        }
+    }
+}
+
+/// Connects to the first address of the host that answers; names are resolved each time, since they
+/// may lead elsewhere by now.
+async fn connect(settings: &DialSettings) -> io::Result<TcpStream> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
+    let resolve = tokio::net::lookup_host((settings.host.as_str(), settings.port));
+    let addresses: Vec<_> = tokio::time::timeout(settings.timeout, resolve)
+        .await
+        .map_err(|_| late())??
+        .take(ADDRESSES_MAX)
+        .collect();
+    let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let share = (settings.timeout / count).max(Duration::from_millis(1));
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in addresses {
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = late(),
+        }
+    }
+    Err(last)
+}
+
+/// The name for TLS: the address, or the DNS name that was resolved (RFC 9174 4.4.3).
+fn server_name(host: &str) -> Option<ServerName<'static>> {
+    match host.parse::<IpAddr>() {
+        Ok(address) => Some(ServerName::from(address)),
+        Err(_) => ServerName::try_from(host.to_owned()).ok(),
+    }
+}

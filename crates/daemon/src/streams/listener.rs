@@ -1,0 +1,285 @@
+//! Where neighbours and applications connect.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dhow_node::door::Purpose;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+
+use super::connection::{Side, serve};
+use super::socket::Socket;
+use super::tls::Tls;
+use crate::core::Core;
+
+/// Neighbours' connections at a time; more wait in the system's queue.
+pub const NEIGHBOURS_MAX: usize = 1024;
+
+/// Applications' connections at a time, counted apart so that neighbours cannot lock them out.
+pub const CLIENTS_MAX: usize = 256;
+
+/// Connections that the system keeps waiting for one listener.
+const BACKLOG: i32 = 128;
+
+/// First and longest wait after the system had no descriptor or memory for a connection.
+const SHORTAGE_WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// Why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The system refused an address.
+    #[error("cannot listen on {address}: {error}")]
+    Address {
+        /// The address.
+        address: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The system refused a Unix socket.
+    #[error("cannot listen on {}: {error}", path.display())]
+    Path {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Another program listens on a Unix socket.
+    #[error("cannot listen on {}: another program listens there", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// A file that is no socket is in the way.
+    #[error("cannot listen on {}: a file is there that is no socket", path.display())]
+    InTheWay {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl ListenError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Address { error, .. } => match error.kind() {
+                io::ErrorKind::AddrInUse => Some(
+                    "another program has the port: `ss -ltnp` shows which; port 0 takes any free one",
+                ),
+                io::ErrorKind::AddrNotAvailable => {
+                    Some("the address is not one of this machine's: `ip address` shows them")
+                }
+                io::ErrorKind::PermissionDenied => Some("ports below 1024 need a privilege"),
+                _ => None,
+            },
+            Self::InUse { .. } => {
+                Some("is the node running already? Each node needs an API socket of its own")
+            }
+            Self::Path { error, .. } if error.kind() == io::ErrorKind::InvalidInput => {
+                Some("a socket's path may have 107 octets: choose a shorter one")
+            }
+            Self::Path { .. } => Some("the socket's directory must exist and be writable"),
+            Self::InTheWay { .. } => None,
+        }
+    }
+}
+
+/// Listen on every address of a host; an IPv6 wildcard takes IPv4 too, unless `ipv4_elsewhere`.
+///
+/// # Errors
+/// When one of the addresses cannot be had.
+pub fn bind_tcp(host: &str, port: u16, family: Family) -> Result<Vec<TcpListener>, ListenError> {
+    let shown = if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    };
+    let fault = |error| ListenError::Address {
+        address: shown.clone(),
+        error,
+    };
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(fault)?.collect();
+    if addresses.is_empty() {
+        return Err(fault(io::Error::new(
+            io::ErrorKind::AddrNotAvailable,
+            "the host has no address",
+        )));
+    }
+    addresses
+        .into_iter()
+        .map(|address| bind_address(address, family).map_err(fault))
+        .collect()
+}
+
+/// Whether an IPv6 wildcard listens for IPv4 too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// It does.
+    Dual,
+    /// It leaves IPv4 to another listener.
+    Own,
+}
+
+fn bind_address(address: SocketAddr, family: Family) -> io::Result<TcpListener> {
+    let domain = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(domain, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, family == Family::Own)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    TcpListener::from_std(std::net::TcpListener::from(socket))
+}
+
+/// A Unix socket that this node listens on; its file goes with it.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else may have put a socket of their own there.
+        if identity(&self.path).is_ok_and(|identity| identity == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// Listen on a Unix socket with the permissions `mode`; one that a dead process left is removed.
+///
+/// # Errors
+/// When another program listens there, something else is in the way, or the system refuses.
+pub fn bind_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fault = |error| ListenError::Path {
+        path: path.to_path_buf(),
+        error,
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(ListenError::InTheWay {
+                path: path.to_path_buf(),
+            });
+        }
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path).map_err(fault)?
+            }
+            Ok(_) => {
+                return Err(ListenError::InUse {
+                    path: path.to_path_buf(),
+                });
+            }
+            Err(error) => return Err(fault(error)),
+        },
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(fault)?;
+    let file = SocketFile {
+        path: path.to_path_buf(),
+        identity: identity(path).map_err(fault)?,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fault)?;
+    Ok((listener, file))
+}
+
+/// Accept TCP connections for as long as the node runs.
+pub async fn accept_tcp(
+    core: Core,
+    listener: TcpListener,
+    purpose: Purpose,
+    places: Arc<Semaphore>,
+    stall_timeout: Duration,
+    tls: Option<Tls>,
+) {
+    let accept = async || {
+        let (stream, _) = listener.accept().await?;
+        set_stall_timeout(&stream, stall_timeout);
+        Ok(Socket::tcp(stream))
+    };
+    accept_with(core, accept, purpose, places, tls).await;
+}
+
+/// Accept applications' connections on a Unix socket for as long as the node runs.
+pub async fn accept_unix(core: Core, listener: UnixListener, places: Arc<Semaphore>) {
+    let accept = async || {
+        listener
+            .accept()
+            .await
+            .map(|(stream, _)| Socket::Unix(stream))
+    };
+    accept_with(core, accept, Purpose::Client, places, None).await;
+}
+
+async fn accept_with(
+    core: Core,
+    accept: impl AsyncFn() -> io::Result<Socket>,
+    purpose: Purpose,
+    places: Arc<Semaphore>,
+    tls: Option<Tls>,
+) {
+    let (first_wait, longest_wait) = SHORTAGE_WAITS;
+    let mut wait = first_wait;
+    loop {
+        if places.available_permits() == 0 {
+            tracing::warn!("too many connections: further ones wait");
+            core.count(|counts| counts.held_back += 1);
+        }
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        match accept().await {
+            Ok(socket) => {
+                wait = first_wait;
+                let served = serve(
+                    core.clone(),
+                    socket,
+                    purpose.clone(),
+                    Side::Accepted,
+                    tls.clone(),
+                );
+                drop(tokio::task::spawn_local(async move {
+                    served.await;
+                    drop(place);
+                }));
+            }
+            // The peer was gone before it was accepted.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                // No descriptor or memory: waiting is better than spinning.
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(longest_wait);
+            }
+        }
+    }
+}
+
+/// Give a connection up when its peer's TCP acknowledges nothing for this long; zero changes nothing.
+pub fn set_stall_timeout(stream: &impl AsFd, timeout: Duration) {
+    let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+    if timeout_ms > 0
+        && let Err(error) = sockopt::set_tcp_user_timeout(stream, timeout_ms)
+    {
+        tracing::debug!("TCP_USER_TIMEOUT cannot be set: {error}");
+    }
+}

@@ -1,0 +1,87 @@
+//! A connected socket, in the clear or under TLS.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use tokio::io::AsyncWrite;
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsStream;
+use tokio_util::io::poll_read_buf;
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP in the clear.
+    Tcp(TcpStream),
+    /// A Unix socket.
+    Unix(UnixStream),
+    /// TCP under TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    /// A TCP connection that sends without waiting for more to send (TCP_NODELAY).
+    #[must_use]
+    pub fn tcp(stream: TcpStream) -> Self {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!("TCP_NODELAY cannot be set: {error}");
+        }
+        Self::Tcp(stream)
+    }
+
+    /// The peer's address, where it has one.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Unix(_) => None,
+            Self::Tls(stream) => stream.get_ref().0.peer_addr().ok(),
+        }
+    }
+
+    /// Read what is there into the room that `buffer` has; 0 at the stream's end.
+    pub fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => poll_read_buf(Pin::new(stream), context, buffer),
+            Self::Unix(stream) => poll_read_buf(Pin::new(stream), context, buffer),
+            Self::Tls(stream) => poll_read_buf(Pin::new(stream.as_mut()), context, buffer),
+        }
+    }
+
+    /// Write the slices by one call; how many octets were taken comes back.
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(context, slices),
+        }
+    }
+
+    /// Send what TLS still holds.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Poll::Ready(Ok(())),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
+        }
+    }
+
+    /// End the sending half, under TLS with its closure alert.
+    pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
+        }
+    }
+}

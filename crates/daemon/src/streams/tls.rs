@@ -1,0 +1,294 @@
+//! TLS 1.3 for sessions: certificates on both sides, verified up to the configured authorities.
+//!
+//! Names are not looked at here: which of a peer's identities must hold is the session's policy
+//! (RFC 9174 4.4.4), so the handshake verifies the path and the purpose only.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature,
+};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    ServerConfig, SignatureScheme,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use webpki::{
+    EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage,
+    RequiredEkuNotFoundContext,
+};
+
+use super::connection::Side;
+use crate::config::file::TlsSettings;
+
+/// id-kp-bundleSecurity, 1.3.6.1.5.5.7.3.35 (RFC 9174 4.4.2.1).
+const BUNDLE_SECURITY: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x23];
+/// id-kp-serverAuth, 1.3.6.1.5.5.7.3.1.
+const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
+/// id-kp-clientAuth, 1.3.6.1.5.5.7.3.2.
+const CLIENT_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];
+
+/// Why this node's TLS identity cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A PEM file is missing or malformed.
+    #[error("{} has no usable {what}: {why}", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What it should have.
+        what: &'static str,
+        /// What went wrong.
+        why: String,
+    },
+    /// Certificate and key do not fit, or an authority is not one.
+    #[error("the TLS identity cannot be used: {0}")]
+    Identity(#[from] Error),
+}
+
+/// Both roles of TLS with this node's identity.
+#[derive(Clone)]
+pub struct Tls {
+    client: TlsConnector,
+    server: TlsAcceptor,
+}
+
+impl Tls {
+    /// Read certificate, key and authorities.
+    ///
+    /// # Errors
+    /// When a file cannot be read or its content not be used.
+    pub fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
+        let chain = certificates(&settings.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&settings.key).map_err(|error| TlsError::Pem {
+            path: settings.key.clone(),
+            what: "private key",
+            why: error.to_string(),
+        })?;
+        let mut roots = RootCertStore::empty();
+        for path in &settings.authorities {
+            for certificate in certificates(path)? {
+                roots.add(certificate)?;
+            }
+        }
+        Ok(Self::new(roots, chain, key)?)
+    }
+
+    fn new(
+        roots: RootCertStore,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = Arc::new(PathVerifier {
+            subjects: roots.subjects(),
+            roots,
+            algorithms: provider.signature_verification_algorithms,
+        });
+        let versions = &[&rustls::version::TLS13];
+        let client = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::clone(&provider))
+            .with_protocol_versions(versions)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::<PathVerifier>::clone(&verifier))
+            .with_client_auth_cert(chain.clone(), key.clone_key())?;
+        let server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)?;
+        Ok(Self {
+            client: Arc::new(client).into(),
+            server: Arc::new(server).into(),
+        })
+    }
+
+    /// The handshake on a connection: who dialled is the client (RFC 9174 4.4.3).
+    ///
+    /// # Errors
+    /// When the handshake fails.
+    pub async fn handshake(
+        &self,
+        stream: TcpStream,
+        side: &Side,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        match side {
+            Side::Dialled(name) => self
+                .client
+                .connect(name.clone(), stream)
+                .await
+                .map(TlsStream::from),
+            Side::Accepted => self.server.accept(stream).await.map(TlsStream::from),
+        }
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let fault = |why: String| TlsError::Pem {
+        path: path.to_path_buf(),
+        what: "certificate",
+        why,
+    };
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| fault(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(fault("it holds none".to_owned()));
+    }
+    Ok(certificates)
+}
+
+/// Verifies the path and the purpose of a peer's certificate, not its names (RFC 9174 4.4.4.1).
+#[derive(Debug)]
+struct PathVerifier {
+    roots: RootCertStore,
+    subjects: Vec<DistinguishedName>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl PathVerifier {
+    fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+        role: &'static [u8],
+    ) -> Result<(), Error> {
+        let verified = EndEntityCert::try_from(end_entity).and_then(|certificate| {
+            certificate
+                .verify_for_usage(
+                    self.algorithms.all,
+                    &self.roots.roots,
+                    intermediates,
+                    now,
+                    Purpose(role),
+                    None,
+                    None,
+                )
+                .map(|_| ())
+        });
+        verified.map_err(|error| {
+            tracing::warn!("the peer's certificate is refused: {error}");
+            // RFC 9174 4.4.4.1: the alert is bad_certificate whatever was wrong.
+            Error::InvalidCertificate(CertificateError::BadEncoding)
+        })
+    }
+
+    fn verify_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+}
+
+/// TLS 1.2 is never negotiated.
+fn no_tls12() -> Error {
+    Error::General("TLS 1.2 is not offered".to_owned())
+}
+
+impl ServerCertVerifier for PathVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.verify(end_entity, intermediates, now, SERVER_AUTH)
+            .map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+impl ClientCertVerifier for PathVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.subjects
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.verify(end_entity, intermediates, now, CLIENT_AUTH)
+            .map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// RFC 9174 4.4.2: a certificate without extended key usage, or with bundleSecurity, or with the usage
+/// of its TLS role.
+struct Purpose(&'static [u8]);
+
+impl ExtendedKeyUsageValidator for Purpose {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut present = Vec::new();
+        for purpose in purposes {
+            let purpose = purpose?;
+            if purpose == KeyPurposeId::new(BUNDLE_SECURITY) || purpose == KeyPurposeId::new(self.0)
+            {
+                return Ok(());
+            }
+            present.push(purpose.to_decoded_oid());
+        }
+        if present.is_empty() {
+            return Ok(());
+        }
+        let required = KeyUsage::required_if_present(BUNDLE_SECURITY);
+        Err(webpki::Error::RequiredEkuNotFoundContext(
+            RequiredEkuNotFoundContext { required, present },
+        ))
+    }
+}
