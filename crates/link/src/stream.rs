@@ -276,7 +276,8 @@ pub trait StreamSession {
     fn handle_timeout(&mut self, now: Now);
     /// Add up to about `limit` octets to send to `out`. What is given here counts as sent.
     fn poll_octets(&mut self, now: Now, limit: usize, out: &mut Gather);
-    /// What happened since the last call; `None` when nothing did.
+    /// What happened since the last call; `None` when nothing did. To be asked after every other call,
+    /// `poll_octets` included: what goes out may end a transfer or the session.
     fn poll_event(&mut self) -> Option<LinkEvent>;
     /// When `handle_timeout` wants to be called.
     fn poll_timeout(&self) -> Option<Instant>;
