@@ -98,7 +98,7 @@ impl ClientSession {
                 self.configure(config);
                 Ok(())
             }
-            (Phase::Sending, Some(Body::Adu(adu))) => self.begin_send(&adu),
+            (Phase::Sending, Some(Body::Adu(adu))) => self.begin_send(adu),
             (Phase::Sending, Some(Body::Keepalive(_))) => {
                 self.respond(AapResponse::of(STATUS_ACK));
                 Ok(())
@@ -130,14 +130,14 @@ impl ClientSession {
     }
 
     /// A client begins to send a bundle.
-    fn begin_send(&mut self, adu: &BundleAdu) -> Result<(), Fault> {
+    fn begin_send(&mut self, adu: BundleAdu) -> Result<(), Fault> {
         let (octets, most) = (adu.payload_length, self.payload_octets_max);
         if octets > most {
             return Err(Fault::PayloadTooLong { octets, most });
         }
-        let request = match self.rules.read(adu) {
+        let request = match self.rules.read(&adu) {
             Ok(send) => {
-                let request = self.requests.ask(&send, adu.request_id);
+                let request = self.requests.ask(&send, adu);
                 self.events.push_back(ClientEvent::Send { request, send });
                 Some(request)
             }

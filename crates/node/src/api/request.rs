@@ -34,13 +34,30 @@ pub(super) struct SendRules {
     pub(super) endpoint: Option<EndpointId>,
     /// Lifetime where the client says none, milliseconds.
     pub(super) default_lifetime_ms: u64,
+    /// The newest destination: a client that sends much mostly sends it to one.
+    newest: (String, EndpointId),
 }
 
 impl SendRules {
+    pub(super) const fn new(default_lifetime_ms: u64) -> Self {
+        Self {
+            endpoint: None,
+            default_lifetime_ms,
+            newest: (String::new(), EndpointId::Null),
+        }
+    }
+
+    fn destination(&mut self, text: &str) -> Result<EndpointId, ApiRefusal> {
+        if self.newest.0 != text {
+            self.newest = (text.into(), parse(text, "destination")?);
+        }
+        Ok(self.newest.1.clone())
+    }
+
     /// Read what a client wants to send.
-    pub(super) fn read(&self, adu: &BundleAdu) -> Result<SendRequest, ApiRefusal> {
+    pub(super) fn read(&mut self, adu: &BundleAdu) -> Result<SendRequest, ApiRefusal> {
         check_kind(&adu.adu_flags)?;
-        let destination = parse(&adu.dst_eid, "destination")?;
+        let destination = self.destination(&adu.dst_eid)?;
         if destination == EndpointId::Null {
             return Err(ApiRefusal::InvalidRequest(
                 "a bundle needs a destination".into(),
@@ -110,6 +127,18 @@ fn check_kind(kinds: &[i32]) -> Result<(), ApiRefusal> {
     Ok(())
 }
 
+/// The text of an endpoint ID, which is mostly the same as the time before.
+fn spelt(newest: &mut Option<(EndpointId, String)>, endpoint: EndpointId) -> String {
+    match newest {
+        Some((known, text)) if *known == endpoint => text.clone(),
+        _ => {
+            let text = endpoint.to_string();
+            *newest = Some((endpoint, text.clone()));
+            text
+        }
+    }
+}
+
 /// Read an endpoint ID.
 pub(super) fn parse(text: &str, what: &str) -> Result<EndpointId, ApiRefusal> {
     text.parse()
@@ -136,7 +165,8 @@ pub(super) fn refusal(refusal: ApiRefusal, request_id: Option<u64>) -> AapRespon
 enum Slot {
     /// The node has it.
     Waiting {
-        destination: EndpointId,
+        /// As the client spelt it.
+        destination: String,
         lifetime_ms: u64,
         payload_octets: u64,
         request_id: Option<u64>,
@@ -151,6 +181,8 @@ pub(super) struct Requests {
     slots: VecDeque<Slot>,
     /// Number of the first slot.
     first: u64,
+    /// The newest source and its text: mostly that of all bundles of a connection.
+    source: Option<(EndpointId, String)>,
 }
 
 impl Requests {
@@ -163,13 +195,13 @@ impl Requests {
     }
 
     /// A request that the node is to answer.
-    pub(super) fn ask(&mut self, send: &SendRequest, request_id: Option<u64>) -> RequestId {
+    pub(super) fn ask(&mut self, send: &SendRequest, adu: BundleAdu) -> RequestId {
         let number = self.next();
         self.slots.push_back(Slot::Waiting {
-            destination: send.destination.clone(),
+            destination: adu.dst_eid,
             lifetime_ms: send.lifetime_ms,
             payload_octets: send.payload_octets,
-            request_id,
+            request_id: adu.request_id,
         });
         number
     }
@@ -204,8 +236,8 @@ impl Requests {
             *slot = Slot::Answered(match outcome {
                 Ok((source, creation)) => AapResponse {
                     bundle_headers: Some(Bundle {
-                        src_eid: source.to_string(),
-                        dst_eid: destination.to_string(),
+                        src_eid: spelt(&mut self.source, source),
+                        dst_eid: core::mem::take(destination),
                         creation_timestamp_ms: creation.time.as_millis(),
                         sequence_number: creation.sequence,
                         payload_length: *payload_octets,

@@ -114,10 +114,7 @@ impl ClientSession {
         Self {
             node_id,
             payload_octets_max: DEFAULT_PAYLOAD_OCTETS_MAX,
-            rules: SendRules {
-                endpoint: None,
-                default_lifetime_ms: DEFAULT_LIFETIME_MS,
-            },
+            rules: SendRules::new(DEFAULT_LIFETIME_MS),
             phase: Phase::Greeting,
             reader: FrameReader::new(),
             incoming: None,
