@@ -104,13 +104,16 @@ impl Node {
         self.parting.remove(&stream);
     }
 
-    /// A stream has octets to write.
+    /// Ask for a stream's octets to be written, once until they are.
     pub(crate) fn flush(&mut self, stream: StreamId) {
-        let pending = self
-            .neighbours
-            .get_mut(&stream)
-            .map(|neighbour| &mut neighbour.flush_pending);
-        if pending.is_some_and(|pending| !core::mem::replace(pending, true)) {
+        let asked = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            core::mem::replace(&mut neighbour.flush_pending, true)
+        } else if let Some(client) = self.clients.get_mut(&stream) {
+            !client.session.has_octets() || core::mem::replace(&mut client.flush_pending, true)
+        } else {
+            true
+        };
+        if !asked {
             self.act(Action::Flush { stream });
         }
     }
@@ -131,9 +134,11 @@ impl Node {
             }
             return;
         }
-        if out.octets() > before {
-            // Sending may end what a session waits for, and moves its timers.
-            self.attend(now, stream);
+        // Sending may end what a session waits for, moves its timers, and may even end the session.
+        let happened = self.listen(now, stream);
+        self.arm(stream);
+        if happened {
+            self.flush(stream);
         }
     }
 
@@ -141,10 +146,11 @@ impl Node {
     /// as much under way as it may.
     #[must_use]
     pub fn takes_octets(&self, stream: StreamId) -> bool {
-        if self.neighbours.contains_key(&stream) {
+        if let Some(neighbour) = self.neighbours.get(&stream) {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
-            return self.backlog_octets < self.config.store_queue_octets;
+            return neighbour.session.wants_octets()
+                && self.backlog_octets < self.config.store_queue_octets;
         }
         self.clients.get(&stream).is_none_or(|client| {
             client.session.wants_octets()
@@ -154,44 +160,45 @@ impl Node {
 
     /// Carry out what a session says, arm its timer, and ask for its octets to be written.
     fn attend(&mut self, now: Now, stream: StreamId) {
+        self.listen(now, stream);
+        self.arm(stream);
+        self.flush(stream);
+    }
+
+    /// Carry out what a session says; false when it says nothing.
+    fn listen(&mut self, now: Now, stream: StreamId) -> bool {
+        let mut happened = false;
         while let Some(event) = self
             .neighbours
             .get_mut(&stream)
-            .and_then(|it| it.session.poll_event())
+            .and_then(|neighbour| neighbour.session.poll_event())
         {
+            happened = true;
             self.handle_link_event(now, stream, event);
         }
         while let Some(event) = self
             .clients
             .get_mut(&stream)
-            .and_then(|it| it.session.poll_event())
+            .and_then(|client| client.session.poll_event())
         {
+            happened = true;
             self.handle_client_event(now, stream, event);
         }
-        let (wanted, armed, flush) = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
-            let flush = !core::mem::replace(&mut neighbour.flush_pending, true);
+        happened
+    }
+
+    /// Set a stream's timer to what its session wants.
+    fn arm(&mut self, stream: StreamId) {
+        let (wanted, armed) = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             let wanted = neighbour.session.poll_timeout();
-            (
-                wanted,
-                core::mem::replace(&mut neighbour.timeout, wanted),
-                flush,
-            )
+            (wanted, core::mem::replace(&mut neighbour.timeout, wanted))
         } else if let Some(client) = self.clients.get_mut(&stream) {
-            let flush =
-                client.session.has_octets() && !core::mem::replace(&mut client.flush_pending, true);
             let wanted = client.session.poll_timeout();
-            (
-                wanted,
-                core::mem::replace(&mut client.timeout, wanted),
-                flush,
-            )
+            (wanted, core::mem::replace(&mut client.timeout, wanted))
         } else {
             return;
         };
         self.rearm(stream, armed, wanted);
-        if flush {
-            self.act(Action::Flush { stream });
-        }
     }
 
     fn rearm(&mut self, stream: StreamId, armed: Option<Instant>, wanted: Option<Instant>) {
