@@ -137,3 +137,89 @@ fn stock_client_reads_what_we_write_and_we_read_what_it_writes() {
         AapResponse::of(9)
     );
 }
+
+/// Prints the schema that the stock package carries: message and enum, name, number.
+const SCHEMA: &str = r#"
+from ud3tn_utils.aap2.generated.aap2_pb2 import DESCRIPTOR
+def show(message):
+    for field in message.fields:
+        print(message.name, field.name, field.number)
+    for nested in message.nested_types:
+        show(nested)
+for message in DESCRIPTOR.message_types_by_name.values():
+    show(message)
+for enum in DESCRIPTOR.enum_types_by_name.values():
+    for value in enum.values:
+        print(enum.name, value.name, value.number)
+"#;
+
+/// The same lines of our published schema.
+fn published() -> Vec<String> {
+    let schema = include_str!("../../../../docs/aap2-dhow.proto");
+    let mut rooms: Vec<&str> = Vec::new();
+    let mut lines = Vec::new();
+    for line in schema.lines() {
+        let code = line.split("//").next().unwrap_or_default();
+        let words: Vec<&str> = code
+            .split([' ', ';', '{'])
+            .filter(|word| !word.is_empty())
+            .collect();
+        match words[..] {
+            ["message" | "enum" | "oneof", name] => rooms.push(name),
+            ["}"] => drop(rooms.pop()),
+            [.., name, "=", number] if number.parse::<u32>().is_ok() => {
+                let room = rooms.iter().rfind(|room| **room != "msg").unwrap();
+                lines.push(format!("{room} {name} {number}"));
+            }
+            _ => {}
+        }
+    }
+    assert!(
+        rooms.is_empty() && lines.len() > 80,
+        "{} fields read",
+        lines.len()
+    );
+    lines
+}
+
+#[test]
+fn published_schema_is_that_of_the_stock_client_and_extension_fields_from_1000() {
+    let ours = published();
+    let (extensions, common): (Vec<String>, Vec<String>) = ours.into_iter().partition(|line| {
+        let number: u32 = line.rsplit(' ').next().unwrap().parse().unwrap();
+        number >= 1000 || line.starts_with("DeliveryFailure ")
+    });
+    assert_eq!(
+        extensions,
+        [
+            "AAPMessage refusal 1000",
+            "Welcome extensions 1000",
+            "Welcome payload_octets_max 1001",
+            "ConnectionConfig failure_action 1000",
+            "ConnectionConfig delivery_window 1001",
+            "BundleADU lifetime_ms 1000",
+            "BundleADU bundle_flags 1001",
+            "BundleADU request_id 1002",
+            "BundleADU delivery_id 1003",
+            "AAPResponse request_id 1002",
+            "AAPResponse message 1003",
+            "AAPResponse delivery_id 1004",
+            "DeliveryFailure DELIVERY_FAILURE_DEFER 0",
+            "DeliveryFailure DELIVERY_FAILURE_ABANDON 1",
+        ]
+    );
+    let output = Command::new("python3").args(["-c", SCHEMA]).output();
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        eprintln!("skipped: the Python package ud3tn-utils is not installed");
+        return;
+    };
+    let mut theirs: Vec<String> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(String::from)
+        .collect();
+    let mut common = common;
+    theirs.sort();
+    common.sort();
+    assert_eq!(common, theirs);
+}
