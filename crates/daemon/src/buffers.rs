@@ -85,7 +85,7 @@ pub struct PooledBuffer {
 
 impl PooledBuffer {
     /// The octets, to be read into.
-    pub fn as_mut(&mut self) -> &mut [u8] {
+    pub fn octets_mut(&mut self) -> &mut [u8] {
         &mut self.octets
     }
 

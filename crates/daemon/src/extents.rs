@@ -96,7 +96,7 @@ impl ExtentReader {
         let mut done = 0;
         while done < extent.length {
             let mut buffer = self.pool.take();
-            let count = self.store.read(extent, done, buffer.as_mut())?;
+            let count = self.store.read(extent, done, buffer.octets_mut())?;
             if count == 0 {
                 break;
             }
@@ -131,7 +131,7 @@ impl ExtentReader {
             offset: run.offset,
             length: run.length,
         };
-        self.store.read(whole, 0, buffer.as_mut())?;
+        self.store.read(whole, 0, buffer.octets_mut())?;
         let octets = buffer.freeze();
         for piece in pieces.iter().take(members) {
             match piece {

@@ -157,7 +157,8 @@ async fn live(
         api: file.api_socket.display().to_string(),
     };
     let (asker, asked) = ask::channel();
-    let admin = start_admin(&file, &ready, bound.admin, asker, answers.clone())?;
+    let facts = facts(&file, &ready, &bound);
+    let admin = start_admin(&file, facts, bound.admin, asker, answers.clone())?;
     let mut standing = JoinSet::new();
     standing.spawn_local(asked.answer(core.clone()));
     standing.spawn_local(network::watch(core.clone()));
@@ -348,16 +349,25 @@ fn bind_text(address: &str) -> Result<Vec<TcpListener>, ListenError> {
     bind_tcp(host, port, Family::Dual)
 }
 
-fn start_admin(
-    file: &NodeFile,
-    ready: &Ready,
-    doors: Doors,
-    asker: Asker,
-    store: Answers,
-) -> Result<AdminThread, RunError> {
-    let facts = Facts {
+fn facts(file: &NodeFile, ready: &Ready, bound: &Bound) -> Facts {
+    let show = |address: std::io::Result<std::net::SocketAddr>| {
+        address.ok().map(|address| address.to_string())
+    };
+    Facts {
         listen: ready.listen.clone(),
         api: ready.api.clone(),
+        api_tcp: bound
+            .clients
+            .1
+            .iter()
+            .filter_map(|listener| show(listener.local_addr()))
+            .collect(),
+        admin_tcp: bound
+            .admin
+            .tcp
+            .iter()
+            .filter_map(|listener| show(listener.local_addr()))
+            .collect(),
         store_path: file.store.path.display().to_string(),
         durability: match file.store.durability {
             DurabilitySetting::Sync => "sync",
@@ -366,7 +376,16 @@ fn start_admin(
         },
         quota_bundles: file.node.quota_bundles,
         quota_octets: file.node.quota_octets,
-    };
+    }
+}
+
+fn start_admin(
+    file: &NodeFile,
+    facts: Facts,
+    doors: Doors,
+    asker: Asker,
+    store: Answers,
+) -> Result<AdminThread, RunError> {
     let office = Office {
         asker,
         facts: Arc::new(facts),

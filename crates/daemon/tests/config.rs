@@ -1,5 +1,10 @@
 //! What a node file may say, and what is said about one that is wrong.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
 
 use std::path::Path;
 use std::time::Duration;

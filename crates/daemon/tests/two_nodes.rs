@@ -2,6 +2,7 @@
 //! other, whatever happens to the connection between them.
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::as_conversions,
     reason = "tests fail by panicking"

@@ -10,9 +10,12 @@ use crate::core::{Core, DriverCounts, Outcome};
 /// Questions that may wait for the node at a time; whoever asks more waits.
 const QUESTIONS_MAX: usize = 16;
 
+/// Somebody's way of looking at the node.
+type Look = Box<dyn FnOnce(&Node, Now, DriverCounts) + Send>;
+
 /// Something that the node's thread does for another.
 enum Ask {
-    Look(Box<dyn FnOnce(&Node, Now, DriverCounts) + Send>),
+    Look(Look),
     Operate(OperatorCommand, oneshot::Sender<Outcome>),
 }
 

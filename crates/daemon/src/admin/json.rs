@@ -26,6 +26,8 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
         "dtn_time_ms": now.dtn.is_known().then_some(now.dtn.as_millis()),
         "listen": facts.listen,
         "api": facts.api,
+        "api_tcp": facts.api_tcp,
+        "admin_tcp": facts.admin_tcp,
         "sessions": node.sessions().len(),
         "store": {
             "path": facts.store_path,

@@ -37,6 +37,10 @@ pub struct Facts {
     pub listen: Vec<String>,
     /// The application interface.
     pub api: String,
+    /// TCP addresses of the application interface.
+    pub api_tcp: Vec<String>,
+    /// TCP addresses of the operator's interface.
+    pub admin_tcp: Vec<String>,
     /// The store's directory.
     pub store_path: String,
     /// `sync`, `os` or `memory`.
@@ -59,7 +63,6 @@ pub struct Office {
 }
 
 /// All resources; with a token, only for those who send it.
-#[must_use]
 pub fn router(office: Office, token: Option<String>) -> Router {
     let router = Router::new()
         .route("/v1/node", get(node))
@@ -302,10 +305,7 @@ async fn drop_bundle(
 }
 
 async fn metrics(State(office): State<Office>) -> Result<Response, Refusal> {
-    let snapshot = office
-        .asker
-        .look(|node, now, drivers| Snapshot::of(node, now, drivers))
-        .await?;
+    let snapshot = office.asker.look(Snapshot::of).await?;
     let text = snapshot
         .text(office.store)
         .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;

@@ -377,7 +377,7 @@ fn read_route(
             .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/*\"")
     })?;
     let via = entries.text("via").unwrap_or_default();
-    if !links.iter().any(|link| link.name == via) {
+    if !links.iter().any(|link| link.name == via) && via.parse::<NodeId>().is_err() {
         let error = document.fault(
             entries.line_of("via"),
             format!("no [[link]] is named '{via}'"),
@@ -563,9 +563,7 @@ fn default_quota_bundles() -> u64 {
     /// Bundle keys are 32 bits wide; half of them leaves room for what is arriving and going.
     const BUNDLES_MAX: u64 = 1 << 31;
     let machine = rustix::system::sysinfo();
-    let memory = u64::try_from(machine.totalram)
-        .unwrap_or(u64::MAX)
-        .saturating_mul(u64::from(machine.mem_unit));
+    let memory = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
     let allowed = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
         .ok()
         .and_then(|text| text.trim().parse::<u64>().ok())

@@ -476,7 +476,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Text,
                 Absent::Refused,
                 "\"gamma\"",
-                "Name of a link.",
+                "Name of a link, or the node ID of a peer: then any session with it will do.",
             ),
             with_default(
                 "priority",

@@ -1,5 +1,6 @@
 //! Nodes for tests, each with a directory and ports of its own.
 #![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
