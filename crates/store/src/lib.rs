@@ -27,6 +27,7 @@ mod compaction;
 pub mod disk;
 mod error;
 mod log;
+pub mod oracle;
 mod reader;
 mod record;
 mod recovery;

@@ -74,34 +74,51 @@ pub(crate) fn reference(layout: &Layout, extent: &Extent) -> Reference {
     }
 }
 
+/// The segment of a slot that holds nothing: without it each slot would take eight octets more.
+const NOWHERE: u32 = u32::MAX;
+
+const VACANT: Slot = Slot {
+    segment: NOWHERE,
+    offset: 0,
+    payload: 0,
+    body: 0,
+    before: None,
+};
+
 /// All committed bundles, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Slot>,
     filled: usize,
 }
 
 impl Slots {
     pub(crate) fn at(&self, key: BundleKey) -> Option<&Slot> {
-        self.slots.get(index(key.0))?.as_ref()
+        self.slots
+            .get(index(key.0))
+            .filter(|slot| slot.segment != NOWHERE)
     }
 
     pub(crate) fn put(&mut self, key: BundleKey, slot: Slot) -> Option<Slot> {
         if self.slots.len() <= index(key.0) {
-            self.slots.resize_with(index(key.0) + 1, || None);
+            self.slots.resize_with(index(key.0) + 1, || VACANT);
         }
-        let before = self
-            .slots
-            .get_mut(index(key.0))
-            .and_then(|place| place.replace(slot));
-        self.filled += usize::from(before.is_none());
-        before
+        let place = self.slots.get_mut(index(key.0))?;
+        let before = std::mem::replace(place, slot);
+        if before.segment == NOWHERE {
+            self.filled += 1;
+            return None;
+        }
+        Some(before)
     }
 
     pub(crate) fn take(&mut self, key: BundleKey) -> Option<Slot> {
-        let taken = self.slots.get_mut(index(key.0))?.take();
-        self.filled -= usize::from(taken.is_some());
-        taken
+        let place = self
+            .slots
+            .get_mut(index(key.0))
+            .filter(|slot| slot.segment != NOWHERE)?;
+        self.filled -= 1;
+        Some(std::mem::replace(place, VACANT))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -111,7 +128,8 @@ impl Slots {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BundleKey, &Slot)> {
         (0_u32..)
             .zip(self.slots.iter())
-            .filter_map(|(key, slot)| Some((BundleKey(key), slot.as_ref()?)))
+            .filter(|(_, slot)| slot.segment != NOWHERE)
+            .map(|(key, slot)| (BundleKey(key), slot))
     }
 
     /// Octets of memory that the table takes.
@@ -120,6 +138,16 @@ impl Slots {
             .iter()
             .map(|(_, slot)| size_of_val(slot.before()))
             .sum();
-        self.slots.capacity() * size_of::<Option<Slot>>() + before
+        self.slots.capacity() * size_of::<Slot>() + before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slot_takes_24_octets() {
+        assert_eq!(size_of::<Slot>(), 24);
     }
 }

@@ -1,6 +1,9 @@
 //! Random commands on a disk that crashes and fails: what was acknowledged holds, what was deleted stays away.
 #![allow(
     missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
     clippy::as_conversions,
     clippy::indexing_slicing,
     reason = "tests"

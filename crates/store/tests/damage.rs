@@ -1,6 +1,9 @@
 //! Damage to octets that were durable, and the order of writes, syncs and events.
 #![allow(
     missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
     clippy::as_conversions,
     clippy::indexing_slicing,
     reason = "tests"

@@ -1,6 +1,9 @@
 //! A bundle's life in the store, over a disk in memory and one in a file.
 #![allow(
     missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
     clippy::as_conversions,
     clippy::indexing_slicing,
     reason = "tests"
