@@ -420,15 +420,13 @@ impl State {
 
     /// Reads everything asked for in this turn, neighbours in the log together.
     fn read(&mut self, now: Now) {
-        for (ticket, extents) in std::mem::take(&mut self.reads) {
-            let octets = match self.reader.read(&extents) {
-                Ok(octets) => Some(octets),
-                Err(error) => {
-                    tracing::error!("stored octets cannot be read: {error}");
-                    self.counts.read_failures += 1;
-                    None
-                }
-            };
+        let (tickets, requests): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.reads).into_iter().unzip();
+        for (ticket, octets) in tickets.into_iter().zip(self.reader.read_each(&requests)) {
+            if octets.is_none() {
+                tracing::error!("stored octets cannot be read");
+                self.counts.read_failures += 1;
+            }
             self.node.handle(now, Event::Read { ticket, octets });
         }
     }

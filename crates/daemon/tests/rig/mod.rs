@@ -41,7 +41,7 @@ impl Place {
             id: id.to_owned(),
             listen: "127.0.0.1:0".to_owned(),
             policy: String::new(),
-            store: String::new(),
+            store: "quota = \"64MiB\"".to_owned(),
             rest: String::new(),
         }
     }
@@ -115,7 +115,7 @@ impl NodePlan {
         self
     }
 
-    /// Keys of `[store]`.
+    /// Keys of `[store]`; without them a small quota.
     pub fn with_store(mut self, keys: &str) -> Self {
         self.store = keys.to_owned();
         self
@@ -134,7 +134,7 @@ impl NodePlan {
     pub fn file(&self) -> NodeFile {
         std::fs::create_dir_all(&self.directory).unwrap();
         let text = format!(
-            "[node]\nid = \"{}\"\n[store]\nquota = \"64MiB\"\n{}\n[[listen]]\naddress = \"{}\"\n{}\n{}",
+            "[node]\nid = \"{}\"\n[store]\n{}\n[[listen]]\naddress = \"{}\"\n{}\n{}",
             self.id, self.store, self.listen, self.policy, self.rest
         );
         NodeFile::parse(&text, &self.directory.join("node.toml"))
