@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dhow_client::Address;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use crate::address::{HINT, NodeAddress};
+use crate::address::{HINT, admin_socket, locate};
 use crate::failure::Failure;
 
 /// Most octets of an answer: a listing of a million bundles fits.
@@ -28,8 +29,8 @@ pub struct Admin {
 
 impl Admin {
     /// The operator socket that belongs to the named API socket, or to the default one.
-    pub fn of(node: Option<&NodeAddress>) -> Result<Self, Failure> {
-        let socket = NodeAddress::or_default(node)?.admin()?;
+    pub fn of(node: Option<&Address>) -> Result<Self, Failure> {
+        let socket = admin_socket(&locate(node)?)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

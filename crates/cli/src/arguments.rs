@@ -1,10 +1,13 @@
 //! The command line: everything that can be asked of `dhow`.
 
+use std::time::Duration;
+
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand};
 
-use crate::address::NodeAddress;
+use dhow_client::Address;
+
 use crate::command;
 use crate::output::Form;
 
@@ -40,11 +43,12 @@ pub struct Common {
         global = true,
         value_name = "SOCKET",
         env = "DHOW_NODE",
-        hide_env_values = true
+        hide_env_values = true,
+        help_heading = "Common options"
     )]
-    pub node: Option<NodeAddress>,
+    pub node: Option<Address>,
     /// Write data as JSON, one value a line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Common options")]
     json: bool,
 }
 
@@ -58,6 +62,13 @@ impl Common {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Set up and run a node
+    #[command(subcommand)]
+    Node(command::node::Node),
+    Send(command::send::Send),
+    Recv(command::recv::Recv),
+    Ping(command::ping::Ping),
+    Trace(command::trace::Trace),
     /// Show what a node is and does
     Status(command::status::Status),
     /// List stored bundles, by destination or one by one
@@ -79,4 +90,27 @@ pub enum Command {
     Bundle(command::bundle::Bundle),
     /// Write a completion script for a shell
     Completions(command::completions::Completions),
+}
+
+/// A duration such as `1d`, `60s`, `250ms`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    dhow_daemon::config::parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// A size of at least one octet, such as `50kB`.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    match dhow_daemon::config::parse_size(text) {
+        Ok(0) => Err("at least one octet is required".to_owned()),
+        Ok(octets) => Ok(octets),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A whole number, decimal or hexadecimal with `0x`.
+pub fn parse_number(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|error| error.to_string())
 }

@@ -6,12 +6,19 @@
 
 mod address;
 mod admin;
+mod application;
 mod arguments;
+mod calendar;
 mod command;
+mod digest;
 mod failure;
 mod interrupt;
+mod names;
 mod output;
+mod portion;
+mod progress;
 mod quantity;
+mod report_kind;
 mod table;
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What the numbers of the Bundle Protocol are called (RFC 9171 4.2.3, 4.2.4, 9.1 and the IANA registries).
+//! What the numbers of the Bundle Protocol are called (RFC 9171 4.2.3, 4.2.4).
 
 /// Bundle processing control flags (RFC 9171 4.2.3).
 pub const BUNDLE_FLAGS: [(u64, &str); 9] = [
@@ -14,41 +14,25 @@ pub const BUNDLE_FLAGS: [(u64, &str); 9] = [
 ];
 
 /// Block processing control flags (RFC 9171 4.2.4).
-pub const BLOCK_FLAGS: [(u64, &str); 4] =
-    [(0x01, "replicate in fragments"), (0x02, "report if unprocessable"), (0x04, "delete bundle if unprocessable"), (0x10, "discard if unprocessable")];
+pub const BLOCK_FLAGS: [(u64, &str); 4] = [
+    (0x01, "replicate in fragments"),
+    (0x02, "report if unprocessable"),
+    (0x04, "delete bundle if unprocessable"),
+    (0x10, "discard if unprocessable"),
+];
 
 /// The names of the flags that are set, and the number that the others make.
 pub fn flags(set: u64, names: &[(u64, &'static str)]) -> String {
-    let mut words: Vec<String> = names.iter().filter(|(flag, _)| set & flag != 0).map(|(_, name)| (*name).to_owned()).collect();
+    let mut words: Vec<String> = names
+        .iter()
+        .filter(|(flag, _)| set & flag != 0)
+        .map(|(_, name)| (*name).to_owned())
+        .collect();
     let unnamed = names.iter().fold(set, |rest, (flag, _)| rest & !flag);
     if unnamed != 0 {
         words.push(format!("unassigned {unnamed:#x}"));
     }
     words.join(", ")
-}
-
-/// What a block type is called.
-pub const fn block_type(number: u64) -> &'static str {
-    match number {
-        1 => "payload",
-        6 => "previous node",
-        7 => "bundle age",
-        10 => "hop count",
-        11 => "block integrity",
-        12 => "block confidentiality",
-        192..=255 => "private",
-        _ => "unassigned",
-    }
-}
-
-/// What an administrative record type is called (RFC 9713).
-pub const fn record_type(number: u64) -> &'static str {
-    match number {
-        1 => "status report",
-        64_384..=64_511 => "experimental record",
-        64_512..=65_535 => "private record",
-        _ => "unassigned record",
-    }
 }
 
 #[cfg(test)]
@@ -57,7 +41,10 @@ mod tests {
 
     #[test]
     fn flags_without_a_name_are_shown_as_a_number() {
-        assert_eq!(flags(0x2_0004, &BUNDLE_FLAGS), "must not be fragmented, report delivery");
+        assert_eq!(
+            flags(0x2_0004, &BUNDLE_FLAGS),
+            "must not be fragmented, report delivery"
+        );
         assert_eq!(flags(0x0108, &BLOCK_FLAGS), "unassigned 0x108");
         assert_eq!(flags(0, &BUNDLE_FLAGS), "");
     }

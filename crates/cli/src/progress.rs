@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::stderr_is_watched;
 
-/// Work that takes less than this shows nothing.
+/// Often enough for the eye, seldom enough for the machine.
 const REDRAW_PER_SECOND: u8 = 10;
 
 /// A bar, or nothing where nobody watches.
@@ -19,15 +19,22 @@ impl Progress {
     /// Octets of a known total.
     pub fn octets(total: Option<u64>, what: &'static str) -> Self {
         if !stderr_is_watched() {
-            return Self { bar: ProgressBar::hidden() };
+            return Self {
+                bar: ProgressBar::hidden(),
+            };
         }
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND));
+        let bar = ProgressBar::with_draw_target(
+            total,
+            ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND),
+        );
         let template = if total.is_some() {
-            "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} ETA {eta} {msg}"
+            "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} ETA {eta}"
         } else {
-            "{prefix} {spinner} {decimal_bytes} {decimal_bytes_per_sec} {elapsed} {msg}"
+            "{prefix} {spinner} {decimal_bytes} {decimal_bytes_per_sec} {elapsed}"
         };
-        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
         bar.set_prefix(what);
         if total.is_none() {
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -35,14 +42,35 @@ impl Progress {
         Self { bar }
     }
 
+    /// Bundles of a known total.
+    pub fn bundles(total: u64, what: &'static str) -> Self {
+        if !stderr_is_watched() {
+            return Self {
+                bar: ProgressBar::hidden(),
+            };
+        }
+        let bar = ProgressBar::with_draw_target(
+            Some(total),
+            ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND),
+        );
+        bar.set_style(
+            ProgressStyle::with_template(
+                "{prefix} {wide_bar} {pos}/{len} bundles {per_sec} ETA {eta}",
+            )
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        bar.set_prefix(what);
+        Self { bar }
+    }
+
+    /// So much is done.
+    pub fn position(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+
     /// Octets more are done.
     pub fn advance(&self, octets: u64) {
         self.bar.inc(octets);
-    }
-
-    /// A few words at the end of the bar.
-    pub fn say(&self, words: String) {
-        self.bar.set_message(words);
     }
 
     /// Prints a line on stderr without tearing the bar.

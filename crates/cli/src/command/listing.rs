@@ -1,13 +1,14 @@
 //! Lists that a node tells of itself: JSON as it came, or a table of some of its fields.
 
+use dhow_bundle::DtnTime;
 use serde_json::Value;
 
 use crate::admin::Admin;
 use crate::arguments::Common;
 use crate::failure::{Ending, Failure};
 use crate::output::{self, Form};
-use crate::quantity;
 use crate::table::{Align, Table};
+use crate::{calendar, quantity};
 
 /// How a field is shown.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub enum Show {
     Size,
     /// Milliseconds.
     Span,
+    /// DTN milliseconds.
+    Time,
     /// The first word when true, the second when false.
     Either(&'static str, &'static str),
 }
@@ -84,7 +87,7 @@ impl Listing {
 impl Show {
     const fn align(self) -> Align {
         match self {
-            Self::Plain | Self::Either(..) => Align::Left,
+            Self::Plain | Self::Time | Self::Either(..) => Align::Left,
             Self::Count | Self::Size | Self::Span => Align::Right,
         }
     }
@@ -104,6 +107,10 @@ impl Show {
             (Self::Span, Value::Number(number)) => number
                 .as_u64()
                 .map_or_else(|| number.to_string(), quantity::span),
+            (Self::Time, Value::Number(number)) => number.as_u64().map_or_else(
+                || number.to_string(),
+                |ms| calendar::utc(DtnTime::from_millis(ms)),
+            ),
             (_, Value::String(text)) => text.clone(),
             (_, Value::Array(items)) => items
                 .iter()

@@ -5,9 +5,14 @@ pub mod bundles;
 pub mod completions;
 pub mod links;
 pub mod listing;
+pub mod node;
+pub mod ping;
+pub mod recv;
 pub mod registrations;
 pub mod routes;
+pub mod send;
 pub mod status;
+pub mod trace;
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::{Ending, Failure};
@@ -16,8 +21,16 @@ use crate::interrupt;
 /// Does what was asked.
 pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
     let Arguments { common, command } = arguments;
-    interrupt::watch()?;
+    // A running node drains on a signal by itself.
+    if !matches!(command, Command::Node(_)) {
+        interrupt::watch()?;
+    }
     match command {
+        Command::Node(command) => command.run(&common),
+        Command::Send(command) => command.run(&common),
+        Command::Recv(command) => command.run(&common),
+        Command::Ping(command) => command.run(&common),
+        Command::Trace(command) => command.run(&common),
         Command::Status(command) => command.run(&common),
         Command::Bundles(command) => command.run(&common),
         Command::Links(command) => command.run(&common),

@@ -60,6 +60,8 @@ fn label(name: &str) -> String {
 fn show_of(name: &str) -> Show {
     if name.ends_with("octets") {
         Show::Size
+    } else if name == "dtn_time_ms" {
+        Show::Time
     } else if name.ends_with("_ms") {
         Show::Span
     } else {

@@ -1,6 +1,10 @@
 //! `dhow bundle`: one bundle, on disk or in a node's store.
 
+mod decode;
+mod description;
 mod drop;
+mod hex;
+mod make;
 
 use clap::Subcommand;
 
@@ -10,7 +14,8 @@ use crate::failure::{Ending, Failure};
 /// Decode, make or drop a bundle
 #[derive(Debug, Subcommand)]
 pub enum Bundle {
-    /// Delete a stored bundle from the node
+    Decode(decode::Decode),
+    Make(make::Make),
     Drop(drop::Drop),
 }
 
@@ -18,6 +23,8 @@ impl Bundle {
     /// Does it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
+            Self::Decode(command) => command.run(common),
+            Self::Make(command) => command.run(common),
             Self::Drop(command) => command.run(common),
         }
     }

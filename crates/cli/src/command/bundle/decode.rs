@@ -1,0 +1,245 @@
+//! `dhow bundle decode`: a bundle's octets, read and judged.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use bytes::{Bytes, BytesMut};
+use clap::Args;
+use dhow_bundle::admin::{AdministrativeRecord, RecordRefusal};
+use dhow_bundle::{BundleFlags, Header, PayloadVerifier, Reading, Refusal};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::description::Description;
+use super::hex::HexReader;
+use crate::arguments::Common;
+use crate::failure::{Ending, Failure};
+use crate::interrupt;
+use crate::output::{self, Form};
+use crate::progress::Progress;
+
+/// Decode a bundle, and say why if it must be refused
+///
+/// Exits with 0 when the bundle is accepted; with 1 when it is refused, with the rule that it breaks and the section of the standard.
+#[derive(Args, Debug)]
+pub struct Decode {
+    /// The file holds hexadecimal digits
+    #[arg(long)]
+    hex: bool,
+    /// Accept the published list of imperfections too
+    #[arg(long)]
+    lenient: bool,
+    /// The file, or - for stdin
+    file: PathBuf,
+}
+
+/// Octets read at a time.
+const PIECE_OCTETS: usize = 256 * 1024;
+
+/// Payload octets of an administrative record that are kept to be read: records have some dozens.
+const RECORD_OCTETS: u64 = 64 * 1024;
+
+/// What is said of a bundle that is refused.
+#[derive(Serialize)]
+struct Judgement<'a> {
+    accepted: bool,
+    rule: &'a str,
+    section: &'a str,
+}
+
+/// Why there is no description.
+enum Obstacle {
+    Unread(io::Error),
+    Refused { rule: String, section: &'static str },
+    Interrupted,
+}
+
+impl From<io::Error> for Obstacle {
+    fn from(error: io::Error) -> Self {
+        Self::Unread(error)
+    }
+}
+
+impl From<Refusal> for Obstacle {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused {
+            rule: refusal.to_string(),
+            section: refusal.section(),
+        }
+    }
+}
+
+/// A payload that is no administrative record although the bundle's flags say so (RFC 9171 6.1).
+impl From<RecordRefusal> for Obstacle {
+    fn from(refusal: RecordRefusal) -> Self {
+        Self::Refused {
+            rule: format!("the administrative record is not valid: {refusal}"),
+            section: "RFC 9171 6.1",
+        }
+    }
+}
+
+impl Decode {
+    /// Reads the bundle and prints what it is.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let unread = |error: io::Error| {
+            Failure::refused(format!("cannot read {}: {error}", self.file.display()))
+        };
+        let (source, octets) = open(&self.file).map_err(unread)?;
+        let reading = if self.lenient {
+            Reading::Lenient
+        } else {
+            Reading::Strict
+        };
+        let progress = Progress::octets(octets, "decoding");
+        let described = if self.hex {
+            read(HexReader::new(source), reading, &progress)
+        } else {
+            read(source, reading, &progress)
+        };
+        progress.finish();
+        match described {
+            Ok(description) => {
+                match common.form() {
+                    Form::Json => output::json(&description)?,
+                    Form::Text => output::text(&description.text())?,
+                }
+                Ok(Ending::Done)
+            }
+            Err(Obstacle::Refused { rule, section }) => {
+                if common.form() == Form::Json {
+                    output::json(&Judgement {
+                        accepted: false,
+                        rule: &rule,
+                        section,
+                    })?;
+                }
+                Err(self.refused(&rule, section))
+            }
+            Err(Obstacle::Unread(error)) => Err(unread(error)),
+            Err(Obstacle::Interrupted) => Ok(Ending::Interrupted),
+        }
+    }
+
+    fn refused(&self, rule: &str, section: &str) -> Failure {
+        let failure = Failure::refused(format!("cannot accept the bundle: {rule} ({section})"));
+        if self.lenient {
+            failure
+        } else {
+            failure.with_hint("--lenient accepts what some deployed programs get wrong")
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<(Box<dyn Read>, Option<u64>)> {
+    if path == Path::new("-") {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let file = File::open(path)?;
+    let octets = file.metadata()?.len();
+    Ok((Box::new(file), Some(octets)))
+}
+
+/// Reads one bundle to the end of `source`; the payload passes through and is not kept.
+fn read(
+    mut source: impl Read,
+    reading: Reading,
+    progress: &Progress,
+) -> Result<Description, Obstacle> {
+    let mut piece = vec![0_u8; PIECE_OCTETS];
+    let (header, rest) = read_header(&mut source, reading, &mut piece)?;
+    let mut payload = Payload {
+        left: header.payload_octets(),
+        digest: Sha256::new(),
+        verifier: PayloadVerifier::new(&header),
+        record: None,
+        trailer: Vec::new(),
+    };
+    if header
+        .primary
+        .flags
+        .contains(BundleFlags::ADMINISTRATIVE_RECORD)
+        && header.primary.fragment.is_none()
+        && header.payload_octets() <= RECORD_OCTETS
+    {
+        payload.record = Some(Vec::new());
+    }
+    payload.take(&rest, header.trailer_octets());
+    loop {
+        if interrupt::is_requested() {
+            return Err(Obstacle::Interrupted);
+        }
+        let length = source.read(&mut piece)?;
+        if length == 0 {
+            break;
+        }
+        payload.take(
+            piece.get(..length).unwrap_or_default(),
+            header.trailer_octets(),
+        );
+        progress.advance(u64::try_from(length).unwrap_or_default());
+    }
+    payload.verifier.finish(&payload.trailer)?;
+    let record = payload
+        .record
+        .map(|octets| AdministrativeRecord::decode(&Bytes::from(octets), reading))
+        .transpose()?;
+    Ok(Description::new(
+        &header,
+        &payload.digest.finalize(),
+        record.as_ref(),
+    ))
+}
+
+/// Reads until the header blocks are complete; what follows them comes with them.
+fn read_header(
+    source: &mut impl Read,
+    reading: Reading,
+    piece: &mut [u8],
+) -> Result<(Header, Bytes), Obstacle> {
+    let mut seen = BytesMut::new();
+    loop {
+        let length = source.read(piece)?;
+        seen.extend_from_slice(piece.get(..length).unwrap_or_default());
+        let octets = seen.clone().freeze();
+        if let Some(header) = Header::decode(&octets, reading)? {
+            let rest = octets.slice(header.octets.len()..);
+            return Ok((header, rest));
+        }
+        if length == 0 {
+            return Err(Refusal::Truncated.into());
+        }
+    }
+}
+
+/// What follows the header.
+struct Payload {
+    /// Octets of payload still to come.
+    left: u64,
+    digest: Sha256,
+    verifier: PayloadVerifier,
+    record: Option<Vec<u8>>,
+    trailer: Vec<u8>,
+}
+
+impl Payload {
+    fn take(&mut self, octets: &[u8], trailer_octets: u64) {
+        let length = usize::try_from(self.left).map_or(octets.len(), |left| left.min(octets.len()));
+        let (payload, after) = octets.split_at_checked(length).unwrap_or((octets, &[]));
+        self.left = self
+            .left
+            .saturating_sub(u64::try_from(length).unwrap_or_default());
+        self.digest.update(payload);
+        self.verifier.update(payload);
+        if let Some(record) = &mut self.record {
+            record.extend_from_slice(payload);
+        }
+        // One octet more than the trailer shows that something follows; the rest need not be kept.
+        let room = usize::try_from(trailer_octets)
+            .unwrap_or(0)
+            .saturating_add(1)
+            .saturating_sub(self.trailer.len());
+        self.trailer.extend(after.iter().take(room));
+    }
+}

@@ -1,0 +1,138 @@
+//! `dhow node`: set up and run a node.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use dhow_bundle::NodeId;
+use dhow_daemon::config::{self, NodeFile};
+use dhow_daemon::{RunError, logging};
+
+use crate::arguments::Common;
+use crate::failure::{Ending, Failure};
+use crate::interrupt;
+use crate::output::{self, Form};
+
+/// Set up and run a node
+#[derive(Debug, Subcommand)]
+pub enum Node {
+    Init(Init),
+    Run(Run),
+}
+
+impl Node {
+    /// Does it.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        match self {
+            Self::Init(command) => {
+                interrupt::watch()?;
+                command.run(common)
+            }
+            // A running node drains on a signal by itself.
+            Self::Run(command) => command.run(),
+        }
+    }
+}
+
+/// Write a commented configuration for a new node
+#[derive(Args, Debug)]
+pub struct Init {
+    /// The node's ID: ipn:2.0 or dtn://beta/
+    id: NodeId,
+    /// The directory for the configuration; it is made
+    #[arg(long, default_value = ".")]
+    dir: PathBuf,
+    /// Overwrite a configuration that is there
+    #[arg(long)]
+    force: bool,
+}
+
+const FILE_NAME: &str = "node.toml";
+
+impl Init {
+    fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let path = self.dir.join(FILE_NAME);
+        let text = config::write_commented(&self.id.to_string(), &self.dir);
+        write_new(&path, &text, self.force).map_err(|error| {
+            let failure = Failure::refused(format!("cannot write {}: {error}", path.display()));
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                failure.with_hint("--force overwrites it")
+            } else {
+                failure
+            }
+        })?;
+        match common.form() {
+            Form::Json => output::json(
+                &serde_json::json!({"config": path.display().to_string(), "node": self.id.to_string()}),
+            )?,
+            Form::Text => output::talk(&format!(
+                "wrote {0}\nedit it, then: dhow node run --config {0}",
+                path.display()
+            )),
+        }
+        Ok(Ending::Done)
+    }
+}
+
+fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+/// Run a node in the foreground
+///
+/// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM and Ctrl-C finish transfers in progress for at most 5 s.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The configuration
+    #[arg(long, value_name = "FILE", default_value = FILE_NAME)]
+    config: PathBuf,
+    /// What is logged on stderr: error, warn, info, debug or trace, also by part
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "RUST_LOG",
+        hide_env_values = true,
+        default_value = "info"
+    )]
+    log: String,
+}
+
+impl Run {
+    fn run(&self) -> Result<Ending, Failure> {
+        let file = NodeFile::load(&self.config).map_err(|error| {
+            let failure = Failure::usage(format!("cannot read the configuration: {error}"));
+            match error.hint {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            }
+        })?;
+        logging::init(&self.log)
+            .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;
+        // Whoever started the node may not care to read that it is ready.
+        let ready = |ready: dhow_daemon::Ready| drop(output::line(&ready.json()));
+        dhow_daemon::run(file, ready).map_err(|error| {
+            let what = format!("cannot run the node: {error}");
+            let failure = if matches!(error, RunError::Tls(_)) {
+                Failure::usage(what)
+            } else {
+                Failure::refused(what)
+            };
+            match error.hint() {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            }
+        })?;
+        Ok(Ending::Done)
+    }
+}

@@ -1,0 +1,185 @@
+//! Payloads into files: whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use dhow_bundle::{BundleId, EndpointId};
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::hexadecimal;
+use crate::interrupt::UnfinishedFile;
+
+/// Octets copied at a time.
+const PIECE_OCTETS: usize = 256 * 1024;
+
+/// Longest readable part of a file name made from a source that is no `ipn` endpoint; file systems take
+/// 255 octets.
+const READABLE_OCTETS: usize = 100;
+
+/// Copies a payload and returns its length and SHA-256 (in hexadecimal).
+pub fn copy(payload: &mut impl Read, out: &mut impl Write) -> Result<(u64, String), CopyError> {
+    let mut digest = Sha256::new();
+    let mut piece = vec![0_u8; PIECE_OCTETS];
+    let mut octets = 0_u64;
+    loop {
+        let length = match payload.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return Err(CopyError::Incoming),
+        };
+        let part = piece.get(..length).unwrap_or_default();
+        digest.update(part);
+        out.write_all(part).map_err(CopyError::Outgoing)?;
+        octets += u64::try_from(length).unwrap_or_default();
+    }
+    out.flush().map_err(CopyError::Outgoing)?;
+    Ok((octets, hexadecimal(&digest.finalize())))
+}
+
+/// Which end of a copy failed.
+#[derive(Debug)]
+pub enum CopyError {
+    /// The payload did not come whole.
+    Incoming,
+    /// It could not be written.
+    Outgoing(io::Error),
+}
+
+/// A payload that is written but has not its name yet.
+#[derive(Debug)]
+pub struct WrittenFile {
+    unfinished: UnfinishedFile,
+    file: File,
+    path: PathBuf,
+}
+
+impl WrittenFile {
+    /// Writes a payload beside the place where it will be; returns its length and SHA-256 too.
+    pub fn write(
+        directory: &Path,
+        id: &BundleId,
+        payload: &mut impl Read,
+    ) -> Result<(Self, u64, String), CopyError> {
+        let name = file_name(id);
+        let partial = directory.join(format!(".{name}.{}.part", std::process::id()));
+        let file = File::create(&partial).map_err(CopyError::Outgoing)?;
+        let unfinished = UnfinishedFile::new(partial);
+        let mut written = Self {
+            unfinished,
+            file,
+            path: directory.join(name),
+        };
+        let (octets, sha256) = copy(payload, &mut written.file)?;
+        Ok((written, octets, sha256))
+    }
+
+    /// Makes it durable and gives it its name, in this order: a file with its name is whole, whatever
+    /// happens. The name itself is durable after [`sync_directory`].
+    pub fn name(self) -> io::Result<PathBuf> {
+        self.file.sync_data()?;
+        fs::rename(self.unfinished.path(), &self.path)?;
+        self.unfinished.keep();
+        Ok(self.path)
+    }
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// A name that tells bundles apart, cannot leave its directory, and is the same each time a bundle comes.
+pub fn file_name(id: &BundleId) -> String {
+    let text = id.to_string();
+    if matches!(id.source, EndpointId::Ipn { .. }) {
+        return text.replace([':', '/', '@', '+'], "-");
+    }
+    // Names of dtn nodes and services are longer and freer: what is not safe in a file name becomes a
+    // hyphen, and a digest of the whole identity keeps names apart that would become the same.
+    let readable: String = text
+        .chars()
+        .map(|character| {
+            if character.is_ascii_alphanumeric() || "._".contains(character) {
+                character
+            } else {
+                '-'
+            }
+        })
+        .take(READABLE_OCTETS)
+        .collect();
+    let digest = hexadecimal(&Sha256::digest(text.as_bytes()));
+    format!(
+        "{}-{}",
+        readable.trim_start_matches('.'),
+        digest.get(..16).unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use dhow_bundle::{CreationTimestamp, DtnTime};
+
+    use super::*;
+
+    fn id(source: &str) -> BundleId {
+        BundleId {
+            source: source.parse().unwrap(),
+            creation: CreationTimestamp {
+                time: DtnTime::from_millis(812_345_678_901),
+                sequence: 3,
+            },
+            fragment: None,
+        }
+    }
+
+    #[test]
+    fn names_are_readable_and_stay_in_their_directory() {
+        assert_eq!(file_name(&id("ipn:1.5")), "ipn-1.5-812345678901-3");
+        let hostile = file_name(&id("dtn://a/../../etc/passwd"));
+        assert!(
+            !hostile.contains('/') && !hostile.starts_with('.'),
+            "{hostile}"
+        );
+    }
+
+    #[test]
+    fn sources_that_read_alike_get_different_names() {
+        assert_ne!(file_name(&id("dtn://a/b-c")), file_name(&id("dtn://a/b/c")));
+    }
+
+    #[test]
+    fn a_file_has_its_name_only_when_it_is_whole() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let mut payload = b"half".chain(Broken);
+        assert!(matches!(
+            WrittenFile::write(directory.path(), &id("ipn:1.5"), &mut payload),
+            Err(CopyError::Incoming)
+        ));
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "nothing is left of what came in part"
+        );
+
+        let (written, octets, sha256) =
+            WrittenFile::write(directory.path(), &id("ipn:1.5"), &mut &b"abc"[..]).unwrap();
+        assert_eq!(
+            (octets, sha256.as_str()),
+            (
+                3,
+                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+            )
+        );
+        let path = written.name().unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"abc");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,256 @@
+//! `dhow send`: files become bundles, and are durable at the node before they count as sent.
+
+mod receipts;
+mod tally;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use dhow_bundle::{BundleFlags, EndpointId};
+use dhow_client::{Address, Registration, SendHead, Sender};
+
+use self::receipts::Receipts;
+use self::tally::Tally;
+use crate::address::locate;
+use crate::application;
+use crate::arguments::{Common, parse_duration, parse_size};
+use crate::failure::{Ending, Failure};
+use crate::interrupt::{self, LOOK};
+use crate::output::{self, Form};
+use crate::portion::{Portion, PortionOctets, Source};
+use crate::progress::Progress;
+use crate::quantity;
+use crate::report_kind::ReportKind;
+
+/// Send files as bundles
+///
+/// A bundle counts as sent when the node has it durably. With --json, a line for each: source, destination, creation [time, sequence], octets.
+#[derive(Args, Debug)]
+pub struct Send {
+    /// Destination endpoint: ipn:4.42 or dtn://delta/inbox
+    destination: EndpointId,
+    /// Files; - for stdin, which is copied first
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Source endpoint [default: a random service of the node]; reports go there
+    #[arg(long, value_name = "ENDPOINT")]
+    from: Option<EndpointId>,
+    /// How long a bundle is of use
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_duration)]
+    lifetime: Duration,
+    /// Status reports asked for
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    report: Vec<ReportKind>,
+    /// Cut files into independent bundles of at most this many octets
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    split: Option<u64>,
+    /// Send everything this often
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+    /// Wait until each bundle is reported delivered; exit with 1 if one is not when it expires
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Bundles sent between two looks at the answers: looking costs system calls, and each waits in memory.
+const LOOK_BUNDLES: usize = 1024;
+
+impl Send {
+    /// Sends, and waits where asked to.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let address = locate(common.node.as_ref())?;
+        let sources: Vec<Source> = self
+            .files
+            .iter()
+            .map(|path| Source::open(path))
+            .collect::<Result<_, _>>()?;
+        let client = application::connect(&address)?;
+        let source = match &self.from {
+            Some(endpoint) => endpoint.clone(),
+            None => application::random_endpoint(client.node_id())?,
+        };
+        let registration = self.registration(&source)?;
+        // Reports may come as soon as the first bundle has left.
+        let receipts = self
+            .wait
+            .then(|| Receipts::begin(&address, registration.clone()))
+            .transpose()?;
+        let mut sender = client
+            .sender(&registration)
+            .map_err(|error| application::failure("send from the endpoint", &error))?;
+        let total = sources
+            .iter()
+            .fold(0_u64, |sum, source| sum.saturating_add(source.octets()))
+            .saturating_mul(self.count);
+        let mut tally = Tally::new(
+            common.form(),
+            self.destination.to_string(),
+            Progress::octets(Some(total), "sending"),
+            receipts,
+        );
+        let begun = Instant::now();
+        let outcome = self
+            .send_all(&mut sender, &sources, &mut tally)
+            .and_then(|ending| {
+                let drained = drain(&mut sender, &mut tally)?;
+                tally.judge()?;
+                Ok(if drained == Ending::Done {
+                    ending
+                } else {
+                    drained
+                })
+            });
+        let elapsed = begun.elapsed();
+        tally.flush()?;
+        if outcome == Ok(Ending::Done) && common.form() == Form::Text {
+            output::line(&self.summary(&tally, elapsed))?;
+        }
+        let ending = outcome.map_err(|failure| tally.explain(failure, self.bundles(&sources)))?;
+        self.note_reports(&address);
+        match tally.into_receipts() {
+            Some(receipts) if ending == Ending::Done => receipts.wait(self.lifetime, common.form()),
+            _ => Ok(ending),
+        }
+    }
+
+    fn registration(&self, source: &EndpointId) -> Result<Registration, Failure> {
+        if *source != EndpointId::Null {
+            return Ok(Registration::new(source.clone()).with_window(receipts::WINDOW));
+        }
+        // RFC 9171 4.2.3: no reports about anonymous bundles.
+        if self.wait || !self.report.is_empty() {
+            return Err(Failure::usage("an anonymous bundle cannot be reported on")
+                .with_hint("name a source with --from"));
+        }
+        Ok(Registration::anonymous())
+    }
+
+    fn head(&self) -> SendHead {
+        let mut flags = ReportKind::flags(&self.report);
+        if self.wait {
+            flags = flags | BundleFlags::REPORT_DELIVERY;
+        }
+        let head = SendHead::to(self.destination.clone())
+            .with_lifetime(self.lifetime)
+            .with_flags(flags.bits());
+        if self.from == Some(EndpointId::Null) {
+            head.with_source(EndpointId::Null)
+        } else {
+            head
+        }
+    }
+
+    fn send_all(
+        &self,
+        sender: &mut Sender,
+        sources: &[Source],
+        tally: &mut Tally,
+    ) -> Result<Ending, Failure> {
+        let head = self.head();
+        let mut unlooked = 0;
+        for _ in 0..self.count {
+            for source in sources {
+                for portion in source.portions(self.split) {
+                    if interrupt::is_requested() {
+                        return Ok(Ending::Interrupted);
+                    }
+                    if tally.is_refused() {
+                        return Ok(Ending::Done);
+                    }
+                    send_portion(sender, &head, source, portion)?;
+                    tally.sent(portion.octets);
+                    unlooked += 1;
+                    if unlooked == LOOK_BUNDLES || portion.octets > LARGE_OCTETS {
+                        unlooked = 0;
+                        take_answers(sender, tally)?;
+                    }
+                }
+            }
+        }
+        Ok(Ending::Done)
+    }
+
+    fn bundles(&self, sources: &[Source]) -> u64 {
+        let once = sources.iter().fold(0_u64, |sum, source| {
+            sum + source
+                .octets()
+                .div_ceil(self.split.unwrap_or(u64::MAX))
+                .max(1)
+        });
+        once.saturating_mul(self.count)
+    }
+
+    fn summary(&self, tally: &Tally, elapsed: Duration) -> String {
+        let (bundles, octets) = (tally.accepted(), tally.octets());
+        let noun = if bundles == 1 { "bundle" } else { "bundles" };
+        format!(
+            "sent {} {noun}, {}, from {} to {} in {}: {} bundles/s, {}",
+            quantity::thousands(bundles),
+            quantity::size(octets),
+            tally.source(),
+            self.destination,
+            quantity::span(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
+            quantity::per_second(bundles, elapsed),
+            quantity::rate(octets, elapsed),
+        )
+    }
+
+    /// Reports that nobody will read are worth a word.
+    fn note_reports(&self, node: &Address) {
+        if !self.report.is_empty() && !self.wait && self.from.is_none() {
+            output::note(&format!(
+                "the reports go to a random endpoint of the node at {node}; --wait reads them, and --from names an endpoint for `dhow recv`"
+            ));
+        }
+    }
+}
+
+/// Payloads larger than this are worth a look at the answers after each: the look costs little beside them.
+const LARGE_OCTETS: u64 = 256 * 1024;
+
+fn send_portion(
+    sender: &mut Sender,
+    head: &SendHead,
+    source: &Source,
+    portion: Portion,
+) -> Result<(), Failure> {
+    let sent = match source.read(portion) {
+        Ok(PortionOctets::Memory(octets)) => sender.send_octets(head, octets),
+        Ok(octets) => sender.send(head, octets, portion.octets),
+        Err(error) => {
+            return Err(Failure::refused(format!(
+                "cannot read {}: {error}",
+                source.path().display()
+            )));
+        }
+    };
+    sent.map(|_| ())
+        .map_err(|error| application::failure(&format!("send {}", source.path().display()), &error))
+}
+
+fn take_answers(sender: &mut Sender, tally: &mut Tally) -> Result<(), Failure> {
+    while let Some(answer) = sender
+        .poll_answer()
+        .map_err(|error| application::failure("hear from the node", &error))?
+    {
+        tally.answered(answer.outcome)?;
+    }
+    Ok(())
+}
+
+/// Waits for all answers.
+fn drain(sender: &mut Sender, tally: &mut Tally) -> Result<Ending, Failure> {
+    loop {
+        if let Some(answer) = sender
+            .next_answer(Some(LOOK))
+            .map_err(|error| application::failure("hear from the node", &error))?
+        {
+            tally.answered(answer.outcome)?;
+        } else if sender.unanswered() == 0 {
+            return Ok(Ending::Done);
+        } else if interrupt::is_requested() {
+            return Ok(Ending::Interrupted);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! `dhow bundle decode` and `dhow bundle make`, against golden vectors and against what real peers sent.
+#![allow(clippy::indexing_slicing, reason = "tests")]
+
+mod program;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use program::{Said, assert_snapshot, dhow, run, run_in};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// "hello" from ipn:1.1 to ipn:2.1, created at [1000, 7]; computed apart from this project.
+const HELLO_CRC16: &str = "9f89070001820282020182028201018202820100821903e8071a0036ee8042661f86010100014568656c6c6f424bf3ff";
+const HELLO_CRC32C: &str = "9f89070002820282020182028201018202820100821903e8071a0036ee8044493a525486010100024568656c6c6f4421c13f2fff";
+const HELLO_EXTENSIONS: &str = "9f89070002820282020182028201018202820100821903e8071a0036ee8044493a525485070200004319012c850a0300004482181e01850604000045820282030086010100024568656c6c6f4421c13f2fff";
+const HELLO_WITHOUT_CRC: &str =
+    "9f88070000820282020182028201018202820100821903e8071a0036ee8085010100004568656c6c6fff";
+
+fn sha256(octets: &[u8]) -> String {
+    Sha256::digest(octets)
+        .iter()
+        .map(|octet| format!("{octet:02x}"))
+        .collect()
+}
+
+/// Runs a command with this on its stdin.
+fn run_with_input(arguments: &[&str], input: &[u8]) -> Said {
+    let mut child = dhow(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || {
+        // A command that has seen enough closes its stdin.
+        let _ = stdin.write_all(&input);
+    });
+    let said = child.wait_with_output().unwrap().into();
+    writer.join().unwrap();
+    said
+}
+
+fn decode_hex(hex: &str, more: &[&str]) -> Said {
+    run_with_input(
+        &[&["bundle", "decode", "--hex", "-"], more].concat(),
+        hex.as_bytes(),
+    )
+}
+
+fn octets_of(hex: &str) -> Vec<u8> {
+    hex.as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+#[test]
+fn golden_vectors_are_described_as_json() {
+    let mut expected = json!({
+        "version": 7, "source": "ipn:1.1", "destination": "ipn:2.1", "report_to": "ipn:1.0",
+        "creation": [1000, 7], "lifetime_ms": 3_600_000, "flags": 0, "crc": "32c", "fragment": null,
+        "blocks": [
+            {"type": 7, "number": 2, "flags": 0, "crc": "none", "octets": 3, "content": 300},
+            {"type": 10, "number": 3, "flags": 0, "crc": "none", "octets": 4, "content": {"limit": 30, "count": 1}},
+            {"type": 6, "number": 4, "flags": 0, "crc": "none", "octets": 5, "content": "ipn:3.0"},
+            {"type": 1, "number": 1, "flags": 0, "crc": "32c", "octets": 5, "content": null},
+        ],
+        "payload_octets": 5, "payload_sha256": sha256(b"hello"), "record": null,
+    });
+    let said = decode_hex(HELLO_EXTENSIONS, &["--json"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    assert_eq!(
+        serde_json::from_str::<Value>(&said.stdout).unwrap(),
+        expected
+    );
+
+    expected["blocks"] =
+        json!([{"type": 1, "number": 1, "flags": 0, "crc": "16", "octets": 5, "content": null}]);
+    expected["crc"] = json!("16");
+    let said = decode_hex(HELLO_CRC16, &["--json"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&said.stdout).unwrap(),
+        expected
+    );
+}
+
+#[test]
+fn golden_vectors_read_well() {
+    let texts: Vec<String> = [HELLO_CRC32C, HELLO_EXTENSIONS]
+        .iter()
+        .map(|hex| decode_hex(hex, &[]).stdout)
+        .collect();
+    assert_snapshot("decode-text.txt", &texts.join("\n"));
+}
+
+// RFC 9171 4.3.1: a primary block has a CRC unless a Block Integrity Block targets it.
+#[test]
+fn primary_block_without_crc_is_refused_unless_reading_is_lenient() {
+    let said = decode_hex(HELLO_WITHOUT_CRC, &[]);
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""));
+    assert!(
+        said.stderr.contains("RFC 9171 4.3.1") && said.stderr.contains("--lenient"),
+        "{}",
+        said.stderr
+    );
+    let judgement: Value =
+        serde_json::from_str(&decode_hex(HELLO_WITHOUT_CRC, &["--json"]).stdout).unwrap();
+    assert_eq!(
+        (&judgement["accepted"], &judgement["section"]),
+        (&json!(false), &json!("RFC 9171 4.3.1"))
+    );
+    assert_eq!(decode_hex(HELLO_WITHOUT_CRC, &["--lenient"]).code, 0);
+}
+
+#[test]
+fn every_truncation_and_every_flipped_bit_is_refused_with_a_rule() {
+    let octets = octets_of(HELLO_CRC32C);
+    for damaged in [
+        octets[..0].to_vec(),
+        octets[..1].to_vec(),
+        octets[..30].to_vec(),
+        octets[..octets.len() - 1].to_vec(),
+        [octets.as_slice(), &[0]].concat(),
+        flip(&octets, 20),
+        flip(&octets, 43),
+    ] {
+        let said = run_with_input(&["bundle", "decode", "-"], &damaged);
+        assert_eq!((said.code, said.stdout.as_str()), (1, ""));
+        assert!(
+            said.stderr.contains("cannot accept the bundle: ") && said.stderr.contains("RFC "),
+            "{}",
+            said.stderr
+        );
+    }
+}
+
+fn flip(octets: &[u8], place: usize) -> Vec<u8> {
+    let mut flipped = octets.to_vec();
+    flipped[place] ^= 0x10;
+    flipped
+}
+
+#[test]
+fn text_that_is_no_hexadecimal_is_a_failure_and_no_refusal() {
+    let said = decode_hex("9f 88 zz", &[]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.stderr.contains("'z' is not a hexadecimal digit"),
+        "{}",
+        said.stderr
+    );
+}
+
+/// What peers sent: names and octets in hexadecimal; the file says where it is from.
+fn captured() -> Vec<(String, String)> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../bundle/tests/data/bundles.tsv");
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    rows.map(|line| line.split_once('\t').unwrap())
+        .map(|(name, hex)| (name.to_owned(), hex.to_owned()))
+        .collect()
+}
+
+/// The payload that all captures use: numbered lines, cut at its size.
+fn payload(number: u64, size: usize) -> Vec<u8> {
+    let lines = (0..).map(|line| format!("dhow-test-payload-{number:03} line {line:04} the quick brown fox jumps over the lazy dog\n"));
+    lines.flat_map(String::into_bytes).take(size).collect()
+}
+
+#[test]
+fn bundles_of_real_peers_are_accepted_but_for_their_known_imperfections() {
+    let captured = captured();
+    assert!(captured.len() > 40, "the file has {} rows", captured.len());
+    let mut known_payloads = 0;
+    for (name, hex) in &captured {
+        let imperfect = name.starts_with("dtn7rs-") || name.starts_with("dtnme-");
+        let strict = decode_hex(hex, &["--json"]);
+        assert!(
+            strict.code == 0 || (strict.code == 1 && imperfect),
+            "{name}: {}",
+            strict.stderr
+        );
+        let lenient = decode_hex(hex, &["--json", "--lenient"]);
+        assert_eq!(lenient.code, 0, "{name}: {}", lenient.stderr);
+        let bundle: Value = serde_json::from_str(&lenient.stdout).unwrap();
+        let octets = bundle["payload_octets"].as_u64().unwrap();
+        for number in [1, 2, 203, 302, 502] {
+            known_payloads += usize::from(
+                bundle["payload_sha256"]
+                    == sha256(&payload(number, usize::try_from(octets).unwrap()))
+                    && octets > 1000,
+            );
+        }
+        // dtn7-rs writes no CRC on the primary block.
+        if name.starts_with("dtn7rs-") {
+            assert_eq!(strict.code, 1, "{name}");
+        }
+    }
+    assert!(
+        known_payloads >= 5,
+        "only {known_payloads} payloads are the ones that were sent"
+    );
+}
+
+fn make_and_decode(directory: &Path, payload: &[u8], options: &[&str]) -> Value {
+    fs::write(directory.join("payload"), payload).unwrap();
+    let made = run_in(
+        directory,
+        &[
+            &[
+                "bundle",
+                "make",
+                "ipn:1.5",
+                "ipn:2.42",
+                "payload",
+                "--out",
+                "made.bundle",
+            ],
+            options,
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        (made.code, made.stdout.as_str()),
+        (0, ""),
+        "{}",
+        made.stderr
+    );
+    let decoded = run_in(directory, &["bundle", "decode", "made.bundle", "--json"]);
+    assert_eq!(decoded.code, 0, "{}", decoded.stderr);
+    serde_json::from_str(&decoded.stdout).unwrap()
+}
+
+#[test]
+fn what_make_wrote_decodes_to_what_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = [
+        "--lifetime",
+        "90s",
+        "--report",
+        "delivery,deletion",
+        "--crc",
+        "16",
+        "--hop-limit",
+        "9",
+        "--age",
+        "1500",
+        "--report-to",
+        "ipn:1.9",
+        "--creation",
+        "1000/7",
+    ];
+    let bundle = make_and_decode(directory.path(), b"hello", &options);
+    assert_eq!(
+        [
+            &bundle["source"],
+            &bundle["destination"],
+            &bundle["report_to"],
+            &bundle["creation"],
+            &bundle["lifetime_ms"],
+            &bundle["flags"],
+            &bundle["crc"],
+            &bundle["payload_sha256"]
+        ],
+        [
+            &json!("ipn:1.5"),
+            &json!("ipn:2.42"),
+            &json!("ipn:1.9"),
+            &json!([1000, 7]),
+            &json!(90_000),
+            &json!(0x6_0000),
+            &json!("16"),
+            &json!(sha256(b"hello"))
+        ]
+    );
+    let contents: Vec<&Value> = bundle["blocks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| &block["content"])
+        .collect();
+    assert!(
+        contents.contains(&&json!(1500)) && contents.contains(&&json!({"limit": 9, "count": 0})),
+        "{contents:?}"
+    );
+}
+
+#[test]
+fn made_bundles_of_any_size_decode_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    for octets in [0, 1, 23, 24, 255, 256, 65_535, 65_536, 3_000_001] {
+        let payload = payload(1, octets);
+        let bundle = make_and_decode(directory.path(), &payload, &[]);
+        assert_eq!(
+            (&bundle["payload_octets"], &bundle["payload_sha256"]),
+            (&json!(octets), &json!(sha256(&payload)))
+        );
+    }
+}
+
+#[test]
+fn make_refuses_what_would_be_no_bundle_and_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("payload"), b"hello").unwrap();
+    let said = run_in(
+        directory.path(),
+        &[
+            "bundle",
+            "make",
+            "dtn:none",
+            "ipn:2.42",
+            "payload",
+            "--report",
+            "delivery",
+            "--out",
+            "made.bundle",
+        ],
+    );
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(!directory.path().join("made.bundle").exists());
+    assert_eq!(
+        run(&["bundle", "make", "ipn:1.5", "ipn:2.42", "/nowhere"]).code,
+        1
+    );
+}

@@ -1,0 +1,475 @@
+//! Whole nodes on loopback: send, receive, ping, trace, and a node that is killed on the way.
+#![allow(clippy::indexing_slicing, reason = "tests")]
+
+mod program;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use program::node::{Lines, Node, Reaped};
+use program::{Said, dhow, run};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// Alpha, ipn:1.0, listens; all reports are on.
+const ALPHA: &str = r#"
+[node]
+id = "ipn:1.0"
+[store]
+path = "store"
+durability = "os"
+quota = "256MiB"
+[api]
+socket = "dhow.sock"
+[reports]
+generate = ["reception", "forward", "delivery", "deletion"]
+[[listen]]
+protocol = "tcpcl"
+address = "127.0.0.1:0"
+"#;
+
+/// Beta, ipn:2.0, dials alpha, so that it finds its neighbour again after a restart.
+fn beta(alpha: &Node) -> String {
+    let beta = ALPHA.replace("ipn:1.0", "ipn:2.0");
+    let link = format!(
+        "[[link]]\nname = \"alpha\"\nprotocol = \"tcpcl\"\naddress = \"{}\"\n[[route]]\nto = \"ipn:1.*\"\nvia = \"alpha\"\n",
+        alpha.address()
+    );
+    format!("{beta}{link}")
+}
+
+struct Pair {
+    alpha: Node,
+    beta: Node,
+    directory: tempfile::TempDir,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let alpha = Node::start(&directory.path().join("alpha"), ALPHA);
+        let beta = Node::start(&directory.path().join("beta"), &beta(&alpha));
+        Self {
+            alpha,
+            beta,
+            directory,
+        }
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> String {
+        let path = self.directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+fn on(node: &Node, arguments: &[&str]) -> Said {
+    run(&[arguments, &["--node", &node.socket()]].concat())
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn sha256(octets: &[u8]) -> String {
+    Sha256::digest(octets)
+        .iter()
+        .map(|octet| format!("{octet:02x}"))
+        .collect()
+}
+
+/// Starts `dhow recv` and hands out its lines.
+fn receiver(socket: &str, arguments: &[&str]) -> (Reaped, Lines) {
+    let mut child = dhow(&[&["recv"], arguments, &["--node", socket]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    (Reaped(child), lines)
+}
+
+fn names_in(directory: &Path) -> BTreeSet<String> {
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_file_sent_is_the_file_received_and_its_delivery_is_reported() {
+    let pair = Pair::start();
+    let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
+    let file = pair.file("content", &content);
+    let out = pair.directory.path().join("out");
+    let (mut receiver, lines) = receiver(
+        &pair.beta.socket(),
+        &[
+            "ipn:2.42",
+            "--count",
+            "1",
+            "--out",
+            out.to_str().unwrap(),
+            "--timeout",
+            "60s",
+        ],
+    );
+    let sent = on(
+        &pair.alpha,
+        &[
+            "send",
+            "ipn:2.42",
+            &file,
+            "--from",
+            "ipn:1.5",
+            "--wait",
+            "--lifetime",
+            "60s",
+            "--json",
+        ],
+    );
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    let sent = json_lines(&sent.stdout);
+    let received = lines.json();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(
+        (
+            &sent[0]["source"],
+            &sent[0]["destination"],
+            &sent[0]["octets"]
+        ),
+        (&json!("ipn:1.5"), &json!("ipn:2.42"), &json!(content.len()))
+    );
+    assert_eq!(
+        (
+            &received["source"],
+            &received["creation"],
+            &received["octets"]
+        ),
+        (
+            &json!("ipn:1.5"),
+            &sent[0]["creation"],
+            &json!(content.len())
+        )
+    );
+    assert_eq!(received["sha256"], json!(sha256(&content)));
+    assert!(received["delay_ms"].is_u64());
+    assert_eq!(
+        fs::read(received["path"].as_str().unwrap()).unwrap(),
+        content
+    );
+    assert_eq!(
+        names_in(&out).len(),
+        1,
+        "one file, and nothing unfinished beside it"
+    );
+    assert!(receiver.0.wait().unwrap().success());
+}
+
+#[test]
+fn split_makes_independent_bundles_with_consecutive_numbers_that_join_to_the_file() {
+    let pair = Pair::start();
+    let content: Vec<u8> = (0..30_001_u32).flat_map(u32::to_be_bytes).collect();
+    let file = pair.file("content", &content);
+    let sent = on(
+        &pair.alpha,
+        &["send", "ipn:2.42", &file, "--split", "50kB", "--json"],
+    );
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    let sent = json_lines(&sent.stdout);
+    let octets: Vec<&Value> = sent.iter().map(|bundle| &bundle["octets"]).collect();
+    assert_eq!(octets, [&json!(50_000), &json!(50_000), &json!(20_004)]);
+    let creations: Vec<(u64, u64)> = sent
+        .iter()
+        .map(|bundle| {
+            (
+                bundle["creation"][0].as_u64().unwrap(),
+                bundle["creation"][1].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert!(
+        creations.is_sorted() && creations[0] != creations[1],
+        "{creations:?}"
+    );
+
+    let out = pair.directory.path().join("out");
+    let received = on(
+        &pair.beta,
+        &[
+            "recv",
+            "ipn:2.42",
+            "--count",
+            "3",
+            "--out",
+            out.to_str().unwrap(),
+            "--timeout",
+            "60s",
+        ],
+    );
+    assert_eq!(received.code, 0, "{}", received.stderr);
+    let mut parts = json_lines(&received.stdout);
+    parts.sort_by_key(|part| part["creation"].to_string());
+    let joined: Vec<u8> = parts
+        .iter()
+        .flat_map(|part| fs::read(part["path"].as_str().unwrap()).unwrap())
+        .collect();
+    assert_eq!(sha256(&joined), sha256(&content));
+}
+
+#[test]
+fn receiving_goes_on_across_a_kill_of_the_node_and_nothing_comes_twice() {
+    let Pair {
+        alpha,
+        beta,
+        directory,
+    } = Pair::start();
+    let out = directory.path().join("out");
+    let file = directory.path().join("content");
+    fs::write(&file, b"hello").unwrap();
+    let send = |count: &str| {
+        on(
+            &alpha,
+            &["send", "ipn:2.42", file.to_str().unwrap(), "--count", count],
+        )
+    };
+    let (mut receiver, lines) = receiver(
+        &beta.socket(),
+        &[
+            "ipn:2.42",
+            "--count",
+            "6",
+            "--out",
+            out.to_str().unwrap(),
+            "--timeout",
+            "100s",
+        ],
+    );
+
+    assert_eq!(send("3").code, 0);
+    let mut identities = BTreeSet::new();
+    for _ in 0..3 {
+        identities.insert(lines.json()["creation"].to_string());
+    }
+    let beta = Node::start_again(&beta.kill());
+    assert_eq!(send("3").code, 0);
+    for _ in 0..3 {
+        identities.insert(lines.json()["creation"].to_string());
+    }
+    assert_eq!(identities.len(), 6);
+    assert_eq!(lines.next(), None);
+    assert!(receiver.0.wait().unwrap().success());
+    assert_eq!(names_in(&out).len(), 6);
+    assert_eq!(beta.terminate(), Some(0));
+    assert_eq!(alpha.terminate(), Some(0));
+}
+
+#[test]
+fn fewer_than_asked_for_exits_with_1_and_keeps_what_came() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"hello");
+    assert_eq!(on(&pair.alpha, &["send", "ipn:1.42", &file]).code, 0);
+    let out = pair.directory.path().join("out");
+    let received = on(
+        &pair.alpha,
+        &[
+            "recv",
+            "ipn:1.42",
+            "--count",
+            "2",
+            "--out",
+            out.to_str().unwrap(),
+            "--timeout",
+            "1s",
+        ],
+    );
+    assert_eq!(received.code, 1);
+    assert_eq!(json_lines(&received.stdout).len(), 1);
+    assert_eq!(names_in(&out).len(), 1);
+    assert!(received.stderr.contains("1 of 2"), "{}", received.stderr);
+}
+
+#[test]
+fn payloads_go_to_stdout_when_asked_and_lines_to_stderr() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"hello");
+    assert_eq!(on(&pair.alpha, &["send", "ipn:1.42", &file]).code, 0);
+    let received = on(
+        &pair.alpha,
+        &[
+            "recv",
+            "ipn:1.42",
+            "--count",
+            "1",
+            "--stdout",
+            "--timeout",
+            "60s",
+        ],
+    );
+    assert_eq!((received.code, received.stdout.as_str()), (0, "hello"));
+    let line: Value = serde_json::from_str(received.stderr.lines().next().unwrap()).unwrap();
+    assert_eq!((&line["path"], &line["octets"]), (&Value::Null, &json!(5)));
+}
+
+#[test]
+fn waiting_for_a_report_that_cannot_come_exits_with_1_at_expiry() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"hello");
+    let sent = on(
+        &pair.alpha,
+        &["send", "ipn:9.42", &file, "--wait", "--lifetime", "1s"],
+    );
+    assert_eq!(sent.code, 1);
+    assert!(sent.stderr.contains("0 of 1"), "{}", sent.stderr);
+}
+
+#[test]
+fn pings_come_back_from_the_echo_service_and_not_from_nowhere() {
+    let pair = Pair::start();
+    let answered = on(
+        &pair.alpha,
+        &[
+            "ping",
+            "ipn:2.7",
+            "--count",
+            "3",
+            "--interval",
+            "10ms",
+            "--json",
+        ],
+    );
+    assert_eq!(answered.code, 0, "{}", answered.stderr);
+    let lines = json_lines(&answered.stdout);
+    assert_eq!(lines.len(), 4, "a line each and the summary");
+    assert_eq!(
+        (
+            &lines[3]["sent"],
+            &lines[3]["received"],
+            &lines[3]["loss_percent"]
+        ),
+        (&json!(3), &json!(3), &json!(0.0))
+    );
+    let unanswered = on(
+        &pair.alpha,
+        &["ping", "ipn:9.7", "--count", "1", "--timeout", "200ms"],
+    );
+    assert_eq!(unanswered.code, 1);
+    assert!(
+        unanswered.stdout.contains("1 sent, 0 received, 100 % lost"),
+        "{}",
+        unanswered.stdout
+    );
+}
+
+#[test]
+fn trace_names_the_nodes_on_the_way() {
+    let pair = Pair::start();
+    let (_receiver, _lines) = receiver(&pair.beta.socket(), &["ipn:2.42", "--stdout"]);
+    let traced = on(
+        &pair.alpha,
+        &["trace", "ipn:2.42", "--timeout", "60s", "--json"],
+    );
+    assert_eq!(traced.code, 0, "{}", traced.stderr);
+    let told: BTreeSet<(String, String)> = json_lines(&traced.stdout)
+        .iter()
+        .map(|line| {
+            (
+                line["node"].as_str().unwrap().to_owned(),
+                line["event"].as_str().unwrap().to_owned(),
+            )
+        })
+        .collect();
+    assert!(
+        told.contains(&("ipn:2.0".to_owned(), "delivered".to_owned())),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn the_operator_sees_and_changes_what_the_node_does() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"hello");
+    assert_eq!(
+        on(&pair.alpha, &["send", "ipn:9.42", &file, "--count", "2"]).code,
+        0
+    );
+
+    let bundles: Value =
+        serde_json::from_str(&on(&pair.alpha, &["bundles", "--each", "--json"]).stdout).unwrap();
+    assert_eq!(bundles.as_array().unwrap().len(), 2);
+    let id = bundles[0]["id"].as_str().unwrap();
+    assert_eq!(on(&pair.alpha, &["bundle", "drop", id]).code, 0);
+    let destinations = on(&pair.alpha, &["bundles"]);
+    assert!(
+        destinations.stdout.contains("ipn:9.42"),
+        "{}",
+        destinations.stdout
+    );
+    let destinations: Value =
+        serde_json::from_str(&on(&pair.alpha, &["bundles", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&destinations[0]["destination"], &destinations[0]["bundles"]),
+        (&json!("ipn:9.42"), &json!(1))
+    );
+
+    assert_eq!(on(&pair.beta, &["link", "down", "alpha"]).code, 0);
+    let links: Value = serde_json::from_str(&on(&pair.beta, &["links", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&links["links"][0]["name"], &links["links"][0]["state"]),
+        (&json!("alpha"), &json!("down"))
+    );
+    let absent = on(&pair.beta, &["link", "up", "nowhere"]);
+    assert_eq!(absent.code, 1);
+    assert!(absent.stderr.starts_with("error: "), "{}", absent.stderr);
+
+    assert_eq!(
+        on(
+            &pair.beta,
+            &[
+                "route",
+                "add",
+                "ipn:8.*",
+                "--via",
+                "alpha",
+                "--priority",
+                "3"
+            ]
+        )
+        .code,
+        0
+    );
+    assert!(on(&pair.beta, &["routes"]).stdout.contains("ipn:8.*"));
+    assert_eq!(
+        on(&pair.beta, &["route", "del", "ipn:8.*", "--via", "alpha"]).code,
+        0
+    );
+    assert!(!on(&pair.beta, &["routes"]).stdout.contains("ipn:8.*"));
+
+    for command in ["status", "registrations"] {
+        let said = on(&pair.alpha, &[command]);
+        assert_eq!(said.code, 0, "{command}: {}", said.stderr);
+        assert_eq!(
+            on(&pair.alpha, &[command, "--json"]).stdout.lines().count(),
+            1
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_command_exits_with_130_and_leaves_nothing_unfinished() {
+    let pair = Pair::start();
+    let out = pair.directory.path().join("out");
+    let file = pair.file("content", b"hello");
+    assert_eq!(on(&pair.alpha, &["send", "ipn:1.42", &file]).code, 0);
+    let (receiver, lines) = receiver(
+        &pair.alpha.socket(),
+        &["ipn:1.42", "--out", out.to_str().unwrap()],
+    );
+    lines.json();
+    assert_eq!(receiver.end(rustix::process::Signal::INT), Some(130));
+    assert_eq!(names_in(&out).len(), 1);
+}
