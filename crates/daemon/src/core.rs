@@ -105,8 +105,8 @@ struct Signals {
     timer: Notify,
     /// Links are to be dialled.
     dials: Notify,
-    /// The node is idle and no stream is left.
-    idle: Notify,
+    /// A turn was done while the node ends.
+    ending: Notify,
     shutting_down: Cell<bool>,
 }
 
@@ -328,10 +328,17 @@ impl Core {
         self.handle(Event::Shutdown);
     }
 
-    /// Waits until the node is idle and no stream is left, after `shut_down`.
+    /// Waits until the node has nothing under way, after `shut_down`.
     pub async fn idle(&self) {
-        while !self.is_idle() {
-            self.signals.idle.notified().await;
+        while !self.state.borrow().node.is_idle() {
+            self.signals.ending.notified().await;
+        }
+    }
+
+    /// Waits until no stream is left, after `shut_down`.
+    pub async fn alone(&self) {
+        while self.streams() > 0 {
+            self.signals.ending.notified().await;
         }
     }
 
@@ -349,11 +356,6 @@ impl Core {
         let mut state = self.state.borrow_mut();
         state.hand_over();
         state.store.close();
-    }
-
-    fn is_idle(&self) -> bool {
-        let state = self.state.borrow();
-        state.streams.is_empty() && state.node.is_idle()
     }
 
     /// One turn: something for the node, then everything that it asks for.
@@ -374,8 +376,8 @@ impl Core {
             self.signals.dials.notify_one();
         }
         drop(state);
-        if self.signals.shutting_down.get() && self.is_idle() {
-            self.signals.idle.notify_one();
+        if self.signals.shutting_down.get() {
+            self.signals.ending.notify_one();
         }
     }
 }

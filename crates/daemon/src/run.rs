@@ -458,12 +458,15 @@ async fn drain(core: &Core, signals: &mut Signals) {
         () = tokio::time::sleep(DRAIN_TIMEOUT) => false,
     };
     if !finished {
-        tracing::warn!(
-            connections = core.streams(),
-            "ending with connections that are not done"
-        );
-        core.close_all();
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, core.idle()).await;
+        tracing::warn!("ending before everything under way is done");
+    }
+    // Applications' connections have no end of their own.
+    core.close_all();
+    if tokio::time::timeout(CLOSE_TIMEOUT, core.alone())
+        .await
+        .is_err()
+    {
+        tracing::debug!(connections = core.streams(), "connections are cut");
     }
 }
 

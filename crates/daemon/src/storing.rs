@@ -130,6 +130,12 @@ impl StoreThread {
     }
 }
 
+impl Drop for StoreThread {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// Where the store's answers come out.
 #[derive(Clone, Debug)]
 pub struct Answers {

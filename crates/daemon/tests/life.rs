@@ -192,3 +192,25 @@ fn a_node_ends_in_order_while_a_neighbour_says_nothing() {
     silent.read_exact(&mut [0; 6]).unwrap();
     node.stop();
 }
+
+#[test]
+fn a_node_ends_in_order_while_an_application_stays_connected() {
+    let place = Place::new();
+    let node = place.node("ipn:2.0").start();
+    let address = dhow_client::Address::Unix(rig::api(&node));
+    let registration = dhow_client::Registration::new("ipn:2.42".parse().unwrap());
+    let mut receiver = dhow_client::Client::connect(&address)
+        .unwrap()
+        .receiver(&registration)
+        .unwrap();
+    let listening = std::thread::spawn(move || {
+        receiver
+            .next_delivery(None)
+            .map(|delivery| delivery.is_some())
+    });
+    node.stop();
+    assert!(
+        listening.join().unwrap().unwrap_err().is_lost(),
+        "the application hears of the end"
+    );
+}

@@ -509,11 +509,16 @@ fn read_address(
     })
 }
 
-/// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address.
+/// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; an IPv6 address may
+/// name its interface (`fe80::1%eth0`).
 fn split_address(text: &str) -> Option<(String, u16)> {
+    let is_v6 = |host: &str| {
+        host.split('%')
+            .next()
+            .is_some_and(|host| host.parse::<std::net::Ipv6Addr>().is_ok())
+    };
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']')?;
-        host.parse::<std::net::Ipv6Addr>().ok()?;
+        let (host, rest) = rest.split_once(']').filter(|(host, _)| is_v6(host))?;
         (
             host,
             if rest.is_empty() {
@@ -522,15 +527,13 @@ fn split_address(text: &str) -> Option<(String, u16)> {
                 Some(rest.strip_prefix(':')?)
             },
         )
-    } else if text.parse::<std::net::Ipv6Addr>().is_ok() {
+    } else if is_v6(text) {
         (text, None)
     } else {
-        match text.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        }
+        text.split_once(':')
+            .map_or((text, None), |(host, port)| (host, Some(port)))
     };
-    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '%');
     if host.is_empty() || !host.chars().all(named) {
         return None;
     }
@@ -569,4 +572,29 @@ fn default_quota_bundles() -> u64 {
         .and_then(|text| text.trim().parse::<u64>().ok())
         .unwrap_or(u64::MAX);
     (memory.min(allowed) / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_many_forms() {
+        for (text, host, port) in [
+            ("192.0.2.3:4602", "192.0.2.3", 4602),
+            ("192.0.2.3", "192.0.2.3", 4556),
+            ("host.example:1", "host.example", 1),
+            ("[2001:db8::3]:4602", "2001:db8::3", 4602),
+            ("[::]", "::", 4556),
+            ("2001:db8::3", "2001:db8::3", 4556),
+            ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
+        ] {
+            assert_eq!(split_address(text), Some((host.to_owned(), port)), "{text}");
+        }
+        for text in [
+            "", ":1", "a:b", "a:70000", "[::1", "[::1]x", "[name]:1", "a b:1", "a:1:2",
+        ] {
+            assert_eq!(split_address(text), None, "{text}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn dial(
         Ok(stream) => {
             failures.borrow_mut().remove(&link);
             set_stall_timeout(&stream, settings.stall_timeout);
-            let side = server_name(&settings.host).map_or(Side::Accepted, Side::Dialled);
+            let side = Side::Dialled(server_name(&settings.host, &stream));
             serve(
                 core,
                 Socket::tcp(stream),
@@ -122,10 +122,13 @@ async fn connect(settings: &DialSettings) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// The name for TLS: the address, or the DNS name that was resolved (RFC 9174 4.4.3).
-fn server_name(host: &str) -> Option<ServerName<'static>> {
-    match host.parse::<IpAddr>() {
-        Ok(address) => Some(ServerName::from(address)),
-        Err(_) => ServerName::try_from(host.to_owned()).ok(),
-    }
+/// The name for TLS: the DNS name that was resolved (RFC 9174 4.4.3), or else the peer's address.
+fn server_name(host: &str, stream: &TcpStream) -> ServerName<'static> {
+    let name = ServerName::try_from(host.to_owned()).ok();
+    name.unwrap_or_else(|| {
+        let address = stream
+            .peer_addr()
+            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+        ServerName::from(address)
+    })
 }
