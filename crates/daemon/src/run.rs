@@ -25,11 +25,9 @@ use crate::core::Core;
 use crate::extents::ExtentReader;
 use crate::network;
 use crate::storing::{Answers, SlowDisk, StoreThread};
+use crate::streams::bound::Bound;
 use crate::streams::dial::dial_on_demand;
-use crate::streams::listener::{
-    CLIENTS_MAX, Family, ListenError, NEIGHBOURS_MAX, SocketFile, accept_tcp, accept_unix,
-    bind_tcp, bind_unix,
-};
+use crate::streams::listener::{CLIENTS_MAX, ListenError, NEIGHBOURS_MAX, accept_tcp, accept_unix};
 use crate::streams::tls::{Tls, TlsError};
 
 /// How long transfers in progress may take after the node was asked to end.
@@ -268,85 +266,6 @@ fn random_seed() -> u64 {
     std::collections::hash_map::RandomState::new()
         .build_hasher()
         .finish()
-}
-
-/// Everything that the node listens on.
-struct Bound {
-    neighbours: Vec<(ListenerId, Duration, TcpListener)>,
-    clients: (UnixListener, Vec<TcpListener>),
-    admin: Doors,
-    files: Vec<SocketFile>,
-}
-
-impl Bound {
-    fn bind(file: &NodeFile) -> Result<Self, RunError> {
-        let mut neighbours = Vec::new();
-        for (settings, id) in file.listen.iter().zip(0..) {
-            let own = file.listen.iter().any(|other| {
-                other.port == settings.port && other.host.parse::<std::net::Ipv4Addr>().is_ok()
-            });
-            let family = if own && settings.port != 0 {
-                Family::Own
-            } else {
-                Family::Dual
-            };
-            for listener in bind_tcp(&settings.host, settings.port, family)? {
-                neighbours.push((ListenerId(id), settings.stall_timeout, listener));
-            }
-        }
-        // Applications may be other users of a group; operators are who runs the node.
-        let (unix, api_file) = bind_unix(&file.api_socket, 0o660)?;
-        let (admin, admin_file) = bind_unix(&file.admin_socket(), 0o600)?;
-        let mut tcp = Vec::new();
-        if let Some(settings) = &file.admin {
-            for listener in bind_text(&settings.tcp)? {
-                tcp.push(listener.into_std()?);
-            }
-        }
-        let clients = match &file.api_tcp {
-            Some(address) => bind_text(address)?,
-            None => Vec::new(),
-        };
-        Ok(Self {
-            neighbours,
-            clients: (unix, clients),
-            admin: Doors {
-                unix: admin.into_std()?,
-                tcp,
-            },
-            files: vec![api_file, admin_file],
-        })
-    }
-
-    fn addresses(&self) -> Vec<String> {
-        self.neighbours
-            .iter()
-            .filter_map(|(_, _, listener)| listener.local_addr().ok())
-            .map(|address| address.to_string())
-            .collect()
-    }
-}
-
-/// Listen on `host:port`.
-fn bind_text(address: &str) -> Result<Vec<TcpListener>, ListenError> {
-    let parts = address
-        .rsplit_once(':')
-        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-    let Some((host, port)) = parts else {
-        let error = std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "it is no address with a port",
-        );
-        return Err(ListenError::Address {
-            address: address.to_owned(),
-            error,
-        });
-    };
-    let host = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
-    bind_tcp(host, port, Family::Dual)
 }
 
 fn facts(file: &NodeFile, ready: &Ready, bound: &Bound) -> Facts {

@@ -5,16 +5,12 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
-use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, ReadingPolicy, Reports, Route, SendOrder,
-    SessionPolicy, Tls,
-};
+use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Route};
 
+use super::address::split_address;
 use super::error::{ConfigError, nearest};
+use super::policy::read_policy;
 use super::reader::{Document, Entries};
-
-/// TCP port of TCPCL where an address names none (RFC 9174 8.1).
-const TCPCL_PORT: u16 = 4556;
 
 /// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
 const FILE_OCTETS_MAX: u64 = 4 << 20;
@@ -238,7 +234,11 @@ fn read_node_ids(document: &Document<'_>, node: &Entries) -> Result<Vec<NodeId>,
         .collect()
 }
 
-fn read_node_id(document: &Document<'_>, line: usize, text: &str) -> Result<NodeId, ConfigError> {
+pub(super) fn read_node_id(
+    document: &Document<'_>,
+    line: usize,
+    text: &str,
+) -> Result<NodeId, ConfigError> {
     text.parse::<NodeId>().map_err(|error| {
         document
             .fault(line, format!("'{text}' is no node ID: {error}"))
@@ -423,79 +423,6 @@ pub fn report_flag(kind: &str) -> u64 {
     }
 }
 
-fn read_policy(
-    document: &Document<'_>,
-    entries: &Entries,
-    tls: Option<&TlsSettings>,
-) -> Result<SessionPolicy, ConfigError> {
-    let whole_seconds = |key: &str, most: u64| {
-        let duration = entries.duration(key);
-        if duration.subsec_nanos() != 0 || duration.as_secs() > most {
-            return Err(document.fault(
-                entries.line_of(key),
-                format!("'{key}' must be whole seconds, at most {most}s"),
-            ));
-        }
-        Ok(duration.as_secs())
-    };
-    let octets = |key: &str| match entries.size(key) {
-        Some(0) => Err(document.fault(entries.line_of(key), format!("'{key}' must not be 0"))),
-        octets => Ok(octets),
-    };
-    let use_tls = match entries.text("tls") {
-        Some("required") => Tls::Required,
-        Some("preferred") => Tls::Preferred,
-        _ => Tls::Never,
-    };
-    if use_tls != Tls::Never && tls.is_none() {
-        return Err(document
-            .fault(entries.line_of("tls"), "TLS needs a [tls] section")
-            .with_hint(
-                "[tls] names this node's certificate and key, and the authorities that it believes",
-            ));
-    }
-    for pattern in entries.list("accept_sources") {
-        pattern.parse::<EidPattern>().map_err(|error| {
-            document.fault(
-                entries.line_of("accept_sources"),
-                format!("'{pattern}' is no endpoint-ID pattern: {error}"),
-            )
-        })?;
-    }
-    let peer = entries
-        .text("peer")
-        .map(|text| read_node_id(document, entries.line_of("peer"), text))
-        .transpose()?;
-    Ok(SessionPolicy {
-        keepalive_s: u16::try_from(whole_seconds("keepalive", u64::from(u16::MAX))?)
-            .unwrap_or(u16::MAX),
-        segment_mru: octets("segment_mru")?.unwrap_or(0),
-        transfer_mru: octets("transfer_mru")?.unwrap_or(0),
-        segment_octets: octets("segment")?.unwrap_or(0),
-        idle_timeout_s: u32::try_from(whole_seconds("idle_timeout", u64::from(u32::MAX))?)
-            .unwrap_or(u32::MAX),
-        tls: use_tls,
-        require_node_id: enabled(entries.is_true("require_node_id")),
-        peer,
-        reading: if entries.text("reading") == Some("lenient") {
-            ReadingPolicy::Lenient
-        } else {
-            ReadingPolicy::Strict
-        },
-        fragment_octets: octets("fragment")?,
-        window_octets: octets("window")?.unwrap_or(0),
-        window_bundles: small(entries, "window_bundles").unwrap_or(1),
-        order: if entries.text("order") == Some("expiry") {
-            SendOrder::Expiry
-        } else {
-            SendOrder::Arrival
-        },
-        accept_relayed: enabled(entries.is_true("accept_relayed")),
-        relay: enabled(entries.is_true("relay")),
-        accept_sources: entries.list("accept_sources").to_vec(),
-    })
-}
-
 fn read_address(
     document: &Document<'_>,
     entries: &Entries,
@@ -509,43 +436,8 @@ fn read_address(
     })
 }
 
-/// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; an IPv6 address may
-/// name its interface (`fe80::1%eth0`).
-fn split_address(text: &str) -> Option<(String, u16)> {
-    let is_v6 = |host: &str| {
-        host.split('%')
-            .next()
-            .is_some_and(|host| host.parse::<std::net::Ipv6Addr>().is_ok())
-    };
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']').filter(|(host, _)| is_v6(host))?;
-        (
-            host,
-            if rest.is_empty() {
-                None
-            } else {
-                Some(rest.strip_prefix(':')?)
-            },
-        )
-    } else if is_v6(text) {
-        (text, None)
-    } else {
-        text.split_once(':')
-            .map_or((text, None), |(host, port)| (host, Some(port)))
-    };
-    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '%');
-    if host.is_empty() || !host.chars().all(named) {
-        return None;
-    }
-    let port = match port {
-        Some(port) => port.parse().ok()?,
-        None => TCPCL_PORT,
-    };
-    Some((host.to_owned(), port))
-}
-
 /// A whole number that the schema has bounded to the type's range.
-fn small<T: TryFrom<i64>>(entries: &Entries, key: &str) -> Option<T> {
+pub(super) fn small<T: TryFrom<i64>>(entries: &Entries, key: &str) -> Option<T> {
     entries
         .integer(key)
         .and_then(|number| T::try_from(number).ok())
@@ -555,7 +447,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn enabled(yes: bool) -> Enabled {
+pub(super) fn enabled(yes: bool) -> Enabled {
     if yes { Enabled::Yes } else { Enabled::No }
 }
 
@@ -572,29 +464,4 @@ fn default_quota_bundles() -> u64 {
         .and_then(|text| text.trim().parse::<u64>().ok())
         .unwrap_or(u64::MAX);
     (memory.min(allowed) / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_have_many_forms() {
-        for (text, host, port) in [
-            ("192.0.2.3:4602", "192.0.2.3", 4602),
-            ("192.0.2.3", "192.0.2.3", 4556),
-            ("host.example:1", "host.example", 1),
-            ("[2001:db8::3]:4602", "2001:db8::3", 4602),
-            ("[::]", "::", 4556),
-            ("2001:db8::3", "2001:db8::3", 4556),
-            ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
-        ] {
-            assert_eq!(split_address(text), Some((host.to_owned(), port)), "{text}");
-        }
-        for text in [
-            "", ":1", "a:b", "a:70000", "[::1", "[::1]x", "[name]:1", "a b:1", "a:1:2",
-        ] {
-            assert_eq!(split_address(text), None, "{text}");
-        }
-    }
 }

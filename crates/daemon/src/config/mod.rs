@@ -6,10 +6,12 @@
 //!
 //! This room never opens a socket and reads no file but the node file itself.
 
+pub mod address;
 pub mod commented;
 pub mod error;
 pub mod file;
 pub mod json_schema;
+mod policy;
 pub mod quantity;
 pub mod reader;
 pub mod schema;

@@ -1,8 +1,9 @@
-//! Connections: where they come from ([`listener`], [`dial`]) and the task that each has
+//! Connections: where they come from ([`bound`], [`listener`], [`dial`]) and the task that each has
 //! ([`connection`]), over TCP, Unix sockets and TLS ([`socket`], [`tls`], [`identity`]).
 //!
 //! This room never knows what is spoken on a connection.
 
+pub mod bound;
 pub mod connection;
 pub mod dial;
 pub mod identity;

@@ -1,0 +1,85 @@
+//! Session policy out of the keys that listeners and links share.
+
+use dhow_bundle::eid::EidPattern;
+use dhow_node::config::{ReadingPolicy, SendOrder, SessionPolicy, Tls};
+
+use super::error::ConfigError;
+use super::file::{TlsSettings, enabled, read_node_id, small};
+use super::reader::{Document, Entries};
+
+/// The policy of a listener or link.
+///
+/// # Errors
+/// When a value makes no sense, or TLS is wanted without an identity.
+pub(super) fn read_policy(
+    document: &Document<'_>,
+    entries: &Entries,
+    tls: Option<&TlsSettings>,
+) -> Result<SessionPolicy, ConfigError> {
+    let whole_seconds = |key: &str, most: u64| {
+        let duration = entries.duration(key);
+        if duration.subsec_nanos() != 0 || duration.as_secs() > most {
+            return Err(document.fault(
+                entries.line_of(key),
+                format!("'{key}' must be whole seconds, at most {most}s"),
+            ));
+        }
+        Ok(duration.as_secs())
+    };
+    let octets = |key: &str| match entries.size(key) {
+        Some(0) => Err(document.fault(entries.line_of(key), format!("'{key}' must not be 0"))),
+        octets => Ok(octets),
+    };
+    let use_tls = match entries.text("tls") {
+        Some("required") => Tls::Required,
+        Some("preferred") => Tls::Preferred,
+        _ => Tls::Never,
+    };
+    if use_tls != Tls::Never && tls.is_none() {
+        return Err(document
+            .fault(entries.line_of("tls"), "TLS needs a [tls] section")
+            .with_hint(
+                "[tls] names this node's certificate and key, and the authorities that it believes",
+            ));
+    }
+    for pattern in entries.list("accept_sources") {
+        pattern.parse::<EidPattern>().map_err(|error| {
+            document.fault(
+                entries.line_of("accept_sources"),
+                format!("'{pattern}' is no endpoint-ID pattern: {error}"),
+            )
+        })?;
+    }
+    let peer = entries
+        .text("peer")
+        .map(|text| read_node_id(document, entries.line_of("peer"), text))
+        .transpose()?;
+    Ok(SessionPolicy {
+        keepalive_s: u16::try_from(whole_seconds("keepalive", u64::from(u16::MAX))?)
+            .unwrap_or(u16::MAX),
+        segment_mru: octets("segment_mru")?.unwrap_or(0),
+        transfer_mru: octets("transfer_mru")?.unwrap_or(0),
+        segment_octets: octets("segment")?.unwrap_or(0),
+        idle_timeout_s: u32::try_from(whole_seconds("idle_timeout", u64::from(u32::MAX))?)
+            .unwrap_or(u32::MAX),
+        tls: use_tls,
+        require_node_id: enabled(entries.is_true("require_node_id")),
+        peer,
+        reading: if entries.text("reading") == Some("lenient") {
+            ReadingPolicy::Lenient
+        } else {
+            ReadingPolicy::Strict
+        },
+        fragment_octets: octets("fragment")?,
+        window_octets: octets("window")?.unwrap_or(0),
+        window_bundles: small(entries, "window_bundles").unwrap_or(1),
+        order: if entries.text("order") == Some("expiry") {
+            SendOrder::Expiry
+        } else {
+            SendOrder::Arrival
+        },
+        accept_relayed: enabled(entries.is_true("accept_relayed")),
+        relay: enabled(entries.is_true("relay")),
+        accept_sources: entries.list("accept_sources").to_vec(),
+    })
+}

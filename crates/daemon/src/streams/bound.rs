@@ -1,0 +1,100 @@
+//! Everything that a node listens on, bound before it is ready.
+
+use std::time::Duration;
+
+use dhow_node::config::ListenerId;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_unix};
+use crate::admin::server::Doors;
+use crate::config::NodeFile;
+use crate::run::RunError;
+
+/// Everything that a node listens on.
+pub struct Bound {
+    /// Where neighbours connect, with how long sent octets may stay unacknowledged.
+    pub neighbours: Vec<(ListenerId, Duration, TcpListener)>,
+    /// Where applications connect.
+    pub clients: (UnixListener, Vec<TcpListener>),
+    /// Where operators connect.
+    pub admin: Doors,
+    /// The Unix sockets' files, removed with this value.
+    pub files: Vec<SocketFile>,
+}
+
+impl Bound {
+    /// Listen on everything that the node file names.
+    ///
+    /// # Errors
+    /// When one address or socket cannot be had.
+    pub fn bind(file: &NodeFile) -> Result<Self, RunError> {
+        let mut neighbours = Vec::new();
+        for (settings, id) in file.listen.iter().zip(0..) {
+            let own = file.listen.iter().any(|other| {
+                other.port == settings.port && other.host.parse::<std::net::Ipv4Addr>().is_ok()
+            });
+            let family = if own && settings.port != 0 {
+                Family::Own
+            } else {
+                Family::Dual
+            };
+            for listener in bind_tcp(&settings.host, settings.port, family)? {
+                neighbours.push((ListenerId(id), settings.stall_timeout, listener));
+            }
+        }
+        // Applications may be other users of a group; operators are who runs the node.
+        let (unix, api_file) = bind_unix(&file.api_socket, 0o660)?;
+        let (admin, admin_file) = bind_unix(&file.admin_socket(), 0o600)?;
+        let mut tcp = Vec::new();
+        if let Some(settings) = &file.admin {
+            for listener in bind_text(&settings.tcp)? {
+                tcp.push(listener.into_std()?);
+            }
+        }
+        let clients = match &file.api_tcp {
+            Some(address) => bind_text(address)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
+            neighbours,
+            clients: (unix, clients),
+            admin: Doors {
+                unix: admin.into_std()?,
+                tcp,
+            },
+            files: vec![api_file, admin_file],
+        })
+    }
+
+    /// The actual addresses for neighbours.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        self.neighbours
+            .iter()
+            .filter_map(|(_, _, listener)| listener.local_addr().ok())
+            .map(|address| address.to_string())
+            .collect()
+    }
+}
+
+/// Listen on `host:port`.
+fn bind_text(address: &str) -> Result<Vec<TcpListener>, ListenError> {
+    let parts = address
+        .rsplit_once(':')
+        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let Some((host, port)) = parts else {
+        let error = std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "it is no address with a port",
+        );
+        return Err(ListenError::Address {
+            address: address.to_owned(),
+            error,
+        });
+    };
+    let host = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    bind_tcp(host, port, Family::Dual)
+}
