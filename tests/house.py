@@ -34,8 +34,8 @@ MACHINES = ["dhow-bundle", "dhow-link", "dhow-node"]
 DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "socket2"}
 DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow"}
 
-# Production lines of a file past which a reader is lost.
-MAX_PRODUCTION_LINES = 500
+# Production lines of a file: about 400 is the aim, past this it must be split along a noun.
+MAX_PRODUCTION_LINES = 600
 
 # A system that has no std at all (crc-fast does not build without std on x86_64).
 NO_STD_TARGET = "aarch64-unknown-none"
@@ -110,7 +110,7 @@ class House(unittest.TestCase):
         long = {
             str(path.relative_to(ROOT)): production_lines(path)
             for path in ROOT.glob("crates/*/src/**/*.rs")
-            if path.name != "tests.rs" and production_lines(path) > MAX_PRODUCTION_LINES
+            if "tests" not in (path.parent.name, path.stem) and production_lines(path) > MAX_PRODUCTION_LINES
         }
         self.assertEqual(long, {}, "production lines")
 
