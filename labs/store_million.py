@@ -40,7 +40,7 @@ def measure(node: Node, bundles: int, size: int) -> dict[str, float]:
     node.start(timeout_s=600)
     ready_s = time.monotonic() - start
     restarted_octets = node.memory_octets()
-    kept = int(node.metrics().get("dhow_store_bundles", 0))
+    kept = int(node.metrics().get("dhow_bundles_stored", 0))
     log_octets = sum(path.stat().st_size for path in (node.directory / "store").rglob("*") if path.is_file())
     return {
         "bundles": bundles, "kept": kept, "octets": size, "enqueue_s": enqueue_s, "ready_s": ready_s,

@@ -183,7 +183,9 @@ class Round:
 
     def _kill(self, victim: Node) -> None:
         if victim is self.receiver:
-            self.ledger.note_durable(int(victim.metrics().get("dhow_bundles_delivered_total", 0)))
+            # What was received and is no longer stored was delivered, and its deletion is durable.
+            metrics = victim.metrics()
+            self.ledger.note_durable(int(metrics["dhow_bundles_received_total"] - metrics["dhow_bundles_stored"]))
         victim.kill()
         if victim is self.receiver:
             self.ledger.note_restart()

@@ -39,7 +39,7 @@ class Ledger:
             self.confirmed.append(bundle)
 
     def note_durable(self, count: int) -> None:
-        """The receiving node counts so many deliveries as done: its first confirmations are durable."""
+        """The receiving node has made so many confirmations durable: the first ones, since it takes them in order."""
         with self.lock:
             self.durable.update(self.confirmed[:count])
 
