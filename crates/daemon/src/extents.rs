@@ -4,7 +4,7 @@ use bytes::Bytes;
 use dhow_bundle::storage::{Extent, Piece};
 use dhow_store::{DiskError, StoreReader};
 
-use crate::buffers::{BUFFER_OCTETS, ReadPool};
+use crate::buffers::{BUFFER_OCTETS, PooledBuffer, ReadPool};
 
 /// Octets between two extents that are read along rather than skipped by a read of their own: small
 /// bundles lie one after another in the log with a record's framing between them.
@@ -18,6 +18,20 @@ struct Run {
 }
 
 impl Run {
+    /// The run that begins with `first`, the first of `pieces`, and how many of them it brings in.
+    fn begin(first: Extent, pieces: &[Piece]) -> (Self, usize) {
+        let mut run = Self {
+            offset: first.offset,
+            length: first.length,
+        };
+        let more = pieces.iter().skip(1).take_while(|piece| match piece {
+            Piece::Octets(_) => true,
+            Piece::Extent(extent) => run.takes(*extent),
+        });
+        let members = 1 + more.count();
+        (run, members)
+    }
+
     /// True, and longer, when the extent fits into the run's one buffer.
     fn takes(&mut self, extent: Extent) -> bool {
         let end = self.offset + self.length;
@@ -53,11 +67,13 @@ impl ExtentReader {
         }
     }
 
-    /// Put the octets of `pieces` into `out` in order; extents near each other come in by one read.
+    /// Put the octets of `pieces` into `out` in order; extents near each other come in by one read, and
+    /// reads share buffers.
     ///
     /// # Errors
     /// When the disk refused; `out` then holds a part.
     pub fn resolve(&self, pieces: &[Piece], out: &mut Vec<Bytes>) -> Result<(), DiskError> {
+        let mut filling = Filling::new(self.pool.clone());
         let mut at = 0;
         while let Some(piece) = pieces.get(at) {
             match piece {
@@ -70,10 +86,19 @@ impl ExtentReader {
                     at += 1;
                 }
                 Piece::Extent(extent) => {
-                    at += self.read_run(*extent, pieces.get(at..).unwrap_or(&[]), out)?
+                    let (run, members) = Run::begin(*extent, pieces.get(at..).unwrap_or(&[]));
+                    let start = self.read_run(run, &mut filling, out)?;
+                    for piece in pieces.iter().skip(at).take(members) {
+                        match piece {
+                            Piece::Octets(octets) => out.push(octets.clone()),
+                            Piece::Extent(extent) => filling.mark(start, run, *extent, out),
+                        }
+                    }
+                    at += members;
                 }
             }
         }
+        filling.settle(out);
         Ok(())
     }
 
@@ -139,44 +164,81 @@ impl ExtentReader {
         Ok(())
     }
 
-    /// `pieces` begins with `first`: reads it and as many of those after it as one buffer brings in;
-    /// how many pieces are done comes back.
+    /// Reads a run to where `filling` has room for it; where it begins there comes back.
     fn read_run(
         &self,
-        first: Extent,
-        pieces: &[Piece],
-        out: &mut Vec<Bytes>,
+        run: Run,
+        filling: &mut Filling,
+        out: &mut [Bytes],
     ) -> Result<usize, DiskError> {
-        let mut run = Run {
-            offset: first.offset,
-            length: first.length,
-        };
-        let members = 1 + pieces
-            .iter()
-            .skip(1)
-            .take_while(|piece| match piece {
-                Piece::Octets(_) => true,
-                Piece::Extent(extent) => run.takes(*extent),
-            })
-            .count();
-        let mut buffer = self.pool.take();
+        let length = usize::try_from(run.length).unwrap_or(usize::MAX);
+        let (start, room) = filling.room(length, out);
         let whole = Extent {
             offset: run.offset,
             length: run.length,
         };
-        self.store.read(whole, 0, buffer.octets_mut())?;
+        self.store.read(whole, 0, room)?;
+        Ok(start)
+    }
+}
+
+/// Buffers being filled by one run after another: small runs that lie far apart share one.
+struct Filling {
+    pool: ReadPool,
+    buffer: Option<PooledBuffer>,
+    used: usize,
+    /// Which places of the output get which octets of the buffer: index, start, length.
+    marks: Vec<(usize, usize, usize)>,
+}
+
+impl Filling {
+    const fn new(pool: ReadPool) -> Self {
+        Self {
+            pool,
+            buffer: None,
+            used: 0,
+            marks: Vec::new(),
+        }
+    }
+
+    /// Room for `length` octets, at most a buffer's, and where it begins.
+    fn room(&mut self, length: usize, out: &mut [Bytes]) -> (usize, &mut [u8]) {
+        if BUFFER_OCTETS - self.used < length {
+            self.settle(out);
+        }
+        let start = self.used;
+        self.used += length;
+        let buffer = self.buffer.get_or_insert_with(|| self.pool.take());
+        (
+            start,
+            buffer
+                .octets_mut()
+                .get_mut(start..self.used)
+                .unwrap_or_default(),
+        )
+    }
+
+    /// The next of `out` gets an extent of the run that was read to `start`.
+    fn mark(&mut self, start: usize, run: Run, extent: Extent, out: &mut Vec<Bytes>) {
+        let from = usize::try_from(extent.offset - run.offset).unwrap_or(usize::MAX);
+        let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
+        self.marks
+            .push((out.len(), start.saturating_add(from), length));
+        out.push(Bytes::new());
+    }
+
+    /// Gives out what is in the buffer and begins another.
+    fn settle(&mut self, out: &mut [Bytes]) {
+        self.used = 0;
+        let Some(buffer) = self.buffer.take() else {
+            return;
+        };
         let octets = buffer.freeze();
-        for piece in pieces.iter().take(members) {
-            match piece {
-                Piece::Octets(octets) => out.push(octets.clone()),
-                Piece::Extent(extent) => {
-                    let start = usize::try_from(extent.offset - run.offset).unwrap_or(usize::MAX);
-                    let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
-                    out.push(octets.slice(start..start.saturating_add(length)));
-                }
+        for (at, start, length) in self.marks.drain(..) {
+            if let Some(place) = out.get_mut(at) {
+                *place = octets.slice(start..start + length);
             }
         }
-        Ok(members)
     }
 }
 
@@ -209,6 +271,9 @@ mod tests {
             vec![extent(20, 30)],
             vec![extent(5, 300_000)],
             vec![extent(0, 0)],
+            vec![extent(100_000, 200_000)],
+            vec![extent(10_000, 150_000)],
+            vec![extent(400_000, 1)],
         ];
         for (request, octets) in requests.iter().zip(reader.read_each(&requests)) {
             let expected: Vec<u8> = request
