@@ -1,6 +1,6 @@
 //! One node's life: open the store, bind everything, be ready, work, and end in order.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ async fn live(
             .map(ToString::to_string)
             .unwrap_or_default(),
         listen: bound.addresses(),
-        api: file.api_socket.display().to_string(),
+        api: shown_socket(&file.api_socket),
     };
     let (asker, asked) = ask::channel();
     let facts = facts(&file, &ready, &bound);
@@ -183,6 +183,17 @@ async fn live(
     drop(bound.files);
     tracing::info!("ended");
     ended
+}
+
+/// A socket's path from the root, so that it serves whoever reads it elsewhere; as it was given where
+/// that would be longer than a socket's path may be.
+fn shown_socket(path: &Path) -> String {
+    /// Octets of a Unix socket's path, at most (`sun_path` of Linux, without the octet that ends it).
+    const PATH_OCTETS_MAX: usize = 107;
+    let absolute = std::path::absolute(path)
+        .ok()
+        .filter(|path| path.as_os_str().len() <= PATH_OCTETS_MAX);
+    absolute.as_deref().unwrap_or(path).display().to_string()
 }
 
 /// Opens the store and tells the node what it holds.

@@ -28,7 +28,8 @@ pub fn write_commented(node_id: &str, dir: &Path) -> String {
     );
     out.push_str(
         "##\n## Every key is here. Lines with one '#' may be uncommented; lines with two explain them.\n\
-         ## Sizes: kB = 1000, KiB = 1024 octets. Times: ms, s, min, h, d, w. Relative paths start at this file.\n",
+         ## Sizes: kB = 1000, KiB = 1024 octets. Times: ms, s, min, h, d, w.\n\
+         ## Relative paths start at this file.\n",
     );
     for section in SECTIONS {
         write_section(&mut out, section, node_id);
@@ -40,7 +41,7 @@ fn write_section(out: &mut String, section: &Section, node_id: &str) {
     out.push('\n');
     let live = LIVE.iter().any(|(name, _)| *name == section.name);
     if section.occurs != Occurs::Top {
-        let _ = writeln!(out, "## {}", section.meaning);
+        write_talk(out, section.meaning);
         let _ = writeln!(out, "{}{}", if live { "" } else { "# " }, section.title());
     }
     for key in section.keys() {
@@ -60,14 +61,30 @@ fn write_key(out: &mut String, key: &Key, value: &str, live: bool) {
         Absent::Means(meaning) => format!("Default: {meaning}."),
         Absent::Default(text) => format!("Default: {text}."),
     };
-    // Two '#' mark what is talk, so that one '#' marks what may be uncommented.
-    let _ = writeln!(out, "## {} {absent}", key.meaning);
+    write_talk(out, &format!("{} {absent}", key.meaning));
     let _ = writeln!(
         out,
         "{}{} = {value}",
         if live { "" } else { "# " },
         key.name
     );
+}
+
+/// A sentence as comment lines. Two '#' mark talk, so that one '#' marks what may be uncommented.
+fn write_talk(out: &mut String, sentence: &str) {
+    /// Characters of a line, at most.
+    const WIDTH: usize = 100;
+    let mut width = 0;
+    for word in sentence.split(' ') {
+        if width == 0 || width + 1 + word.len() > WIDTH {
+            out.push_str(if width == 0 { "##" } else { "\n##" });
+            width = 2;
+        }
+        out.push(' ');
+        out.push_str(word);
+        width += 1 + word.len();
+    }
+    out.push('\n');
 }
 
 #[cfg(test)]
@@ -117,6 +134,8 @@ mod tests {
     #[test]
     fn the_commented_file_shows_every_key_and_its_default() {
         let text = write_commented("ipn:2.0", Path::new("beta"));
+        assert!(text.lines().all(|line| line.len() <= 100));
+        let text = text.replace("\n## ", " ");
         for section in SECTIONS {
             let after = text
                 .split_once(&section.title())
