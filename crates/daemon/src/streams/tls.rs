@@ -292,3 +292,140 @@ impl ExtendedKeyUsageValidator for Purpose {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa,
+        KeyPair,
+    };
+    use tokio::net::TcpListener;
+
+    type Authority = CertifiedIssuer<'static, KeyPair>;
+
+    fn authority() -> Authority {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    /// A node whose certificate `issuer` signed for `purposes`, and which believes `believed`.
+    fn node(issuer: &Authority, believed: &Authority, purposes: &[ExtendedKeyUsagePurpose]) -> Tls {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.extended_key_usages = purposes.to_vec();
+        let certificate = params.signed_by(&key, issuer).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(believed.der().clone()).unwrap();
+        Tls::new(
+            roots,
+            vec![certificate.der().clone()],
+            PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+        )
+        .unwrap()
+    }
+
+    /// The outcome for who dialled and for who accepted; under TLS 1.3 the one that dialled learns of a
+    /// refusal by reading.
+    fn shake(dialling: &Tls, accepting: &Tls) -> (io::Result<()>, io::Result<()>) {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let side = Side::Dialled(ServerName::from(address.ip()));
+            let dial = async {
+                let stream = TcpStream::connect(address).await?;
+                dialling
+                    .handshake(stream, &side)
+                    .await?
+                    .read_u8()
+                    .await
+                    .map(|_| ())
+            };
+            let accept = async {
+                let (stream, _) = listener.accept().await?;
+                accepting
+                    .handshake(stream, &Side::Accepted)
+                    .await?
+                    .write_u8(7)
+                    .await
+            };
+            tokio::join!(dial, accept)
+        })
+    }
+
+    fn bundle_security() -> ExtendedKeyUsagePurpose {
+        ExtendedKeyUsagePurpose::Other(vec![1, 3, 6, 1, 5, 5, 7, 3, 35])
+    }
+
+    #[test]
+    fn rfc9174_4_4_2_a_certificate_for_bundles_for_its_role_or_for_anything_is_taken() {
+        use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+        let authority = authority();
+        for purposes in [
+            vec![],
+            vec![bundle_security()],
+            vec![ClientAuth, ServerAuth],
+            vec![ClientAuth, bundle_security()],
+        ] {
+            let (one, other) = (
+                node(&authority, &authority, &purposes),
+                node(&authority, &authority, &purposes),
+            );
+            let (dialled, accepted) = shake(&one, &other);
+            dialled.unwrap();
+            accepted.unwrap();
+        }
+    }
+
+    #[test]
+    fn rfc9174_4_4_4_1_a_certificate_for_another_purpose_is_refused_by_either_side() {
+        let authority = authority();
+        let good = node(&authority, &authority, &[]);
+        let bad = node(
+            &authority,
+            &authority,
+            &[ExtendedKeyUsagePurpose::CodeSigning],
+        );
+        let (dialled, _) = shake(&good, &bad);
+        assert!(
+            dialled
+                .unwrap_err()
+                .to_string()
+                .contains("invalid peer certificate")
+        );
+        let (dialled, accepted) = shake(&bad, &good);
+        assert!(
+            accepted
+                .unwrap_err()
+                .to_string()
+                .contains("invalid peer certificate")
+        );
+        // RFC 9174 4.4.4.1: the alert is bad_certificate.
+        assert!(dialled.unwrap_err().to_string().contains("BadCertificate"));
+    }
+
+    #[test]
+    fn rfc9174_4_4_4_1_a_certificate_of_an_unknown_authority_is_refused() {
+        let (ours, theirs) = (authority(), authority());
+        let (dialled, _) = shake(&node(&ours, &ours, &[]), &node(&theirs, &ours, &[]));
+        assert!(
+            dialled
+                .unwrap_err()
+                .to_string()
+                .contains("invalid peer certificate")
+        );
+        let (_, accepted) = shake(&node(&theirs, &ours, &[]), &node(&ours, &ours, &[]));
+        assert!(
+            accepted
+                .unwrap_err()
+                .to_string()
+                .contains("invalid peer certificate")
+        );
+    }
+}
