@@ -41,5 +41,6 @@ impl ReportKind {
 /// How long no report comes before it is said that reports seem to be off.
 pub const REPORTS_OFF_AFTER: Duration = Duration::from_secs(10);
 
-/// Told when reports were asked for and none comes.
-pub const REPORTS_OFF: &str = "no status report came yet: reports seem to be off; a node makes only those that its configuration names, [reports] generate = [\"delivery\", ...]";
+/// Told when reports were asked for and none came.
+pub const REPORTS_OFF: &str = "reports seem to be off; a node makes only those that its configuration names: \
+    [reports] generate = [\"reception\", \"forward\", \"delivery\", \"deletion\"]";

@@ -1,5 +1,11 @@
 //! `dhow bundle decode` and `dhow bundle make`, against golden vectors and against what real peers sent.
-#![allow(clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests say what fails by failing"
+)]
 
 mod program;
 

@@ -1,5 +1,11 @@
 //! Whole nodes on loopback: send, receive, ping, trace, and a node that is killed on the way.
-#![allow(clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests say what fails by failing"
+)]
 
 mod program;
 

@@ -1,4 +1,11 @@
 //! What the program says before it reaches any node: help, errors, exit codes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests say what fails by failing"
+)]
 
 mod program;
 

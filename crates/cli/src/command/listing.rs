@@ -96,6 +96,8 @@ impl Show {
     pub fn text(self, value: &Value) -> String {
         match (self, value) {
             (_, Value::Null) => "-".to_owned(),
+            (Self::Plain | Self::Count, Value::String(text)) if text.is_empty() => "-".to_owned(),
+            (_, Value::Array(items)) if items.is_empty() => "-".to_owned(),
             (Self::Either(yes, _), Value::Bool(true)) => yes.to_owned(),
             (Self::Either(_, no), Value::Bool(false)) => no.to_owned(),
             (Self::Count, Value::Number(number)) => number

@@ -74,11 +74,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nested_objects_are_indented_and_units_made_readable() {
-        let node = serde_json::json!({"node_id": "ipn:2.0", "uptime_ms": 61_000, "store": {"bundles": 12_345, "octets": 15_600_000}});
+    fn fields_keep_their_order_and_units_are_made_readable() {
+        let node = serde_json::json!({"node_id": "ipn:2.0", "api_tcp": "", "uptime_ms": 61_000, "store": {"bundles": 12_345, "octets": 15_600_000}});
         assert_eq!(
             fields(&node, 0),
-            "node id  ipn:2.0\nstore\n  bundles  12,345\n  octets   15.6 MB\nuptime   1 min 1 s\n"
+            "node id  ipn:2.0\napi tcp  -\nuptime   1 min 1 s\nstore\n  bundles  12,345\n  octets   15.6 MB\n"
         );
     }
 }

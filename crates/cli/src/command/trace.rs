@@ -100,7 +100,7 @@ impl Trace {
             }
             if reports == 0 && !noted && begun.elapsed() >= REPORTS_OFF_AFTER {
                 noted = true;
-                output::note(REPORTS_OFF);
+                output::note(&format!("no status report came yet: {REPORTS_OFF}"));
             }
             let arrival = subscription.poll(LOOK, |mut delivery| {
                 (

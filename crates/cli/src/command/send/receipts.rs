@@ -115,7 +115,7 @@ impl Receipts {
             }
             if settled == 0 && !noted && begun.elapsed() >= REPORTS_OFF_AFTER {
                 noted = true;
-                progress.note(REPORTS_OFF);
+                progress.note(&format!("no status report came yet: {REPORTS_OFF}"));
             }
             thread::sleep(LOOK / 10);
         }
