@@ -11,6 +11,7 @@ mod program;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -319,6 +320,78 @@ fn payloads_go_to_stdout_when_asked_and_lines_to_stderr() {
     assert_eq!((received.code, received.stdout.as_str()), (0, "hello"));
     let line: Value = serde_json::from_str(received.stderr.lines().next().unwrap()).unwrap();
     assert_eq!((&line["path"], &line["octets"]), (&Value::Null, &json!(5)));
+}
+
+#[test]
+fn stdin_is_copied_first_and_sent_as_one_bundle() {
+    let pair = Pair::start();
+    let content = vec![7; 2_000_000];
+    let mut child = dhow(&[
+        "send",
+        "ipn:2.42",
+        "-",
+        "--json",
+        "--node",
+        &pair.alpha.socket(),
+    ])
+    .stdin(Stdio::piped())
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    child.stdin.take().unwrap().write_all(&content).unwrap();
+    let sent: Said = child.wait_with_output().unwrap().into();
+    assert_eq!(
+        (sent.code, &json_lines(&sent.stdout)[0]["octets"]),
+        (0, &json!(2_000_000))
+    );
+    let received = on(
+        &pair.beta,
+        &[
+            "recv",
+            "ipn:2.42",
+            "--count",
+            "1",
+            "--stdout",
+            "--timeout",
+            "60s",
+        ],
+    );
+    assert!(received.stdout.as_bytes() == content);
+}
+
+#[test]
+fn anonymous_bundles_go_without_reports() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"");
+    let sent = on(
+        &pair.alpha,
+        &["send", "ipn:1.42", &file, "--from", "dtn:none", "--json"],
+    );
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert_eq!(json_lines(&sent.stdout)[0]["source"], "dtn:none");
+    assert_eq!(
+        on(
+            &pair.alpha,
+            &["send", "ipn:1.42", &file, "--from", "dtn:none", "--wait"]
+        )
+        .code,
+        2
+    );
+}
+
+#[test]
+fn what_the_node_refuses_exits_with_1_and_its_reason() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"hello");
+    let echo = on(&pair.alpha, &["recv", "ipn:1.7", "--timeout", "1s"]);
+    let foreign = on(
+        &pair.alpha,
+        &["send", "ipn:2.42", &file, "--from", "ipn:9.5"],
+    );
+    for said in [echo, foreign] {
+        assert_eq!((said.code, said.stdout.as_str()), (1, ""));
+        assert!(said.stderr.starts_with("error: cannot "), "{}", said.stderr);
+    }
 }
 
 #[test]

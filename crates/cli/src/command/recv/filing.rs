@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use dhow_bundle::{BundleId, EndpointId};
 use sha2::{Digest as _, Sha256};
@@ -75,14 +76,37 @@ impl WrittenFile {
         Ok((written, octets, sha256))
     }
 
-    /// Makes it durable and gives it its name, in this order: a file with its name is whole, whatever
-    /// happens. The name itself is durable after [`sync_directory`].
+    /// Gives it its name. After [`sync_files`], so that a file with its name is whole, whatever happens; the
+    /// name itself is durable after [`sync_directory`].
     pub fn name(self) -> io::Result<PathBuf> {
-        self.file.sync_data()?;
         fs::rename(self.unfinished.path(), &self.path)?;
         self.unfinished.keep();
         Ok(self.path)
     }
+}
+
+/// Flushes at a time: those that wait together share the file system's commits, where one after the other
+/// each would wait for its own.
+const FLUSHES: usize = 32;
+
+/// Makes the content of several files durable.
+pub fn sync_files(files: &[&WrittenFile]) -> io::Result<()> {
+    let sync = |files: &[&WrittenFile]| {
+        files
+            .iter()
+            .try_for_each(|written| written.file.sync_data())
+    };
+    thread::scope(|scope| {
+        let flushes: Vec<_> = files
+            .chunks(files.len().div_ceil(FLUSHES).max(1))
+            .map(|part| scope.spawn(move || sync(part)))
+            .collect();
+        flushes.into_iter().try_for_each(|flush| {
+            flush
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a flush failed")))
+        })
+    })
 }
 
 /// Makes the names in a directory durable.
@@ -178,6 +202,7 @@ mod tests {
                 "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
             )
         );
+        sync_files(&[&written]).unwrap();
         let path = written.name().unwrap();
         assert_eq!(fs::read(path).unwrap(), b"abc");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

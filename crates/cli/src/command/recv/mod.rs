@@ -43,9 +43,9 @@ pub struct Recv {
     timeout: Option<Duration>,
 }
 
-/// Deliveries written before they are made durable together, and so confirmed together: the first
-/// flush of a file carries most of the others with it.
-const BATCH: usize = 64;
+/// Deliveries written before they are made durable together, and confirmed after that. Each keeps a file
+/// open, and 1024 is the usual limit.
+const BATCH: usize = 256;
 
 /// How long to wait for another delivery before those that came are made durable.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -213,6 +213,8 @@ impl Reception<'_> {
         }
         let fail =
             |error: io::Error| Failure::refused(format!("cannot keep what was received: {error}"));
+        let files: Vec<&WrittenFile> = self.batch.iter().map(|written| &written.file).collect();
+        filing::sync_files(&files).map_err(fail)?;
         let mut named = Vec::with_capacity(self.batch.len());
         for written in self.batch.drain(..) {
             let path = written.file.name().map_err(fail)?;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use dhow_bundle::admin::StatusReport;
@@ -43,115 +43,130 @@ struct Fates {
 /// Reads delivery reports as they come.
 #[derive(Debug)]
 pub struct Receipts {
-    fates: Arc<Mutex<Fates>>,
-    ended: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    reader: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    fates: Mutex<Fates>,
+    /// Told of every change of a fate.
+    changed: Condvar,
+    /// Nobody waits any more.
+    ended: AtomicBool,
 }
 
 impl Receipts {
     /// Subscribes to the source endpoint, where the reports will come.
     pub fn begin(address: &Address, registration: Registration) -> Result<Self, Failure> {
-        let mut subscription = Subscription::begin(address, registration)?;
-        let receipts = Self {
-            fates: Arc::default(),
-            ended: Arc::default(),
-        };
-        let (fates, ended) = (Arc::clone(&receipts.fates), Arc::clone(&receipts.ended));
-        thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                let arrival = subscription.poll(LOOK, |mut delivery| {
-                    (
-                        status_report(&mut delivery),
-                        delivery.receipt(),
-                        delivery.head().destination.clone(),
-                    )
-                });
-                match arrival {
-                    Ok(Arrival::Delivery((report, receipt, source))) => {
-                        if let Some(report) = report {
-                            lock(&fates).reported(&report, &source);
-                        }
-                        subscription.confirm(receipt);
-                    }
-                    Ok(Arrival::Nothing | Arrival::Lost) => {}
-                    Err(failure) => {
-                        lock(&fates).failure = Some(failure);
-                        return;
-                    }
-                }
-            }
-            subscription.finish();
+        let subscription = Subscription::begin(address, registration)?;
+        let shared = Arc::<Shared>::default();
+        let reader = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.read(subscription)
         });
-        Ok(receipts)
+        Ok(Self {
+            shared,
+            reader: Some(reader),
+        })
     }
 
     /// The node has this bundle: a report on it is expected.
     pub fn expect(&self, creation: CreationTimestamp) {
-        lock(&self.fates).expect(creation);
+        self.shared.lock().expect(creation);
     }
 
     /// Waits until all bundles are reported on or have expired.
     pub fn wait(self, lifetime: Duration, form: Form) -> Result<Ending, Failure> {
         let begun = Instant::now();
-        let progress = Progress::bundles(lock(&self.fates).sent, "delivered");
+        let mut fates = self.shared.lock();
+        let progress = Progress::bundles(fates.sent, "delivered");
         let mut noted = false;
-        loop {
-            let (open, settled, failure) = {
-                let fates = lock(&self.fates);
-                (
-                    fates.open.len(),
-                    fates.delivered + fates.deleted,
-                    fates.failure.clone(),
-                )
-            };
-            progress.position(settled);
-            if let Some(failure) = failure {
+        while !fates.open.is_empty() && begun.elapsed() < lifetime {
+            if let Some(failure) = fates.failure.take() {
                 return Err(failure);
-            }
-            if open == 0 || begun.elapsed() >= lifetime {
-                break;
             }
             if interrupt::is_requested() {
                 return Ok(Ending::Interrupted);
             }
+            let settled = fates.delivered + fates.deleted;
+            progress.position(settled);
             if settled == 0 && !noted && begun.elapsed() >= REPORTS_OFF_AFTER {
                 noted = true;
                 progress.note(&format!("no status report came yet: {REPORTS_OFF}"));
             }
-            thread::sleep(LOOK / 10);
+            let left = lifetime.saturating_sub(begun.elapsed()).min(LOOK);
+            let waited = self.shared.changed.wait_timeout(fates, left);
+            fates = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         progress.finish();
-        self.judge(form)
+        fates.judge(form)
+    }
+}
+
+impl Drop for Receipts {
+    /// Reports that were read are confirmed, or they would come again.
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            // A reader that failed has nothing to confirm.
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Fates> {
+        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn read(&self, mut subscription: Subscription) {
+        while !self.ended.load(Ordering::Relaxed) {
+            let arrival = subscription.poll(LOOK, |mut delivery| {
+                let source = delivery.head().destination.clone();
+                (status_report(&mut delivery), delivery.receipt(), source)
+            });
+            match arrival {
+                Ok(Arrival::Delivery((report, receipt, source))) => {
+                    subscription.confirm(receipt);
+                    if let Some(report) = report {
+                        self.lock().reported(&report, &source);
+                        self.changed.notify_all();
+                    }
+                }
+                Ok(Arrival::Nothing | Arrival::Lost) => {}
+                Err(failure) => {
+                    self.lock().failure = Some(failure);
+                    self.changed.notify_all();
+                    return;
+                }
+            }
+        }
+        subscription.finish();
+    }
+}
+
+impl Fates {
     fn judge(&self, form: Form) -> Result<Ending, Failure> {
-        let fates = lock(&self.fates);
-        if fates.delivered == fates.sent {
+        if self.delivered == self.sent {
             if form == Form::Text {
-                output::line(&format!("delivered {} of {}", fates.delivered, fates.sent))?;
+                output::line(&format!("delivered {} of {}", self.delivered, self.sent))?;
             }
             return Ok(Ending::Done);
         }
         let failure = Failure::refused(format!(
             "{} of {} bundles were reported delivered in their lifetime{}",
-            fates.delivered,
-            fates.sent,
-            fates.unreported()
+            self.delivered,
+            self.sent,
+            self.unreported()
         ));
-        Err(if fates.delivered == 0 && fates.deleted == 0 {
+        Err(if self.delivered == 0 && self.deleted == 0 {
             failure.with_hint(REPORTS_OFF)
         } else {
             failure
         })
     }
-}
 
-impl Drop for Receipts {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Fates {
     fn expect(&mut self, creation: CreationTimestamp) {
         self.sent += 1;
         if self.early.remove(&creation) {
@@ -203,10 +218,6 @@ impl Fates {
         };
         format!("{deleted}{missing}")
     }
-}
-
-fn lock(fates: &Mutex<Fates>) -> MutexGuard<'_, Fates> {
-    fates.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
