@@ -291,7 +291,7 @@ fn fewer_than_asked_for_exits_with_1_and_keeps_what_came() {
             "--out",
             out.to_str().unwrap(),
             "--timeout",
-            "1s",
+            "3s",
         ],
     );
     assert_eq!(received.code, 1);
@@ -392,6 +392,42 @@ fn what_the_node_refuses_exits_with_1_and_its_reason() {
         assert_eq!((said.code, said.stdout.as_str()), (1, ""));
         assert!(said.stderr.starts_with("error: cannot "), "{}", said.stderr);
     }
+}
+
+#[test]
+fn a_port_or_a_store_in_use_ends_the_second_node_and_not_the_first() {
+    let pair = Pair::start();
+    let second = pair.directory.path().join("second");
+    fs::create_dir_all(&second).unwrap();
+    let taken_port = ALPHA.replace("127.0.0.1:0", &pair.alpha.address());
+    let store = pair.directory.path().join("alpha/store");
+    let taken_store = ALPHA.replace("\"store\"", &format!("{:?}", store.to_str().unwrap()));
+    for (configuration, word) in [
+        (taken_port, pair.alpha.address()),
+        (taken_store, "store".to_owned()),
+    ] {
+        fs::write(second.join("node.toml"), configuration).unwrap();
+        let said = run(&[
+            "node",
+            "run",
+            "--log",
+            "error",
+            "--config",
+            second.join("node.toml").to_str().unwrap(),
+        ]);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (1, ""),
+            "{}",
+            said.stderr
+        );
+        assert!(
+            said.stderr.contains("error: cannot run the node: ") && said.stderr.contains(&word),
+            "{}",
+            said.stderr
+        );
+    }
+    assert_eq!(on(&pair.alpha, &["status"]).code, 0);
 }
 
 #[test]

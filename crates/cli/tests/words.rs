@@ -12,7 +12,7 @@ mod program;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 23] = [
+const COMMANDS: [&[&str]; 24] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -35,6 +35,7 @@ const COMMANDS: [&[&str]; 23] = [
     &["bundle"],
     &["bundle", "decode"],
     &["bundle", "make"],
+    &["bundle", "drop"],
     &["completions"],
 ];
 
@@ -103,6 +104,41 @@ fn what_fails_exits_with_1_and_says_what_to_do() {
         ));
     }
     assert_snapshot("failures.txt", &text);
+}
+
+#[test]
+fn a_new_configuration_is_written_once_and_runs_into_no_error_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let init = ["node", "init", "ipn:2.0", "--dir", "beta"];
+    assert_eq!(run_in(directory.path(), &init).code, 0);
+    let path = directory.path().join("beta/node.toml");
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(written.contains("id = \"ipn:2.0\""), "{written}");
+
+    std::fs::write(
+        &path,
+        "[node]\nid = \"ipn:2.0\"\n[store]\nquotta = \"1GB\"\n",
+    )
+    .unwrap();
+    let again = run_in(directory.path(), &init);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("hint: --force"), "{}", again.stderr);
+    let wrong = run_in(
+        directory.path(),
+        &["node", "run", "--config", "beta/node.toml"],
+    );
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
+    assert!(
+        wrong.stderr.contains("beta/node.toml:4:") && wrong.stderr.contains("quota"),
+        "{}",
+        wrong.stderr
+    );
+
+    assert_eq!(
+        run_in(directory.path(), &[&init[..], &["--force"]].concat()).code,
+        0
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
 }
 
 #[test]
