@@ -10,6 +10,7 @@ from pathlib import Path
 
 from labs.demo.cargo import Cargo
 from labs.demo.outcome import Outcome, figures_table, files_table
+from labs.demo.picture import Picture
 from labs.demo.voyage import GIVE_UP_S, Voyage
 from labs.rig.binary import ROOT, dhow
 from labs.rig.crew import Crew, Program, end_on_sigterm
@@ -23,6 +24,8 @@ GAMMA = 2
 DESTINATION = "ipn:4.42"
 
 YARDSTICK_S = 2.5
+
+PICTURE = ROOT / "target" / "demo" / "voyage.svg"
 
 # The rate of the weak link is set so that the cargo needs about this many seconds of contact.
 CONTACT_TIME_WANTED_S = 14.0
@@ -153,11 +156,26 @@ def run(options: argparse.Namespace, directory: Path) -> Outcome:
             )
             print(json.dumps(outcome.record()) if options.json else
                   f"\n{files_table(cargo)}\n\n{figures_table(outcome)}\n")
+            draw(voyage, start, outcome)
             if not options.json:
                 print(outcome.line())
             return outcome
     finally:
         path.close()
+
+
+def draw(voyage: Voyage, start: float, outcome: Outcome) -> None:
+    """The voyage as a picture beside what was built."""
+    if not voyage.arrivals:
+        return
+    picture = Picture(
+        arrivals=[(at - start, moved) for at, moved in voyage.arrivals], contacts=voyage.contacts.past, start=start,
+        killed=voyage.killed_at - start if voyage.killed_at is not None else None,
+        raw_octets_per_s=outcome.raw_octets_per_s,
+        caption=f"{outcome.expected} bundles through alpha, beta, gamma and delta; {outcome.path}",
+    )
+    picture.write(PICTURE)
+    say(f"picture: {PICTURE.relative_to(ROOT)}")
 
 
 def main() -> int:

@@ -31,7 +31,9 @@ class Voyage:
         self.bar = Bar(cargo.expected, "bundles")
         self.gamma_down_s = 0.0
         self.killed = False
+        self.killed_at: float | None = None
         self.last_arrival = time.monotonic()
+        self.arrivals: list[tuple[float, int]] = []  # time and octets that had arrived by then
 
     def sail(self) -> None:
         """Returns when all bundles have arrived or it is time to give up."""
@@ -50,6 +52,7 @@ class Voyage:
         for line in self.receiver.rest():
             self.cargo.take(line)
             self.last_arrival = time.monotonic()
+            self.arrivals.append((self.last_arrival, self.cargo.arrived_octets))
 
     def _kill_is_due(self) -> bool:
         contacts = self.contacts
@@ -61,7 +64,7 @@ class Voyage:
 
     def _kill_gamma(self) -> None:
         self.killed = True
-        down = time.monotonic()
+        down = self.killed_at = time.monotonic()
         self.gamma.kill()
         self.bar.interrupt("gamma is killed with SIGKILL, in the middle of a transfer")
         self.gamma.start()
