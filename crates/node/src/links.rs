@@ -17,6 +17,8 @@ pub(crate) struct Link {
     pub(crate) enabled: Enabled,
     /// Dials and connections under way, established or not.
     pub(crate) streams: Vec<StreamId>,
+    /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
+    pub(crate) doubted: Vec<StreamId>,
     pub(crate) dialling: u8,
     pub(crate) failures: u32,
     pub(crate) next_attempt: Option<Instant>,
@@ -30,6 +32,7 @@ impl Link {
             config,
             enabled,
             streams: Vec::new(),
+            doubted: Vec::new(),
             dialling: 0,
             failures: 0,
             next_attempt: (enabled == Enabled::Yes).then_some(Instant::START),
@@ -44,7 +47,8 @@ impl Link {
             return 0;
         }
         self.next_attempt = None;
-        let under_way = u8::try_from(self.streams.len())
+        let sound = self.streams.len().saturating_sub(self.doubted.len());
+        let under_way = u8::try_from(sound)
             .unwrap_or(u8::MAX)
             .saturating_add(self.dialling);
         let wanted = self.config.sessions.max(1).saturating_sub(under_way);
@@ -73,6 +77,7 @@ impl Link {
         jitter: u64,
     ) {
         self.streams.retain(|&other| other != stream);
+        self.doubted.retain(|&other| other != stream);
         if since.is_some_and(|since| now - since >= GOOD_SESSION) {
             self.failures = 0;
         }
@@ -90,6 +95,20 @@ impl Link {
             self.failures = 0;
             self.next_attempt = Some(now);
         }
+    }
+
+    /// These streams may never say anything again: dial others beside them.
+    pub(crate) fn doubt(&mut self, now: Instant, streams: Vec<StreamId>) {
+        if self.enabled == Enabled::Yes && !streams.is_empty() && self.doubted.is_empty() {
+            self.doubted = streams;
+            self.failures = 0;
+            self.next_attempt = Some(now);
+        }
+    }
+
+    /// A stream is alive after all.
+    pub(crate) fn trust(&mut self, stream: StreamId) {
+        self.doubted.retain(|&other| other != stream);
     }
 
     /// The operator wants the link up.

@@ -26,6 +26,8 @@ pub(crate) struct Neighbour {
     /// Once established.
     pub(crate) parameters: Option<SessionParameters>,
     pub(crate) since: Option<Instant>,
+    /// When octets last came.
+    pub(crate) heard: Instant,
     /// The peer's node ID among the endpoints, once established.
     pub(crate) peer: Option<EndpointIndex>,
     /// The hops that this session is.
@@ -50,6 +52,8 @@ pub(crate) struct Neighbour {
     pub(crate) octets_received: u64,
 }
 
+/// A session that has bundles under way and says nothing for this long has lost its path for now.
+const SILENCE: Duration = Duration::from_millis(250);
 /// First pause after a peer said that it has no resources; doubles up to [`LONGEST_PAUSE`].
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest pause between attempts to give bundles to a full peer.
@@ -74,6 +78,7 @@ impl Neighbour {
                 .collect(),
             parameters: None,
             since: None,
+            heard: now.monotonic,
             peer: None,
             hops: Vec::new(),
             receptions: BTreeMap::new(),
@@ -115,6 +120,11 @@ impl Neighbour {
             && self.paused_until.is_none_or(|until| until <= now)
             && self.in_flight < self.policy.window_bundles
             && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
+    }
+
+    /// True when bundles are under way and nothing has come back for a while.
+    pub(crate) fn is_silent(&self, now: Instant) -> bool {
+        self.parameters.is_some() && self.in_flight > 0 && now - self.heard >= SILENCE
     }
 
     /// Largest bundle that may go out in one transfer, octets.

@@ -178,11 +178,7 @@ impl Node {
                     link.dial_failed(now.monotonic, jitter);
                 }
             }
-            Event::NetworkChanged => {
-                for link in &mut self.links {
-                    link.hurry(now.monotonic);
-                }
-            }
+            Event::NetworkChanged => self.network_changed(now),
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);
                 self.act(Action::Answer { ticket, outcome });

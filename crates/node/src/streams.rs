@@ -60,7 +60,11 @@ impl Node {
 
     pub(crate) fn handle_octets(&mut self, now: Now, stream: StreamId, octets: Bytes) {
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.heard = now.monotonic;
             neighbour.session.handle_octets(now, octets);
+            if let Some(link) = neighbour.link.and_then(|link| self.link_mut(link)) {
+                link.trust(stream);
+            }
         } else if let Some(client) = self.clients.get_mut(&stream) {
             client.session.handle_octets(now, octets);
         }
@@ -251,6 +255,9 @@ impl Node {
                     link,
                     parameters,
                 });
+                if let Some(link) = link {
+                    self.retire(now, link);
+                }
             }
             LinkEvent::Segment {
                 transfer,
@@ -380,6 +387,40 @@ impl Node {
             for _ in 0..dials {
                 self.act(Action::Dial { link });
             }
+        }
+    }
+
+    /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and beside
+    /// sessions that have fallen silent. A stream may take long to find out that its path is back (TCP
+    /// asks at growing intervals), and every second of a contact counts.
+    pub(crate) fn network_changed(&mut self, now: Now) {
+        let neighbours = &self.neighbours;
+        let silent = |stream: &StreamId| {
+            neighbours
+                .get(stream)
+                .is_some_and(|neighbour| neighbour.is_silent(now.monotonic))
+        };
+        for link in &mut self.links {
+            link.hurry(now.monotonic);
+            let streams = link.streams.iter().copied().filter(silent).collect();
+            link.doubt(now.monotonic, streams);
+        }
+    }
+
+    /// A link has one session more: the oldest of those above its number have had their time.
+    fn retire(&mut self, now: Now, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        let established = |stream: &&StreamId| {
+            self.neighbours
+                .get(stream)
+                .is_some_and(|it| it.parameters.is_some() && !it.ending)
+        };
+        let streams: Vec<StreamId> = link.streams.iter().filter(established).copied().collect();
+        let surplus = streams
+            .len()
+            .saturating_sub(usize::from(link.config.sessions.max(1)));
+        for stream in streams.into_iter().take(surplus) {
+            self.terminate(now, stream);
         }
     }
 

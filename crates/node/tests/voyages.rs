@@ -496,6 +496,48 @@ fn an_operator_takes_links_down_and_up_changes_routes_and_drops_bundles() {
     });
 }
 
+#[test]
+fn a_session_that_lost_its_path_in_silence_is_replaced_when_the_network_changes() {
+    let mut world = World::line(2, 16, |_, config| {
+        for link in &mut config.links {
+            link.policy.window_octets = 10_000;
+        }
+    });
+    world.until("the session is up", |world| {
+        !world.machines[0]
+            .node
+            .as_ref()
+            .unwrap()
+            .sessions()
+            .is_empty()
+    });
+    world.freeze(0, 1);
+    let mut sender = Client::new("ipn:1.9", false);
+    for number in 0..20 {
+        sender.send(adu("ipn:2.1"), &payload(number, 2_000));
+    }
+    world.connect(0, sender);
+    world.settle();
+    world.handle(0, Event::NetworkChanged);
+    world.settle();
+    assert_eq!(
+        world.machines[0].node.as_ref().unwrap().sessions().len(),
+        1,
+        "not silent for long"
+    );
+    world.pass(Duration::from_millis(300));
+    world.handle(0, Event::NetworkChanged);
+    let receiver = world.connect(1, Client::new("ipn:2.1", true));
+    // What the lost session had begun is sent again once that is given up.
+    world.until("all are delivered", |world| {
+        delivered(world, 1, receiver) == 20
+    });
+    world.until("one session is left", |world| {
+        world.machines[0].node.as_ref().unwrap().links()[0].sessions == 1
+            && world.machines[0].node.as_ref().unwrap().sessions().len() == 1
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     /// Whatever is killed and cut, whenever: everything that was accepted arrives whole, and nothing

@@ -44,6 +44,8 @@ struct Pipe {
 struct Connection {
     ends: [(usize, StreamId); 2],
     pipes: [Pipe; 2],
+    /// Nothing gets through, and nobody is told.
+    frozen: bool,
 }
 
 pub struct World {
@@ -189,6 +191,19 @@ impl World {
         });
     }
 
+    /// What connects nodes `a` and `b` now falls silent for good; new connections are not affected.
+    pub fn freeze(&mut self, a: usize, b: usize) {
+        for connection in &mut self.connections {
+            if connection
+                .ends
+                .iter()
+                .all(|(machine, _)| *machine == a || *machine == b)
+            {
+                connection.frozen = true;
+            }
+        }
+    }
+
     pub fn join(&mut self, a: usize, b: usize) {
         self.cut.retain(|&pair| pair != (a.min(b), a.max(b)));
     }
@@ -305,6 +320,7 @@ impl World {
         self.connections.push(Connection {
             ends,
             pipes: Default::default(),
+            frozen: false,
         });
         self.handle(
             at,
@@ -361,7 +377,7 @@ impl World {
 
     /// Carry some octets of one connection to the other side; false when there are none.
     fn carry(&mut self, place: usize, most: usize) -> bool {
-        let Some(connection) = self.connections.get_mut(place) else {
+        let Some(connection) = self.connections.get_mut(place).filter(|it| !it.frozen) else {
             return false;
         };
         for side in [0, 1] {
