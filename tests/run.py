@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-MODULES = ["house", "two_nodes", "durable", "wire", "clients", "kill"]
+MODULES = ["house", "readme", "two_nodes", "durable", "wire", "clients", "kill"]
 
 
 class Talk(unittest.TestResult):

@@ -1,0 +1,47 @@
+"""The README's own commands, run as they stand there."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from labs.rig.binary import ROOT, dhow
+from labs.rig.node import free_port
+
+# Two nodes start and a few commands follow; this is only there to end what hangs.
+PATIENCE_S = 120
+
+
+class Readme(unittest.TestCase):
+    """What a newcomer copies into a shell."""
+
+    def test_the_two_nodes_of_the_readme_exchange_a_bundle(self) -> None:
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        block = re.search(r"^## Two nodes\n.*?```sh\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+        self.assertIsNotNone(block, "the README has its block of commands")
+        script = block.group(1).replace("4602", str(free_port()))
+        directory = Path(tempfile.mkdtemp(prefix="dhow-readme-"))
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        environment = os.environ | {"PATH": f"{dhow('debug').parent}:{os.environ['PATH']}"}
+        shell = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", f"trap 'kill $(jobs -p); wait' EXIT\n{script}"], cwd=directory,
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )
+        try:
+            said, _ = shell.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            said, _ = shell.communicate()
+            self.fail(f"the README's commands did not end:\n{said}")
+        self.assertEqual(shell.returncode, 0, said)
+        arrived = list((directory / "received").iterdir())
+        self.assertEqual(len(arrived), 1, said)
+        self.assertEqual(arrived[0].read_bytes(), (directory / "alpha" / "node.toml").read_bytes())
+
+    def test_the_house_is_told_at_a_glance(self) -> None:
+        lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+        self.assertLessEqual(len(lines), 200)
