@@ -165,6 +165,12 @@ pub enum StoreCommand {
         /// Highest sequence number reserved for bundles without a creation time.
         sequence: u64,
     },
+    /// Read a committed bundle's octets and compare them with their checksums. Answered by `Verified` or
+    /// `Corrupt`; not at all when the disk could not be read.
+    Verify {
+        /// The bundle.
+        key: BundleKey,
+    },
     /// The node no longer reads a bundle's octets at the places it had before `Relocated`.
     Released {
         /// The bundle.
@@ -225,6 +231,11 @@ pub enum StoreEvent {
         key: BundleKey,
         /// Why.
         refusal: StoreRefusal,
+    },
+    /// A stored bundle's octets are what was written.
+    Verified {
+        /// The bundle.
+        key: BundleKey,
     },
     /// A stored bundle's octets no longer match their checksum: it is in quarantine and must not be
     /// sent or delivered.

@@ -106,6 +106,7 @@ impl Node {
             octets,
             order: 0,
             state: State::Arriving,
+            verified: true,
             doomed: None,
             removal: Removal::Deleted,
         })))

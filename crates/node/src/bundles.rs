@@ -37,8 +37,10 @@ pub(crate) enum State {
     InFlight,
     /// A fragment for an endpoint here that waits for the others.
     Reassembling,
-    /// A neighbour refused it; it rests until a timer wakes it.
+    /// A neighbour refused it, or the store is asked whether it is intact; a timer wakes it at the latest.
     Resting,
+    /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
+    Quarantined,
     /// Its deletion was asked for and is not durable yet.
     Deleting,
 }
@@ -79,6 +81,8 @@ pub(crate) struct Entry {
     /// Its place in its queue; set once it is dispatched.
     pub(crate) order: u64,
     pub(crate) state: State,
+    /// Its octets came in this run or were compared with their checksums in it.
+    pub(crate) verified: bool,
     /// Delete it as soon as it is back from where it is.
     pub(crate) doomed: Option<u64>,
     pub(crate) removal: Removal,

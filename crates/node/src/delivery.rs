@@ -19,6 +19,7 @@ use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::reports::ReportKind;
+use crate::sending::VERIFYING_BOUND;
 
 /// Endpoints with a registration, at most; each costs some hundred octets.
 const REGISTRATIONS_BOUND: usize = 65_536;
@@ -198,6 +199,13 @@ impl Node {
                 return;
             };
             self.dequeue(key);
+            if !self.is_verified(key) {
+                self.verify(now, key);
+                if self.verifying >= VERIFYING_BOUND {
+                    return;
+                }
+                continue;
+            }
             self.hand_over(now, stream, key);
         }
     }

@@ -21,6 +21,9 @@ use crate::reception::Refused;
 use crate::reports::{ReportKind, Subject};
 use crate::routing::Hop;
 
+/// How long the store may take to compare a bundle with its checksums before it is asked again.
+const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Where a bundle that is arriving comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -99,6 +102,7 @@ impl Node {
             extents,
             order: 0,
             state: State::Waiting,
+            verified: false,
             doomed: None,
             removal: Removal::Deleted,
         };
@@ -352,7 +356,7 @@ impl Node {
         match entry.state {
             State::Deleting | State::Arriving => {}
             State::InFlight => entry.doomed = Some(reason),
-            State::Waiting | State::Reassembling | State::Resting => {
+            State::Waiting | State::Reassembling | State::Resting | State::Quarantined => {
                 self.delete(now, key, Removal::Deleted, Some(reason));
             }
         }
@@ -432,7 +436,11 @@ impl Node {
                 }
             }
             // A resting bundle's timer finds nothing that rests.
-            State::Arriving | State::InFlight | State::Resting | State::Deleting => {}
+            State::Arriving
+            | State::InFlight
+            | State::Resting
+            | State::Quarantined
+            | State::Deleting => {}
         }
     }
 
@@ -514,16 +522,49 @@ impl Node {
         }
     }
 
+    /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
+    /// comes, or after a while when the disk gives none.
+    pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
+        self.rest(now, key, VERIFY_PATIENCE);
+        self.store(StoreCommand::Verify { key });
+        self.verifying += 1;
+    }
+
+    /// A bundle's octets are what was written.
+    pub(crate) fn intact(&mut self, key: BundleKey) {
+        self.verifying = self.verifying.saturating_sub(1);
+        if let Some(entry) = self.bundles.entry_mut(key) {
+            entry.verified = true;
+        }
+        self.wake(key);
+    }
+
     /// A stored bundle is corrupt on disk: it must not be sent or delivered.
-    pub(crate) fn corrupt(&mut self, now: Now, key: BundleKey) {
+    pub(crate) fn corrupt(&mut self, key: BundleKey) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let id = self.bundle_id(entry);
+        let (id, state) = (self.bundle_id(entry), entry.state);
+        self.verifying = self.verifying.saturating_sub(1);
         self.counters.quarantined += 1;
         self.occurred(Occurrence::Quarantined { id });
-        // 8: block unintelligible (RFC 9171 table 1).
-        self.doom_or_delete(now, key, 8);
+        match state {
+            // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
+            State::InFlight => {
+                if let Some(entry) = self.bundles.entry_mut(key) {
+                    entry.doomed = Some(8);
+                }
+            }
+            State::Waiting | State::Resting | State::Reassembling => {
+                let expiry = self.bundles.entry(key).map(|entry| entry.expires);
+                self.withdraw(key);
+                self.expiries.extend(expiry.map(|at| (at, key)));
+                if let Some(entry) = self.bundles.entry_mut(key) {
+                    entry.state = State::Quarantined;
+                }
+            }
+            State::Arriving | State::Quarantined | State::Deleting => {}
+        }
     }
 
     pub(crate) fn subject(&self, entry: &Entry) -> Subject {

@@ -36,7 +36,7 @@ impl Node {
     /// The header blocks are here: make the answer, whose payload the store copies.
     pub(crate) fn reply(&mut self, now: Now, key: BundleKey, octets: Bytes) {
         let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
-            self.corrupt(now, key);
+            self.corrupt(key);
             return;
         };
         let whole = self.reassembly.parts(key).is_some();

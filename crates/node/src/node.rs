@@ -78,6 +78,8 @@ pub struct Node {
     pub(crate) parting: BTreeMap<StreamId, Session>,
     /// Bundles whose octets moved in the store while somebody may still read the old places.
     pub(crate) moved: BTreeSet<BundleKey>,
+    /// Bundles that the store is comparing with their checksums.
+    pub(crate) verifying: u32,
     /// Octets given to the store and not yet durable.
     pub(crate) backlog_octets: u64,
     pub(crate) counters: Counters,
@@ -133,6 +135,7 @@ impl Node {
             pauses: BTreeSet::new(),
             parting: BTreeMap::new(),
             moved: BTreeSet::new(),
+            verifying: 0,
             backlog_octets: 0,
             counters: Counters::default(),
             to_serve: BTreeSet::new(),
@@ -257,7 +260,8 @@ impl Node {
             StoreEvent::Reserved { .. } => {}
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
-            StoreEvent::Corrupt { key } => self.corrupt(now, key),
+            StoreEvent::Verified { key } => self.intact(key),
+            StoreEvent::Corrupt { key } => self.corrupt(key),
         }
     }
 

@@ -29,6 +29,9 @@ const RETRANSMIT_REST: Duration = Duration::from_secs(1);
 /// How long a bundle rests that may not go over the session that should take it.
 const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
+/// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
+pub(crate) const VERIFYING_BOUND: u32 = 256;
+
 /// What a session is sending.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -97,6 +100,13 @@ impl Node {
                 return;
             };
             self.dequeue(key);
+            if !self.is_verified(key) {
+                self.verify(now, key);
+                if self.verifying >= VERIFYING_BOUND {
+                    return;
+                }
+                continue;
+            }
             self.charge(stream, key);
             let Some(entry) = self.bundles.entry(key) else {
                 return;
@@ -160,6 +170,11 @@ impl Node {
                 .get(peer)
                 .is_some_and(|streams| streams.iter().any(up)),
         }
+    }
+
+    /// A bundle that a restart found is compared with its checksums before it leaves.
+    pub(crate) fn is_verified(&self, key: BundleKey) -> bool {
+        self.bundles.entry(key).is_some_and(|entry| entry.verified)
     }
 
     fn charge(&mut self, stream: StreamId, key: BundleKey) {
@@ -226,7 +241,7 @@ impl Node {
         let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
             self.discharge(stream, length);
             self.enqueue(key);
-            self.corrupt(now, key);
+            self.corrupt(key);
             return;
         };
         let limit = neighbour.policy.fragment_octets;

@@ -53,7 +53,8 @@ impl Node {
 
     /// An application's connection is there.
     pub(crate) fn welcome(&mut self, now: Now, stream: StreamId) {
-        let session = ClientSession::new(self.local.node_id().clone());
+        let session = ClientSession::new(self.local.node_id().clone())
+            .with_default_lifetime_ms(self.config.default_lifetime_ms);
         self.clients.insert(stream, Client::new(session));
         self.attend(now, stream);
     }

@@ -181,6 +181,7 @@ impl Node {
             octets: header.total_octets(),
             order: 0,
             state: State::Arriving,
+            verified: true,
             doomed: None,
             removal: Removal::Deleted,
         };

@@ -393,6 +393,48 @@ fn a_full_store_refuses_and_the_sender_keeps_what_was_refused() {
 }
 
 #[test]
+fn a_bundle_that_rotted_on_disk_is_kept_apart_and_the_others_go_on() {
+    for destination in ["ipn:1.42", "ipn:2.42"] {
+        let mut world = World::line(2, 17, |_, _| ());
+        world.cut(0, 1);
+        let mut sender = Client::new("ipn:1.9", false);
+        for number in 0..5 {
+            sender.send(adu(destination), &payload(number, 100));
+        }
+        world.connect(0, sender);
+        world.settle();
+        world.crash(0);
+        world.start(0);
+        world.machines[0]
+            .store
+            .rotten
+            .push(dhow_bundle::storage::BundleKey(2));
+        world.join(0, 1);
+        let at = usize::from(destination == "ipn:2.42");
+        let receiver = world.connect(at, Client::new(destination, true));
+        world.until("the sound ones are delivered", |world| {
+            delivered(world, at, receiver) == 4
+        });
+        world.settle();
+        world.pass(Duration::from_secs(100));
+        world.settle();
+        assert_eq!(world.machines[0].store.kept.bundles.len(), 1);
+        assert_eq!(
+            world.machines[0]
+                .node
+                .as_ref()
+                .unwrap()
+                .counters()
+                .quarantined,
+            1
+        );
+        world.pass(Duration::from_secs(600));
+        world.settle();
+        assert!(all_empty(&world), "it expires like any other");
+    }
+}
+
+#[test]
 fn a_disk_that_refuses_loses_nothing_either() {
     let mut world = World::line(2, 12, |_, _| ());
     world.machines[1].store.capacity = Some(2);

@@ -84,6 +84,15 @@ impl Store {
         Ok(Verdict::Intact)
     }
 
+    /// The node wants to be sure of a bundle before it leaves.
+    pub(crate) fn handle_verify(&mut self, key: BundleKey) {
+        match self.verify(key) {
+            Ok(Verdict::Intact) => self.ready.push(StoreEvent::Verified { key }),
+            // Found before: the node has not been told in this run.
+            Ok(Verdict::Corrupt | Verdict::Absent) | Err(_) => {}
+        }
+    }
+
     fn quarantine(&mut self, key: BundleKey) {
         if self.quarantined.insert(key) {
             self.counts.corrupt += 1;

@@ -202,6 +202,7 @@ impl Store {
                 StoreCommand::Abandon { key } => self.handle_abandon(key),
                 StoreCommand::Delete { key, remember } => self.handle_delete(key, remember),
                 StoreCommand::Reserve { time, sequence } => self.handle_reserve(time, sequence),
+                StoreCommand::Verify { key } => self.handle_verify(key),
                 StoreCommand::Released { key } => self.handle_released(key),
             }
         }

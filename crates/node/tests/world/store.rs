@@ -24,6 +24,8 @@ pub struct Store {
     committed: BTreeMap<BundleKey, (u64, Vec<Extent>, StoredBundle)>,
     next: u64,
     waiting: Vec<StoreCommand>,
+    /// Bundles whose octets are damaged.
+    pub rotten: Vec<BundleKey>,
     /// Commits beyond this many bundles are refused.
     pub capacity: Option<usize>,
 }
@@ -136,6 +138,14 @@ impl Store {
                 StoreCommand::Reserve { time, sequence } => {
                     self.kept.reserved = (time, sequence);
                     events.push(StoreEvent::Reserved { time, sequence });
+                }
+                StoreCommand::Verify { key } => {
+                    let rotten = self.rotten.contains(&key);
+                    events.push(if rotten {
+                        StoreEvent::Corrupt { key }
+                    } else {
+                        StoreEvent::Verified { key }
+                    });
                 }
                 StoreCommand::Released { .. } => {}
             }
