@@ -207,7 +207,11 @@ impl Store {
                 StoreEvent::Deleted { .. } | StoreEvent::Reserved { .. } => {
                     self.waiting.push(event)
                 }
-                StoreEvent::Refused { .. } | StoreEvent::Corrupt { .. } => self.ready.push(event),
+                StoreEvent::Refused { .. }
+                | StoreEvent::Verified { .. }
+                | StoreEvent::Corrupt { .. } => {
+                    self.ready.push(event);
+                }
                 StoreEvent::Durable { .. } | StoreEvent::Relocated { .. } => {}
             }
         }

@@ -283,6 +283,7 @@ impl World {
                     self.reserved = self.reserved.max(time.as_millis())
                 }
                 StoreEvent::Durable { .. } => {}
+                StoreEvent::Verified { .. } => {}
                 StoreEvent::Corrupt { key } => panic!("{key:?} is corrupt on a disk without rot"),
             }
         }
