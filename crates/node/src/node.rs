@@ -7,6 +7,7 @@
 //! `operator`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{Instant, NodeId, Now};
@@ -45,6 +46,11 @@ pub(crate) enum Stage {
     ShuttingDown,
 }
 
+/// How long an interface that has just come up is given before anything is sent over it: its driver and its
+/// neighbour's take some milliseconds to pass packets, and what is lost then (ARP, SYN) is sent again only
+/// after a second.
+const SETTLING: Duration = Duration::from_millis(25);
+
 /// One DTN node: forwarder, links, registrations and application sessions behind one door.
 pub struct Node {
     pub(crate) config: Config,
@@ -57,6 +63,8 @@ pub struct Node {
     pub(crate) creation: Creation,
     pub(crate) routes: StaticRoutes,
     pub(crate) links: alloc::vec::Vec<Link>,
+    /// When the network, which has just changed, is looked at.
+    pub(crate) settles: Option<Instant>,
     pub(crate) neighbours: BTreeMap<StreamId, Neighbour>,
     pub(crate) clients: BTreeMap<StreamId, Client>,
     /// Established sessions by their peer.
@@ -120,6 +128,7 @@ impl Node {
             creation: Creation::default(),
             routes: StaticRoutes::default(),
             links: config.links.iter().cloned().map(Link::new).collect(),
+            settles: None,
             neighbours: BTreeMap::new(),
             clients: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -181,7 +190,9 @@ impl Node {
                     link.dial_failed(now.monotonic, jitter);
                 }
             }
-            Event::NetworkChanged => self.network_changed(now),
+            Event::NetworkChanged => {
+                self.settles.get_or_insert(now.monotonic + SETTLING);
+            }
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);
                 self.act(Action::Answer { ticket, outcome });
@@ -235,6 +246,10 @@ impl Node {
             self.timeouts.remove(&(at, stream));
             self.stream_timeout(now, stream);
         }
+        if self.settles.is_some_and(|at| at <= now.monotonic) {
+            self.settles = None;
+            self.network_changed(now);
+        }
         self.removed.prune(&mut self.endpoints, now.monotonic);
     }
 
@@ -246,7 +261,7 @@ impl Node {
         let timeout = self.timeouts.first().map(|&(at, _)| at);
         let pause = self.pauses.first().map(|&(at, _)| at);
         let dial = self.links.iter().filter_map(|link| link.next_attempt).min();
-        [expiry, rest, timeout, pause, dial]
+        [expiry, rest, timeout, pause, dial, self.settles]
             .into_iter()
             .flatten()
             .min()

@@ -561,6 +561,7 @@ fn a_session_that_lost_its_path_in_silence_is_replaced_when_the_network_changes(
     world.connect(0, sender);
     world.settle();
     world.handle(0, Event::NetworkChanged);
+    world.pass(Duration::from_millis(30));
     world.settle();
     assert_eq!(
         world.machines[0].node.as_ref().unwrap().sessions().len(),
