@@ -185,7 +185,9 @@ class Round:
         if victim is self.receiver:
             # What was received and is no longer stored was delivered, and its deletion is durable.
             metrics = victim.metrics()
-            self.ledger.note_durable(int(metrics["dhow_bundles_received_total"] - metrics["dhow_bundles_stored"]))
+            # (Bundles that are still coming in count as stored, so this may be less than none.)
+            gone = metrics["dhow_bundles_received_total"] - metrics["dhow_bundles_stored"]
+            self.ledger.note_durable(max(0, int(gone)))
         victim.kill()
         if victim is self.receiver:
             self.ledger.note_restart()
