@@ -52,14 +52,14 @@ class Matrix:
         self.faults = 0
         dice = random.Random(7)
         for name, octets in SIZES.items():
-            (directory / name).write_bytes(dice.randbytes(octets))
+            (directory / str(octets)).write_bytes(dice.randbytes(octets))
 
     def fill(self, peer: str, direction: str, transfer: Callable[[Path], None]) -> None:
         """One row: every size in one direction."""
-        for size in SIZES:
+        for size, octets in SIZES.items():
             reason = None
             try:
-                transfer(self.directory / size)
+                transfer(self.directory / str(octets))
             except (Unable, NodeFailed, TimeoutError) as error:
                 reason = str(error)
             except Exception as error:  # noqa: BLE001 (one bad cell must not hide the others)

@@ -21,6 +21,7 @@ class Dtn7(Peer):
     name = f"dtn7-rs {installation.DTN7_VERSION}"
     node_number = 23
     reading = "lenient"
+    transfer_max = 64_000
 
     def start(self) -> None:
         self.commands = installation.dtn7()
@@ -50,7 +51,8 @@ class Dtn7(Peer):
     def send(self, file: Path) -> None:
         done = self._run("dtnsend", "-r", f"ipn:1.{SERVICE}", str(file))
         if done.returncode != 0 or "Result: Sent" not in done.stdout:
-            raise Unable(f"dtnsend: {last_line(done.stderr or done.stdout)}")
+            panic = next((line for line in done.stderr.splitlines() if "panicked" not in line and line.strip()), "")
+            raise Unable(f"dtnsend fails: {panic or last_line(done.stdout)}")
 
     def received(self) -> bytes | None:
         output = self.directory / "received"

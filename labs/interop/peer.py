@@ -11,6 +11,9 @@ from labs.rig.node import Link, Node, Settings, free_port
 # The service at which both sides receive.
 SERVICE = 42
 
+# What a bundle adds to its payload at least.
+HEADER_OCTETS = 60
+
 # Seconds that one bundle may take.
 PATIENCE_S = 30.0
 
@@ -25,6 +28,7 @@ class Peer(ABC):
     name: str
     node_number: int
     reading = "strict"  # how dhow must read this peer
+    transfer_max: int | None = None  # largest transfer that it announces, octets, where it cannot join fragments
 
     def __init__(self, crew: Crew, dhow: Path, directory: Path) -> None:
         self.crew = crew
@@ -67,8 +71,13 @@ class Peer(ABC):
         if done.returncode != 0:
             raise Unable(f"dhow send: {last_line(done.stderr)}")
         payload = wait_for(self.received, "it did not arrive at the peer")
-        if payload != file.read_bytes():
-            raise Unable(f"{len(payload)} octets arrived, and not those that were sent")
+        if payload == file.read_bytes():
+            return
+        while self.received() is not None:
+            pass  # other fragments must not be taken for the next file
+        if self.transfer_max and file.stat().st_size + HEADER_OCTETS > self.transfer_max:
+            raise Unable(f"it announces transfers of {self.transfer_max} octets at most and does not join fragments")
+        raise Unable(f"{len(payload)} octets arrived, and not those that were sent")
 
     def to_dhow(self, file: Path) -> None:
         """One bundle from the peer to dhow. Raises Unable."""
