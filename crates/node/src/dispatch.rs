@@ -1,28 +1,24 @@
-//! Where a stored bundle goes, and how it ends (RFC 9171 5.3, 5.5, 5.10, 5.11).
+//! Where a stored bundle goes (RFC 9171 5.3), and what the store says of one that is arriving.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreRefusal, StoredBundle};
-use dhow_bundle::{BundleId, DtnTime, FragmentRange, Instant, Now};
+use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreRefusal};
+use dhow_bundle::{BundleId, FragmentRange, Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
-use crate::admission::dtn_expiry;
 use crate::api::seam::{ApiRefusal, RequestId};
-use crate::bundles::{Entry, Fragment, Identity, Removal, State};
+use crate::bundles::{Entry, Identity, Removal, State};
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
-use crate::node::{Node, Stage};
+use crate::node::Node;
 use crate::queues::Place;
 use crate::reassembly::UnitId;
 use crate::reception::Refused;
 use crate::reports::{ReportKind, Subject};
 use crate::routing::Hop;
-
-/// How long the store may take to compare a bundle with its checksums before it is asked again.
-const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a bundle that is arriving comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,83 +58,6 @@ impl Arrival {
 }
 
 impl Node {
-    /// The store holds this bundle from an earlier run.
-    pub(crate) fn recover(&mut self, now: Now, bundle: &StoredBundle, extents: Extents) {
-        // Time that passed while the node was down counts, as far as the wall clock tells.
-        let away_ms = if bundle.received.is_known() && now.dtn.is_known() {
-            now.dtn
-                .as_millis()
-                .saturating_sub(bundle.received.as_millis())
-        } else {
-            0
-        };
-        let age_ms = bundle.age_at_reception_ms.saturating_add(away_ms);
-        let remaining = Duration::from_millis(bundle.lifetime_ms.saturating_sub(age_ms));
-        let fragment = bundle.id.fragment.map(|range| {
-            Box::new(Fragment {
-                range,
-                total_octets: bundle.total_adu_octets,
-            })
-        });
-        let entry = Entry {
-            source: self.endpoints.acquire(&bundle.id.source),
-            destination: self.endpoints.acquire(&bundle.destination),
-            report_to: self.endpoints.acquire(&bundle.report_to),
-            previous: bundle
-                .previous
-                .as_ref()
-                .map(|id| self.endpoints.acquire(id)),
-            creation: bundle.id.creation,
-            fragment,
-            flags: bundle.flags,
-            lifetime_ms: bundle.lifetime_ms,
-            age_ms,
-            received: now.monotonic,
-            received_dtn: bundle.received,
-            expires: now.monotonic + remaining,
-            header_octets: bundle.header_octets,
-            payload_octets: bundle.payload_octets,
-            octets: extents.length(),
-            extents,
-            order: 0,
-            state: State::Waiting,
-            verified: false,
-            doomed: None,
-            removal: Removal::Deleted,
-        };
-        self.bundles.insert(entry);
-    }
-
-    /// Everything is recovered: send each bundle on its way.
-    pub(crate) fn finish_recovery(&mut self, now: Now, removed: Vec<(BundleId, DtnTime)>) {
-        self.stage = Stage::Working;
-        for (id, until) in removed {
-            let left_ms = match now.dtn.is_known() {
-                true => until.as_millis().saturating_sub(now.dtn.as_millis()),
-                false => until.as_millis(),
-            };
-            let source = self.endpoints.acquire(&id.source);
-            let identity = Identity {
-                source,
-                creation: id.creation,
-                fragment: id.fragment,
-            };
-            let until = now.monotonic + Duration::from_millis(left_ms);
-            self.removed.insert(
-                &mut self.endpoints,
-                identity,
-                until,
-                Removal::Delivered,
-                None,
-            );
-        }
-        let keys: Vec<BundleKey> = self.bundles.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            self.keep(key);
-            self.dispatch(now, key);
-        }
-    }
-
     /// A bundle's octets are complete: keep it.
     pub(crate) fn commit(&mut self, key: BundleKey) {
         let Some(entry) = self.bundles.entry(key) else {
@@ -217,7 +136,7 @@ impl Node {
     }
 
     /// Give a bundle its place in the order of arrival and its expiry.
-    fn keep(&mut self, key: BundleKey) {
+    pub(crate) fn keep(&mut self, key: BundleKey) {
         let order = self.order();
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.order = order;
@@ -226,7 +145,7 @@ impl Node {
     }
 
     /// RFC 9171 5.3: deliver it here or forward it.
-    fn dispatch(&mut self, now: Now, key: BundleKey) {
+    pub(crate) fn dispatch(&mut self, now: Now, key: BundleKey) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
@@ -341,137 +260,6 @@ impl Node {
         }
     }
 
-    /// RFC 9171 5.5: a bundle's age has exceeded its lifetime.
-    pub(crate) fn expire(&mut self, now: Now, key: BundleKey) {
-        self.doom_or_delete(now, key, 1);
-    }
-
-    /// Delete a bundle for a reason, as soon as nobody is busy with it.
-    pub(crate) fn doom_or_delete(&mut self, now: Now, key: BundleKey, reason: u64) {
-        // A fragment of a whole goes the way of the whole.
-        let key = self.reassembly.stand_in(key).unwrap_or(key);
-        let Some(entry) = self.bundles.entry_mut(key) else {
-            return;
-        };
-        match entry.state {
-            State::Deleting | State::Arriving => {}
-            State::InFlight => entry.doomed = Some(reason),
-            State::Waiting | State::Reassembling | State::Resting | State::Quarantined => {
-                self.delete(now, key, Removal::Deleted, Some(reason));
-            }
-        }
-    }
-
-    /// RFC 9171 5.10: delete a bundle; with a reason, report it where that is asked for.
-    pub(crate) fn delete(
-        &mut self,
-        now: Now,
-        key: BundleKey,
-        removal: Removal,
-        reason: Option<u64>,
-    ) {
-        let Some(entry) = self.bundles.entry(key) else {
-            return;
-        };
-        if entry.state == State::Deleting {
-            return;
-        }
-        if let Some(reason) = reason {
-            let (subject, id) = (self.subject(entry), self.bundle_id(entry));
-            if reason == 1 {
-                self.counters.expired += 1;
-            } else {
-                self.counters.deleted += 1;
-            }
-            self.report(now, &subject, ReportKind::Deleted, reason);
-            self.occurred(Occurrence::Deleted { id, reason });
-        }
-        self.withdraw(key);
-        let whole = self.reassembly.parts(key).is_some();
-        for member in self.reassembly.dissolve(key) {
-            self.delete(now, member, removal, None);
-        }
-        let Some(entry) = self.bundles.entry_mut(key) else {
-            return;
-        };
-        entry.state = State::Deleting;
-        entry.removal = removal;
-        let expires = entry.expires;
-        let Some(entry) = self.bundles.entry(key) else {
-            return;
-        };
-        let mut id = self.bundle_id(entry);
-        if whole {
-            // What was delivered is the whole: no fragment of it is wanted again.
-            id.fragment = None;
-        }
-        let remember = (removal == Removal::Delivered).then(|| (id, dtn_expiry(expires, now)));
-        if whole && removal == Removal::Delivered {
-            let identity = Identity {
-                fragment: None,
-                ..entry.identity()
-            };
-            let source = self.endpoints.retain(identity.source);
-            let identity = Identity { source, ..identity };
-            self.removed
-                .insert(&mut self.endpoints, identity, expires, removal, None);
-        }
-        self.store(StoreCommand::Delete { key, remember });
-    }
-
-    /// Take a bundle out of everything that waits or counts time for it.
-    fn withdraw(&mut self, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
-            return;
-        };
-        self.expiries.remove(&(entry.expires, key));
-        match entry.state {
-            State::Waiting => {
-                let (destination, place) = (entry.destination, place(entry));
-                self.queues.remove(destination, place, key);
-            }
-            State::Reassembling => {
-                if let Some((unit, range)) = unit_of(entry) {
-                    self.reassembly.remove(&unit, range, key);
-                }
-            }
-            // A resting bundle's timer finds nothing that rests.
-            State::Arriving
-            | State::InFlight
-            | State::Resting
-            | State::Quarantined
-            | State::Deleting => {}
-        }
-    }
-
-    /// A deletion is durable.
-    pub(crate) fn deleted(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.remove(key) else {
-            return;
-        };
-        self.endpoints.release(entry.destination);
-        self.endpoints.release(entry.report_to);
-        let _ = now;
-        match entry.removal {
-            Removal::Deleted => {
-                self.endpoints.release(entry.source);
-                if let Some(previous) = entry.previous {
-                    self.endpoints.release(previous);
-                }
-            }
-            removal => {
-                let identity = entry.identity();
-                self.removed.insert(
-                    &mut self.endpoints,
-                    identity,
-                    entry.expires,
-                    removal,
-                    entry.previous,
-                );
-            }
-        }
-    }
-
     pub(crate) fn relocated(&mut self, key: BundleKey, extents: Extents) {
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
@@ -522,51 +310,6 @@ impl Node {
         }
     }
 
-    /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
-    /// comes, or after a while when the disk gives none.
-    pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
-        self.rest(now, key, VERIFY_PATIENCE);
-        self.store(StoreCommand::Verify { key });
-        self.verifying += 1;
-    }
-
-    /// A bundle's octets are what was written.
-    pub(crate) fn intact(&mut self, key: BundleKey) {
-        self.verifying = self.verifying.saturating_sub(1);
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.verified = true;
-        }
-        self.wake(key);
-    }
-
-    /// A stored bundle is corrupt on disk: it must not be sent or delivered.
-    pub(crate) fn corrupt(&mut self, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
-            return;
-        };
-        let (id, state) = (self.bundle_id(entry), entry.state);
-        self.verifying = self.verifying.saturating_sub(1);
-        self.counters.quarantined += 1;
-        self.occurred(Occurrence::Quarantined { id });
-        match state {
-            // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
-            State::InFlight => {
-                if let Some(entry) = self.bundles.entry_mut(key) {
-                    entry.doomed = Some(8);
-                }
-            }
-            State::Waiting | State::Resting | State::Reassembling => {
-                let expiry = self.bundles.entry(key).map(|entry| entry.expires);
-                self.withdraw(key);
-                self.expiries.extend(expiry.map(|at| (at, key)));
-                if let Some(entry) = self.bundles.entry_mut(key) {
-                    entry.state = State::Quarantined;
-                }
-            }
-            State::Arriving | State::Quarantined | State::Deleting => {}
-        }
-    }
-
     pub(crate) fn subject(&self, entry: &Entry) -> Subject {
         Subject {
             id: self.bundle_id(entry),
@@ -606,7 +349,7 @@ fn instant_order(at: Instant) -> u64 {
     at.as_nanos()
 }
 
-fn unit_of(entry: &Entry) -> Option<(UnitId, FragmentRange)> {
+pub(crate) fn unit_of(entry: &Entry) -> Option<(UnitId, FragmentRange)> {
     let fragment = entry.fragment.as_ref()?;
     let unit = UnitId {
         source: entry.source,

@@ -2,9 +2,9 @@
 //!
 //! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
 //! `streams` (connections), `reception` and `admission` (bundles coming in), `transmission` (bundles
-//! made here), `dispatch` (where a stored bundle goes, and how it ends), `sending` and `fragmentation`
-//! (bundles going out), `delivery` and `registrations` (bundles for applications), `reports`, `echo`,
-//! `operator`.
+//! made here), `dispatch` (where a stored bundle goes), `deletion` (how it ends), `recovery` (what a
+//! restart found), `sending` and `fragmentation` (bundles going out), `delivery` (registrations, and
+//! bundles for applications), `reports`, `echo`, `operator`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;

@@ -1,0 +1,144 @@
+//! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
+
+use dhow_bundle::Now;
+use dhow_bundle::storage::{BundleKey, StoreCommand};
+
+use crate::admission::dtn_expiry;
+use crate::bundles::{Identity, Removal, State};
+use crate::dispatch::{place, unit_of};
+use crate::door::Occurrence;
+use crate::node::Node;
+use crate::reports::ReportKind;
+
+impl Node {
+    /// RFC 9171 5.5: a bundle's age has exceeded its lifetime.
+    pub(crate) fn expire(&mut self, now: Now, key: BundleKey) {
+        self.doom_or_delete(now, key, 1);
+    }
+
+    /// Delete a bundle for a reason, as soon as nobody is busy with it.
+    pub(crate) fn doom_or_delete(&mut self, now: Now, key: BundleKey, reason: u64) {
+        // A fragment of a whole goes the way of the whole.
+        let key = self.reassembly.stand_in(key).unwrap_or(key);
+        let Some(entry) = self.bundles.entry_mut(key) else {
+            return;
+        };
+        match entry.state {
+            State::Deleting | State::Arriving => {}
+            State::InFlight => entry.doomed = Some(reason),
+            State::Waiting | State::Reassembling | State::Resting | State::Quarantined => {
+                self.delete(now, key, Removal::Deleted, Some(reason));
+            }
+        }
+    }
+
+    /// RFC 9171 5.10: delete a bundle; with a reason, report it where that is asked for.
+    pub(crate) fn delete(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        removal: Removal,
+        reason: Option<u64>,
+    ) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        if entry.state == State::Deleting {
+            return;
+        }
+        if let Some(reason) = reason {
+            let (subject, id) = (self.subject(entry), self.bundle_id(entry));
+            if reason == 1 {
+                self.counters.expired += 1;
+            } else {
+                self.counters.deleted += 1;
+            }
+            self.report(now, &subject, ReportKind::Deleted, reason);
+            self.occurred(Occurrence::Deleted { id, reason });
+        }
+        self.withdraw(key);
+        let whole = self.reassembly.parts(key).is_some();
+        for member in self.reassembly.dissolve(key) {
+            self.delete(now, member, removal, None);
+        }
+        let Some(entry) = self.bundles.entry_mut(key) else {
+            return;
+        };
+        entry.state = State::Deleting;
+        entry.removal = removal;
+        let expires = entry.expires;
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let mut id = self.bundle_id(entry);
+        if whole {
+            // What was delivered is the whole: no fragment of it is wanted again.
+            id.fragment = None;
+        }
+        let remember = (removal == Removal::Delivered).then(|| (id, dtn_expiry(expires, now)));
+        if whole && removal == Removal::Delivered {
+            let identity = Identity {
+                fragment: None,
+                ..entry.identity()
+            };
+            let source = self.endpoints.retain(identity.source);
+            let identity = Identity { source, ..identity };
+            self.removed
+                .insert(&mut self.endpoints, identity, expires, removal, None);
+        }
+        self.store(StoreCommand::Delete { key, remember });
+    }
+
+    /// Take a bundle out of everything that waits or counts time for it.
+    pub(crate) fn withdraw(&mut self, key: BundleKey) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        self.expiries.remove(&(entry.expires, key));
+        match entry.state {
+            State::Waiting => {
+                let (destination, place) = (entry.destination, place(entry));
+                self.queues.remove(destination, place, key);
+            }
+            State::Reassembling => {
+                if let Some((unit, range)) = unit_of(entry) {
+                    self.reassembly.remove(&unit, range, key);
+                }
+            }
+            // A resting bundle's timer finds nothing that rests.
+            State::Arriving
+            | State::InFlight
+            | State::Resting
+            | State::Quarantined
+            | State::Deleting => {}
+        }
+    }
+
+    /// A deletion is durable.
+    pub(crate) fn deleted(&mut self, now: Now, key: BundleKey) {
+        let Some(entry) = self.bundles.remove(key) else {
+            return;
+        };
+        self.endpoints.release(entry.destination);
+        self.endpoints.release(entry.report_to);
+        let _ = now;
+        match entry.removal {
+            Removal::Deleted => {
+                self.endpoints.release(entry.source);
+                if let Some(previous) = entry.previous {
+                    self.endpoints.release(previous);
+                }
+            }
+            removal => {
+                let identity = entry.identity();
+                self.removed.insert(
+                    &mut self.endpoints,
+                    identity,
+                    entry.expires,
+                    removal,
+                    entry.previous,
+                );
+            }
+        }
+    }
+}

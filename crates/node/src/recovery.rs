@@ -1,0 +1,139 @@
+//! Bundles that a restart found, and what the store says of their octets: whole, damaged or gone.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoredBundle};
+use dhow_bundle::{BundleId, DtnTime, Now};
+
+use crate::bundles::{Entry, Fragment, Identity, Removal, State};
+use crate::door::Occurrence;
+use crate::node::{Node, Stage};
+
+/// How long the store may take to compare a bundle with its checksums before it is asked again.
+const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
+
+impl Node {
+    /// The store holds this bundle from an earlier run.
+    pub(crate) fn recover(&mut self, now: Now, bundle: &StoredBundle, extents: Extents) {
+        // Time that passed while the node was down counts, as far as the wall clock tells.
+        let away_ms = if bundle.received.is_known() && now.dtn.is_known() {
+            now.dtn
+                .as_millis()
+                .saturating_sub(bundle.received.as_millis())
+        } else {
+            0
+        };
+        let age_ms = bundle.age_at_reception_ms.saturating_add(away_ms);
+        let remaining = Duration::from_millis(bundle.lifetime_ms.saturating_sub(age_ms));
+        let fragment = bundle.id.fragment.map(|range| {
+            Box::new(Fragment {
+                range,
+                total_octets: bundle.total_adu_octets,
+            })
+        });
+        let entry = Entry {
+            source: self.endpoints.acquire(&bundle.id.source),
+            destination: self.endpoints.acquire(&bundle.destination),
+            report_to: self.endpoints.acquire(&bundle.report_to),
+            previous: bundle
+                .previous
+                .as_ref()
+                .map(|id| self.endpoints.acquire(id)),
+            creation: bundle.id.creation,
+            fragment,
+            flags: bundle.flags,
+            lifetime_ms: bundle.lifetime_ms,
+            age_ms,
+            received: now.monotonic,
+            received_dtn: bundle.received,
+            expires: now.monotonic + remaining,
+            header_octets: bundle.header_octets,
+            payload_octets: bundle.payload_octets,
+            octets: extents.length(),
+            extents,
+            order: 0,
+            state: State::Waiting,
+            verified: false,
+            doomed: None,
+            removal: Removal::Deleted,
+        };
+        self.bundles.insert(entry);
+    }
+
+    /// Everything is recovered: send each bundle on its way.
+    pub(crate) fn finish_recovery(&mut self, now: Now, removed: Vec<(BundleId, DtnTime)>) {
+        self.stage = Stage::Working;
+        for (id, until) in removed {
+            let left_ms = match now.dtn.is_known() {
+                true => until.as_millis().saturating_sub(now.dtn.as_millis()),
+                false => until.as_millis(),
+            };
+            let source = self.endpoints.acquire(&id.source);
+            let identity = Identity {
+                source,
+                creation: id.creation,
+                fragment: id.fragment,
+            };
+            let until = now.monotonic + Duration::from_millis(left_ms);
+            self.removed.insert(
+                &mut self.endpoints,
+                identity,
+                until,
+                Removal::Delivered,
+                None,
+            );
+        }
+        let keys: Vec<BundleKey> = self.bundles.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.keep(key);
+            self.dispatch(now, key);
+        }
+    }
+
+    /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
+    /// comes, or after a while when the disk gives none.
+    pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
+        self.rest(now, key, VERIFY_PATIENCE);
+        self.store(StoreCommand::Verify { key });
+        self.verifying += 1;
+    }
+
+    /// A bundle's octets are what was written.
+    pub(crate) fn intact(&mut self, key: BundleKey) {
+        self.verifying = self.verifying.saturating_sub(1);
+        if let Some(entry) = self.bundles.entry_mut(key) {
+            entry.verified = true;
+        }
+        self.wake(key);
+    }
+
+    /// A stored bundle is corrupt on disk: it must not be sent or delivered.
+    pub(crate) fn corrupt(&mut self, key: BundleKey) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let (id, state) = (self.bundle_id(entry), entry.state);
+        self.verifying = self.verifying.saturating_sub(1);
+        self.counters.quarantined += 1;
+        self.occurred(Occurrence::Quarantined { id });
+        match state {
+            // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
+            State::InFlight => {
+                if let Some(entry) = self.bundles.entry_mut(key) {
+                    entry.doomed = Some(8);
+                }
+            }
+            State::Waiting | State::Resting | State::Reassembling => {
+                let expiry = self.bundles.entry(key).map(|entry| entry.expires);
+                self.withdraw(key);
+                self.expiries.extend(expiry.map(|at| (at, key)));
+                if let Some(entry) = self.bundles.entry_mut(key) {
+                    entry.state = State::Quarantined;
+                }
+            }
+            State::Arriving | State::Quarantined | State::Deleting => {}
+        }
+    }
+}
