@@ -34,8 +34,8 @@ MACHINES = ["dhow-bundle", "dhow-link", "dhow-node"]
 DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "socket2"}
 DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow"}
 
-# Production lines of a file: about 400 is the aim, past this it must be split along a noun.
-MAX_PRODUCTION_LINES = 600
+# Production lines of a file: about 400 is the aim; past this it can wait no longer to be split along a noun.
+MAX_PRODUCTION_LINES = 700
 
 # A system that has no std at all (crc-fast does not build without std on x86_64).
 NO_STD_TARGET = "aarch64-unknown-none"

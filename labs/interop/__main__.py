@@ -51,7 +51,7 @@ class Matrix:
         self.notes: list[str] = []
         self.faults = 0
         dice = random.Random(7)
-        for name, octets in SIZES.items():
+        for octets in SIZES.values():
             (directory / str(octets)).write_bytes(dice.randbytes(octets))
 
     def fill(self, peer: str, direction: str, transfer: Callable[[Path], None]) -> None:
