@@ -51,6 +51,13 @@ pub(crate) enum Stage {
 /// after a second.
 const SETTLING: Duration = Duration::from_millis(25);
 
+/// Whether what sessions say is being carried out further up on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attending {
+    Yes,
+    No,
+}
+
 /// One DTN node: forwarder, links, registrations and application sessions behind one door.
 pub struct Node {
     pub(crate) config: Config,
@@ -93,6 +100,8 @@ pub struct Node {
     pub(crate) counters: Counters,
     pub(crate) to_serve: BTreeSet<StreamId>,
     pub(crate) to_deliver: BTreeSet<EndpointIndex>,
+    pub(crate) to_attend: BTreeSet<StreamId>,
+    pub(crate) attending: Attending,
     actions: VecDeque<Action>,
     next_order: u64,
     next_ticket: u64,
@@ -149,6 +158,8 @@ impl Node {
             counters: Counters::default(),
             to_serve: BTreeSet::new(),
             to_deliver: BTreeSet::new(),
+            to_attend: BTreeSet::new(),
+            attending: Attending::No,
             actions: VecDeque::new(),
             next_order: 0,
             next_ticket: 0,

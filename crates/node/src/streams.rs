@@ -16,7 +16,7 @@ use crate::config::{LinkId, ListenerId};
 use crate::door::{Action, Occurrence, StreamId};
 use crate::links::Link;
 use crate::neighbour::Neighbour;
-use crate::node::{Node, Stage};
+use crate::node::{Attending, Node, Stage};
 use crate::routing::Hop;
 
 impl Node {
@@ -163,11 +163,20 @@ impl Node {
         })
     }
 
-    /// Carry out what a session says, arm its timer, and ask for its octets to be written.
+    /// Carry out what a session says, arm its timer, and ask for its octets to be written. What a session
+    /// says often leads to a command to it, after which it is to be attended to again: that waits in a
+    /// set, because on the stack one chunk of octets with many small bundles would exhaust it.
     fn attend(&mut self, now: Now, stream: StreamId) {
-        self.listen(now, stream);
-        self.arm(stream);
-        self.flush(stream);
+        self.to_attend.insert(stream);
+        if core::mem::replace(&mut self.attending, Attending::Yes) == Attending::Yes {
+            return;
+        }
+        while let Some(stream) = self.to_attend.pop_first() {
+            self.listen(now, stream);
+            self.arm(stream);
+            self.flush(stream);
+        }
+        self.attending = Attending::No;
     }
 
     /// Carry out what a session says; false when it says nothing.

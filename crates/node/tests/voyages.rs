@@ -13,6 +13,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use dhow_bundle::Reading;
 use dhow_bundle::admin::AdministrativeRecord;
 use dhow_node::api::wire::BundleAdu;
@@ -579,6 +580,52 @@ fn a_session_that_lost_its_path_in_silence_is_replaced_when_the_network_changes(
         world.machines[0].node.as_ref().unwrap().links()[0].sessions == 1
             && world.machines[0].node.as_ref().unwrap().sessions().len() == 1
     });
+}
+
+#[test]
+fn a_chunk_of_octets_with_many_refused_requests_does_not_exhaust_the_stack() {
+    let mut world = World::line(1, 18, |_, config| config.quota_bundles = 0);
+    let mut sender = Client::new("ipn:1.9", false);
+    for _ in 0..20_000 {
+        sender.send(adu("ipn:2.1"), b"");
+    }
+    let mut octets = BytesMut::new();
+    for chunk in sender.to_node.drain(..) {
+        octets.extend_from_slice(&chunk);
+    }
+    sender.to_node.push_back(octets.freeze());
+    let sender = world.connect(0, sender);
+    world.until("all are refused", |world| {
+        world.client(0, sender).responses.len() == 20_001
+    });
+}
+
+#[test]
+fn a_chunk_of_octets_with_many_refused_bundles_does_not_exhaust_the_stack() {
+    let mut world = World::line(2, 19, |number, config| {
+        if number == 2 {
+            config.quota_bundles = 0;
+        }
+    });
+    world.cut(0, 1);
+    let mut sender = Client::new("ipn:1.9", false);
+    for _ in 0..10_000 {
+        sender.send(adu("ipn:2.1"), b"");
+    }
+    world.connect(0, sender);
+    world.settle();
+    world.join(0, 1);
+    world.until("a session is up", |world| {
+        !world.machines[0]
+            .node
+            .as_ref()
+            .unwrap()
+            .sessions()
+            .is_empty()
+    });
+    world.rush();
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert!(node.counters().refused >= 5_000);
 }
 
 proptest! {
