@@ -1,4 +1,4 @@
-"""The AAP 2.0 clients of ud3tn-utils, unchanged, where they are installed (`make interop` installs them)."""
+"""The AAP 2.0 clients of ud3tn-utils, unchanged; installed under target/interop when they are missing."""
 
 import shutil
 import tempfile
@@ -6,26 +6,27 @@ import unittest
 from pathlib import Path
 
 from labs.interop.clients import Ud3tnClients
-from labs.interop.installation import room
+from labs.interop.installation import NotInstalled, room, ud3tn
 from labs.rig.binary import ROOT, dhow
 from labs.rig.crew import Crew
 
 
-def installed() -> Path | None:
-    """The directory of the clients, if they are on this machine."""
+def installed() -> Path:
+    """The directory of the clients. Raises NotInstalled."""
     if (own := room() / "ud3tn" / "bin" / "aap2-ping").exists():
         return own.parent
     found = shutil.which("aap2-ping")
-    return Path(found).parent if found else None
+    return Path(found).parent if found else ud3tn()
 
 
 class Clients(unittest.TestCase):
     """Programs that were written for another node work with this one."""
 
     def setUp(self) -> None:
-        commands = installed()
-        if commands is None:
-            self.skipTest("ud3tn-utils is not installed; make interop installs it")
+        try:
+            commands = installed()
+        except NotInstalled as reason:
+            self.skipTest(str(reason))
         directory = Path(tempfile.mkdtemp(prefix="dhow-aap2-"))
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
         crew = Crew()

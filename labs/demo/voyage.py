@@ -9,12 +9,12 @@ from labs.rig.network import Network
 from labs.rig.node import Node
 from labs.rig.terminal import Bar
 
-CONTACT_S = 4.0
-GAP_S = 2.5
+CONTACT_S = 3.0
+GAP_S = 4.0
 
 # Gamma is killed this long after the second contact opened: in the middle of a transfer.
 KILL_CONTACT = 2
-KILL_AFTER_S = 1.5
+KILL_AFTER_S = 1.2
 
 # Seconds after which the demonstration gives up.
 GIVE_UP_S = 120.0
