@@ -1,4 +1,4 @@
-"""The README's own commands, run as they stand there."""
+"""The documents' own commands, run as they stand there."""
 
 import os
 import re
@@ -19,10 +19,12 @@ PATIENCE_S = 120
 class Readme(unittest.TestCase):
     """What a newcomer copies into a shell."""
 
-    def test_the_two_nodes_of_the_readme_exchange_a_bundle(self) -> None:
-        text = (ROOT / "README.md").read_text(encoding="utf-8")
-        block = re.search(r"^## Two nodes\n.*?```sh\n(.*?)```", text, re.MULTILINE | re.DOTALL)
-        self.assertIsNotNone(block, "the README has its block of commands")
+    def run_block(self, document: str, heading: str) -> tuple[Path, str]:
+        """Runs the first block of commands below a heading; returns its directory and what was said."""
+        text = (ROOT / document).read_text(encoding="utf-8")
+        block = re.search(rf"^{heading}\n.*?```sh\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+        if block is None:
+            self.fail(f"{document} has no block of commands below {heading!r}")
         script = block.group(1).replace("4602", str(free_port()))
         directory = Path(tempfile.mkdtemp(prefix="dhow-readme-"))
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
@@ -36,11 +38,22 @@ class Readme(unittest.TestCase):
         except subprocess.TimeoutExpired:
             os.killpg(shell.pid, signal.SIGKILL)
             said, _ = shell.communicate()
-            self.fail(f"the README's commands did not end:\n{said}")
+            self.fail(f"the commands of {document} did not end:\n{said}")
         self.assertEqual(shell.returncode, 0, said)
+        return directory, said
+
+    def test_the_two_nodes_of_the_readme_exchange_a_bundle(self) -> None:
+        directory, said = self.run_block("README.md", "## Two nodes")
         arrived = list((directory / "received").iterdir())
         self.assertEqual(len(arrived), 1, said)
         self.assertEqual(arrived[0].read_bytes(), (directory / "alpha" / "node.toml").read_bytes())
+
+    def test_the_nodes_of_the_tls_document_prove_who_they_are(self) -> None:
+        if not shutil.which("openssl"):
+            self.skipTest("no openssl command")
+        _, said = self.run_block(os.path.join("docs", "tls.md"), "# Sessions under TLS")
+        self.assertIn("2 sent, 2 received", said)
+        self.assertRegex(said, r"ipn:2\.0 +two +yes")
 
     def test_the_house_is_told_at_a_glance(self) -> None:
         lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
