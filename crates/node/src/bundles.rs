@@ -38,7 +38,10 @@ pub(crate) enum State {
     /// A fragment for an endpoint here that waits for the others.
     Reassembling,
     /// A neighbour refused it, or the store is asked whether it is intact; a timer wakes it at the latest.
-    Resting,
+    Resting {
+        /// When the timer does.
+        until: Instant,
+    },
     /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
     Quarantined,
     /// Its deletion was asked for and is not durable yet.

@@ -26,7 +26,7 @@ impl Node {
         match entry.state {
             State::Deleting | State::Arriving => {}
             State::InFlight => entry.doomed = Some(reason),
-            State::Waiting | State::Reassembling | State::Resting | State::Quarantined => {
+            State::Waiting | State::Reassembling | State::Resting { .. } | State::Quarantined => {
                 self.delete(now, key, Removal::Deleted, Some(reason));
             }
         }
@@ -56,6 +56,7 @@ impl Node {
             self.report(now, &subject, ReportKind::Deleted, reason);
             self.occurred(Occurrence::Deleted { id, reason });
         }
+        self.release_moved(key);
         self.withdraw(key);
         let whole = self.reassembly.parts(key).is_some();
         for member in self.reassembly.dissolve(key) {
@@ -105,12 +106,11 @@ impl Node {
                     self.reassembly.remove(&unit, range, key);
                 }
             }
-            // A resting bundle's timer finds nothing that rests.
-            State::Arriving
-            | State::InFlight
-            | State::Resting
-            | State::Quarantined
-            | State::Deleting => {}
+            State::Resting { until } => {
+                self.rests.remove(&(until, key));
+                self.verifying.remove(&key);
+            }
+            State::Arriving | State::InFlight | State::Quarantined | State::Deleting => {}
         }
     }
 

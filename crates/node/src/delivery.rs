@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleFlags, EndpointId, Now};
@@ -23,6 +24,9 @@ use crate::sending::VERIFYING_BOUND;
 
 /// Endpoints with a registration, at most; each costs some hundred octets.
 const REGISTRATIONS_BOUND: usize = 65_536;
+
+/// How long a bundle rests that an application could not take.
+const DECLINED_REST: Duration = Duration::from_secs(1);
 
 /// One endpoint that applications have asked for.
 pub(crate) struct Registration {
@@ -187,7 +191,6 @@ impl Node {
             self.break_off(transmission);
         }
         for (_, key) in deliveries {
-            self.release_moved(key);
             self.put_back(now, key);
         }
     }
@@ -201,7 +204,7 @@ impl Node {
             self.dequeue(key);
             if !self.is_verified(key) {
                 self.verify(now, key);
-                if self.verifying >= VERIFYING_BOUND {
+                if self.verifying.len() >= VERIFYING_BOUND {
                     return;
                 }
                 continue;
@@ -306,20 +309,14 @@ impl Node {
         let Some(client) = self.clients.get_mut(&stream) else {
             return;
         };
+        let endpoint = client.endpoint.as_ref().map(|(index, _)| *index);
         let Some(key) = client.deliveries.remove(&delivery) else {
             return;
         };
-        self.release_moved(key);
-        if self
-            .bundles
-            .entry(key)
-            .is_some_and(|entry| entry.doomed.is_none())
-        {
-            // Not at once, lest a client that declines everything keeps the node busy.
-            self.rest(now, key, core::time::Duration::from_secs(1));
-        } else {
-            self.put_back(now, key);
-        }
+        // There is room for others.
+        self.to_deliver.extend(endpoint);
+        // Not at once, lest a client that declines everything keeps the node busy.
+        self.rest(now, key, DECLINED_REST);
     }
 
     /// RFC 9171 5.7 step 3: a bundle is delivered.
@@ -340,7 +337,6 @@ impl Node {
             endpoint,
             octets,
         });
-        self.release_moved(key);
         self.delete(now, key, Removal::Delivered, None);
     }
 

@@ -188,6 +188,7 @@ impl Node {
 
     /// Put a bundle into its destination's queue and wake who could take it.
     pub(crate) fn enqueue(&mut self, key: BundleKey) {
+        self.release_moved(key);
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };
@@ -234,29 +235,47 @@ impl Node {
 
     /// A bundle is back from where it was in flight without having been taken.
     pub(crate) fn put_back(&mut self, now: Now, key: BundleKey) {
-        let doomed = self.bundles.entry(key).and_then(|entry| entry.doomed);
-        match doomed {
-            Some(reason) => self.delete(now, key, Removal::Deleted, Some(reason)),
-            None => self.enqueue(key),
-        }
-    }
-
-    /// Let a bundle rest before it is tried again.
-    pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) {
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.state = State::Resting;
-            self.rests.insert((now.monotonic + duration, key));
-        }
-    }
-
-    /// A bundle has rested.
-    pub(crate) fn wake(&mut self, key: BundleKey) {
-        if self
-            .bundles
-            .entry(key)
-            .is_some_and(|entry| entry.state == State::Resting)
-        {
+        if !self.meets_doom(now, key) {
             self.enqueue(key);
+        }
+    }
+
+    /// Let a bundle rest before it is tried again; one that is back from where it was in flight, too.
+    pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) {
+        self.release_moved(key);
+        if self.meets_doom(now, key) {
+            return;
+        }
+        if let Some(entry) = self.bundles.entry_mut(key) {
+            let until = now.monotonic + duration;
+            entry.state = State::Resting { until };
+            self.rests.insert((until, key));
+        }
+    }
+
+    /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
+    fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
+        let doomed = self.bundles.entry(key).and_then(|entry| entry.doomed);
+        if let Some(reason) = doomed {
+            self.delete(now, key, Removal::Deleted, Some(reason));
+        }
+        doomed.is_some()
+    }
+
+    /// A bundle has rested, or what it rested for has come.
+    pub(crate) fn wake(&mut self, now: Now, key: BundleKey) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let State::Resting { until } = entry.state else {
+            return;
+        };
+        let locality = self.local.locality(self.endpoints.id(entry.destination));
+        self.rests.remove(&(until, key));
+        self.verifying.remove(&key);
+        match locality {
+            Locality::Echo | Locality::Administrative => self.arrive(now, key, locality),
+            Locality::Application | Locality::Remote => self.enqueue(key),
         }
     }
 
@@ -265,7 +284,10 @@ impl Node {
             return;
         };
         entry.extents = extents;
-        if entry.state == State::InFlight || self.reassembly.stand_in(key).is_some() {
+        // A fragment of a whole is read where the whole is.
+        let holder = self.reassembly.stand_in(key).unwrap_or(key);
+        let state = self.bundles.entry(holder).map(|entry| entry.state);
+        if state == Some(State::InFlight) {
             // Somebody may still read the old places: released when the bundle is back.
             self.moved.insert(key);
         } else {

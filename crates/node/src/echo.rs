@@ -7,7 +7,7 @@ use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
 use crate::bundles::Removal;
 use crate::dispatch::{Arrival, Origin};
 use crate::node::Node;
-use crate::sending::PendingRead;
+use crate::sending::{PendingRead, RETRANSMIT_REST};
 use crate::transmission::HOP_LIMIT;
 
 impl Node {
@@ -26,6 +26,10 @@ impl Node {
             self.delivered(now, key);
             return;
         }
+        if !self.is_verified(key) {
+            self.verify(now, key);
+            return;
+        }
         let extents = entry.extents.slice(0, u64::from(entry.header_octets));
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = crate::bundles::State::InFlight;
@@ -36,6 +40,7 @@ impl Node {
     /// The header blocks are here: make the answer, whose payload the store copies.
     pub(crate) fn reply(&mut self, now: Now, key: BundleKey, octets: Bytes) {
         let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
+            self.rest(now, key, RETRANSMIT_REST);
             self.corrupt(key);
             return;
         };

@@ -1,5 +1,6 @@
 //! Endpoint IDs that stored bundles name, each kept once and counted.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use dhow_bundle::EndpointId;
@@ -71,6 +72,14 @@ impl Endpoints {
     /// The place of an ID, if it is in use.
     pub(crate) fn find(&self, id: &EndpointId) -> Option<EndpointIndex> {
         self.by_id.get(id).copied().map(EndpointIndex)
+    }
+
+    /// How many users each ID in use has.
+    pub(crate) fn users(&self) -> BTreeMap<EndpointIndex, u32> {
+        let in_use = self.places.iter().zip(0_u32..);
+        in_use
+            .filter_map(|(slot, place)| Some((EndpointIndex(place), slot.as_ref()?.1)))
+            .collect()
     }
 
     fn slot(&mut self, place: u32) -> Option<&mut Option<(EndpointId, u32)>> {

@@ -21,6 +21,7 @@ pub mod door;
 mod echo;
 mod endpoints;
 mod fragmentation;
+mod invariants;
 mod links;
 mod local;
 mod neighbour;

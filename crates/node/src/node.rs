@@ -94,7 +94,7 @@ pub struct Node {
     /// Bundles whose octets moved in the store while somebody may still read the old places.
     pub(crate) moved: BTreeSet<BundleKey>,
     /// Bundles that the store is comparing with their checksums.
-    pub(crate) verifying: u32,
+    pub(crate) verifying: BTreeSet<BundleKey>,
     /// Octets given to the store and not yet durable.
     pub(crate) backlog_octets: u64,
     pub(crate) counters: Counters,
@@ -153,7 +153,7 @@ impl Node {
             pauses: BTreeSet::new(),
             parting: BTreeMap::new(),
             moved: BTreeSet::new(),
-            verifying: 0,
+            verifying: BTreeSet::new(),
             backlog_octets: 0,
             counters: Counters::default(),
             to_serve: BTreeSet::new(),
@@ -243,7 +243,7 @@ impl Node {
             && at <= now.monotonic
         {
             self.rests.remove(&(at, key));
-            self.wake(key);
+            self.wake(now, key);
         }
         while let Some(&(at, stream)) = self.pauses.first()
             && at <= now.monotonic
@@ -286,7 +286,7 @@ impl Node {
             StoreEvent::Reserved { .. } => {}
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
-            StoreEvent::Verified { key } => self.intact(key),
+            StoreEvent::Verified { key } => self.intact(now, key),
             StoreEvent::Corrupt { key } => self.corrupt(key),
         }
     }

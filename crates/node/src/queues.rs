@@ -181,6 +181,12 @@ impl Queues {
             .find(|&key| acceptable(key))
     }
 
+    /// True when a bundle waits in its destination's queue.
+    pub(crate) fn holds(&self, destination: EndpointIndex, place: Place, key: BundleKey) -> bool {
+        let queue = self.queues.get(&destination);
+        queue.is_some_and(|queue| queue.by_arrival.contains(&(place.arrival, key)))
+    }
+
     /// Bundles that wait for one destination.
     pub(crate) fn waiting(&self, destination: EndpointIndex) -> usize {
         self.queues

@@ -97,6 +97,11 @@ impl Reassembly {
         self.whole.get(&key).map(|(parts, _)| parts.as_slice())
     }
 
+    /// All fragments of the whole that `key` stands for.
+    pub(crate) fn members(&self, key: BundleKey) -> &[BundleKey] {
+        self.whole.get(&key).map_or(&[], |(_, members)| members)
+    }
+
     /// The fragment that stands for the whole that `key` is part of, if it is part of one.
     pub(crate) fn stand_in(&self, key: BundleKey) -> Option<BundleKey> {
         self.stands_for.get(&key).copied()

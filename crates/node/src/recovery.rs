@@ -97,16 +97,16 @@ impl Node {
     pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
         self.rest(now, key, VERIFY_PATIENCE);
         self.store(StoreCommand::Verify { key });
-        self.verifying += 1;
+        self.verifying.insert(key);
     }
 
     /// A bundle's octets are what was written.
-    pub(crate) fn intact(&mut self, key: BundleKey) {
-        self.verifying = self.verifying.saturating_sub(1);
+    pub(crate) fn intact(&mut self, now: Now, key: BundleKey) {
+        self.verifying.remove(&key);
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.verified = true;
         }
-        self.wake(key);
+        self.wake(now, key);
     }
 
     /// A stored bundle is corrupt on disk: it must not be sent or delivered.
@@ -115,7 +115,7 @@ impl Node {
             return;
         };
         let (id, state) = (self.bundle_id(entry), entry.state);
-        self.verifying = self.verifying.saturating_sub(1);
+        self.verifying.remove(&key);
         self.counters.quarantined += 1;
         self.occurred(Occurrence::Quarantined { id });
         match state {
@@ -125,7 +125,7 @@ impl Node {
                     entry.doomed = Some(8);
                 }
             }
-            State::Waiting | State::Resting | State::Reassembling => {
+            State::Waiting | State::Resting { .. } | State::Reassembling => {
                 let expiry = self.bundles.entry(key).map(|entry| entry.expires);
                 self.withdraw(key);
                 self.expiries.extend(expiry.map(|at| (at, key)));

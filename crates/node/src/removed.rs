@@ -70,6 +70,12 @@ impl Removed {
         })
     }
 
+    /// The endpoints that are named here, once for each time.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = EndpointIndex> {
+        let all = self.by_identity.iter();
+        all.flat_map(|(identity, it)| core::iter::once(identity.source).chain(it.previous))
+    }
+
     /// Forget what has expired, as far as it is at the old end.
     pub(crate) fn prune(&mut self, endpoints: &mut Endpoints, now: Instant) {
         while let Some(identity) = self.oldest.front() {

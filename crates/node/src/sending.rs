@@ -24,13 +24,13 @@ const READ_WHOLE_OCTETS: u64 = 16 * 1024;
 const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
 
 /// How long a bundle rests that a neighbour wants again, or could not say why not.
-const RETRANSMIT_REST: Duration = Duration::from_secs(1);
+pub(crate) const RETRANSMIT_REST: Duration = Duration::from_secs(1);
 
 /// How long a bundle rests that may not go over the session that should take it.
 const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
 /// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
-pub(crate) const VERIFYING_BOUND: u32 = 256;
+pub(crate) const VERIFYING_BOUND: usize = 256;
 
 /// What a session is sending.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Node {
             self.dequeue(key);
             if !self.is_verified(key) {
                 self.verify(now, key);
-                if self.verifying >= VERIFYING_BOUND {
+                if self.verifying.len() >= VERIFYING_BOUND {
                     return;
                 }
                 continue;
@@ -374,7 +374,6 @@ impl Node {
         {
             self.occurred(Occurrence::Forwarded { id, to, octets });
         }
-        self.release_moved(key);
         self.delete(now, key, Removal::Forwarded, None);
     }
 
@@ -406,7 +405,6 @@ impl Node {
 
     /// A bundle that a session could not get rid of.
     pub(crate) fn come_back(&mut self, now: Now, key: BundleKey, refused: Option<RefuseReason>) {
-        self.release_moved(key);
         if self
             .bundles
             .entry(key)
@@ -420,15 +418,8 @@ impl Node {
             Some(_) => Some(NOT_ACCEPTABLE_REST),
         };
         match rest {
-            Some(duration)
-                if self
-                    .bundles
-                    .entry(key)
-                    .is_some_and(|entry| entry.doomed.is_none()) =>
-            {
-                self.rest(now, key, duration);
-            }
-            _ => self.put_back(now, key),
+            Some(duration) => self.rest(now, key, duration),
+            None => self.put_back(now, key),
         }
     }
 
@@ -444,10 +435,13 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        if reason == RefuseReason::NoResources
-            && neighbour
-                .paused_until
-                .is_none_or(|until| until <= now.monotonic)
+        // A peer that ends its session and never does must not be asked in a loop either.
+        if matches!(
+            reason,
+            RefuseReason::NoResources | RefuseReason::SessionTerminating
+        ) && neighbour
+            .paused_until
+            .is_none_or(|until| until <= now.monotonic)
         {
             let until = now.monotonic + neighbour.pause;
             neighbour.paused_until = Some(until);
@@ -482,10 +476,17 @@ impl Node {
         }
     }
 
-    /// A bundle's octets moved while it was in flight: nobody reads the old places any more.
+    /// Nobody reads a bundle's octets, or those of the fragments that it stands for: let go of the places
+    /// that they had before they moved.
     pub(crate) fn release_moved(&mut self, key: BundleKey) {
-        if self.moved.remove(&key) {
-            self.store(StoreCommand::Released { key });
+        if self.moved.is_empty() {
+            return;
+        }
+        let members = self.reassembly.members(key).iter().copied();
+        for key in members.chain([key]).collect::<Vec<_>>() {
+            if self.moved.remove(&key) {
+                self.store(StoreCommand::Released { key });
+            }
         }
     }
 }

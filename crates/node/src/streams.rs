@@ -12,7 +12,7 @@ use dhow_link::{Gather, StreamSession};
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::client::Client;
-use crate::config::{LinkId, ListenerId};
+use crate::config::{Enabled, LinkId, ListenerId};
 use crate::door::{Action, Occurrence, StreamId};
 use crate::links::Link;
 use crate::neighbour::Neighbour;
@@ -49,6 +49,13 @@ impl Node {
         self.neighbours
             .insert(stream, Neighbour::new(node_id, role, &policy, link, now));
         self.attend(now, stream);
+        // The operator or the shutdown was quicker than the connection.
+        let unwanted = link
+            .and_then(|link| self.link(link))
+            .is_some_and(|link| link.enabled == Enabled::No);
+        if unwanted || self.stage == Stage::ShuttingDown {
+            self.terminate(now, stream);
+        }
     }
 
     /// An application's connection is there.
@@ -294,6 +301,8 @@ impl Node {
                 if let Some(neighbour) = self.neighbours.get_mut(&stream) {
                     neighbour.ending = true;
                 }
+                // What waits for this session may have another way.
+                self.serve_everybody();
             }
             LinkEvent::Down(reason) => self.part(now, stream, reason),
         }

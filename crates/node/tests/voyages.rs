@@ -693,3 +693,223 @@ proptest! {
         prop_assert!(repeats <= unsure, "{repeats} repeats, of which {unsure} may be");
     }
 }
+
+/// What happens to a world in which everything goes wrong that can.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Crash(usize),
+    Cut,
+    LinkDown(usize),
+    RouteGone,
+    ReceiverLeaves,
+    ReceiverDeclines,
+    SenderVanishes,
+    Silence,
+    Time,
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        (0_usize..3).prop_map(Trouble::Crash),
+        Just(Trouble::Cut),
+        (0_usize..2).prop_map(Trouble::LinkDown),
+        Just(Trouble::RouteGone),
+        Just(Trouble::ReceiverLeaves),
+        Just(Trouble::ReceiverDeclines),
+        Just(Trouble::SenderVanishes),
+        Just(Trouble::Silence),
+        Just(Trouble::Time),
+    ]
+}
+
+fn steps(world: &mut World, count: u64) {
+    for _ in 0..count {
+        if !world.step() {
+            world.pass(Duration::from_millis(25));
+        }
+    }
+}
+
+fn operate(world: &mut World, at: usize, command: OperatorCommand) {
+    let ticket = Ticket(1);
+    world.handle(at, Event::Operator { ticket, command });
+}
+
+/// One receiver after the other, and what all of them got.
+struct Receivers {
+    stream: Option<dhow_node::door::StreamId>,
+    received: Vec<(u64, Vec<u8>)>,
+    /// Confirmations that the node may not have made durable are allowed to be repeated.
+    unsure: usize,
+}
+
+impl Receivers {
+    fn leave(&mut self, world: &mut World) {
+        let client = self.stream.take().map(|stream| world.leave(2, stream));
+        let all = client.into_iter().flat_map(|client| client.received);
+        self.received
+            .extend(all.map(|(adu, octets)| (adu.sequence_number, octets)));
+        self.unsure += 8;
+    }
+
+    fn come(&mut self, world: &mut World, confirms: bool) {
+        let mut client = Client::new("ipn:3.42", true);
+        client.confirms = confirms;
+        self.stream = Some(world.connect(2, client));
+    }
+}
+
+fn suffer(world: &mut World, trouble: Trouble, count: u64, receivers: &mut Receivers) {
+    let route = || Route {
+        to: "ipn:3.*".into(),
+        via: "next".into(),
+        priority: 0,
+    };
+    match trouble {
+        Trouble::Crash(at) => {
+            if at == 2 {
+                receivers.leave(world);
+            }
+            world.crash(at);
+            steps(world, count);
+            world.start(at);
+            if at == 2 {
+                receivers.come(world, true);
+            }
+        }
+        Trouble::Cut => {
+            world.cut(1, 2);
+            steps(world, count);
+            world.join(1, 2);
+        }
+        Trouble::LinkDown(at) => {
+            operate(world, at, OperatorCommand::LinkDown("next".into()));
+            steps(world, count);
+            operate(world, at, OperatorCommand::LinkUp("next".into()));
+        }
+        Trouble::RouteGone => {
+            let Route { to, via, .. } = route();
+            operate(world, 1, OperatorCommand::RouteDelete { to, via });
+            steps(world, count);
+            operate(world, 1, OperatorCommand::RouteAdd(route()));
+        }
+        Trouble::ReceiverLeaves => {
+            receivers.leave(world);
+            steps(world, count);
+            receivers.come(world, true);
+        }
+        Trouble::ReceiverDeclines => {
+            receivers.leave(world);
+            receivers.come(world, false);
+            steps(world, count);
+            receivers.leave(world);
+            // What was not confirmed was not received.
+            receivers.unsure += receivers.received.len();
+            receivers.come(world, true);
+        }
+        Trouble::SenderVanishes => {
+            let mut sender = Client::new("ipn:1.8", false);
+            sender.send(adu("ipn:3.43"), &payload(1, 9_000));
+            let rest = sender.to_node.back_mut().unwrap().split_off(4_000);
+            drop(rest);
+            let sender = world.connect(0, sender);
+            steps(world, count);
+            world.leave(0, sender);
+        }
+        Trouble::Silence => {
+            world.freeze(0, 1);
+            steps(world, count);
+            world.pass(Duration::from_millis(300));
+            for at in 0..3 {
+                world.handle(at, Event::NetworkChanged);
+            }
+        }
+        Trouble::Time => world.pass(Duration::from_millis(count * 10)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    /// Parallel sessions, fragments, echoes and bundles that expire, over disks that answer late, fail,
+    /// refuse and move what they hold; neighbours, applications and operators come and go.
+    #[test]
+    fn whatever_goes_wrong_nothing_is_lost_repeated_stuck_or_left_behind(
+        seed in any::<u64>(),
+        sessions in 1_u8..4,
+        cut in prop::option::of(700_u64..6_000),
+        troubles in prop::collection::vec((0_u64..300, trouble(), 1_u64..120), 1..10),
+    ) {
+        let mut world = World::line(3, seed, |number, config| {
+            for link in &mut config.links {
+                link.policy.window_octets = 30_000;
+                link.policy.fragment_octets = cut;
+                link.sessions = sessions;
+            }
+            config.reports.generate = 0x7_4000;
+            if number == 3 {
+                config.routes.push(Route { to: "ipn:1.*".into(), via: "ipn:2.0".into(), priority: 0 });
+            }
+        });
+        world.hostile = true;
+        let mut sender = Client::new("ipn:1.5", false);
+        let count = 40;
+        for number in 0..count {
+            let size = usize::try_from(world.random(20_000)).unwrap();
+            let flags = [0, 0x7_4000, 0, 0][usize::try_from(number % 4).unwrap()];
+            let (to, lifetime_ms) = match number % 10 {
+                3 => ("ipn:3.7", 600_000),
+                5 => ("ipn:3.42", 1_000),
+                _ => ("ipn:3.42", 6_000_000),
+            };
+            let (lifetime_ms, bundle_flags) = (Some(lifetime_ms), Some(flags));
+            sender.send(BundleAdu { lifetime_ms, bundle_flags, ..adu(to) }, &payload(number, size));
+        }
+        let sender = world.connect(0, sender);
+        world.until("all are answered", |world| world.client(0, sender).responses.len() == usize::try_from(count).unwrap() + 1);
+        // What was accepted and does not expire soon must arrive.
+        let mut wanted: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut optional: BTreeMap<u64, u32> = BTreeMap::new();
+        for (number, response) in (0..).zip(&world.client(0, sender).responses[1..]) {
+            if let Some(head) = &response.bundle_headers {
+                match number % 10 {
+                    3 => {}
+                    5 => drop(optional.insert(head.sequence_number, number)),
+                    _ => drop(wanted.insert(head.sequence_number, number)),
+                }
+            }
+        }
+        world.connect(0, Client::new("ipn:1.5", true));
+        let mut receivers = Receivers { stream: None, received: Vec::new(), unsure: 0 };
+        receivers.come(&mut world, true);
+        for (before, trouble, during) in troubles {
+            steps(&mut world, before);
+            suffer(&mut world, trouble, during, &mut receivers);
+        }
+        let needed: Vec<u64> = wanted.keys().copied().collect();
+        let stream = receivers.stream.unwrap();
+        let before: Vec<u64> = receivers.received.iter().map(|(sequence, _)| *sequence).collect();
+        world.until("all are there", |world| {
+            let now = world.client(2, stream).received.iter().map(|(adu, _)| adu.sequence_number);
+            let there: std::collections::BTreeSet<u64> = now.chain(before.iter().copied()).collect();
+            needed.iter().all(|sequence| there.contains(sequence))
+        });
+        // Whoever asked may have gone with its node.
+        world.connect(0, Client::new("ipn:1.5", true));
+        world.until("nothing is left", |world| all_empty(world));
+        world.settle();
+        receivers.leave(&mut world);
+        for at in 0..3 {
+            world.check(at);
+            prop_assert!(world.machines[at].node.as_ref().unwrap().is_at_rest(), "node {}", at + 1);
+        }
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for (sequence, octets) in receivers.received {
+            let number = wanted.get(&sequence).or(optional.get(&sequence)).copied();
+            prop_assert!(number.is_some(), "{sequence} was refused and arrived");
+            prop_assert_eq!(&octets, &payload(number.unwrap(), octets.len()));
+            *counts.entry(sequence).or_default() += 1;
+        }
+        let repeats: usize = counts.values().map(|times| times - 1).sum();
+        prop_assert!(repeats <= receivers.unsure, "{repeats} repeats, of which {} may be", receivers.unsure);
+    }
+}

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use client::Client;
-use dhow_bundle::storage::{Piece, StoreEvent};
+use dhow_bundle::storage::{Extent, Piece, StoreEvent};
 use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::{
     Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, Reports, Route, SessionPolicy,
 };
-use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId};
+use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId, Ticket};
 use store::Store;
 
 /// Wall clock when a world begins.
@@ -33,6 +33,8 @@ pub struct Machine {
     leads: Vec<usize>,
     /// Whether the clock is known to this node, and how far it is off, milliseconds.
     pub clock_ms: Option<i64>,
+    /// Reads that the disk has not answered.
+    reads: Vec<(Ticket, Vec<Extent>)>,
 }
 
 /// One direction of a connection.
@@ -56,6 +58,9 @@ pub struct World {
     random: u64,
     /// Which pairs of nodes cannot reach each other.
     pub cut: Vec<(usize, usize)>,
+    /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
+    /// checked after every event.
+    pub hostile: bool,
 }
 
 pub fn config(node: u32) -> Config {
@@ -114,6 +119,7 @@ impl World {
                 clients: BTreeMap::new(),
                 leads,
                 clock_ms: Some(0),
+                reads: Vec::new(),
             }
         });
         let mut world = Self {
@@ -123,6 +129,7 @@ impl World {
             next_stream: 0,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             cut: Vec::new(),
+            hostile: false,
         };
         for machine in 0..world.machines.len() {
             world.start(machine);
@@ -179,6 +186,7 @@ impl World {
     pub fn crash(&mut self, at: usize) {
         self.machines[at].node = None;
         self.machines[at].clients.clear();
+        self.machines[at].reads.clear();
         self.disconnect(|ends| ends.iter().any(|(machine, _)| *machine == at));
     }
 
@@ -260,6 +268,17 @@ impl World {
             node.handle(now, event);
         }
         self.pump(at);
+        self.check(at);
+    }
+
+    /// Everything in a node is as it must be.
+    pub fn check(&self, at: usize) {
+        if self.hostile
+            && let Some(node) = self.machines[at].node.as_ref()
+            && let Err(what) = node.check_invariants()
+        {
+            panic!("node {}: {what}", at + 1);
+        }
     }
 
     fn pump(&mut self, at: usize) {
@@ -271,6 +290,9 @@ impl World {
         {
             match action {
                 Action::Store(command) => self.machines[at].store.handle(command),
+                Action::Read { ticket, extents } if self.hostile => {
+                    self.machines[at].reads.push((ticket, extents));
+                }
                 Action::Read { ticket, extents } => {
                     let octets = Some(self.machines[at].store.read(&extents));
                     if let Some(node) = self.machines[at].node.as_mut() {
@@ -282,8 +304,14 @@ impl World {
                 Action::Close { stream } => {
                     self.flush(at, stream);
                     self.close(at, stream);
+                    if self.machines[at].clients.remove(&stream).is_some() {
+                        self.handle(at, Event::Disconnected { stream });
+                    }
                 }
-                Action::Answer { outcome, .. } => outcome.expect("the operator knows what it asks"),
+                Action::Answer { outcome, .. } => {
+                    let known = outcome.is_ok() || self.hostile;
+                    assert!(known, "the operator knows what it asks: {outcome:?}");
+                }
                 Action::Occurred(occurrence) => self.machines[at].occurrences.push(occurrence),
             }
         }
@@ -428,7 +456,9 @@ impl World {
         }
         for offset in 0..self.machines.len() {
             let at = (first + offset) % self.machines.len();
-            if self.machines[at].node.is_some() && (self.client_octets(at) || self.sync(at)) {
+            if self.machines[at].node.is_some()
+                && (self.client_octets(at) || self.answer_read(at) || self.sync(at))
+            {
                 return true;
             }
         }
@@ -455,9 +485,30 @@ impl World {
         true
     }
 
-    fn sync(&mut self, at: usize) -> bool {
-        if self.machines[at].store.is_clean() {
+    /// A disk answers one of the reads that it was asked for, whichever.
+    fn answer_read(&mut self, at: usize) -> bool {
+        let count = u64::try_from(self.machines[at].reads.len()).unwrap();
+        if count == 0 || self.random(3) == 0 {
             return false;
+        }
+        let which = usize::try_from(self.random(count)).unwrap();
+        let (ticket, extents) = self.machines[at].reads.swap_remove(which);
+        let octets = (self.random(20) > 0).then(|| self.machines[at].store.read(&extents));
+        self.handle(at, Event::Read { ticket, octets });
+        true
+    }
+
+    fn sync(&mut self, at: usize) -> bool {
+        if self.hostile {
+            let dice = (self.random(4), self.random(1_000));
+            let machine = &mut self.machines[at];
+            if dice.0 == 0 {
+                machine.store.relocate(dice.1);
+            }
+            machine.store.refusing = dice.1 < 40;
+        }
+        if self.machines[at].store.is_clean() {
+            return !self.machines[at].reads.is_empty();
         }
         let events: Vec<StoreEvent> = self.machines[at].store.sync();
         let now = self.now(at);
@@ -465,8 +516,10 @@ impl World {
             if let Some(node) = self.machines[at].node.as_mut() {
                 node.handle(now, Event::Store(event));
             }
+            self.check(at);
         }
         self.pump(at);
+        self.check(at);
         true
     }
 
@@ -479,17 +532,22 @@ impl World {
                 node.handle_timeout(now);
             }
             self.pump(at);
+            self.check(at);
         }
     }
 
     /// Let things happen, and time pass where nothing else can, until `done` or a bound.
     pub fn until(&mut self, what: &str, done: impl Fn(&mut Self) -> bool) {
+        let end = self.monotonic + Duration::from_secs(1_200);
         for _ in 0..200_000 {
             if done(self) {
                 return;
             }
             if !self.step() {
-                self.pass(Duration::from_millis(25));
+                self.pass(Duration::from_millis(if self.hostile { 200 } else { 25 }));
+            }
+            if self.monotonic > end {
+                break;
             }
         }
         panic!("never: {what}");

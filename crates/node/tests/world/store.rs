@@ -1,6 +1,6 @@
 //! A store of the plainest kind: what has been synced survives a crash, nothing else does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use dhow_bundle::storage::{
@@ -28,6 +28,13 @@ pub struct Store {
     pub rotten: Vec<BundleKey>,
     /// Commits beyond this many bundles are refused.
     pub capacity: Option<usize>,
+    /// Every append and commit is refused.
+    pub refusing: bool,
+    /// Bundles refused until they are abandoned.
+    refused: BTreeSet<BundleKey>,
+    /// The places that bundles had before they were moved.
+    old: BTreeMap<BundleKey, Vec<Extent>>,
+    moved: Vec<StoreEvent>,
 }
 
 impl Store {
@@ -54,7 +61,36 @@ impl Store {
     }
 
     pub fn is_clean(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.is_empty() && self.moved.is_empty()
+    }
+
+    /// Move one bundle that is held, unless it has just been moved.
+    pub fn relocate(&mut self, which: u64) {
+        let still: Vec<BundleKey> = self
+            .committed
+            .keys()
+            .copied()
+            .filter(|key| !self.old.contains_key(key))
+            .collect();
+        let Some(&key) = still.get(usize::try_from(which).unwrap() % still.len().max(1)) else {
+            return;
+        };
+        let before = self.committed[&key].1.clone();
+        let octets = self.read(&before);
+        let extent = self.write(&octets);
+        self.committed.get_mut(&key).unwrap().1 = vec![extent];
+        self.old.insert(key, before);
+        let extents = Extents::One(extent);
+        self.moved.push(StoreEvent::Relocated { key, extents });
+    }
+
+    /// Whoever reads here now reads what another bundle wrote.
+    fn scribble(&mut self, extents: Vec<Extent>) {
+        for extent in extents {
+            let start = usize::try_from(extent.offset).unwrap();
+            let end = start + usize::try_from(extent.length).unwrap();
+            self.log[start..end].fill(0xEE);
+        }
     }
 
     pub fn read(&self, extents: &[Extent]) -> Bytes {
@@ -70,7 +106,7 @@ impl Store {
 
     /// Carry out all that waits and make it durable.
     pub fn sync(&mut self) -> Vec<StoreEvent> {
-        let mut events = Vec::new();
+        let mut events = std::mem::take(&mut self.moved);
         for command in std::mem::take(&mut self.waiting) {
             match command {
                 StoreCommand::Append { key, octets } => {
@@ -78,6 +114,15 @@ impl Store {
                         !self.committed.contains_key(&key),
                         "a key in use was appended to"
                     );
+                    if self.refusing && self.refused.insert(key) {
+                        events.push(StoreEvent::Refused {
+                            key,
+                            refusal: StoreRefusal::Disk,
+                        });
+                    }
+                    if self.refused.contains(&key) {
+                        continue;
+                    }
                     let extent = match octets {
                         Piece::Octets(octets) => self.write(&octets),
                         Piece::Extent(extent) => {
@@ -91,6 +136,13 @@ impl Store {
                     events.push(StoreEvent::Durable { key, octets });
                 }
                 StoreCommand::Commit { key, bundle } => {
+                    if self.refused.contains(&key) {
+                        events.push(StoreEvent::Refused {
+                            key,
+                            refusal: StoreRefusal::Disk,
+                        });
+                        continue;
+                    }
                     let extents = self
                         .arriving
                         .remove(&key)
@@ -124,14 +176,19 @@ impl Store {
                 }
                 StoreCommand::Abandon { key } => {
                     self.arriving.remove(&key);
+                    self.refused.remove(&key);
                     events.push(StoreEvent::Deleted { key });
                 }
                 StoreCommand::Delete { key, remember } => {
-                    let (number, ..) = self
+                    let (number, extents, _) = self
                         .committed
                         .remove(&key)
                         .expect("only what is held is deleted");
                     self.kept.bundles.remove(&number);
+                    self.scribble(extents);
+                    if let Some(extents) = self.old.remove(&key) {
+                        self.scribble(extents);
+                    }
                     self.kept.removed.extend(remember);
                     events.push(StoreEvent::Deleted { key });
                 }
@@ -147,7 +204,10 @@ impl Store {
                         StoreEvent::Verified { key }
                     });
                 }
-                StoreCommand::Released { .. } => {}
+                StoreCommand::Released { key } => {
+                    let extents = self.old.remove(&key);
+                    self.scribble(extents.unwrap_or_default());
+                }
             }
         }
         events

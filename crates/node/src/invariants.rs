@@ -1,0 +1,189 @@
+//! What must hold between any two events, for tests: every bundle is where its state says, every window
+//! and count is what is really there, and nothing is waited for that cannot come.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+use dhow_bundle::storage::BundleKey;
+
+use crate::bundles::{Entry, State};
+use crate::dispatch::place;
+use crate::endpoints::EndpointIndex;
+use crate::node::{Node, Stage};
+use crate::sending::PendingRead;
+
+impl Node {
+    /// The first thing in the node that is not as it must be. Looks at everything: for tests.
+    ///
+    /// # Errors
+    /// What is wrong.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) -> Result<(), String> {
+        if self.stage == Stage::Recovering {
+            return Ok(());
+        }
+        self.check_windows()?;
+        self.check_timers()?;
+        self.check_endpoints()?;
+        let held = self.holders();
+        for (key, entry) in self.bundles.iter() {
+            self.check_bundle(key, entry, held.get(&key).copied().unwrap_or(0))
+                .map_err(|what| format!("{key:?} in {:?} {what}", entry.state))?;
+        }
+        let under_way = self.arrivals.values();
+        let backlog = under_way.fold(0, |sum, it| sum + it.appended.saturating_sub(it.durable));
+        expect(self.backlog_octets == backlog, || {
+            format!("backlog {} is {backlog}", self.backlog_octets)
+        })?;
+        for key in self.moved.iter().chain(self.arrivals.keys()) {
+            expect(self.bundles.entry(*key).is_some(), || {
+                format!("{key:?} moves or arrives and is not held")
+            })?;
+        }
+        for key in self.splits.keys() {
+            let state = self.bundles.entry(*key).map(|entry| entry.state);
+            expect(state == Some(State::InFlight), || {
+                format!("{key:?} is cut and {state:?}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// True when nothing but what waits for a time, a hop or a subscriber is here.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.arrivals.is_empty()
+            && self.reads.is_empty()
+            && self.splits.is_empty()
+            && self.moved.is_empty()
+            && self.verifying.is_empty()
+            && self.parting.is_empty()
+            && self.backlog_octets == 0
+    }
+
+    fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {
+        let wanted = u32::from(entry.state == State::InFlight);
+        expect(holders == wanted, || format!("has {holders} holders"))?;
+        let timed = self.expiries.contains(&(entry.expires, key));
+        let part = self.reassembly.stand_in(key).is_some();
+        match entry.state {
+            State::Arriving => {
+                return expect(self.arrivals.contains_key(&key), || {
+                    "does not arrive".into()
+                });
+            }
+            State::Deleting => return expect(!timed, || "has an expiry".into()),
+            State::InFlight => {
+                return expect(timed || entry.doomed.is_some(), || "never expires".into());
+            }
+            State::Waiting => {
+                expect(
+                    self.queues.holds(entry.destination, place(entry), key),
+                    || "is in no queue".into(),
+                )?;
+            }
+            State::Resting { until } => {
+                expect(self.rests.contains(&(until, key)), || "never wakes".into())?;
+            }
+            State::Reassembling | State::Quarantined => {}
+        }
+        expect(!self.moved.contains(&key) || part, || {
+            "keeps old places".into()
+        })?;
+        expect(timed || part, || "never expires".into())?;
+        expect(entry.doomed.is_none(), || "escapes its doom".into())
+    }
+
+    /// How many reads, sessions and applications hold each bundle.
+    fn holders(&self) -> BTreeMap<BundleKey, u32> {
+        let mut held = BTreeMap::new();
+        let reads = self.reads.values().filter_map(|read| match read {
+            PendingRead::Send { key, .. } | PendingRead::Echo { key } => Some(*key),
+            PendingRead::Fragment { .. } => None,
+        });
+        let sessions = self.neighbours.values().flat_map(|it| it.outgoing.values());
+        let sent = sessions.filter(|it| !it.fragment).map(|it| it.key);
+        let delivered = self.clients.values().flat_map(|it| it.deliveries.values());
+        let all = reads.chain(sent).chain(delivered.copied());
+        for key in all.chain(self.splits.keys().copied()) {
+            *held.entry(key).or_insert(0) += 1;
+        }
+        held
+    }
+
+    fn check_windows(&self) -> Result<(), String> {
+        for (stream, neighbour) in &self.neighbours {
+            let (mut bundles, mut octets) = (0_u32, 0_u64);
+            let read = self.reads.values().filter_map(|read| match read {
+                PendingRead::Send { stream: of, key } if of == stream => {
+                    self.bundles.entry(*key).map(|entry| entry.octets)
+                }
+                PendingRead::Fragment {
+                    stream: of, range, ..
+                } if of == stream => Some(range.length),
+                _ => None,
+            });
+            for charged in read.chain(neighbour.outgoing.values().map(|it| it.octets)) {
+                bundles += 1;
+                octets += charged;
+            }
+            let counted = (neighbour.in_flight, neighbour.in_flight_octets);
+            expect(counted == (bundles, octets), || {
+                format!("window {counted:?} of {stream:?} is {bundles}, {octets}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_timers(&self) -> Result<(), String> {
+        let sessions = self
+            .neighbours
+            .iter()
+            .map(|(it, session)| (it, session.timeout));
+        let clients = self.clients.iter().map(|(it, client)| (it, client.timeout));
+        let mut armed = 0;
+        for (stream, timeout) in sessions.chain(clients) {
+            if let Some(at) = timeout {
+                armed += 1;
+                expect(self.timeouts.contains(&(at, *stream)), || {
+                    format!("the timer of {stream:?} is not set")
+                })?;
+            }
+        }
+        expect(self.timeouts.len() == armed, || {
+            "timers of nobody are set".into()
+        })?;
+        let resting = |key| self.bundles.entry(key).map(|entry| entry.state);
+        for &(until, key) in &self.rests {
+            expect(resting(key) == Some(State::Resting { until }), || {
+                format!("{key:?} is woken and does not rest")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_endpoints(&self) -> Result<(), String> {
+        let mut users: BTreeMap<EndpointIndex, u32> = BTreeMap::new();
+        let bundles = self.bundles.iter().flat_map(|(_, it)| {
+            [it.source, it.destination, it.report_to]
+                .into_iter()
+                .chain(it.previous)
+        });
+        let peers = self.neighbours.values().filter_map(|it| it.peer);
+        let registered = self.registrations.iter().map(|(index, _)| index);
+        let all = bundles.chain(peers).chain(registered);
+        for index in all.chain(self.removed.endpoints()) {
+            *users.entry(index).or_insert(0) += 1;
+        }
+        let counted = self.endpoints.users();
+        expect(counted == users, || {
+            format!("endpoints are counted {counted:?} and used {users:?}")
+        })
+    }
+}
+
+fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
