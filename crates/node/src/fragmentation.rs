@@ -11,55 +11,51 @@ use dhow_bundle::{FragmentEdit, FragmentRange, Header, Now};
 use dhow_link::stream::RefuseReason;
 
 use alloc::vec;
-use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::door::StreamId;
 use crate::node::Node;
-use crate::sending::{Outgoing, PendingRead, Split, SplitBundle};
+use crate::sending::{NOT_ACCEPTABLE_REST, Outgoing, PendingRead, Split, SplitBundle};
 
 /// Payload of one fragment, at most, octets: a fragment is read into memory to compute its CRC.
 const PIECE_OCTETS_BOUND: u64 = 4 << 20;
 
-/// How long a bundle rests that could not be cut for a session.
-const UNCUT_REST: Duration = Duration::from_secs(1);
-
-/// What a fragment's header blocks and trailer may take more than those of its bundle, octets: two
-/// numbers of the primary block, the previous node, and a longer age.
+/// What a fragment's header blocks and trailer may take more than those of its bundle, as it would go out
+/// in one piece, octets: two numbers of the primary block and its CRC, and a longer age.
 const PIECE_OVERHEAD_OCTETS: u64 = 64;
 
 impl Node {
-    /// Start cutting a bundle whose window is already charged.
+    /// Start cutting a bundle whose window is already charged, once those before it on this session are
+    /// cut. Without its payload it takes `overhead` octets.
     pub(crate) fn begin_split(
         &mut self,
         now: Now,
         stream: StreamId,
         key: BundleKey,
         header: Header,
-        limit: Option<u64>,
+        overhead: u64,
     ) {
         let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
         let Some(neighbour) = self.neighbours.get(&stream) else {
             return;
         };
-        let overhead = u64::from(header.header_octets()).saturating_add(PIECE_OVERHEAD_OCTETS);
+        let limit = neighbour.policy.fragment_octets;
+        let overhead = overhead.saturating_add(PIECE_OVERHEAD_OCTETS);
         let room = neighbour
             .transfer_mru()
             .saturating_sub(overhead)
             .min(PIECE_OCTETS_BOUND);
         let piece_octets = limit.map_or(room, |limit| limit.min(room));
-        let busy = neighbour.split.is_some();
         // From here on the fragments are charged, not the bundle.
         self.discharge(stream, octets);
-        if piece_octets == 0 || busy {
-            // The peer's transfer MRU has no room for even one octet of payload, or another bundle is
-            // being cut for it.
-            self.rest(now, key, UNCUT_REST);
+        if piece_octets == 0 {
+            // The peer's transfer MRU has no room for even one octet of payload.
+            self.rest(now, key, NOT_ACCEPTABLE_REST);
             return;
         }
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
-            neighbour.split = Some(Split {
+            neighbour.splits.push_back(Split {
                 key,
                 piece_octets,
                 next: 0,
@@ -81,7 +77,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        let Some(mut split) = neighbour.split.take() else {
+        let Some(mut split) = neighbour.splits.pop_front() else {
             return;
         };
         let key = split.key;
@@ -103,7 +99,7 @@ impl Node {
         neighbour.in_flight += 1;
         neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(length);
         if !state.complete {
-            neighbour.split = Some(split);
+            neighbour.splits.push_front(split);
         }
         self.counters.fragments += 1;
         self.read(PendingRead::Fragment { stream, key, range }, extents);
@@ -188,13 +184,8 @@ impl Node {
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream)
-            && neighbour
-                .split
-                .as_ref()
-                .is_some_and(|split| split.key == key)
-        {
-            neighbour.split = None;
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.splits.retain(|split| split.key != key);
         }
         if let Some(split) = self.splits.get_mut(&key) {
             split.failed.get_or_insert(refused);

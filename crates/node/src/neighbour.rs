@@ -1,7 +1,7 @@
 //! A neighbour on one stream: its TCPCLv4 session and the transfers under way on it.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -39,7 +39,8 @@ pub(crate) struct Neighbour {
     pub(crate) in_flight_octets: u64,
     /// Bundles and fragments likewise.
     pub(crate) in_flight: u32,
-    pub(crate) split: Option<Split>,
+    /// Bundles that are cut into fragments, one after the other; no more than the window has room for.
+    pub(crate) splits: VecDeque<Split>,
     /// The peer is out of resources: send nothing before this.
     pub(crate) paused_until: Option<Instant>,
     pub(crate) pause: Duration,
@@ -86,7 +87,7 @@ impl Neighbour {
             next_transfer: 0,
             in_flight_octets: 0,
             in_flight: 0,
-            split: None,
+            splits: VecDeque::new(),
             paused_until: None,
             pause: FIRST_PAUSE,
             ending: false,

@@ -21,7 +21,7 @@ use crate::routing::Hop;
 const READ_WHOLE_OCTETS: u64 = 16 * 1024;
 
 /// How long a bundle rests that a neighbour found not acceptable.
-const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
+pub(crate) const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
 
 /// How long a bundle rests that a neighbour wants again, or could not say why not.
 pub(crate) const RETRANSMIT_REST: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ impl Node {
             if !neighbour.has_room(now.monotonic) {
                 return;
             }
-            if neighbour.split.is_some() {
+            if !neighbour.splits.is_empty() {
                 self.send_fragment(stream);
                 continue;
             }
@@ -250,7 +250,8 @@ impl Node {
         let (total, payload) = (outgoing.total_octets(), header.payload_octets());
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit);
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
-            self.begin_split(now, stream, key, header, limit);
+            let overhead = total.saturating_sub(payload);
+            self.begin_split(now, stream, key, header, overhead);
             return;
         }
         if total > mru {
@@ -463,7 +464,7 @@ impl Node {
             return;
         };
         let outgoing = core::mem::take(&mut neighbour.outgoing);
-        let split = neighbour.split.take();
+        let splits = core::mem::take(&mut neighbour.splits);
         for (_, outgoing) in outgoing {
             if outgoing.fragment {
                 self.settle_fragment(now, stream, outgoing.key, Some(None));
@@ -471,7 +472,7 @@ impl Node {
                 self.come_back(now, outgoing.key, None);
             }
         }
-        if let Some(split) = split {
+        for split in splits {
             self.stop_split(now, stream, split.key, None);
         }
     }

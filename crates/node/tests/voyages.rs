@@ -185,6 +185,53 @@ fn a_small_transfer_mru_makes_fragments_that_become_one_again() {
 }
 
 #[test]
+fn bundles_that_are_cut_follow_each_other_without_a_pause() {
+    let mut world = World::line(2, 20, |_, config| {
+        for link in &mut config.links {
+            link.policy.fragment_octets = Some(1_000);
+        }
+    });
+    world.cut(0, 1);
+    let mut sender = Client::new("ipn:1.9", false);
+    for number in 0..50 {
+        sender.send(adu("ipn:2.1"), &payload(number, 5_000));
+    }
+    world.connect(0, sender);
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.1", true));
+    world.join(0, 1);
+    let begin = world.monotonic;
+    world.until("all are delivered", |world| {
+        delivered(world, 1, receiver) == 50
+    });
+    let taken = world.monotonic - begin;
+    assert!(
+        taken < Duration::from_secs(2),
+        "{taken:?} for a line without delay"
+    );
+}
+
+/// A previous-node block with a long name takes more than what a cut leaves for short ones.
+#[test]
+fn fragments_of_a_node_with_a_long_name_fit_a_small_transfer_mru() {
+    let mut world = World::line(2, 21, |number, config| {
+        if number == 1 {
+            let name = format!("dtn://{}/", "long-name".repeat(40));
+            config.node_ids.insert(0, name.parse().unwrap());
+        } else {
+            config.listeners[0].policy.transfer_mru = 3_000;
+        }
+    });
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(adu("ipn:2.1"), &payload(1, 20_000));
+    world.connect(0, sender);
+    let receiver = world.connect(1, Client::new("ipn:2.1", true));
+    world.until("it is delivered", |world| {
+        delivered(world, 1, receiver) == 1
+    });
+}
+
+#[test]
 fn fragments_on_request_survive_a_crash_between_them() {
     let mut world = World::line(3, 6, |number, config| {
         if number == 2 {
