@@ -194,8 +194,16 @@ impl Store {
         if self.failure.is_some() {
             self.restart();
         }
-        self.run(Self::write_mark);
+        let mut marked = false;
         for command in commands {
+            // A mark is a record that needs a sync: it goes with commands that need one anyway.
+            let writes = !matches!(
+                command,
+                StoreCommand::Verify { .. } | StoreCommand::Released { .. }
+            );
+            if writes && !std::mem::replace(&mut marked, true) {
+                self.run(Self::write_mark);
+            }
             match command {
                 StoreCommand::Append { key, octets } => self.handle_append(key, octets),
                 StoreCommand::Commit { key, bundle } => self.handle_commit(key, &bundle),

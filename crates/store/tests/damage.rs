@@ -251,3 +251,27 @@ fn one_write_and_one_sync_come_before_the_events_of_a_batch() {
     assert_eq!(events.iter().filter_map(stored).count(), 50);
     assert_eq!(*log.lock().unwrap(), ["write", "handled", "sync"]);
 }
+
+#[test]
+fn batch_of_verify_or_released_alone_needs_no_sync() {
+    let (_, mut store) = faulty();
+    let mut events = Vec::new();
+    for key in 0..3 {
+        put(&mut store, key, 700);
+        store.commit(&mut events);
+    }
+    let before = store.statistics().syncs;
+    for _ in 0..3 {
+        for key in 0..3 {
+            let key = BundleKey(key);
+            events.clear();
+            store.handle([StoreCommand::Verify { key }, StoreCommand::Released { key }]);
+            store.commit(&mut events);
+            assert!(
+                matches!(events.as_slice(), [StoreEvent::Verified { key: of }] if *of == key),
+                "{events:?}"
+            );
+        }
+    }
+    assert_eq!(store.statistics().syncs, before);
+}
