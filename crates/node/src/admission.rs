@@ -43,7 +43,11 @@ impl Node {
         else {
             return Err(Refused::not_acceptable("the session is not established"));
         };
-        if let Some(source) = self.endpoints.find(&id.source) {
+        // RFC 9171 4.2.3: a bundle without source is not identified by its creation timestamp, which
+        // another node may have given out as well.
+        if !id.source.is_null()
+            && let Some(source) = self.endpoints.find(&id.source)
+        {
             let identity = Identity {
                 source,
                 creation: id.creation,
@@ -54,7 +58,7 @@ impl Node {
                 ..identity
             };
             if let Some(key) = self.bundles.find(&identity) {
-                self.meet_copy(key)?;
+                self.meet_copy(now, key)?;
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -97,6 +101,7 @@ impl Node {
             flags: header.primary.flags.bits(),
             lifetime_ms: header.primary.lifetime_ms,
             age_ms,
+            held_ms: 0,
             received: now.monotonic,
             received_dtn: now.dtn,
             expires: now.monotonic + core::time::Duration::from_millis(remaining_ms),
@@ -118,7 +123,15 @@ impl Node {
     }
 
     /// A bundle that is held already came again: only what is durable may be acknowledged.
-    fn meet_copy(&mut self, key: BundleKey) -> Result<(), Refused> {
+    fn meet_copy(&mut self, now: Now, key: BundleKey) -> Result<(), Refused> {
+        if self
+            .bundles
+            .entry(key)
+            .is_some_and(|entry| entry.state == State::Quarantined)
+        {
+            // The copy is better than what is here: it is taken when it comes again.
+            self.delete(now, key, Removal::Deleted, None);
+        }
         let state = self.bundles.entry(key).map(|entry| entry.state);
         match state {
             Some(State::Arriving | State::Deleting) => Err(Refused {

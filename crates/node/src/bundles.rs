@@ -73,6 +73,8 @@ pub(crate) struct Entry {
     pub(crate) lifetime_ms: u64,
     /// Age when it was received, milliseconds.
     pub(crate) age_ms: u64,
+    /// How long earlier runs of this node held it, as far as the wall clock tells, milliseconds.
+    pub(crate) held_ms: u64,
     /// When it was received by the monotonic clock of this run.
     pub(crate) received: Instant,
     pub(crate) received_dtn: DtnTime,

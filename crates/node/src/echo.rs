@@ -55,7 +55,7 @@ impl Node {
             header.payload.crc_type
         };
         let source = header.primary.destination.clone();
-        let builder = BundleBuilder::new(
+        let mut builder = BundleBuilder::new(
             source,
             header.primary.source.clone(),
             creation,
@@ -63,21 +63,28 @@ impl Node {
         )
         .with_payload_crc_type(crc_type)
         .with_hop_limit(HOP_LIMIT);
-        let answer = builder.header(payload_octets).ok();
+        let mut answer = builder.header(payload_octets).ok();
+        let has_same_head = answer
+            .as_ref()
+            .is_some_and(|answer| answer.payload.octets == header.payload.octets);
+        if !has_same_head {
+            // Another head would want another checksum, for which the payload would have to be read.
+            builder = builder.with_payload_crc_type(CrcType::None);
+            answer = builder.header(payload_octets).ok();
+        }
         let Some(answer) = answer.filter(|answer| self.check_room(answer.total_octets()).is_ok())
         else {
             // An echo that finds no room is lost like any datagram's; the question was delivered.
             self.delete(now, key, Removal::Delivered, None);
             return;
         };
-        let same_head = answer.payload.octets == header.payload.octets;
         let answer_key = self.hold_new(now, &builder, &answer);
         self.arrivals.insert(answer_key, Arrival::new(Origin::Own));
         self.append(answer_key, Piece::Octets(answer.octets.clone()));
         for piece in self.payload_pieces(key) {
             self.append(answer_key, piece);
         }
-        if same_head && crc_type != CrcType::None {
+        if has_same_head && crc_type != CrcType::None {
             let from = u64::from(header.header_octets()).saturating_add(header.payload_octets());
             let trailer = self
                 .bundles

@@ -297,12 +297,13 @@ impl Node {
     ) -> HopEdit {
         let entry = self.bundles.entry(key);
         let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
+        let held_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
         let received = entry.is_some_and(|entry| entry.previous.is_some());
         HopEdit {
             previous_node: Some(self.local.node_id().clone()),
-            // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received; a restart of
-            // the node in between is in the age that it began with.
-            age_increase_ms: u64::try_from(held.as_millis()).unwrap_or(u64::MAX),
+            // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received, in this run
+            // of the node and in earlier ones.
+            age_increase_ms: held_ms.saturating_add(entry.map_or(0, |entry| entry.held_ms)),
             hop_increment: 1,
             unsupported: if received {
                 UnsupportedBlocks::Discard

@@ -172,6 +172,7 @@ impl Node {
             flags: primary.flags.bits(),
             lifetime_ms: primary.lifetime_ms,
             age_ms: 0,
+            held_ms: 0,
             received: now.monotonic,
             received_dtn: now.dtn,
             expires: now.monotonic + Duration::from_millis(primary.lifetime_ms),

@@ -409,6 +409,102 @@ fn without_a_clock_bundles_carry_their_age_and_still_expire() {
     );
 }
 
+/// RFC 9171 4.4.2: the age is what a node without a clock has, and grows while a node is restarted.
+#[test]
+fn a_restart_is_part_of_the_age_that_a_bundle_carries() {
+    let mut world = World::line(3, 22, |_, _| ());
+    world.machines[0].clock_ms = None;
+    world.settle();
+    world.cut(1, 2);
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(
+        BundleAdu {
+            lifetime_ms: Some(60_000),
+            ..adu("ipn:3.1")
+        },
+        b"aged",
+    );
+    world.connect(0, sender);
+    world.until("it is half way", |world| {
+        world.machines[1].store.kept.bundles.len() == 1
+    });
+    world.settle();
+    world.pass(Duration::from_secs(30));
+    world.crash(1);
+    world.pass(Duration::from_secs(10));
+    world.start(1);
+    world.join(1, 2);
+    world.until("it is at the next node", |world| {
+        world.machines[2].store.kept.bundles.len() == 1
+    });
+    world.pass(Duration::from_secs(21));
+    world.settle();
+    assert_eq!(
+        world.machines[2].node.as_ref().unwrap().counters().expired,
+        1
+    );
+}
+
+/// RFC 9171 4.2.3: without a source there is no identity.
+#[test]
+fn bundles_of_two_nodes_without_source_are_not_taken_for_copies() {
+    let mut world = World::line(3, 23, |_, _| ());
+    world.until("both are neighbours", |world| {
+        world.machines[1].node.as_ref().unwrap().sessions().len() == 2
+            && world.machines[2].node.as_ref().unwrap().sessions().len() == 1
+    });
+    for at in [0, 2] {
+        let mut sender = Client::new("", false);
+        sender.send(
+            BundleAdu {
+                src_eid: "dtn:none".into(),
+                bundle_flags: Some(4),
+                ..adu("ipn:2.42")
+            },
+            &payload(u32::try_from(at).unwrap(), 100),
+        );
+        world.connect(at, sender);
+    }
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.settle();
+    let heads = &world.client(1, receiver).received;
+    let times: Vec<_> = heads
+        .iter()
+        .map(|(adu, _)| (adu.creation_timestamp_ms, adu.sequence_number))
+        .collect();
+    assert_eq!(times.len(), 2, "both are delivered");
+    assert_eq!(times[0], times[1], "they look the same");
+}
+
+#[test]
+fn a_sound_copy_takes_the_place_of_a_bundle_that_rotted() {
+    let mut world = World::line(2, 24, |_, _| ());
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(adu("ipn:2.42"), &payload(1, 100));
+    world.connect(0, sender);
+    world.until("it is stored", |world| {
+        world.machines[1].store.kept.bundles.len() == 1
+    });
+    // The acknowledgment is lost with the node; what it stored has rotted.
+    assert_eq!(world.machines[0].store.kept.bundles.len(), 1);
+    world.crash(1);
+    world.start(1);
+    world.machines[1]
+        .store
+        .rotten
+        .push(dhow_bundle::storage::BundleKey(0));
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.until("it is known to be corrupt", |world| {
+        let node = world.machines[1].node.as_ref().unwrap();
+        node.counters().quarantined == 1
+    });
+    world.machines[1].store.rotten.clear();
+    world.until("the copy is delivered", |world| {
+        delivered(world, 1, receiver) == 1
+    });
+}
+
 #[test]
 fn a_full_store_refuses_and_the_sender_keeps_what_was_refused() {
     let mut world = World::line(2, 11, |number, config| {
