@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::{Disk, DiskError};
@@ -12,6 +12,10 @@ const SLICES_PER_CALL: usize = 1024;
 
 /// Longest process ID read from a lock file, octets.
 const PROCESS_ID_OCTETS: u64 = 20;
+
+/// Permissions of a store's directory and files: other people's bundles are nobody else's to read.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 /// Why a directory cannot be a store's.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +55,7 @@ impl FileDisk {
             let path = path.to_owned();
             move |error| LockError::System { path, error }
         };
-        std::fs::create_dir_all(directory).map_err(system(directory))?;
+        Self::make(directory).map_err(system(directory))?;
         let lock = Self::lock(directory)?;
         let path = directory.join("log");
         let file = OpenOptions::new()
@@ -59,6 +63,7 @@ impl FileDisk {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(FILE_MODE)
             .open(&path)
             .map_err(system(&path))?;
         // The name must outlive a power failure as well as the octets.
@@ -66,6 +71,19 @@ impl FileDisk {
             .and_then(|directory| directory.sync_all())
             .map_err(system(directory))?;
         Ok(Self { file, _lock: lock })
+    }
+
+    /// Makes the directory for its owner alone; what is above it, and one that is there, stay as they are.
+    fn make(directory: &Path) -> io::Result<()> {
+        if directory.is_dir() {
+            return Ok(());
+        }
+        if let Some(above) = directory.parent() {
+            std::fs::create_dir_all(above)?;
+        }
+        std::fs::DirBuilder::new()
+            .mode(DIRECTORY_MODE)
+            .create(directory)
     }
 
     fn lock(directory: &Path) -> Result<File, LockError> {
@@ -79,6 +97,7 @@ impl FileDisk {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(FILE_MODE)
             .open(&path)
             .map_err(system)?;
         match lock.try_lock() {
