@@ -195,12 +195,100 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
             "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock",
         ),
         (
+            format!("{NODE}[store]\nquota = 0\n"),
+            "node.toml:4: 'quota' is 0: the node could store nothing\nhint: for example: quota = \"10GiB\"",
+        ),
+        (
+            format!("{NODE}[api]\ndefault_lifetime = \"0s\"\n"),
+            "node.toml:4: 'default_lifetime' is 0: every such bundle would expire at once\nhint: for example: default_lifetime = \"1d\"",
+        ),
+        (
+            "[node]\nid = [\"ipn:2.0\", \"dtn://b/\", \"ipn:2.0\"]\n".to_owned(),
+            "node.toml:2: 'id' names ipn:2.0 twice\nhint: write each node ID once",
+        ),
+        (
+            format!("{NODE}{link}peer = \"ipn:2.0\"\n"),
+            "node.toml:6: 'peer' is ipn:2.0, which is this node\nhint: 'peer' is the node ID of the other side",
+        ),
+        (
+            format!("{NODE}[[route]]\nto = \"ipn:4.*\"\nvia = \"ipn:2.0\"\n"),
+            "node.toml:5: the route leads via ipn:2.0, which is this node\nhint: 'via' is the name of a [[link]] or the node ID of a neighbour; bundles to this node need no route",
+        ),
+        (
+            format!(
+                "{NODE}[[route]]\nto = \"ipn:4.*\"\nvia = \"ipn:3.0\"\n[[route]]\nto = \"ipn:4.*\"\nvia = \"ipn:3.0\"\npriority = 1\n"
+            ),
+            "node.toml:6: the route to 'ipn:4.*' via 'ipn:3.0' stands in line 3 already\nhint: keep one of the two, with the priority that it is to have",
+        ),
+        (
+            format!("{NODE}[admin]\ntoken = \"secret\"\n"),
+            "node.toml:4: 'token' guards nothing without 'tcp'\nhint: for example: tcp = \"127.0.0.1:4243\"; the admin socket is guarded by its file's permissions",
+        ),
+        (
+            format!("{NODE}[api]\ntcp = \"foo\"\n"),
+            "node.toml:4: 'foo' is no address with a port\nhint: for example: tcp = \"127.0.0.1:4242\"",
+        ),
+        (
+            format!("{NODE}[[listen]]\naddress = \"[::1]:7\"\n[[listen]]\naddress = \"[::]:7\"\n"),
+            "node.toml:6: port 7 of :: is wanted in line 4 already\nhint: each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own",
+        ),
+        (
+            format!(
+                "{NODE}[api]\ntcp = \"127.0.0.1:7\"\n[admin]\ntcp = \"127.0.0.1:7\"\ntoken = \"t\"\n"
+            ),
+            "node.toml:6: port 7 of 127.0.0.1 is wanted in line 4 already\nhint: each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own",
+        ),
+        (
             "store = 1\n".to_owned() + NODE,
             "node.toml:1: 'store' is a section of its own\nhint: write [store] on a line by itself, its keys below",
         ),
     ];
     for (text, said) in cases {
         assert_eq!(refusal(&text), said, "{text}");
+    }
+}
+
+/// RFC 9174 4.4.4: who need not use TLS proves no node ID.
+#[test]
+fn a_node_id_cannot_be_required_of_sessions_without_tls() {
+    let tls = "[tls]\ncertificate = \"a\"\nkey = \"b\"\nauthorities = [\"c\"]\n";
+    let said = "node.toml:8: 'require_node_id' needs tls = \"required\": without TLS nobody proves a node ID\nhint: write tls = \"required\" beside it, and a [tls] section";
+    for section in [
+        "[[listen]]\n",
+        "[[listen]]\ntls = \"never\"\n",
+        "[[listen]]\ntls = \"preferred\"\n",
+        "[[link]]\nname = \"gamma\"\ntls = \"preferred\"\n",
+    ] {
+        let text = format!("{NODE}{tls}{section}require_node_id = true\naddress = \"h:1\"\n");
+        let line = text
+            .lines()
+            .position(|line| line.starts_with("require"))
+            .unwrap()
+            + 1;
+        assert_eq!(
+            refusal(&text),
+            said.replace(":8:", &format!(":{line}:")),
+            "{text}"
+        );
+        let required = text.replace("preferred", "required");
+        if required != text {
+            parse(&required);
+        }
+    }
+}
+
+/// Port 0 is any free port, and IPv4 and IPv6 wildcards share one.
+#[test]
+fn addresses_that_only_look_alike_are_taken() {
+    for (one, other) in [
+        ("127.0.0.1:0", "127.0.0.1:0"),
+        ("[::]:7", "0.0.0.0:7"),
+        ("127.0.0.1:7", "127.0.0.2:7"),
+        ("h:7", "h:8"),
+    ] {
+        parse(&format!(
+            "{NODE}[[listen]]\naddress = \"{one}\"\n[[listen]]\naddress = \"{other}\"\n"
+        ));
     }
 }
 

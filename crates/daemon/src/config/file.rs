@@ -11,6 +11,7 @@ use super::address::split_address;
 use super::error::{ConfigError, nearest};
 use super::policy::read_policy;
 use super::reader::{Document, Entries};
+use super::sense::check_sense;
 
 /// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
 const FILE_OCTETS_MAX: u64 = 4 << 20;
@@ -172,12 +173,14 @@ impl NodeFile {
             .map(|entries| read_route(&document, entries, &links))
             .collect::<Result<Vec<_>, _>>()?;
         let node = document.one("node")?;
+        let node_ids = read_node_ids(&document, &node)?;
+        check_sense(&document, &node_ids)?;
         let store = document.one("store")?;
         let api = document.one("api")?;
         let reports = document.one("reports")?;
         let echo = document.one("echo")?;
         let config = Config {
-            node_ids: read_node_ids(&document, &node)?,
+            node_ids,
             links,
             listeners,
             routes,

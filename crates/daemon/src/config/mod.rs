@@ -15,6 +15,7 @@ mod policy;
 pub mod quantity;
 pub mod reader;
 pub mod schema;
+mod sense;
 
 pub use commented::write_commented;
 pub use error::ConfigError;

@@ -42,6 +42,15 @@ pub(super) fn read_policy(
                 "[tls] names this node's certificate and key, and the authorities that it believes",
             ));
     }
+    if entries.is_true("require_node_id") && use_tls != Tls::Required {
+        // A session that fell back to the clear would prove nothing (RFC 9174 4.4.4).
+        return Err(document
+            .fault(
+                entries.line_of("require_node_id"),
+                "'require_node_id' needs tls = \"required\": without TLS nobody proves a node ID",
+            )
+            .with_hint("write tls = \"required\" beside it, and a [tls] section"));
+    }
     for pattern in entries.list("accept_sources") {
         pattern.parse::<EidPattern>().map_err(|error| {
             document.fault(

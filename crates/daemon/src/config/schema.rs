@@ -181,14 +181,14 @@ const POLICY: &[Key] = &[
         "require_node_id",
         Kind::Boolean,
         "false",
-        "Refuse a TLS session whose certificate does not prove the peer's node ID (RFC 9174 4.4.4.3).",
+        "Refuse a session whose certificate does not prove the peer's node ID (RFC 9174 4.4.4.3); needs tls = \"required\", since a session without TLS proves nothing.",
     ),
     key(
         "peer",
         Kind::Text,
         Absent::Means("any peer is taken"),
         "\"ipn:3.0\"",
-        "The only node ID that the peer may have.",
+        "The only node ID that the peer may have; without require_node_id it is the one that the peer claims.",
     ),
     with_default(
         "reading",

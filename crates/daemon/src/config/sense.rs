@@ -1,0 +1,202 @@
+//! What a node file cannot mean: values that are each of their kind and contradict one another.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use dhow_bundle::NodeId;
+use dhow_bundle::eid::EidPattern;
+
+use super::address::split_address;
+use super::error::ConfigError;
+use super::reader::{Document, Entries};
+
+/// Refuse what no node could do.
+///
+/// # Errors
+/// When the file says something of that kind; the first such thing is named.
+pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+    check_own_ids(document, own)?;
+    check_store(document)?;
+    check_lifetime(document)?;
+    check_peers(document, own)?;
+    check_routes(document, own)?;
+    check_admin(document)?;
+    check_listening(document)
+}
+
+fn check_own_ids(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+    let node = document.one("node")?;
+    let twice = own
+        .iter()
+        .enumerate()
+        .find(|(at, id)| own.iter().take(*at).any(|before| before == *id));
+    match twice {
+        Some((_, id)) => Err(document
+            .fault(node.line_of("id"), format!("'id' names {id} twice"))
+            .with_hint("write each node ID once")),
+        None => Ok(()),
+    }
+}
+
+fn check_store(document: &Document<'_>) -> Result<(), ConfigError> {
+    let store = document.one("store")?;
+    for (key, example) in [("quota", "10GiB"), ("queue", "32MiB")] {
+        if store.size(key) == Some(0) {
+            return Err(document
+                .fault(
+                    store.line_of(key),
+                    format!("'{key}' is 0: the node could store nothing"),
+                )
+                .with_hint(format!("for example: {key} = \"{example}\"")));
+        }
+    }
+    Ok(())
+}
+
+fn check_lifetime(document: &Document<'_>) -> Result<(), ConfigError> {
+    let api = document.one("api")?;
+    if api.duration("default_lifetime").as_millis() == 0 {
+        return Err(document
+            .fault(
+                api.line_of("default_lifetime"),
+                "'default_lifetime' is 0: every such bundle would expire at once",
+            )
+            .with_hint("for example: default_lifetime = \"1d\""));
+    }
+    Ok(())
+}
+
+/// No neighbour is this node itself.
+fn check_peers(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+    for entries in document.all("link").chain(document.all("listen")) {
+        let peer = entries.text("peer").unwrap_or_default();
+        if is_own(own, peer) {
+            return Err(document
+                .fault(
+                    entries.line_of("peer"),
+                    format!("'peer' is {peer}, which is this node"),
+                )
+                .with_hint("'peer' is the node ID of the other side"));
+        }
+    }
+    Ok(())
+}
+
+fn check_routes(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+    let mut seen: BTreeMap<(EidPattern, &str), usize> = BTreeMap::new();
+    for entries in document.all("route") {
+        let (to, via) = (
+            entries.text("to").unwrap_or_default(),
+            entries.text("via").unwrap_or_default(),
+        );
+        if is_own(own, via) {
+            return Err(document
+                .fault(
+                    entries.line_of("via"),
+                    format!("the route leads via {via}, which is this node"),
+                )
+                .with_hint("'via' is the name of a [[link]] or the node ID of a neighbour; bundles to this node need no route"));
+        }
+        // What is no pattern was refused before.
+        let Ok(pattern) = to.parse::<EidPattern>() else {
+            continue;
+        };
+        if let Some(line) = seen.insert((pattern, via), entries.line()) {
+            return Err(document
+                .fault(
+                    entries.line(),
+                    format!("the route to '{to}' via '{via}' stands in line {line} already"),
+                )
+                .with_hint("keep one of the two, with the priority that it is to have"));
+        }
+    }
+    Ok(())
+}
+
+fn is_own(own: &[NodeId], text: &str) -> bool {
+    text.parse::<NodeId>().is_ok_and(|id| own.contains(&id))
+}
+
+fn check_admin(document: &Document<'_>) -> Result<(), ConfigError> {
+    let admin = document.one("admin")?;
+    if admin.text("token").is_some() && admin.text("tcp").is_none() {
+        return Err(document
+            .fault(admin.line_of("token"), "'token' guards nothing without 'tcp'")
+            .with_hint("for example: tcp = \"127.0.0.1:4243\"; the admin socket is guarded by its file's permissions"));
+    }
+    Ok(())
+}
+
+/// An address that the node is to listen on, and where the file says so.
+struct Place {
+    host: String,
+    port: u16,
+    line: usize,
+}
+
+/// Addresses have a port where they need one, and none is wanted twice.
+fn check_listening(document: &Document<'_>) -> Result<(), ConfigError> {
+    let mut places: Vec<Place> = Vec::new();
+    let listeners = document
+        .all("listen")
+        .map(|entries| (entries, "address"))
+        .filter_map(|(entries, key)| {
+            let (host, port) = split_address(entries.text(key)?)?;
+            Some((host, port, entries.line_of(key)))
+        });
+    let (api, admin) = (document.one("api")?, document.one("admin")?);
+    let services = [
+        service_address(document, &api)?,
+        service_address(document, &admin)?,
+    ];
+    for (host, port, line) in listeners.chain(services.into_iter().flatten()) {
+        let clash = places
+            .iter()
+            .find(|other| other.port == port && port != 0 && is_same_host(&other.host, &host));
+        if let Some(other) = clash {
+            return Err(document
+                .fault(
+                    line,
+                    format!("port {port} of {host} is wanted in line {} already", other.line),
+                )
+                .with_hint("each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own"));
+        }
+        places.push(Place { host, port, line });
+    }
+    Ok(())
+}
+
+/// Host, port and line of a section's `tcp`, which must name its port: there is no usual one.
+fn service_address(
+    document: &Document<'_>,
+    entries: &Entries,
+) -> Result<Option<(String, u16, usize)>, ConfigError> {
+    let Some(text) = entries.text("tcp") else {
+        return Ok(None);
+    };
+    let line = entries.line_of("tcp");
+    let port_named = text
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && has_whole_host(host));
+    match split_address(text).filter(|_| port_named) {
+        Some((host, port)) => Ok(Some((host, port, line))),
+        None => Err(document
+            .fault(line, format!("'{text}' is no address with a port"))
+            .with_hint("for example: tcp = \"127.0.0.1:4242\"")),
+    }
+}
+
+/// False for the front part of an IPv6 address without brackets.
+fn has_whole_host(host: &str) -> bool {
+    !host.contains(':') || (host.starts_with('[') && host.ends_with(']'))
+}
+
+/// Whether two hosts are one, or one of them is every address of the other's family.
+fn is_same_host(a: &str, b: &str) -> bool {
+    match (a.parse::<IpAddr>(), b.parse::<IpAddr>()) {
+        (Ok(a), Ok(b)) => {
+            a == b || (a.is_ipv4() == b.is_ipv4() && (a.is_unspecified() || b.is_unspecified()))
+        }
+        _ => a.eq_ignore_ascii_case(b),
+    }
+}
