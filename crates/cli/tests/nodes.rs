@@ -276,6 +276,15 @@ fn receiving_goes_on_across_a_kill_of_the_node_and_nothing_comes_twice() {
 }
 
 #[test]
+fn a_node_whose_terminal_goes_away_ends_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::start(directory.path(), ALPHA);
+    let socket = node.socket();
+    assert_eq!(node.hang_up(), Some(0));
+    assert!(!Path::new(&socket).exists());
+}
+
+#[test]
 fn fewer_than_asked_for_exits_with_1_and_keeps_what_came() {
     let pair = Pair::start();
     let file = pair.file("content", b"hello");

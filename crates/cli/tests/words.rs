@@ -9,6 +9,8 @@
 
 mod program;
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
@@ -114,6 +116,8 @@ fn a_new_configuration_is_written_once_and_runs_into_no_error_of_its_own() {
     let path = directory.path().join("beta/node.toml");
     let written = std::fs::read_to_string(&path).unwrap();
     assert!(written.contains("id = \"ipn:2.0\""), "{written}");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it may come to hold a token");
 
     std::fs::write(
         &path,
@@ -139,6 +143,24 @@ fn a_new_configuration_is_written_once_and_runs_into_no_error_of_its_own() {
         0
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
+}
+
+#[test]
+fn a_configuration_that_cannot_work_exits_with_2() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("node.toml");
+    for rest in [
+        "[[listen]]\naddress = \"no-such-host.invalid:1\"",
+        "[[listen]]\naddress = \"127.0.0.1:0\"\nrequire_node_id = true",
+        "[store]\npath = \"node.toml\"",
+        "[api]\nsocket = \"absent/dhow.sock\"",
+        "[api]\ntcp = \"foo\"",
+    ] {
+        std::fs::write(&path, format!("[node]\nid = \"ipn:2.0\"\n{rest}\n")).unwrap();
+        let said = run_in(directory.path(), &["node", "run"]);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rest}");
+        assert!(said.stderr.contains("hint: "), "{}", said.stderr);
+    }
 }
 
 #[test]

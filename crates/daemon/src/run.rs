@@ -97,13 +97,39 @@ impl RunError {
                 error: OpenError::NewerVersion { .. },
                 ..
             } => Some("run the newer program, or give this node another [store] path"),
+            Self::StoreDirectory(dhow_store::LockError::System { error, .. })
+                if is_no_directory(error) =>
+            {
+                Some("[store] path is a directory, which is made when it is missing")
+            }
             Self::Listen(error) => error.hint(),
             _ => None,
         }
     }
+
+    /// True where the node file, or a file that it names, is wrong; false where the machine is in the way.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::Tls(_) => true,
+            Self::StoreDirectory(dhow_store::LockError::System { error, .. }) => {
+                is_no_directory(error)
+            }
+            Self::Listen(error) => error.is_configuration(),
+            _ => false,
+        }
+    }
 }
 
-/// Run a node until SIGTERM or SIGINT, then end it in order. `on_ready` is called once, when everything
+/// Whether a path leads to or through a file that is no directory.
+fn is_no_directory(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::NotADirectory | std::io::ErrorKind::AlreadyExists
+    )
+}
+
+/// Run a node until SIGTERM, SIGINT or SIGHUP, then end it in order. `on_ready` is called once, when everything
 /// is bound and the store's bundles are known.
 ///
 /// # Errors
@@ -404,6 +430,9 @@ async fn drain(core: &Core, signals: &mut Signals) {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The terminal is gone. There is nothing to be read again, and a cut would leave peers to repeat.
+    /// `None` where whoever started the node had it ignored, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -411,13 +440,38 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: match is_hangup_ignored() {
+                true => None,
+                false => Some(signal(SignalKind::hangup())?),
+            },
         })
     }
 
     async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => drop(hangup.recv().await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = hangup => {}
         }
     }
+}
+
+/// Whether SIGHUP was ignored when this process started: what the system says of it, since a handler
+/// would replace that.
+fn is_hangup_ignored() -> bool {
+    /// The first signal's bit in a mask of signals (`SIGHUP` is 1).
+    const HANGUP: u64 = 1;
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & HANGUP != 0)
+    })
 }

@@ -10,6 +10,7 @@ mod rig;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use rig::Place;
@@ -100,6 +101,57 @@ fn a_port_in_use_is_named() {
         format!("cannot listen on {address}: Address already in use (os error 98)")
     );
     assert!(error.hint().unwrap().contains("ss -ltnp"));
+}
+
+/// What only an edit of the node file mends is told apart from what the machine refuses.
+#[test]
+fn faults_of_the_configuration_are_told_from_those_of_the_machine() {
+    let place = Place::new();
+    let is_configuration = |plan: &rig::NodePlan| {
+        let error = plan.try_start().err().unwrap();
+        assert!(
+            error.hint().is_some() || !error.is_configuration(),
+            "{error}"
+        );
+        error.is_configuration()
+    };
+    let plan = |id: &str| place.node(id);
+    let long = "x".repeat(120);
+    assert!(is_configuration(
+        &plan("ipn:2.0").with_listen("no-such-host.invalid:4556")
+    ));
+    assert!(is_configuration(
+        &plan("ipn:3.0").with("[api]\nsocket = \"missing/dhow.sock\"\n")
+    ));
+    assert!(is_configuration(
+        &plan("ipn:4.0").with(&format!("[api]\nsocket = \"{long}\"\n"))
+    ));
+    std::fs::write(place.path().join("file"), "precious").unwrap();
+    for path in ["../file", "../file/store"] {
+        assert!(is_configuration(
+            &plan("ipn:5.0").with_store(&format!("path = \"{path}\""))
+        ));
+    }
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    assert!(!is_configuration(&plan("ipn:6.0").with_listen(&address)));
+}
+
+#[test]
+fn a_store_is_its_owners_alone() {
+    let place = Place::new();
+    let node = place
+        .node("ipn:2.0")
+        .with_store("path = \"deep/store\"\nquota = \"64MiB\"")
+        .start();
+    let directory = place.path().join("ipn-2-0/deep/store");
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&directory), 0o700);
+    for file in ["log", "lock"] {
+        assert_eq!(mode(&directory.join(file)), 0o600, "{file}");
+    }
+    node.stop();
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use dhow_bundle::NodeId;
 use dhow_daemon::config::{self, NodeFile};
-use dhow_daemon::{RunError, logging};
+use dhow_daemon::logging;
 
 use crate::arguments::Common;
 use crate::failure::{Ending, Failure};
@@ -80,7 +81,8 @@ fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
         fs::create_dir_all(directory)?;
     }
     let mut options = OpenOptions::new();
-    options.write(true);
+    // The file may hold the administration's token.
+    options.write(true).mode(0o600);
     if force {
         options.create(true).truncate(true)
     } else {
@@ -91,7 +93,7 @@ fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
 
 /// Run a node in the foreground
 ///
-/// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM and Ctrl-C finish transfers in progress for at most 5 s.
+/// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM, SIGHUP and Ctrl-C end the node in order: they finish transfers in progress for at most 5 s.
 #[derive(Args, Debug)]
 pub struct Run {
     /// The configuration
@@ -123,7 +125,7 @@ impl Run {
         let ready = |ready: dhow_daemon::Ready| drop(output::line(&ready.json()));
         dhow_daemon::run(file, ready).map_err(|error| {
             let what = format!("cannot run the node: {error}");
-            let failure = if matches!(error, RunError::Tls(_)) {
+            let failure = if error.is_configuration() {
                 Failure::usage(what)
             } else {
                 Failure::refused(what)

@@ -132,7 +132,16 @@ impl Node {
 
     /// SIGTERM; asserts that it said nothing after its ready line, and returns its exit code.
     pub fn terminate(self) -> Option<i32> {
-        let code = self.process.end(rustix::process::Signal::TERM);
+        self.end(rustix::process::Signal::TERM)
+    }
+
+    /// SIGHUP; otherwise as with [`Self::terminate`].
+    pub fn hang_up(self) -> Option<i32> {
+        self.end(rustix::process::Signal::HUP)
+    }
+
+    fn end(self, signal: rustix::process::Signal) -> Option<i32> {
+        let code = self.process.end(signal);
         assert_eq!(self.lines.next(), None, "nothing follows the ready line");
         code
     }

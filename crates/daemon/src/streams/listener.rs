@@ -41,6 +41,14 @@ pub enum ListenError {
         /// What the system said.
         error: io::Error,
     },
+    /// A host is none.
+    #[error("cannot listen on {address}: the host has no address: {error}")]
+    NoHost {
+        /// The address.
+        address: String,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system refused a Unix socket.
     #[error("cannot listen on {}: {error}", path.display())]
     Path {
@@ -85,7 +93,26 @@ impl ListenError {
                 Some("a socket's path may have 107 octets: choose a shorter one")
             }
             Self::Path { .. } => Some("the socket's directory must exist and be writable"),
+            Self::NoHost { .. } => Some(
+                "write the address of an interface (`ip address` shows them), or [::] for every one",
+            ),
             Self::InTheWay { .. } => None,
+        }
+    }
+
+    /// True where the node file is wrong, whatever else runs on the machine.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::NoHost { .. } => true,
+            // A path too long for a socket, or one whose directory is missing or a file.
+            Self::Path { error, .. } => matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput
+                    | io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+            ),
+            Self::Address { .. } | Self::InUse { .. } | Self::InTheWay { .. } => false,
         }
     }
 }
@@ -104,12 +131,13 @@ pub fn bind_tcp(host: &str, port: u16, family: Family) -> Result<Vec<TcpListener
         address: shown.clone(),
         error,
     };
-    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(fault)?.collect();
+    let no_host = |error| ListenError::NoHost {
+        address: shown.clone(),
+        error,
+    };
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(no_host)?.collect();
     if addresses.is_empty() {
-        return Err(fault(io::Error::new(
-            io::ErrorKind::AddrNotAvailable,
-            "the host has no address",
-        )));
+        return Err(no_host(io::ErrorKind::NotFound.into()));
     }
     addresses
         .into_iter()
