@@ -14,7 +14,7 @@ use crate::api::seam::{
     ApiRefusal, ClientCommand, Configure, DeliveryFailureAction, DeliveryHead, DeliveryId,
     Subscribes,
 };
-use crate::bundles::Removal;
+use crate::bundles::{Identity, Removal};
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
@@ -202,6 +202,10 @@ impl Node {
                 return;
             };
             self.dequeue(key);
+            if self.was_delivered(now, key) {
+                self.delete(now, key, Removal::Delivered, None);
+                continue;
+            }
             if !self.is_verified(key) {
                 self.verify(now, key);
                 if self.verifying.len() >= VERIFYING_BOUND {
@@ -211,6 +215,20 @@ impl Node {
             }
             self.hand_over(now, stream, key);
         }
+    }
+
+    /// True when an application has what this bundle carries: fragments made on different ways overlap, so
+    /// that they make a whole more than once, or come beside the bundle in one piece.
+    fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
+        let Some(entry) = self.bundles.entry(key) else {
+            return false;
+        };
+        let identity = Identity {
+            fragment: None,
+            ..entry.identity()
+        };
+        !self.endpoints.id(entry.source).is_null()
+            && self.removed.was_delivered(&identity, now.monotonic)
     }
 
     fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {

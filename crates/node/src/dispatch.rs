@@ -172,7 +172,7 @@ impl Node {
     }
 
     /// A whole application data unit is at its destination.
-    fn arrive(&mut self, now: Now, key: BundleKey, locality: Locality) {
+    pub(crate) fn arrive(&mut self, now: Now, key: BundleKey, locality: Locality) {
         match locality {
             Locality::Administrative => self.delivered(now, key),
             Locality::Echo => self.echo(now, key),

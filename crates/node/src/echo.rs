@@ -26,11 +26,11 @@ impl Node {
             self.delivered(now, key);
             return;
         }
+        let extents = entry.extents.slice(0, u64::from(entry.header_octets));
         if !self.is_verified(key) {
             self.verify(now, key);
             return;
         }
-        let extents = entry.extents.slice(0, u64::from(entry.header_octets));
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = crate::bundles::State::InFlight;
         }
@@ -41,7 +41,7 @@ impl Node {
     pub(crate) fn reply(&mut self, now: Now, key: BundleKey, octets: Bytes) {
         let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
             self.rest(now, key, RETRANSMIT_REST);
-            self.corrupt(key);
+            self.corrupt(now, key);
             return;
         };
         let whole = self.reassembly.parts(key).is_some();

@@ -287,7 +287,7 @@ impl Node {
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
             StoreEvent::Verified { key } => self.intact(now, key),
-            StoreEvent::Corrupt { key } => self.corrupt(key),
+            StoreEvent::Corrupt { key } => self.corrupt(now, key),
         }
     }
 

@@ -30,8 +30,33 @@ pub(crate) struct Part {
 struct Unit {
     /// Every fragment held, by offset and key: overlapping ones too.
     fragments: BTreeMap<(u64, BundleKey), u64>,
-    /// What they cover together: start → end, merged.
-    covered: BTreeMap<u64, u64>,
+    /// What they cover together: start → end, merged. `None` after one was taken back, until it matters
+    /// again: all fragments of a unit expire at about the same time, and each would cost a look at all.
+    covered: Option<BTreeMap<u64, u64>>,
+}
+
+/// A unit that is complete and waits for delivery.
+struct Whole {
+    parts: Vec<Part>,
+    members: Vec<BundleKey>,
+    /// As many of the members, from the first, are known to be intact.
+    sound: usize,
+}
+
+impl Unit {
+    /// What the fragments cover together, the newest included.
+    fn cover_with(&mut self, newest: FragmentRange) -> &BTreeMap<u64, u64> {
+        let end = |offset: u64, length| offset.saturating_add(length);
+        let covered = self.covered.get_or_insert_with(|| {
+            let mut covered = BTreeMap::new();
+            for (&(offset, _), &length) in &self.fragments {
+                cover(&mut covered, offset, end(offset, length));
+            }
+            covered
+        });
+        cover(covered, newest.offset, end(newest.offset, newest.length));
+        covered
+    }
 }
 
 /// All units under way, and those that are whole and wait for delivery.
@@ -39,7 +64,7 @@ struct Unit {
 pub(crate) struct Reassembly {
     units: BTreeMap<UnitId, Unit>,
     /// By the fragment that stands for the whole.
-    whole: BTreeMap<BundleKey, (Vec<Part>, Vec<BundleKey>)>,
+    whole: BTreeMap<BundleKey, Whole>,
     /// Which fragment stands for the whole that a fragment is part of.
     stands_for: BTreeMap<BundleKey, BundleKey>,
 }
@@ -54,13 +79,8 @@ impl Reassembly {
     ) -> Option<BundleKey> {
         let unit = self.units.entry(id).or_default();
         unit.fragments.insert((range.offset, key), range.length);
-        cover(
-            &mut unit.covered,
-            range.offset,
-            range.offset.saturating_add(range.length),
-        );
         let complete = unit
-            .covered
+            .cover_with(range)
             .get(&0)
             .is_some_and(|&end| end >= id.total_octets);
         if !complete {
@@ -73,8 +93,29 @@ impl Reassembly {
         for &member in members.iter().filter(|&&member| member != head) {
             self.stands_for.insert(member, head);
         }
-        self.whole.insert(head, (parts, members));
+        let whole = Whole {
+            parts,
+            members,
+            sound: 0,
+        };
+        self.whole.insert(head, whole);
         Some(head)
+    }
+
+    /// The first fragment of the whole that `key` stands for that is not known to be intact.
+    pub(crate) fn unsound(
+        &mut self,
+        key: BundleKey,
+        is_intact: impl Fn(BundleKey) -> bool,
+    ) -> Option<BundleKey> {
+        let whole = self.whole.get_mut(&key)?;
+        while let Some(&member) = whole.members.get(whole.sound) {
+            if !is_intact(member) {
+                return Some(member);
+            }
+            whole.sound += 1;
+        }
+        None
     }
 
     /// Take back a fragment that is not yet part of a whole.
@@ -83,10 +124,7 @@ impl Reassembly {
             return;
         };
         unit.fragments.remove(&(range.offset, key));
-        unit.covered.clear();
-        for (&(offset, _), &length) in &unit.fragments {
-            cover(&mut unit.covered, offset, offset.saturating_add(length));
-        }
+        unit.covered = None;
         if unit.fragments.is_empty() {
             self.units.remove(id);
         }
@@ -94,12 +132,12 @@ impl Reassembly {
 
     /// The pieces of the whole that `key` stands for, in order.
     pub(crate) fn parts(&self, key: BundleKey) -> Option<&[Part]> {
-        self.whole.get(&key).map(|(parts, _)| parts.as_slice())
+        self.whole.get(&key).map(|whole| whole.parts.as_slice())
     }
 
     /// All fragments of the whole that `key` stands for.
     pub(crate) fn members(&self, key: BundleKey) -> &[BundleKey] {
-        self.whole.get(&key).map_or(&[], |(_, members)| members)
+        self.whole.get(&key).map_or(&[], |whole| &whole.members)
     }
 
     /// The fragment that stands for the whole that `key` is part of, if it is part of one.
@@ -109,7 +147,7 @@ impl Reassembly {
 
     /// The whole is done with: the other fragments in it.
     pub(crate) fn dissolve(&mut self, key: BundleKey) -> Vec<BundleKey> {
-        let Some((_, mut members)) = self.whole.remove(&key) else {
+        let Some(Whole { mut members, .. }) = self.whole.remove(&key) else {
             return Vec::new();
         };
         members.retain(|&member| member != key);
@@ -171,6 +209,23 @@ mod tests {
             destination: index,
             total_octets,
         }
+    }
+
+    #[test]
+    fn taking_back_many_fragments_does_not_look_at_all_of_them_each_time() {
+        let mut reassembly = Reassembly::default();
+        let range = |offset| FragmentRange { offset, length: 1 };
+        let count = 100_000_u32;
+        for number in 0..count {
+            let offset = u64::from(number) * 2;
+            let whole = reassembly.add(unit(u64::MAX), range(offset), BundleKey(number));
+            assert_eq!(whole, None);
+        }
+        for number in 0..count {
+            let offset = u64::from(number) * 2;
+            reassembly.remove(&unit(u64::MAX), range(offset), BundleKey(number));
+        }
+        assert!(reassembly.units.is_empty());
     }
 
     proptest! {

@@ -8,6 +8,7 @@ use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime, Now};
 
 use crate::bundles::{Entry, Fragment, Identity, Removal, State};
+use crate::dispatch::unit_of;
 use crate::door::Occurrence;
 use crate::node::{Node, Stage};
 
@@ -97,29 +98,47 @@ impl Node {
     /// comes, or after a while when the disk gives none.
     pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
         self.rest(now, key, VERIFY_PATIENCE);
-        self.store(StoreCommand::Verify { key });
         self.verifying.insert(key);
+        if let Some(part) = self.unverified(key) {
+            self.store(StoreCommand::Verify { key: part });
+        }
+    }
+
+    /// What of a bundle, or of the whole that it stands for, a restart found and nobody has compared with
+    /// its checksums since: the first of it.
+    pub(crate) fn unverified(&mut self, key: BundleKey) -> Option<BundleKey> {
+        let bundles = &self.bundles;
+        let is_intact = |key| bundles.entry(key).is_none_or(|entry| entry.verified);
+        if !is_intact(key) {
+            return Some(key);
+        }
+        self.reassembly.unsound(key, is_intact)
     }
 
     /// A bundle's octets are what was written.
     pub(crate) fn intact(&mut self, now: Now, key: BundleKey) {
-        self.verifying.remove(&key);
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.verified = true;
         }
+        let key = self.reassembly.stand_in(key).unwrap_or(key);
         self.wake(now, key);
     }
 
     /// A stored bundle is corrupt on disk: it must not be sent or delivered.
-    pub(crate) fn corrupt(&mut self, key: BundleKey) {
+    pub(crate) fn corrupt(&mut self, now: Now, key: BundleKey) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let (id, state) = (self.bundle_id(entry), entry.state);
+        let id = self.bundle_id(entry);
         self.verifying.remove(&key);
         self.counters.quarantined += 1;
         self.occurred(Occurrence::Quarantined { id });
-        match state {
+        self.take_apart(now, key);
+        match self
+            .bundles
+            .entry(key)
+            .map_or(State::Deleting, |it| it.state)
+        {
             // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
             State::InFlight => {
                 if let Some(entry) = self.bundles.entry_mut(key) {
@@ -135,6 +154,42 @@ impl Node {
                 }
             }
             State::Arriving | State::Quarantined | State::Deleting => {}
+        }
+    }
+
+    /// A fragment of a whole that nobody holds is damaged: the others wait for a sound one again.
+    fn take_apart(&mut self, now: Now, key: BundleKey) {
+        let head = self.reassembly.stand_in(key).unwrap_or(key);
+        let state = self.bundles.entry(head).map(|entry| entry.state);
+        if !matches!(state, Some(State::Waiting | State::Resting { .. })) {
+            return;
+        }
+        if self.reassembly.parts(head).is_none() {
+            return;
+        }
+        let expiry = self.bundles.entry(head).map(|entry| entry.expires);
+        self.withdraw(head);
+        self.expiries.extend(expiry.map(|at| (at, head)));
+        let mut again = None;
+        let others = self.reassembly.dissolve(head);
+        for member in others.into_iter().chain([head]) {
+            let Some(entry) = self.bundles.entry_mut(member) else {
+                continue;
+            };
+            entry.state = State::Reassembling;
+            let (expires, unit) = (entry.expires, unit_of(entry));
+            self.expiries.insert((expires, member));
+            // Without the damaged one the whole may still be there, from fragments that overlap.
+            if let Some((unit, range)) = unit.filter(|_| member != key)
+                && let Some(head) = self.reassembly.add(unit, range, member)
+            {
+                again = Some(head);
+            }
+        }
+        let destination = again.and_then(|head| self.bundles.entry(head).map(|it| it.destination));
+        if let Some((head, destination)) = again.zip(destination) {
+            let locality = self.local.locality(self.endpoints.id(destination));
+            self.arrive(now, head, locality);
         }
     }
 }

@@ -76,6 +76,13 @@ impl Removed {
         all.flat_map(|(identity, it)| core::iter::once(identity.source).chain(it.previous))
     }
 
+    /// True when an application has confirmed the bundle of this identity.
+    pub(crate) fn was_delivered(&self, identity: &Identity, now: Instant) -> bool {
+        self.by_identity
+            .get(identity)
+            .is_some_and(|it| it.removal == Removal::Delivered && now < it.until)
+    }
+
     /// Forget what has expired, as far as it is at the old end.
     pub(crate) fn prune(&mut self, endpoints: &mut Endpoints, now: Instant) {
         while let Some(identity) = self.oldest.front() {

@@ -173,8 +173,8 @@ impl Node {
     }
 
     /// A bundle that a restart found is compared with its checksums before it leaves.
-    pub(crate) fn is_verified(&self, key: BundleKey) -> bool {
-        self.bundles.entry(key).is_some_and(|entry| entry.verified)
+    pub(crate) fn is_verified(&mut self, key: BundleKey) -> bool {
+        self.unverified(key).is_none()
     }
 
     fn charge(&mut self, stream: StreamId, key: BundleKey) {
@@ -241,7 +241,7 @@ impl Node {
         let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
             self.discharge(stream, length);
             self.enqueue(key);
-            self.corrupt(key);
+            self.corrupt(now, key);
             return;
         };
         let limit = neighbour.policy.fragment_octets;

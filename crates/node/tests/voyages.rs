@@ -477,6 +477,43 @@ fn bundles_of_two_nodes_without_source_are_not_taken_for_copies() {
     assert_eq!(times[0], times[1], "they look the same");
 }
 
+/// RFC 9171 5.9: a whole is as sound as each of its fragments.
+#[test]
+fn a_fragment_that_rotted_keeps_its_whole_back_until_a_sound_one_comes() {
+    let mut world = World::line(2, 25, |_, config| {
+        for link in &mut config.links {
+            link.policy.fragment_octets = Some(100);
+        }
+    });
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(adu("ipn:2.42"), &payload(1, 450));
+    world.connect(0, sender);
+    world.until("all fragments are stored", |world| {
+        world.machines[1].store.kept.bundles.len() == 5
+    });
+    // The acknowledgments are lost with the node, whose third fragment has rotted.
+    assert_eq!(world.machines[0].store.kept.bundles.len(), 1);
+    world.crash(1);
+    world.cut(0, 1);
+    world.start(1);
+    let rotten = dhow_bundle::storage::BundleKey(2);
+    world.machines[1].store.rotten.push(rotten);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.settle();
+    world.pass(Duration::from_secs(100));
+    world.settle();
+    assert_eq!(delivered(&mut world, 1, receiver), 0);
+    let counters = world.machines[1].node.as_ref().unwrap().counters();
+    assert_eq!(counters.quarantined, 1);
+    world.machines[1].store.rotten.clear();
+    world.join(0, 1);
+    world.until("the whole is delivered", |world| {
+        delivered(world, 1, receiver) == 1
+    });
+    assert_eq!(world.client(1, receiver).received[0].1, payload(1, 450));
+    world.until("nothing is left", |world| all_empty(world));
+}
+
 #[test]
 fn a_sound_copy_takes_the_place_of_a_bundle_that_rotted() {
     let mut world = World::line(2, 24, |_, _| ());
