@@ -20,6 +20,8 @@ pub(crate) enum Reception {
     /// The header blocks are not complete.
     Header {
         octets: BytesMut,
+        /// Octets at which reading is tried again.
+        wanted: usize,
         announced: Option<u64>,
     },
     /// The payload is coming in.
@@ -78,6 +80,7 @@ impl Node {
         let reception = if ends.start {
             Reception::Header {
                 octets: BytesMut::new(),
+                wanted: 0,
                 announced: ends.length,
             }
         } else {
@@ -88,8 +91,21 @@ impl Node {
         };
         let next = match reception {
             Reception::Header {
+                octets: mut before,
+                wanted,
+                announced,
+            } if !ends.end && before.len().saturating_add(octets.len()) < wanted => {
+                before.extend_from_slice(&octets);
+                Ok(Some(Reception::Header {
+                    octets: before,
+                    wanted,
+                    announced,
+                }))
+            }
+            Reception::Header {
                 octets: before,
                 announced,
+                ..
             } => self.receive_header(
                 now,
                 (stream, transfer),
@@ -156,7 +172,10 @@ impl Node {
                 if before.is_empty() {
                     before.extend_from_slice(&octets);
                 }
+                // Read again only when twice as much is there: segments of one octet must not make each
+                // octet be read as often as there are segments.
                 return Ok(Some(Reception::Header {
+                    wanted: before.len().saturating_mul(2),
                     octets: before,
                     announced,
                 }));

@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use dhow_bundle::Reading;
 use dhow_bundle::admin::AdministrativeRecord;
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::Route;
+use dhow_node::config::{Enabled, Route};
 use dhow_node::door::{Event, Occurrence, OperatorCommand, Ticket};
 use proptest::prelude::*;
 use world::World;
@@ -104,6 +104,24 @@ fn zero_octets_and_bundles_larger_than_a_segment_pass() {
             payload(number, sizes[usize::try_from(number).unwrap()])
         );
     }
+}
+
+#[test]
+fn bundles_in_segments_of_one_octet_are_read() {
+    let mut world = World::line(2, 27, |_, config| {
+        for link in &mut config.links {
+            link.policy.segment_octets = 1;
+        }
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    for size in [0, 1, 30, 300] {
+        sender.send(adu("ipn:2.42"), &payload(7, size));
+    }
+    world.connect(0, sender);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.until("all are delivered", |world| {
+        delivered(world, 1, receiver) == 4
+    });
 }
 
 #[test]
@@ -667,6 +685,46 @@ fn a_bundle_never_goes_back_to_the_neighbour_it_came_from() {
             .duplicates,
         0
     );
+}
+
+#[test]
+fn destinations_with_a_better_hop_do_not_starve_those_without() {
+    // Alpha has two links to beta; the first is better for all but one destination, and silent.
+    let mut world = World::line(2, 26, |number, config| {
+        if number == 1 {
+            let mut second = config.links[0].clone();
+            second.name = "second".into();
+            second.enabled = Enabled::No;
+            config.links[0].policy.window_bundles = 1;
+            config.links.push(second);
+            for (to, via, priority) in [("ipn:5.*", "next", 1), ("ipn:5.*", "second", 0)] {
+                let (to, via) = (to.into(), via.into());
+                config.routes.push(Route { to, via, priority });
+            }
+            let (to, via) = ("ipn:6.*".into(), "second".into());
+            config.routes.push(Route {
+                to,
+                via,
+                priority: 0,
+            });
+        }
+    });
+    world.until("the first link is up", |world| {
+        world.machines[0].node.as_ref().unwrap().sessions().len() == 1
+    });
+    world.freeze(0, 1);
+    operate(&mut world, 0, OperatorCommand::LinkUp("second".into()));
+    world.until("the second link is up", |world| {
+        world.machines[0].node.as_ref().unwrap().sessions().len() == 2
+    });
+    let mut sender = Client::new("ipn:1.9", false);
+    for service in 0..200 {
+        sender.send(adu(&format!("ipn:5.{service}")), b"by the first link");
+    }
+    sender.send(adu("ipn:6.1"), b"by the second link");
+    world.connect(0, sender);
+    world.settle();
+    assert_eq!(world.machines[1].store.kept.bundles.len(), 1);
 }
 
 #[test]

@@ -337,7 +337,11 @@ impl World {
     }
 
     fn dial(&mut self, at: usize, link: LinkId) {
-        let to = self.machines[at].leads[usize::try_from(link.0).unwrap()];
+        // Further links lead where the first does.
+        let leads = &self.machines[at].leads;
+        let to = *leads
+            .get(usize::try_from(link.0).unwrap())
+            .unwrap_or(&leads[0]);
         let reachable =
             self.machines[to].node.is_some() && !self.cut.contains(&(at.min(to), at.max(to)));
         if !reachable {
