@@ -61,9 +61,9 @@ pub fn log(occurrence: &Occurrence) {
         }
         Occurrence::SessionDown { stream, reason, .. } => match reason {
             DownReason::Terminated(_) | DownReason::Disconnected => {
-                tracing::info!(stream = stream.0, "session down: {}", down(reason));
+                tracing::info!(stream = stream.0, "session down: {}", reason);
             }
-            _ => tracing::warn!(stream = stream.0, "session down: {}", down(reason)),
+            _ => tracing::warn!(stream = stream.0, "session down: {}", reason),
         },
         Occurrence::Received { id, from, octets } => {
             tracing::debug!(%id, %from, octets, "bundle received")
@@ -101,17 +101,5 @@ pub fn log(occurrence: &Occurrence) {
         ),
         #[allow(unreachable_patterns, reason = "a node may learn to tell more")]
         other => tracing::debug!("{other:?}"),
-    }
-}
-
-/// Why a session ended, for people.
-fn down(reason: &DownReason) -> String {
-    match reason {
-        DownReason::Terminated(reason) => format!("ended in order ({reason:?})"),
-        DownReason::Disconnected => "the connection ended".to_owned(),
-        DownReason::PeerFault(rule) => format!("the peer broke the protocol: {rule}"),
-        DownReason::Security(why) => format!("not secure: {why}"),
-        DownReason::KeepaliveTimeout => "nothing came for twice the keepalive interval".to_owned(),
-        DownReason::NegotiationTimeout => "the peer did not answer in time".to_owned(),
     }
 }

@@ -150,6 +150,36 @@ pub enum DownReason {
     NegotiationTimeout,
 }
 
+impl core::fmt::Display for DownReason {
+    /// A sentence's part: `the connection ended`.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Terminated(TerminateReason::Unknown) => f.write_str("ended in order"),
+            Self::Terminated(reason) => write!(f, "ended in order: {reason}"),
+            Self::Disconnected => f.write_str("the connection ended"),
+            Self::PeerFault(rule) => write!(f, "the peer broke the protocol: {rule}"),
+            Self::Security(why) => write!(f, "not secure: {why}"),
+            Self::KeepaliveTimeout => f.write_str("nothing came for twice the keepalive interval"),
+            Self::NegotiationTimeout => f.write_str("the peer did not answer in time"),
+        }
+    }
+}
+
+impl core::fmt::Display for TerminateReason {
+    /// The reason's name (RFC 9174 table 9).
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("no reason given"),
+            Self::IdleTimeout => f.write_str("idle timeout"),
+            Self::VersionMismatch => f.write_str("version mismatch"),
+            Self::Busy => f.write_str("busy"),
+            Self::ContactFailure => f.write_str("contact failure"),
+            Self::ResourceExhaustion => f.write_str("resource exhaustion"),
+            Self::Other(code) => write!(f, "reason {code:#04x}"),
+        }
+    }
+}
+
 /// What a session tells its node and driver.
 #[derive(Clone, Debug)]
 pub enum LinkEvent {

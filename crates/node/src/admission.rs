@@ -10,11 +10,21 @@ use dhow_link::stream::RefuseReason;
 
 use crate::bundles::{Entry, Fragment, Identity, Removal, State};
 use crate::config::Enabled;
+use crate::dispatch::Origin;
 use crate::door::{Occurrence, StreamId};
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::Refused;
+use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject};
+use crate::transmission::FRESH;
+
+/// Whether a copy of an incoming bundle is here to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copy {
+    Held,
+    Gone,
+}
 
 /// What becomes of an incoming bundle.
 pub(crate) enum Admission {
@@ -43,6 +53,7 @@ impl Node {
         else {
             return Err(Refused::not_acceptable("the session is not established"));
         };
+        let mut returns = 0;
         // RFC 9171 4.2.3: a bundle without source is not identified by its creation timestamp, which
         // another node may have given out as well.
         if !id.source.is_null()
@@ -57,15 +68,21 @@ impl Node {
                 fragment: None,
                 ..identity
             };
-            if let Some(key) = self.bundles.find(&identity) {
-                self.meet_copy(now, key)?;
+            if let Some(key) = self.bundles.find(&identity)
+                && self.meet_copy(now, key)? == Copy::Held
+            {
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
-            let known = |identity| self.removed.knows(identity, Some(from), now.monotonic);
-            if known(&identity) || (id.fragment.is_some() && known(&whole)) {
+            let delivered = Some(Recollection::Delivered);
+            let recollection = self.removed.recall(&identity, now.monotonic);
+            if recollection == delivered || self.removed.recall(&whole, now.monotonic) == delivered
+            {
                 self.duplicate(id);
                 return Ok(Admission::Known);
+            }
+            if let Some(Recollection::Left { returns: before }) = recollection {
+                returns = before.saturating_add(1);
             }
         }
         let age_ms = age_on_reception(header, now);
@@ -111,7 +128,8 @@ impl Node {
             octets,
             order: 0,
             state: State::Arriving,
-            verified: true,
+            sound_until: now.monotonic + FRESH,
+            returns,
             doomed: None,
             removal: Removal::Deleted,
         })))
@@ -122,24 +140,59 @@ impl Node {
         self.occurred(Occurrence::Duplicate { id });
     }
 
-    /// A bundle that is held already came again: only what is durable may be acknowledged.
-    fn meet_copy(&mut self, now: Now, key: BundleKey) -> Result<(), Refused> {
-        if self
-            .bundles
-            .entry(key)
-            .is_some_and(|entry| entry.state == State::Quarantined)
-        {
+    /// A bundle that is held already came again. It counts as held only when it will stay held: what is
+    /// on its way from or to the disk, or to a neighbour that may be about to acknowledge it, is not.
+    fn meet_copy(&mut self, now: Now, key: BundleKey) -> Result<Copy, Refused> {
+        let state = self.bundles.entry(key).map(|entry| entry.state);
+        if state == Some(State::Quarantined) {
             // The copy is better than what is here: it is taken when it comes again.
             self.delete(now, key, Removal::Deleted, None);
         }
-        let state = self.bundles.entry(key).map(|entry| entry.state);
+        let Some(entry) = self.bundles.entry(key) else {
+            return Ok(Copy::Gone);
+        };
+        let remote = !self.is_own(self.endpoints.id(entry.destination));
+        let state = entry.state;
         match state {
-            Some(State::Arriving | State::Deleting) => Err(Refused {
+            State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
+            State::Arriving | State::Deleting => Err(Refused {
                 reason: RefuseReason::NoResources,
                 why: "another copy of the bundle is on its way to or from the disk".into(),
             }),
-            _ => Ok(()),
+            State::InFlight if remote => Err(Refused {
+                reason: RefuseReason::NoResources,
+                why: "another copy of the bundle is on its way to a neighbour".into(),
+            }),
+            _ => Ok(Copy::Held),
         }
+    }
+
+    /// Give up a reception that is not complete for another copy of the bundle: its session may have died
+    /// without a word. False when it is complete.
+    fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
+        let origin = self.arrivals.get(&key).map(|arrival| arrival.origin);
+        let Some(Origin::Neighbour { stream, transfer }) = origin else {
+            return false;
+        };
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return false;
+        };
+        if neighbour.receptions.remove(&transfer).is_none() {
+            return false;
+        }
+        self.abandon(key);
+        self.bundles.disown(key);
+        let why = "another copy of the bundle is coming".into();
+        self.refuse(
+            now,
+            stream,
+            transfer,
+            Refused {
+                reason: RefuseReason::Retransmit,
+                why,
+            },
+        );
+        true
     }
 
     fn check_policy(&self, stream: StreamId, header: &Header) -> Result<(), Refused> {

@@ -86,8 +86,10 @@ pub(crate) struct Entry {
     /// Its place in its queue; set once it is dispatched.
     pub(crate) order: u64,
     pub(crate) state: State,
-    /// Its octets came in this run or were compared with their checksums in it.
-    pub(crate) verified: bool,
+    /// Until when its octets are trusted: they came, or were compared with their checksums, a moment ago.
+    pub(crate) sound_until: Instant,
+    /// How often it has come back to this node after it had left.
+    pub(crate) returns: u8,
     /// Delete it as soon as it is back from where it is.
     pub(crate) doomed: Option<u64>,
     pub(crate) removal: Removal,
@@ -144,6 +146,17 @@ impl Bundles {
         self.by_identity
             .insert_unique(hash, place, |&other| hash_place(entries, hasher, other));
         BundleKey(place)
+    }
+
+    /// Find a bundle by its identity no longer: another copy takes its place while it goes.
+    pub(crate) fn disown(&mut self, key: BundleKey) {
+        let Some(identity) = self.entry(key).map(Entry::identity) else {
+            return;
+        };
+        let hash = hash(&self.hasher, &identity);
+        if let Ok(found) = self.by_identity.find_entry(hash, |&place| place == key.0) {
+            found.remove();
+        }
     }
 
     /// Let a bundle go; its key may be used again.

@@ -85,7 +85,7 @@ impl Node {
             let source = self.endpoints.retain(identity.source);
             let identity = Identity { source, ..identity };
             self.removed
-                .insert(&mut self.endpoints, identity, expires, removal, None);
+                .insert(&mut self.endpoints, identity, expires, removal, 0);
         }
         self.store(StoreCommand::Delete { key, remember });
     }
@@ -115,20 +115,17 @@ impl Node {
     }
 
     /// A deletion is durable.
-    pub(crate) fn deleted(&mut self, now: Now, key: BundleKey) {
+    pub(crate) fn deleted(&mut self, key: BundleKey) {
         let Some(entry) = self.bundles.remove(key) else {
             return;
         };
         self.endpoints.release(entry.destination);
         self.endpoints.release(entry.report_to);
-        let _ = now;
+        if let Some(previous) = entry.previous {
+            self.endpoints.release(previous);
+        }
         match entry.removal {
-            Removal::Deleted => {
-                self.endpoints.release(entry.source);
-                if let Some(previous) = entry.previous {
-                    self.endpoints.release(previous);
-                }
-            }
+            Removal::Deleted => self.endpoints.release(entry.source),
             removal => {
                 let identity = entry.identity();
                 self.removed.insert(
@@ -136,7 +133,7 @@ impl Node {
                     identity,
                     entry.expires,
                     removal,
-                    entry.previous,
+                    entry.returns,
                 );
             }
         }

@@ -151,7 +151,11 @@ impl Node {
         };
         let locality = self.local.locality(self.endpoints.id(entry.destination));
         if locality == Locality::Remote {
-            self.enqueue(key);
+            if let Some(duration) = return_rest(entry.returns) {
+                self.rest(now, key, duration);
+            } else {
+                self.enqueue(key);
+            }
             return;
         }
         let Some(entry) = self.bundles.entry(key) else {
@@ -357,6 +361,14 @@ impl Node {
             fragment: id.fragment,
         })
     }
+}
+
+/// How long a bundle rests that left this node before and is back: 5 s the first time, twice as long each
+/// time after it, up to 10 min.
+fn return_rest(returns: u8) -> Option<Duration> {
+    let doublings = u32::from(returns.checked_sub(1)?);
+    let seconds = 5_u64.saturating_mul(1_u64.checked_shl(doublings.min(32)).unwrap_or(u64::MAX));
+    Some(Duration::from_secs(seconds.min(600)))
 }
 
 /// A bundle's places in its queue.

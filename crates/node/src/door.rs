@@ -103,6 +103,8 @@ pub enum Event {
     DialFailed {
         /// The link.
         link: LinkId,
+        /// Why, for people.
+        reason: String,
     },
     /// Addresses or routes of the machine changed: waiting links dial at once.
     NetworkChanged,

@@ -27,7 +27,7 @@ impl Node {
             return;
         }
         let extents = entry.extents.slice(0, u64::from(entry.header_octets));
-        if !self.is_verified(key) {
+        if self.is_stale(now, key) {
             self.verify(now, key);
             return;
         }

@@ -1,5 +1,6 @@
 //! Configured links: when to dial, and how long to wait before dialling again.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) struct Link {
     pub(crate) failures: u32,
     pub(crate) next_attempt: Option<Instant>,
     pub(crate) peer: Option<NodeId>,
+    /// Why the last attempt failed or the last session ended.
+    pub(crate) last_error: Option<String>,
 }
 
 impl Link {
@@ -37,6 +40,7 @@ impl Link {
             failures: 0,
             next_attempt: (enabled == Enabled::Yes).then_some(Instant::START),
             peer: None,
+            last_error: None,
         }
     }
 

@@ -195,10 +195,11 @@ impl Node {
             Event::Secured { stream, identities } => self.secured(now, stream, identities),
             Event::Insecure { stream } => self.insecure(now, stream),
             Event::Disconnected { stream } => self.disconnected(now, stream),
-            Event::DialFailed { link } => {
+            Event::DialFailed { link, reason } => {
                 let jitter = self.random();
                 if let Some(link) = self.link_mut(link) {
                     link.dial_failed(now.monotonic, jitter);
+                    link.last_error = Some(reason);
                 }
             }
             Event::NetworkChanged => {
@@ -282,7 +283,7 @@ impl Node {
         match event {
             StoreEvent::Durable { key, octets } => self.appended(key, octets),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
-            StoreEvent::Deleted { key } => self.deleted(now, key),
+            StoreEvent::Deleted { key } => self.deleted(key),
             StoreEvent::Reserved { .. } => {}
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),

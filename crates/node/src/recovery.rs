@@ -5,12 +5,15 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoredBundle};
-use dhow_bundle::{BundleId, DtnTime, Now};
+use dhow_bundle::{BundleId, DtnTime, Instant, Now};
 
 use crate::bundles::{Entry, Fragment, Identity, Removal, State};
 use crate::dispatch::unit_of;
 use crate::door::Occurrence;
 use crate::node::{Node, Stage};
+
+/// How long a comparison with checksums is good for.
+const VERIFIED: Duration = Duration::from_secs(60);
 
 /// How long the store may take to compare a bundle with its checksums before it is asked again.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
@@ -57,7 +60,8 @@ impl Node {
             extents,
             order: 0,
             state: State::Waiting,
-            verified: false,
+            sound_until: Instant::START,
+            returns: 0,
             doomed: None,
             removal: Removal::Deleted,
         };
@@ -79,13 +83,8 @@ impl Node {
                 fragment: id.fragment,
             };
             let until = now.monotonic + Duration::from_millis(left_ms);
-            self.removed.insert(
-                &mut self.endpoints,
-                identity,
-                until,
-                Removal::Delivered,
-                None,
-            );
+            self.removed
+                .insert(&mut self.endpoints, identity, until, Removal::Delivered, 0);
         }
         let keys: Vec<BundleKey> = self.bundles.iter().map(|(key, _)| key).collect();
         for key in keys {
@@ -99,16 +98,19 @@ impl Node {
     pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
         self.rest(now, key, VERIFY_PATIENCE);
         self.verifying.insert(key);
-        if let Some(part) = self.unverified(key) {
+        if let Some(part) = self.unverified(now, key) {
             self.store(StoreCommand::Verify { key: part });
         }
     }
 
-    /// What of a bundle, or of the whole that it stands for, a restart found and nobody has compared with
-    /// its checksums since: the first of it.
-    pub(crate) fn unverified(&mut self, key: BundleKey) -> Option<BundleKey> {
+    /// What of a bundle, or of the whole that it stands for, has not been compared with its checksums for a
+    /// while: the first of it.
+    pub(crate) fn unverified(&mut self, now: Now, key: BundleKey) -> Option<BundleKey> {
         let bundles = &self.bundles;
-        let is_intact = |key| bundles.entry(key).is_none_or(|entry| entry.verified);
+        let is_intact = |key| {
+            let entry = bundles.entry(key);
+            entry.is_none_or(|entry| entry.sound_until > now.monotonic)
+        };
         if !is_intact(key) {
             return Some(key);
         }
@@ -118,7 +120,7 @@ impl Node {
     /// A bundle's octets are what was written.
     pub(crate) fn intact(&mut self, now: Now, key: BundleKey) {
         if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.verified = true;
+            entry.sound_until = now.monotonic + VERIFIED;
         }
         let key = self.reassembly.stand_in(key).unwrap_or(key);
         self.wake(now, key);

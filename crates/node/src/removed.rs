@@ -1,8 +1,10 @@
 //! Identities of bundles that this node no longer holds, so that a copy that comes late is known for one.
 //!
 //! What an application has confirmed must not reach it twice, whoever brings it. What a next hop has
-//! taken is only known for a copy when the same neighbour brings it again (its acknowledgment was lost);
-//! from another neighbour it is a routing loop, and dropping it there would lose the bundle.
+//! taken is another matter: when it comes again, its sender may have missed the acknowledgment, or it has
+//! gone round in a circle and this is the only copy left. Both look alike, so it is taken again, and rests
+//! longer each time before it leaves: a copy too many is known for one at its destination, a copy too
+//! few is a lost bundle.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -18,10 +20,20 @@ pub(crate) struct Removed {
     bound: usize,
 }
 
+#[derive(Clone, Copy)]
 struct Remembered {
     until: Instant,
     removal: Removal,
-    previous: Option<EndpointIndex>,
+    returns: u8,
+}
+
+/// What is known of a bundle that comes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recollection {
+    /// An application has it.
+    Delivered,
+    /// It left, after it had come back so often.
+    Left { returns: u8 },
 }
 
 impl Removed {
@@ -33,54 +45,41 @@ impl Removed {
         }
     }
 
-    /// Remember a removed bundle. Takes over one count of `identity.source` and of `previous`.
+    /// Remember a removed bundle that had come back so often. Takes over one count of `identity.source`.
     pub(crate) fn insert(
         &mut self,
         endpoints: &mut Endpoints,
         identity: Identity,
         until: Instant,
         removal: Removal,
-        previous: Option<EndpointIndex>,
+        returns: u8,
     ) {
         let remembered = Remembered {
             until,
             removal,
-            previous,
+            returns,
         };
         match self.by_identity.insert(identity, remembered) {
-            Some(before) => release(endpoints, &identity, &before),
+            Some(_) => endpoints.release(identity.source),
             None => self.oldest.push_back(identity),
         }
         while self.by_identity.len() > self.bound && self.forget_oldest(endpoints) {}
     }
 
-    /// True when a bundle of this identity, brought by `from`, is a copy of one that was removed.
-    pub(crate) fn knows(
-        &self,
-        identity: &Identity,
-        from: Option<EndpointIndex>,
-        now: Instant,
-    ) -> bool {
-        self.by_identity.get(identity).is_some_and(|remembered| {
-            now < remembered.until
-                && match remembered.removal {
-                    Removal::Delivered => true,
-                    Removal::Forwarded | Removal::Deleted => remembered.previous == from,
-                }
+    /// What is known of a bundle of this identity.
+    pub(crate) fn recall(&self, identity: &Identity, now: Instant) -> Option<Recollection> {
+        let remembered = self.by_identity.get(identity).filter(|it| now < it.until)?;
+        Some(match remembered.removal {
+            Removal::Delivered => Recollection::Delivered,
+            Removal::Forwarded | Removal::Deleted => Recollection::Left {
+                returns: remembered.returns,
+            },
         })
     }
 
     /// The endpoints that are named here, once for each time.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = EndpointIndex> {
-        let all = self.by_identity.iter();
-        all.flat_map(|(identity, it)| core::iter::once(identity.source).chain(it.previous))
-    }
-
-    /// True when an application has confirmed the bundle of this identity.
-    pub(crate) fn was_delivered(&self, identity: &Identity, now: Instant) -> bool {
-        self.by_identity
-            .get(identity)
-            .is_some_and(|it| it.removal == Removal::Delivered && now < it.until)
+        self.by_identity.keys().map(|identity| identity.source)
     }
 
     /// Forget what has expired, as far as it is at the old end.
@@ -100,16 +99,9 @@ impl Removed {
         let Some(identity) = self.oldest.pop_front() else {
             return false;
         };
-        if let Some(remembered) = self.by_identity.remove(&identity) {
-            release(endpoints, &identity, &remembered);
+        if self.by_identity.remove(&identity).is_some() {
+            endpoints.release(identity.source);
         }
         true
-    }
-}
-
-fn release(endpoints: &mut Endpoints, identity: &Identity, remembered: &Remembered) {
-    endpoints.release(identity.source);
-    if let Some(previous) = remembered.previous {
-        endpoints.release(previous);
     }
 }

@@ -7,7 +7,10 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::forward::UnsupportedBlocks;
 use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreCommand};
-use dhow_bundle::{BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Now, Reading};
+use dhow_bundle::{
+    BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, PayloadVerifier,
+    Reading,
+};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::{Removal, State};
@@ -100,7 +103,7 @@ impl Node {
                 return;
             };
             self.dequeue(key);
-            if !self.is_verified(key) {
+            if self.is_doubtful(key) {
                 self.verify(now, key);
                 if self.verifying.len() >= VERIFYING_BOUND {
                     return;
@@ -172,9 +175,12 @@ impl Node {
         }
     }
 
-    /// A bundle that a restart found is compared with its checksums before it leaves.
-    pub(crate) fn is_verified(&mut self, key: BundleKey) -> bool {
-        self.unverified(key).is_none()
+    /// What a restart found, or a neighbour found wrong, and is not read whole here, is compared with its
+    /// checksums by the store before it leaves.
+    fn is_doubtful(&self, key: BundleKey) -> bool {
+        self.bundles.entry(key).is_some_and(|entry| {
+            entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
+        })
     }
 
     fn charge(&mut self, stream: StreamId, key: BundleKey) {
@@ -238,11 +244,15 @@ impl Node {
             return;
         };
         // What was accepted on reception is read again as leniently as it may have been then.
-        let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
-            self.discharge(stream, length);
-            self.enqueue(key);
-            self.corrupt(now, key);
-            return;
+        let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
+        let header = match Header::decode(&octets, Reading::Lenient) {
+            Ok(Some(header)) if !whole || is_intact(&header, &octets) => header,
+            _ => {
+                self.discharge(stream, length);
+                self.enqueue(key);
+                self.corrupt(now, key);
+                return;
+            }
         };
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
@@ -263,7 +273,7 @@ impl Node {
         let mut pieces = Vec::with_capacity(2);
         pieces.push(Piece::Octets(outgoing.octets));
         let from = u64::from(header.header_octets());
-        if u64::try_from(octets.len()).unwrap_or(0) == length {
+        if whole {
             let body = octets.slice(header.octets.len().min(octets.len())..);
             pieces.push(Piece::Octets(body));
         } else if let Some(entry) = self.bundles.entry(key) {
@@ -433,6 +443,12 @@ impl Node {
         reason: RefuseReason,
     ) {
         self.counters.refused_by_peers += 1;
+        if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
+            (reason, self.bundles.entry_mut(key))
+        {
+            // Perhaps it is what lies on the disk here that is not acceptable.
+            entry.sound_until = Instant::START;
+        }
         let id = self.bundles.entry(key).map(|entry| self.bundle_id(entry));
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
@@ -496,4 +512,16 @@ impl Node {
 /// RFC 9171 4.2.3: the bundle must not be fragmented.
 fn must_not_fragment(flags: u64) -> bool {
     BundleFlags::from_bits(flags).contains(BundleFlags::MUST_NOT_FRAGMENT)
+}
+
+/// The payload of a bundle that was read whole is what its checksum says.
+fn is_intact(header: &Header, octets: &Bytes) -> bool {
+    let body = octets.get(header.octets.len()..).unwrap_or_default();
+    let payload = usize::try_from(header.payload_octets()).unwrap_or(usize::MAX);
+    let Some((payload, trailer)) = body.split_at_checked(payload) else {
+        return false;
+    };
+    let mut verifier = PayloadVerifier::new(header);
+    verifier.update(payload);
+    verifier.finish(trailer).is_ok()
 }

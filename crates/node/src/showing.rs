@@ -13,8 +13,8 @@ use crate::local::Locality;
 use crate::node::Node;
 use crate::routing::Hop;
 use crate::view::{
-    BundleView, Counters, DestinationView, LinkState, LinkView, RegistrationView, RouteView,
-    SessionView,
+    BundleState, BundleView, Counters, DestinationView, LinkState, LinkView, RegistrationView,
+    RouteView, SessionView,
 };
 
 impl Node {
@@ -47,6 +47,7 @@ impl Node {
                 peer: link.peer.clone(),
                 sessions,
                 failures: link.failures,
+                last_error: link.last_error.clone(),
             }
         };
         self.links.iter().map(view).collect()
@@ -165,6 +166,7 @@ impl Node {
                 received: entry.received_dtn,
                 previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
                 in_flight: entry.state == State::InFlight,
+                state: state_of(entry),
             })
             .collect()
     }
@@ -179,6 +181,16 @@ impl Node {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+}
+
+fn state_of(entry: &Entry) -> BundleState {
+    match entry.state {
+        State::Waiting | State::Arriving | State::Deleting => BundleState::Waiting,
+        State::InFlight => BundleState::InFlight,
+        State::Resting { .. } => BundleState::Resting,
+        State::Reassembling => BundleState::Reassembling,
+        State::Quarantined => BundleState::Damaged,
     }
 }
 

@@ -261,6 +261,7 @@ impl Node {
                 neighbour.parameters = Some(parameters.clone());
                 if let Some(link) = link.and_then(|link| self.link_mut(link)) {
                     link.peer = Some(parameters.peer.clone());
+                    link.last_error = None;
                 }
                 self.peers
                     .entry(parameters.peer.clone())
@@ -346,6 +347,7 @@ impl Node {
         }
         self.return_outgoing(now, stream);
         self.act(Action::Close { stream });
+        let said = reason.to_string();
         self.occurred(Occurrence::SessionDown {
             stream,
             link,
@@ -353,6 +355,7 @@ impl Node {
         });
         let jitter = self.random();
         if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+            link.last_error = Some(said);
             link.disconnected(now.monotonic, stream, since, jitter);
         }
         if let Some(peer) = peer

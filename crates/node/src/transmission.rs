@@ -20,6 +20,10 @@ use crate::node::{Node, Stage};
 /// Payloads up to this size are written to the store together with their header blocks.
 const JOIN_OCTETS: usize = 16 * 1024;
 
+/// Octets that came this long ago are still those that came; after it they are compared with their
+/// checksums before an application gets them.
+pub(crate) const FRESH: Duration = Duration::from_secs(1);
+
 /// How often a bundle of this node may be forwarded: more than any path has, so that a routing loop ends.
 pub(crate) const HOP_LIMIT: u8 = 64;
 
@@ -182,7 +186,8 @@ impl Node {
             octets: header.total_octets(),
             order: 0,
             state: State::Arriving,
-            verified: true,
+            sound_until: now.monotonic + FRESH,
+            returns: 0,
             doomed: None,
             removal: Removal::Deleted,
         };

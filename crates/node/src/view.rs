@@ -1,6 +1,7 @@
 //! What a node shows of itself: plain values for the operator's interface.
 
 use alloc::string::String;
+use core::fmt;
 
 use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
 
@@ -21,6 +22,34 @@ pub enum LinkState {
     Up,
 }
 
+/// What a stored bundle is going through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BundleState {
+    /// It waits for a hop or a subscriber.
+    Waiting,
+    /// It is with a session or a subscriber.
+    InFlight,
+    /// It is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
+    Resting,
+    /// A fragment that waits for the others.
+    Reassembling,
+    /// Its octets are damaged on disk: neither sent nor delivered.
+    Damaged,
+}
+
+impl fmt::Display for BundleState {
+    /// `waiting`, `in_flight`, `resting`, `reassembling`, `damaged`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting",
+            Self::InFlight => "in_flight",
+            Self::Resting => "resting",
+            Self::Reassembling => "reassembling",
+            Self::Damaged => "damaged",
+        })
+    }
+}
+
 /// A configured link.
 #[derive(Clone, Debug)]
 pub struct LinkView {
@@ -36,6 +65,8 @@ pub struct LinkView {
     pub sessions: usize,
     /// Attempts to connect that failed in a row.
     pub failures: u32,
+    /// Why the last attempt failed or the last session ended; `None` while all is well.
+    pub last_error: Option<String>,
 }
 
 /// An established session.
@@ -123,6 +154,8 @@ pub struct BundleView {
     pub previous: Option<EndpointId>,
     /// True while it is being sent or delivered.
     pub in_flight: bool,
+    /// What it is going through.
+    pub state: BundleState,
 }
 
 /// Counts since the node's start.

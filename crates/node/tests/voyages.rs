@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use dhow_bundle::Reading;
 use dhow_bundle::admin::AdministrativeRecord;
+use dhow_bundle::storage::BundleKey;
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Enabled, Route};
 use dhow_node::door::{Event, Occurrence, OperatorCommand, Ticket};
@@ -593,44 +594,116 @@ fn a_full_store_refuses_and_the_sender_keeps_what_was_refused() {
 
 #[test]
 fn a_bundle_that_rotted_on_disk_is_kept_apart_and_the_others_go_on() {
-    for destination in ["ipn:1.42", "ipn:2.42"] {
+    let places = ["ipn:1.42", "ipn:2.42"].into_iter();
+    let cases = places.flat_map(|to| [100, 30_000].map(|size| (to, size)));
+    for (destination, size) in cases
+        .flat_map(|case| [true, false].map(|restart| (case, restart)))
+        .map(|((destination, size), restart)| (destination, size + usize::from(restart)))
+    {
+        let restart = size % 2 == 1;
         let mut world = World::line(2, 17, |_, _| ());
         world.cut(0, 1);
         let mut sender = Client::new("ipn:1.9", false);
         for number in 0..5 {
-            sender.send(adu(destination), &payload(number, 100));
+            sender.send(adu(destination), &payload(number, size));
         }
         world.connect(0, sender);
         world.settle();
-        world.crash(0);
-        world.start(0);
-        world.machines[0]
-            .store
-            .rotten
-            .push(dhow_bundle::storage::BundleKey(2));
+        if restart {
+            world.crash(0);
+            world.start(0);
+        }
+        world.pass(Duration::from_secs(2));
+        world.machines[0].store.rot(BundleKey(2));
         world.join(0, 1);
         let at = usize::from(destination == "ipn:2.42");
         let receiver = world.connect(at, Client::new(destination, true));
         world.until("the sound ones are delivered", |world| {
             delivered(world, at, receiver) == 4
         });
-        world.settle();
-        world.pass(Duration::from_secs(100));
-        world.settle();
+        for _ in 0..50 {
+            world.settle();
+            world.pass(Duration::from_secs(2));
+        }
+        assert_eq!(delivered(&mut world, at, receiver), 4);
         assert_eq!(world.machines[0].store.kept.bundles.len(), 1);
-        assert_eq!(
-            world.machines[0]
-                .node
-                .as_ref()
-                .unwrap()
-                .counters()
-                .quarantined,
-            1
-        );
+        let counters = world.machines[0].node.as_ref().unwrap().counters();
+        assert_eq!(counters.quarantined, 1, "{destination} {size}");
         world.pass(Duration::from_secs(600));
         world.settle();
         assert!(all_empty(&world), "it expires like any other");
     }
+}
+
+#[test]
+fn a_bundle_that_goes_round_in_a_circle_is_not_taken_for_a_copy_and_arrives_in_the_end() {
+    let mut world = World::circle(3, 18, |_, _| ());
+    let mut sender = Client::new("ipn:1.9", false);
+    for number in 0..20 {
+        sender.send(adu("ipn:9.1"), &payload(number, 300));
+    }
+    world.connect(0, sender);
+    for _ in 0..100 {
+        world.settle();
+        world.pass(Duration::from_secs(1));
+    }
+    let held: u64 = world
+        .machines
+        .iter()
+        .map(|it| it.node.as_ref().unwrap().stored().0)
+        .sum();
+    assert_eq!(held, 20, "each is somewhere");
+    let forwarded: u64 = world
+        .machines
+        .iter()
+        .map(|it| it.node.as_ref().unwrap().counters().forwarded)
+        .sum();
+    assert!(
+        forwarded < 20 * 30,
+        "{forwarded} transfers in 100 s: a hot loop"
+    );
+    // Now one of them serves the destination.
+    world.machines[1]
+        .config
+        .node_ids
+        .push("ipn:9.0".parse().unwrap());
+    world.crash(1);
+    world.start(1);
+    let receiver = world.connect(1, Client::new("ipn:9.1", true));
+    world.until("all arrive", |world| delivered(world, 1, receiver) == 20);
+    world.settle();
+    assert_eq!(delivered(&mut world, 1, receiver), 20);
+}
+
+#[test]
+fn a_transfer_that_died_in_silence_gives_way_to_another_copy() {
+    let mut world = World::line(2, 19, |_, _| ());
+    world.until("the session is up", |world| {
+        !world.machines[0]
+            .node
+            .as_ref()
+            .unwrap()
+            .sessions()
+            .is_empty()
+    });
+    let mut sender = Client::new("ipn:1.9", false);
+    sender.send(adu("ipn:2.1"), &payload(1, 500_000));
+    world.connect(0, sender);
+    world.until("the transfer is half way", |world| {
+        world.machines[1].node.as_ref().unwrap().stored().0 == 1
+    });
+    world.freeze(0, 1);
+    world.crash(0);
+    world.start(0);
+    let receiver = world.connect(1, Client::new("ipn:2.1", true));
+    let start = world.monotonic;
+    world.until("it is delivered", |world| {
+        delivered(world, 1, receiver) == 1
+    });
+    assert!(
+        world.monotonic - start < Duration::from_secs(5),
+        "long before the old session times out"
+    );
 }
 
 #[test]

@@ -48,7 +48,10 @@ pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tl
                     );
                     drop(tokio::task::spawn_local(dialled));
                 }
-                None => core.handle(Event::DialFailed { link }),
+                None => core.handle(Event::DialFailed {
+                    link,
+                    reason: "the link has no address".to_owned(),
+                }),
             }
         }
     }
@@ -94,7 +97,7 @@ async fn dial(
                 );
             }
             core.count(|counts| counts.dial_failures += 1);
-            core.handle(Event::DialFailed { link });
+            core.handle(Event::DialFailed { link, reason: said });
         }
     }
 }

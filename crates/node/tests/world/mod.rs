@@ -63,6 +63,12 @@ pub struct World {
     pub hostile: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Line,
+    Circle,
+}
+
 pub fn config(node: u32) -> Config {
     Config {
         node_ids: vec![format!("ipn:{node}.0").parse().unwrap()],
@@ -88,10 +94,26 @@ pub fn config(node: u32) -> Config {
 impl World {
     /// A line of nodes 1, 2, 3 …, each dialling the next, with routes both ways by links and peers.
     pub fn line(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> Self {
+        Self::build(count, seed, Shape::Line, edit)
+    }
+
+    /// Nodes in a circle, each dialling the next and sending everything that is not its own to it.
+    pub fn circle(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> Self {
+        Self::build(count, seed, Shape::Circle, |number, config| {
+            config.routes = vec![Route {
+                to: "ipn:*".into(),
+                via: "next".into(),
+                priority: 0,
+            }];
+            edit(number, config);
+        })
+    }
+
+    fn build(count: u32, seed: u64, shape: Shape, edit: impl Fn(u32, &mut Config)) -> Self {
         let machines = (1..=count).map(|number| {
             let mut config = config(number);
             let mut leads = Vec::new();
-            if number < count {
+            if number < count || shape == Shape::Circle {
                 config.links.push(LinkConfig {
                     name: "next".into(),
                     policy: SessionPolicy::default(),
@@ -107,7 +129,7 @@ impl World {
                         priority: 0,
                     })
                     .collect();
-                leads.push(usize::try_from(number).unwrap());
+                leads.push(usize::try_from(number % count).unwrap());
             }
             edit(number, &mut config);
             Machine {
@@ -221,7 +243,8 @@ impl World {
             .into_iter()
             .partition(|it| which(&it.ends));
         self.connections = left;
-        for connection in gone {
+        // Whoever is on a frozen one is not told.
+        for connection in gone.into_iter().filter(|it| !it.frozen) {
             for (machine, stream) in connection.ends {
                 self.handle(machine, Event::Disconnected { stream });
             }
@@ -345,7 +368,13 @@ impl World {
         let reachable =
             self.machines[to].node.is_some() && !self.cut.contains(&(at.min(to), at.max(to)));
         if !reachable {
-            self.handle(at, Event::DialFailed { link });
+            self.handle(
+                at,
+                Event::DialFailed {
+                    link,
+                    reason: "unreachable".into(),
+                },
+            );
             return;
         }
         let ends = [(at, self.stream()), (to, self.stream())];

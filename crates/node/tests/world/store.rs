@@ -60,6 +60,14 @@ impl Store {
         self.waiting.push(command);
     }
 
+    /// Damage the payload of a bundle where it lies.
+    pub fn rot(&mut self, key: BundleKey) {
+        let (_, extents, bundle) = self.committed.get(&key).expect("only what is held rots");
+        let place = extents[0].offset + u64::from(bundle.header_octets) + 1;
+        self.log[usize::try_from(place).unwrap()] ^= 0x10;
+        self.rotten.push(key);
+    }
+
     pub fn is_clean(&self) -> bool {
         self.waiting.is_empty() && self.moved.is_empty()
     }
