@@ -35,9 +35,15 @@ pub type Outcome = Result<(), OperatorRefusal>;
 /// Counts that the drivers keep, for metrics; all since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounts {
-    /// Connections accepted.
+    /// Neighbours' connections accepted.
     pub accepted: u64,
-    /// Times that connections waited because there were too many.
+    /// Applications' connections accepted.
+    pub clients: u64,
+    /// Applications' connections that had not said what they are for, cut to make place for others.
+    pub clients_cut: u64,
+    /// Applications' connections closed at once because there was no place.
+    pub clients_refused: u64,
+    /// Times that neighbours' connections waited because there were too many.
     pub held_back: u64,
     /// Connections dialled.
     pub dialled: u64,
@@ -71,6 +77,8 @@ pub struct Wishes {
     pub start_tls: bool,
     /// The stream is to be closed once everything polled is written.
     pub close: bool,
+    /// The stream is to be closed at once, whatever is unwritten.
+    pub cut: bool,
 }
 
 struct State {
@@ -159,7 +167,8 @@ impl Core {
             state.next_stream += 1;
             match purpose {
                 Purpose::Dialled { .. } => state.counts.dialled += 1,
-                Purpose::Accepted { .. } | Purpose::Client => state.counts.accepted += 1,
+                Purpose::Accepted { .. } => state.counts.accepted += 1,
+                Purpose::Client => state.counts.clients += 1,
             }
             state.streams.insert(stream, StreamState::default());
             stream
@@ -275,6 +284,31 @@ impl Core {
     /// Count something.
     pub fn count(&self, count: impl FnOnce(&mut DriverCounts)) {
         count(&mut self.state.borrow_mut().counts);
+    }
+
+    /// Cut the oldest application's connection that has not said what it is for; false where there is none.
+    pub fn cut_unconfigured_client(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let State { node, streams, .. } = &mut *state;
+        let oldest = node.unconfigured_clients().find(|stream| {
+            streams
+                .get(stream)
+                .is_some_and(|stream| !stream.wishes.close)
+        });
+        let Some(stream) = oldest.and_then(|stream| streams.get_mut(&stream)) else {
+            return false;
+        };
+        stream.wishes.close = true;
+        stream.wishes.cut = true;
+        wake(stream);
+        state.counts.clients_cut += 1;
+        true
+    }
+
+    /// Both kinds of time.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        self.state.borrow().clock.now()
     }
 
     /// Streams that are open.

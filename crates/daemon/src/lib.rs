@@ -21,6 +21,7 @@ pub mod core;
 pub mod extents;
 pub mod logging;
 pub mod network;
+pub mod pace;
 pub mod run;
 pub mod storing;
 pub mod streams;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dhow_bundle::storage::StoreEvent;
 use dhow_node::Node;
 use dhow_node::config::ListenerId;
-use dhow_node::door::{Event, Purpose};
+use dhow_node::door::Event;
 use dhow_store::{Disk, Durability, FileDisk, MemoryDisk, OpenError, Options, Store};
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
@@ -25,9 +25,12 @@ use crate::core::Core;
 use crate::extents::ExtentReader;
 use crate::network;
 use crate::storing::{Answers, SlowDisk, StoreThread};
+use crate::streams::accept::{
+    CLIENTS_MAX, ClientListener, NEIGHBOURS_MAX, accept_clients, accept_neighbours,
+};
 use crate::streams::bound::Bound;
 use crate::streams::dial::dial_on_demand;
-use crate::streams::listener::{CLIENTS_MAX, ListenError, NEIGHBOURS_MAX, accept_tcp, accept_unix};
+use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
 
 /// How long transfers in progress may take after the node was asked to end.
@@ -367,29 +370,19 @@ fn accept(
     let mut accepting = JoinSet::new();
     let places = Arc::new(Semaphore::new(NEIGHBOURS_MAX));
     for (listener, stall_timeout, socket) in neighbours {
-        let purpose = Purpose::Accepted { listener };
-        let places = Arc::clone(&places);
-        accepting.spawn_local(accept_tcp(
+        accepting.spawn_local(accept_neighbours(
             core.clone(),
             socket,
-            purpose,
-            places,
+            listener,
+            Arc::clone(&places),
             stall_timeout,
             tls.cloned(),
         ));
     }
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
-    accepting.spawn_local(accept_unix(core.clone(), unix, Arc::clone(&places)));
-    for socket in tcp {
-        let places = Arc::clone(&places);
-        accepting.spawn_local(accept_tcp(
-            core.clone(),
-            socket,
-            Purpose::Client,
-            places,
-            Duration::ZERO,
-            None,
-        ));
+    let listeners = tcp.into_iter().map(ClientListener::Tcp);
+    for listener in listeners.chain([ClientListener::Unix(unix)]) {
+        accepting.spawn_local(accept_clients(core.clone(), listener, Arc::clone(&places)));
     }
     tracing::debug!(listeners = accepting.len(), config = %file.path.display(), "accepting");
     accepting

@@ -266,3 +266,40 @@ fn a_node_ends_in_order_while_an_application_stays_connected() {
         "the application hears of the end"
     );
 }
+
+/// Connections to the application interface that say nothing.
+fn silent(node: &rig::RunningNode, count: usize) -> Vec<UnixStream> {
+    let connect = |_| UnixStream::connect(rig::api(node)).unwrap();
+    (0..count).map(connect).collect()
+}
+
+#[test]
+fn silent_connections_lock_no_application_out() {
+    let place = Place::new();
+    let node = place.node("ipn:2.0").start();
+    let address = dhow_client::Address::Unix(rig::api(&node));
+    let registration = dhow_client::Registration::new("ipn:2.42".parse().unwrap());
+    let first = dhow_client::Client::connect(&address)
+        .unwrap()
+        .receiver(&registration)
+        .unwrap();
+    let crowd = silent(&node, 600);
+    let registration = dhow_client::Registration::new("ipn:2.43".parse().unwrap());
+    let second = dhow_client::Client::connect(&address)
+        .unwrap()
+        .receiver(&registration)
+        .unwrap();
+    let (_, shown) = node.admin("GET", "/v1/node", "");
+    let connections = &shown["connections"];
+    assert_eq!(connections["accepted"], 0, "these are no neighbours");
+    assert_eq!(connections["clients"], 602);
+    assert_eq!(connections["clients_cut"], 602 - 256);
+    assert_eq!(connections["clients_refused"], 0);
+    let (_, held) = node.admin("GET", "/v1/registrations", "");
+    assert_eq!(
+        held.as_array().unwrap().len(),
+        2,
+        "who said what it is for stays"
+    );
+    drop((first, second, crowd));
+}

@@ -7,7 +7,9 @@ use dhow_bundle::{EndpointId, Instant};
 
 use crate::api::ClientSession;
 use crate::api::seam::{DeliveryId, RequestId};
+use crate::door::StreamId;
 use crate::endpoints::EndpointIndex;
+use crate::node::Node;
 use crate::transmission::Transmission;
 
 /// One application's stream.
@@ -21,6 +23,17 @@ pub(crate) struct Client {
     pub(crate) next_delivery: u64,
     pub(crate) flush_pending: bool,
     pub(crate) timeout: Option<Instant>,
+}
+
+impl Node {
+    /// Applications' streams that hold no endpoint yet, the oldest first: the ones to close where too many
+    /// are connected.
+    pub fn unconfigured_clients(&self) -> impl Iterator<Item = StreamId> {
+        self.clients
+            .iter()
+            .filter(|(_, client)| client.endpoint.is_none())
+            .map(|(&stream, _)| stream)
+    }
 }
 
 impl Client {

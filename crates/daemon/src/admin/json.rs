@@ -57,6 +57,9 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
         },
         "connections": {
             "accepted": drivers.accepted,
+            "clients": drivers.clients,
+            "clients_cut": drivers.clients_cut,
+            "clients_refused": drivers.clients_refused,
             "held_back": drivers.held_back,
             "dialled": drivers.dialled,
             "dial_failures": drivers.dial_failures,

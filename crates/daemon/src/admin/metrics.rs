@@ -195,16 +195,31 @@ fn bundle_counters(counters: &Counters) -> [Row; 16] {
     ]
 }
 
-fn connection_counters(drivers: &DriverCounts) -> [Row; 8] {
+fn connection_counters(drivers: &DriverCounts) -> [Row; 11] {
     [
         (
             "connections_accepted",
-            "Connections accepted",
+            "Neighbours' connections accepted",
             drivers.accepted,
         ),
         (
+            "clients_accepted",
+            "Applications' connections accepted",
+            drivers.clients,
+        ),
+        (
+            "clients_cut",
+            "Applications' connections cut, silent since they were made, to make place for others",
+            drivers.clients_cut,
+        ),
+        (
+            "clients_refused",
+            "Applications' connections closed at once because there was no place",
+            drivers.clients_refused,
+        ),
+        (
             "connections_held_back",
-            "Times that connections waited because there were too many",
+            "Times that neighbours' connections waited because there were too many",
             drivers.held_back,
         ),
         (

@@ -112,6 +112,9 @@ impl Connection {
     /// Writes once and reads once, as far as both go without waiting.
     fn step(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> io::Result<Step> {
         let wishes = self.core.wishes(self.stream, context.waker());
+        if wishes.cut {
+            return Ok(Step::Stop(Stop::Gone));
+        }
         self.more |= wishes.flush;
         if self.outgoing.is_empty() && self.more {
             self.poll_octets()?;

@@ -1,34 +1,17 @@
-//! Where neighbours and applications connect.
+//! The addresses and sockets where neighbours and applications connect.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use dhow_node::door::Purpose;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
-
-use super::connection::{Side, serve};
-use super::socket::Socket;
-use super::tls::Tls;
-use crate::core::Core;
-
-/// Neighbours' connections at a time; more wait in the system's queue.
-pub const NEIGHBOURS_MAX: usize = 1024;
-
-/// Applications' connections at a time, counted apart so that neighbours cannot lock them out.
-pub const CLIENTS_MAX: usize = 256;
 
 /// Connections that the system keeps waiting for one listener.
 const BACKLOG: i32 = 128;
-
-/// First and longest wait after the system had no descriptor or memory for a connection.
-const SHORTAGE_WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -228,78 +211,6 @@ pub fn bind_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), L
     };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fault)?;
     Ok((listener, file))
-}
-
-/// Accept TCP connections for as long as the node runs.
-pub async fn accept_tcp(
-    core: Core,
-    listener: TcpListener,
-    purpose: Purpose,
-    places: Arc<Semaphore>,
-    stall_timeout: Duration,
-    tls: Option<Tls>,
-) {
-    let accept = async || {
-        let (stream, _) = listener.accept().await?;
-        set_stall_timeout(&stream, stall_timeout);
-        Ok(Socket::tcp(stream))
-    };
-    accept_with(core, accept, purpose, places, tls).await;
-}
-
-/// Accept applications' connections on a Unix socket for as long as the node runs.
-pub async fn accept_unix(core: Core, listener: UnixListener, places: Arc<Semaphore>) {
-    let accept = async || {
-        listener
-            .accept()
-            .await
-            .map(|(stream, _)| Socket::Unix(stream))
-    };
-    accept_with(core, accept, Purpose::Client, places, None).await;
-}
-
-async fn accept_with(
-    core: Core,
-    accept: impl AsyncFn() -> io::Result<Socket>,
-    purpose: Purpose,
-    places: Arc<Semaphore>,
-    tls: Option<Tls>,
-) {
-    let (first_wait, longest_wait) = SHORTAGE_WAITS;
-    let mut wait = first_wait;
-    loop {
-        if places.available_permits() == 0 {
-            tracing::warn!("too many connections: further ones wait");
-            core.count(|counts| counts.held_back += 1);
-        }
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
-        match accept().await {
-            Ok(socket) => {
-                wait = first_wait;
-                let served = serve(
-                    core.clone(),
-                    socket,
-                    purpose.clone(),
-                    Side::Accepted,
-                    tls.clone(),
-                );
-                drop(tokio::task::spawn_local(async move {
-                    served.await;
-                    drop(place);
-                }));
-            }
-            // The peer was gone before it was accepted.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                // No descriptor or memory: waiting is better than spinning.
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(longest_wait);
-            }
-        }
-    }
 }
 
 /// Give a connection up when its peer's TCP acknowledges nothing for this long; zero changes nothing.

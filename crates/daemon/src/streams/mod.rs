@@ -3,6 +3,7 @@
 //!
 //! This room never knows what is spoken on a connection.
 
+pub mod accept;
 pub mod bound;
 pub mod connection;
 pub mod dial;

@@ -1,0 +1,140 @@
+//! Accepting connections: of neighbours as many as there is room for, of applications always an answer.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dhow_node::config::ListenerId;
+use dhow_node::door::Purpose;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::connection::{Side, serve};
+use super::listener::set_stall_timeout;
+use super::socket::Socket;
+use super::tls::Tls;
+use crate::core::Core;
+use crate::pace::Pace;
+
+/// Neighbours' connections at a time; more wait in the system's queue.
+pub const NEIGHBOURS_MAX: usize = 1024;
+
+/// Applications' connections at a time, counted apart so that neighbours cannot lock them out.
+pub const CLIENTS_MAX: usize = 256;
+
+/// First and longest wait after the system had no descriptor or memory for a connection.
+const SHORTAGE_WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// How long a connection that was cut may take to be gone: a turn of its task.
+const CUT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Accept neighbours for as long as the node runs.
+pub async fn accept_neighbours(
+    core: Core,
+    listener: TcpListener,
+    id: ListenerId,
+    places: Arc<Semaphore>,
+    stall_timeout: Duration,
+    tls: Option<Tls>,
+) {
+    let accept = async || {
+        let (stream, _) = listener.accept().await?;
+        set_stall_timeout(&stream, stall_timeout);
+        Ok(Socket::tcp(stream))
+    };
+    loop {
+        if places.available_permits() == 0 {
+            tracing::warn!("too many connections of neighbours: further ones wait");
+            core.count(|counts| counts.held_back += 1);
+        }
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let socket = next(&accept).await;
+        let purpose = Purpose::Accepted { listener: id };
+        spawn(&core, socket, purpose, tls.clone(), place);
+    }
+}
+
+/// Where applications connect.
+pub enum ClientListener {
+    /// Over TCP.
+    Tcp(TcpListener),
+    /// On a Unix socket.
+    Unix(UnixListener),
+}
+
+/// Accept applications for as long as the node runs. None is left waiting: where there is no place, the
+/// oldest connection that has not said what it is for loses its own, and where all have, the new one is
+/// closed at once.
+pub async fn accept_clients(core: Core, listener: ClientListener, places: Arc<Semaphore>) {
+    let accept = async || match &listener {
+        ClientListener::Tcp(listener) => listener
+            .accept()
+            .await
+            .map(|(stream, _)| Socket::tcp(stream)),
+        ClientListener::Unix(listener) => listener
+            .accept()
+            .await
+            .map(|(stream, _)| Socket::Unix(stream)),
+    };
+    let mut pace = Pace::default();
+    loop {
+        let socket = next(&accept).await;
+        match client_place(&core, &places).await {
+            Some(place) => spawn(&core, socket, Purpose::Client, None, place),
+            None => {
+                core.count(|counts| counts.clients_refused += 1);
+                if let Some(more) = pace.say(core.now().monotonic) {
+                    tracing::warn!(
+                        more,
+                        "an application was refused: {CLIENTS_MAX} are connected"
+                    );
+                }
+            }
+        }
+    }
+}
+
+async fn client_place(core: &Core, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+        return Some(place);
+    }
+    if !core.cut_unconfigured_client() {
+        return None;
+    }
+    let place = Arc::clone(places).acquire_owned();
+    tokio::time::timeout(CUT_TIMEOUT, place).await.ok()?.ok()
+}
+
+/// The next connection; waits while the system is short of something.
+async fn next(accept: &impl AsyncFn() -> io::Result<Socket>) -> Socket {
+    let (mut wait, longest_wait) = SHORTAGE_WAITS;
+    loop {
+        match accept().await {
+            Ok(socket) => return socket,
+            // The peer was gone before it was accepted.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                // No descriptor or memory: waiting is better than spinning.
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(longest_wait);
+            }
+        }
+    }
+}
+
+fn spawn(
+    core: &Core,
+    socket: Socket,
+    purpose: Purpose,
+    tls: Option<Tls>,
+    place: OwnedSemaphorePermit,
+) {
+    let served = serve(core.clone(), socket, purpose, Side::Accepted, tls);
+    drop(tokio::task::spawn_local(async move {
+        served.await;
+        drop(place);
+    }));
+}
