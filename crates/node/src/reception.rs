@@ -182,7 +182,7 @@ impl Node {
             }
             Err(refusal) => {
                 return Err(Refused::not_acceptable(format!(
-                    "{refusal} (RFC 9171 {})",
+                    "{refusal} ({})",
                     refusal.section()
                 )));
             }
@@ -340,7 +340,7 @@ impl Incoming {
             .clone()
             .finish(&self.trailer)
             .map_err(|refusal| {
-                Refused::not_acceptable(format!("{refusal} (RFC 9171 {})", refusal.section()))
+                Refused::not_acceptable(format!("{refusal} ({})", refusal.section()))
             })?;
         Ok(true)
     }

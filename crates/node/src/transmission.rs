@@ -78,7 +78,7 @@ impl Node {
             builder = builder.with_report_to(report_to);
         }
         let header = builder.header(send.payload_octets).map_err(|refusal| {
-            ApiRefusal::InvalidRequest(format!("{refusal} (RFC 9171 {})", refusal.section()))
+            ApiRefusal::InvalidRequest(format!("{refusal} ({})", refusal.section()))
         })?;
         if let Err(refused) = self.check_room(header.total_octets()) {
             return Err(ApiRefusal::NoResources(refused.why));
