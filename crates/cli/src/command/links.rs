@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use hyper::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::listing::{Column, Listing, Show};
 use crate::admin::{Admin, path_segment};
@@ -23,6 +23,7 @@ const LINKS: Listing = Listing {
         Column("PEER", "peer", Show::Plain),
         Column("SESSIONS", "sessions", Show::Count),
         Column("FAILURES", "failures", Show::Count),
+        Column("LAST ERROR", "last_error", Show::IfAny),
     ],
     none: "no link is configured",
 };
@@ -52,7 +53,8 @@ impl Links {
             Form::Json => output::json(&json!({"links": links, "sessions": sessions}))?,
             Form::Text => {
                 LINKS.print(&links)?;
-                if sessions.as_array().is_some_and(|list| !list.is_empty()) {
+                let is_shown = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
+                if is_shown(&links) && is_shown(&sessions) {
                     output::line("")?;
                 }
                 SESSIONS.print(&sessions)?;

@@ -23,6 +23,10 @@ pub enum Show {
     Span,
     /// DTN milliseconds.
     Time,
+    /// A name of a program's, such as `in_flight`, as words.
+    Word,
+    /// Text; the column is left out when no entry has it.
+    IfAny,
     /// The first word when true, the second when false.
     Either(&'static str, &'static str),
 }
@@ -64,15 +68,25 @@ impl Listing {
     }
 
     fn table(&self, list: &Value) -> Table {
-        let columns: Vec<(&'static str, Align)> = self
+        let entries = list.as_array().map_or(&[][..], Vec::as_slice);
+        let shown: Vec<&Column> = self
             .columns
+            .iter()
+            .filter(|Column(_, field, show)| {
+                !matches!(show, Show::IfAny)
+                    || entries
+                        .iter()
+                        .any(|entry| entry.get(*field).is_some_and(|value| !value.is_null()))
+            })
+            .collect();
+        let columns: Vec<(&'static str, Align)> = shown
             .iter()
             .map(|Column(heading, _, show)| (*heading, show.align()))
             .collect();
         let mut table = Table::new(&columns);
-        for entry in list.as_array().into_iter().flatten() {
+        for entry in entries {
             table.push(
-                self.columns
+                shown
                     .iter()
                     .map(|Column(_, field, show)| {
                         show.text(entry.get(*field).unwrap_or(&Value::Null))
@@ -87,7 +101,7 @@ impl Listing {
 impl Show {
     const fn align(self) -> Align {
         match self {
-            Self::Plain | Self::Time | Self::Either(..) => Align::Left,
+            Self::Plain | Self::Word | Self::IfAny | Self::Time | Self::Either(..) => Align::Left,
             Self::Count | Self::Size | Self::Span => Align::Right,
         }
     }
@@ -113,6 +127,7 @@ impl Show {
                 || number.to_string(),
                 |ms| calendar::utc(DtnTime::from_millis(ms)),
             ),
+            (Self::Word, Value::String(text)) => text.replace('_', " "),
             (_, Value::String(text)) => text.clone(),
             (_, Value::Array(items)) => items
                 .iter()
@@ -143,6 +158,25 @@ mod tests {
         assert_eq!(
             listing.table(&list).render(0),
             "NAME   OCTETS  USE\ngamma  1.5 kB  usable\n-         7 B  -\n"
+        );
+    }
+
+    #[test]
+    fn a_column_that_no_entry_has_is_left_out() {
+        let listing = Listing {
+            path: "/",
+            columns: &[
+                Column("LINK", "name", Show::Plain),
+                Column("LAST ERROR", "last_error", Show::IfAny),
+            ],
+            none: "nothing",
+        };
+        let without = serde_json::json!([{"name": "gamma"}, {"name": "delta", "last_error": null}]);
+        assert_eq!(listing.table(&without).render(0), "LINK\ngamma\ndelta\n");
+        let with = serde_json::json!([{"name": "gamma"}, {"name": "delta", "last_error": "connection refused"}]);
+        assert_eq!(
+            listing.table(&with).render(0),
+            "LINK   LAST ERROR\ngamma  -\ndelta  connection refused\n"
         );
     }
 }
