@@ -118,6 +118,11 @@ impl Subscription {
         }
     }
 
+    /// True while the node is away.
+    pub const fn is_away(&self) -> bool {
+        self.receiver.is_none()
+    }
+
     /// The connection is of no more use.
     pub fn lose(&mut self) {
         self.receiver = None;

@@ -115,14 +115,26 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// A name that tells bundles apart, cannot leave its directory, and is the same each time a bundle comes.
+///
+/// Names of one source's bundles sort in the order of their creation: the sequence number has 10 digits, as
+/// many as 10,000 million bundles of one millisecond need.
 pub fn file_name(id: &BundleId) -> String {
     let text = id.to_string();
+    let creation = format!(
+        "{}-{:010}",
+        id.creation.time.as_millis(),
+        id.creation.sequence
+    );
+    let source = id.source.to_string();
     if matches!(id.source, EndpointId::Ipn { .. }) {
-        return text.replace([':', '/', '@', '+'], "-");
+        let fragment = text.split_once('@').map_or_else(String::new, |(_, place)| {
+            format!("-{}", place.replace('+', "-"))
+        });
+        return format!("{}-{creation}{fragment}", source.replace(':', "-"));
     }
     // Names of dtn nodes and services are longer and freer: what is not safe in a file name becomes a
     // hyphen, and a digest of the whole identity keeps names apart that would become the same.
-    let readable: String = text
+    let readable: String = source
         .chars()
         .map(|character| {
             if character.is_ascii_alphanumeric() || "._".contains(character) {
@@ -135,7 +147,7 @@ pub fn file_name(id: &BundleId) -> String {
         .collect();
     let digest = hexadecimal(&Sha256::digest(text.as_bytes()));
     format!(
-        "{}-{}",
+        "{}-{creation}-{}",
         readable.trim_start_matches('.'),
         digest.get(..16).unwrap_or_default()
     )
@@ -143,7 +155,7 @@ pub fn file_name(id: &BundleId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dhow_bundle::{CreationTimestamp, DtnTime};
+    use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange};
 
     use super::*;
 
@@ -160,12 +172,38 @@ mod tests {
 
     #[test]
     fn names_are_readable_and_stay_in_their_directory() {
-        assert_eq!(file_name(&id("ipn:1.5")), "ipn-1.5-812345678901-3");
+        assert_eq!(file_name(&id("ipn:1.5")), "ipn-1.5-812345678901-0000000003");
         let hostile = file_name(&id("dtn://a/../../etc/passwd"));
         assert!(
             !hostile.contains('/') && !hostile.starts_with('.'),
             "{hostile}"
         );
+    }
+
+    #[test]
+    fn names_of_one_source_sort_in_the_order_of_creation() {
+        let long = format!("dtn://{}/a", "x".repeat(200));
+        for source in ["ipn:1.5", "dtn://a/b", &long] {
+            let names: Vec<String> = [2, 9, 10, 99, 1000]
+                .map(|sequence| {
+                    let mut id = id(source);
+                    id.creation.sequence = sequence;
+                    file_name(&id)
+                })
+                .to_vec();
+            assert!(names.is_sorted(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn fragments_of_one_bundle_get_different_names() {
+        let names = [0, 7].map(|offset| {
+            let mut id = id("ipn:1.5");
+            id.fragment = Some(FragmentRange { offset, length: 7 });
+            file_name(&id)
+        });
+        assert_eq!(names[1], "ipn-1.5-812345678901-0000000003-7-7");
+        assert_ne!(names[0], names[1]);
     }
 
     #[test]

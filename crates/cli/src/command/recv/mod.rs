@@ -24,7 +24,7 @@ use crate::{calendar, output, quantity};
 
 /// Receive bundles into files
 ///
-/// A line of JSON for each bundle: source, creation [time, sequence], octets, sha256, path, delay_ms. Each becomes one file, named after the bundle. Goes on when the node restarts, and drops what comes twice.
+/// A line of JSON for each bundle: source, creation [time, sequence], octets, sha256, path, delay_ms. Each becomes one file, named after the bundle: source, creation time, sequence number with 10 digits. So names sort in the order of sending, and `cat DIR/*` joins the pieces of `dhow send --split`. Goes on when the node restarts, and drops what comes twice.
 #[derive(Args, Debug)]
 pub struct Recv {
     /// The endpoint of the node to receive at: ipn:4.42
@@ -38,7 +38,7 @@ pub struct Recv {
     /// Write payloads to stdout, and the lines to stderr
     #[arg(long, conflicts_with = "out")]
     stdout: bool,
-    /// End when nothing has come for this long
+    /// End when nothing has come for this long; exit with 1 if the node is away then
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
@@ -107,6 +107,7 @@ impl Recv {
             received: 0,
             octets: 0,
             last: Instant::now(),
+            is_away: false,
             progress: Progress::octets(None, "receiving"),
         };
         let outcome = reception.receive();
@@ -126,6 +127,8 @@ struct Reception<'a> {
     octets: u64,
     /// When the last bundle came.
     last: Instant,
+    /// It was said that the node is away.
+    is_away: bool,
     progress: Progress,
 }
 
@@ -145,6 +148,9 @@ impl Reception<'_> {
                 .timeout
                 .map_or(LOOK, |timeout| timeout.saturating_sub(self.last.elapsed()));
             if left.is_zero() && self.batch.is_empty() {
+                if self.is_away {
+                    return Err(self.away());
+                }
                 return Ok(if self.missing().is_some() {
                     Ending::Incomplete
                 } else {
@@ -164,7 +170,33 @@ impl Reception<'_> {
                 Arrival::Delivery(taken) => self.take(taken)?,
                 Arrival::Nothing | Arrival::Lost => self.settle()?,
             }
+            self.watch();
         }
+    }
+
+    /// Says when the node goes away and when it is back.
+    fn watch(&mut self) {
+        let is_away = self.subscription.is_away();
+        if is_away != self.is_away {
+            self.is_away = is_away;
+            self.progress.note(if is_away {
+                "the node is away, trying again"
+            } else {
+                "the node is back"
+            });
+        }
+    }
+
+    fn away(&self) -> Failure {
+        let of = self
+            .recv
+            .count
+            .map_or_else(String::new, |count| format!(" of {count}"));
+        Failure::refused(format!(
+            "received {}{of} bundles: the node is away",
+            self.received
+        ))
+        .with_hint("start the node again; it delivers what it has stored")
     }
 
     /// Bundles still to come, where a number was asked for.
