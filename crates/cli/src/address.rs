@@ -1,11 +1,14 @@
 //! Where a node listens: its API socket, and from it the operator's socket.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dhow_client::Address;
 
 use crate::failure::Failure;
+
+/// What the operator's socket has more in its name than the API socket.
+const ADMIN_SUFFIX: &str = ".admin";
 
 const SOCKET_NAME: &str = "dhow.sock";
 
@@ -15,6 +18,9 @@ pub const HINT: &str = "start a node with `dhow node run --config node.toml`, or
 /// The API address that was named, or the first default socket that exists.
 pub fn locate(named: Option<&Address>) -> Result<Address, Failure> {
     if let Some(address) = named {
+        if let Address::Unix(path) = address {
+            refuse_admin_socket(path)?;
+        }
         return Ok(address.clone());
     }
     let candidates = candidates(std::env::var_os("XDG_RUNTIME_DIR"));
@@ -37,13 +43,31 @@ pub fn admin_socket(api: &Address) -> Result<PathBuf, Failure> {
     match api {
         Address::Unix(path) => {
             let mut name = path.clone().into_os_string();
-            name.push(".admin");
+            name.push(ADMIN_SUFFIX);
             Ok(PathBuf::from(name))
         }
         Address::Tcp(_) => Err(Failure::usage(format!(
             "cannot administer a node over its API address {api}"
         ))
         .with_hint("name the node's API socket; the operator's socket lies beside it")),
+    }
+}
+
+/// The operator's socket named in place of the API socket would leave both sides waiting for each other.
+fn refuse_admin_socket(path: &Path) -> Result<(), Failure> {
+    let api = path
+        .to_str()
+        .and_then(|text| text.strip_suffix(ADMIN_SUFFIX));
+    let own_admin = admin_socket(&Address::Unix(path.to_owned()))?;
+    match api {
+        Some(api) if path.exists() && !own_admin.exists() => Err(Failure::usage(format!(
+            "{} is the operator's socket of a node",
+            path.display()
+        ))
+        .with_hint(format!(
+            "name the API socket beside it: --node {api}; the operator's is found from it"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -64,6 +88,19 @@ mod tests {
         let admin = admin_socket(&Address::Unix("beta/dhow.sock".into()));
         assert_eq!(admin, Ok(PathBuf::from("beta/dhow.sock.admin")));
         assert!(admin_socket(&Address::Tcp("127.0.0.1:4242".into())).is_err());
+    }
+
+    #[test]
+    fn the_operators_socket_named_for_the_api_socket_is_refused_with_the_right_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let admin = directory.path().join("dhow.sock.admin");
+        let named = Address::Unix(admin.clone());
+        assert_eq!(locate(Some(&named)), Ok(named.clone()), "nothing is there");
+        std::fs::write(&admin, "").unwrap();
+        assert!(locate(Some(&named)).is_err());
+        // A node whose API socket has such a name is found all the same.
+        std::fs::write(directory.path().join("dhow.sock.admin.admin"), "").unwrap();
+        assert_eq!(locate(Some(&named)), Ok(named));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The command line: everything that can be asked of `dhow`.
 
+use std::convert::Infallible;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::Styles;
@@ -37,12 +39,13 @@ pub struct Arguments {
 /// What all commands take.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
-    /// The node's API socket [default: dhow.sock here, in $XDG_RUNTIME_DIR, in /run/dhow]
+    /// The node's API socket, or HOST:PORT for its API on TCP [default: dhow.sock here, in $XDG_RUNTIME_DIR, in /run/dhow]
     #[arg(
         long,
         global = true,
         value_name = "SOCKET",
         env = "DHOW_NODE",
+        value_parser = parse_node,
         hide_env_values = true,
         help_heading = "Common options"
     )]
@@ -97,6 +100,26 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     dhow_daemon::config::parse_duration(text).map_err(|error| error.to_string())
 }
 
+/// How long a bundle is of use: at least the millisecond that bundles can tell (RFC 9171 4.3.1).
+pub fn parse_lifetime(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        lifetime if lifetime.as_millis() == 0 => Err("at least 1 ms is required".to_owned()),
+        lifetime => Ok(lifetime),
+    }
+}
+
+/// A node's API: the path of a socket, or HOST:PORT where no file has that name.
+fn parse_node(text: &str) -> Result<Address, Infallible> {
+    let is_explicit = text.starts_with("tcp:") || text.starts_with("unix:");
+    let is_host = text.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok()
+    });
+    if is_host && !is_explicit && !Path::new(text).exists() {
+        return Ok(Address::Tcp(text.to_owned()));
+    }
+    text.parse()
+}
+
 /// A size of at least one octet, such as `50kB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     match dhow_daemon::config::parse_size(text) {
@@ -113,4 +136,30 @@ pub fn parse_number(text: &str) -> Result<u64, String> {
         None => text.parse(),
     };
     number.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_and_port_are_tcp_and_all_else_is_a_path() {
+        for (text, address) in [
+            ("127.0.0.1:4242", Address::Tcp("127.0.0.1:4242".into())),
+            ("[::1]:4242", Address::Tcp("[::1]:4242".into())),
+            ("tcp:localhost:4242", Address::Tcp("localhost:4242".into())),
+            ("unix:beta:4242", Address::Unix("beta:4242".into())),
+            ("dhow.sock", Address::Unix("dhow.sock".into())),
+            ("./beta:4242", Address::Unix("./beta:4242".into())),
+            ("beta:70000", Address::Unix("beta:70000".into())),
+        ] {
+            assert_eq!(parse_node(text), Ok(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_lifetime_of_nothing_is_none() {
+        assert!(parse_lifetime("0s").is_err() && parse_lifetime("999us").is_err());
+        assert_eq!(parse_lifetime("1ms"), Ok(Duration::from_millis(1)));
+    }
 }

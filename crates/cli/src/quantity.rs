@@ -55,6 +55,14 @@ pub fn span(milliseconds: u64) -> String {
     }
 }
 
+/// How long something took: like [`span`], with a decimal below 10 ms.
+pub fn elapsed(time: Duration) -> String {
+    if time < Duration::from_millis(10) {
+        return format!("{:.1} ms", time.as_secs_f64() * 1000.0);
+    }
+    span(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
 fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     if small == 0 {
         format!("{large} {large_unit}")
@@ -145,6 +153,12 @@ mod tests {
                 "4 d 1 h"
             ]
         );
+    }
+
+    #[test]
+    fn short_times_are_not_shown_as_none() {
+        let shown = [780, 9_900, 10_900].map(|micros| elapsed(Duration::from_micros(micros)));
+        assert_eq!(shown, ["0.8 ms", "9.9 ms", "10 ms"]);
     }
 
     #[test]

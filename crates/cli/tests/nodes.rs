@@ -142,7 +142,7 @@ fn a_file_sent_is_the_file_received_and_its_delivery_is_reported() {
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     let sent = json_lines(&sent.stdout);
     let received = lines.json();
-    assert_eq!(sent.len(), 1);
+    assert_eq!(sent.len(), 2, "the bundle and its outcome: {sent:?}");
     assert_eq!(
         (
             &sent[0]["source"],
@@ -163,6 +163,11 @@ fn a_file_sent_is_the_file_received_and_its_delivery_is_reported() {
             &json!(content.len())
         )
     );
+    assert_eq!(
+        (&sent[1]["event"], &sent[1]["at"], &sent[1]["creation"]),
+        (&json!("delivered"), &json!("ipn:2.0"), &sent[0]["creation"])
+    );
+    assert!(sent[1]["time_dtn_ms"].is_u64(), "{sent:?}");
     assert_eq!(received["sha256"], json!(sha256(&content)));
     assert!(received["delay_ms"].is_u64());
     assert_eq!(
@@ -184,12 +189,14 @@ fn split_makes_independent_bundles_with_consecutive_numbers_that_join_to_the_fil
     let file = pair.file("content", &content);
     let sent = on(
         &pair.alpha,
-        &["send", "ipn:2.42", &file, "--split", "50kB", "--json"],
+        &["send", "ipn:2.42", &file, "--split", "10kB", "--json"],
     );
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     let sent = json_lines(&sent.stdout);
     let octets: Vec<&Value> = sent.iter().map(|bundle| &bundle["octets"]).collect();
-    assert_eq!(octets, [&json!(50_000), &json!(50_000), &json!(20_004)]);
+    let mut expected = vec![10_000; 12];
+    expected.push(4);
+    assert_eq!(json!(octets), json!(expected));
     let creations: Vec<(u64, u64)> = sent
         .iter()
         .map(|bundle| {
@@ -211,7 +218,7 @@ fn split_makes_independent_bundles_with_consecutive_numbers_that_join_to_the_fil
             "recv",
             "ipn:2.42",
             "--count",
-            "3",
+            "13",
             "--out",
             out.to_str().unwrap(),
             "--timeout",
@@ -219,11 +226,11 @@ fn split_makes_independent_bundles_with_consecutive_numbers_that_join_to_the_fil
         ],
     );
     assert_eq!(received.code, 0, "{}", received.stderr);
-    let mut parts = json_lines(&received.stdout);
-    parts.sort_by_key(|part| part["creation"].to_string());
-    let joined: Vec<u8> = parts
+    assert_eq!(json_lines(&received.stdout).len(), 13);
+    // As a shell sorts `out/*`.
+    let joined: Vec<u8> = names_in(&out)
         .iter()
-        .flat_map(|part| fs::read(part["path"].as_str().unwrap()).unwrap())
+        .flat_map(|name| fs::read(out.join(name)).unwrap())
         .collect();
     assert_eq!(sha256(&joined), sha256(&content));
 }
@@ -448,7 +455,170 @@ fn waiting_for_a_report_that_cannot_come_exits_with_1_at_expiry() {
         &["send", "ipn:9.42", &file, "--wait", "--lifetime", "1s"],
     );
     assert_eq!(sent.code, 1);
-    assert!(sent.stderr.contains("0 of 1"), "{}", sent.stderr);
+    assert!(
+        sent.stderr.contains("0 of 1")
+            && sent
+                .stderr
+                .contains("was deleted at ipn:1.0: lifetime expired"),
+        "{}",
+        sent.stderr
+    );
+}
+
+#[test]
+fn a_bundle_that_nobody_reports_on_is_told_as_unreported_at_expiry() {
+    let directory = tempfile::tempdir().unwrap();
+    let silent = ALPHA.replace(r#"["reception", "forward", "delivery", "deletion"]"#, "[]");
+    let node = Node::start(&directory.path().join("silent"), &silent);
+    let file = directory.path().join("content");
+    fs::write(&file, b"hello").unwrap();
+    let sent = on(
+        &node,
+        &[
+            "send",
+            "ipn:9.42",
+            file.to_str().unwrap(),
+            "--wait",
+            "--lifetime",
+            "100ms",
+            "--json",
+        ],
+    );
+    assert_eq!(sent.code, 1);
+    let lines = json_lines(&sent.stdout);
+    assert_eq!(
+        (&lines[1]["event"], &lines[1]["creation"], &lines[1]["at"]),
+        (&json!("unreported"), &lines[0]["creation"], &Value::Null)
+    );
+    assert!(
+        sent.stderr.contains("hint: no report came"),
+        "{}",
+        sent.stderr
+    );
+}
+
+#[test]
+fn waiting_that_is_interrupted_says_how_far_it_came() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"hello");
+    let mut child = dhow(&[
+        "send",
+        "ipn:9.42",
+        &file,
+        "--wait",
+        "--json",
+        "--node",
+        &pair.alpha.socket(),
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    let talk = Lines::of(child.stderr.take().unwrap());
+    lines.json();
+    assert_eq!(Reaped(child).end(rustix::process::Signal::INT), Some(130));
+    assert_eq!(
+        talk.next().as_deref(),
+        Some("interrupted: 0 of 1 bundles are reported delivered, 1 open")
+    );
+}
+
+#[test]
+fn sending_that_is_interrupted_says_what_the_node_has() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"");
+    let mut child = dhow(&[
+        "send",
+        "ipn:9.42",
+        &file,
+        "--count",
+        "100000000",
+        "--json",
+        "--node",
+        &pair.alpha.socket(),
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    let talk = Lines::of(child.stderr.take().unwrap());
+    lines.json();
+    assert_eq!(Reaped(child).end(rustix::process::Signal::INT), Some(130));
+    let said = talk.next().unwrap();
+    assert!(
+        said.starts_with("interrupted: the node has ") && said.ends_with(" of 100000000 bundles"),
+        "{said}"
+    );
+}
+
+#[test]
+fn all_bundles_are_listed_or_those_left_out_are_counted() {
+    let pair = Pair::start();
+    let file = pair.file("content", b"");
+    let sent = on(&pair.alpha, &["send", "ipn:9.42", &file, "--count", "150"]);
+    assert_eq!(sent.code, 0);
+    let all = on(&pair.alpha, &["bundles", "--each", "--json"]);
+    let listed = |said: &Said| json_lines(&said.stdout)[0].as_array().unwrap().len();
+    assert_eq!((listed(&all), all.stderr.as_str()), (150, ""));
+    let some = on(&pair.alpha, &["bundles", "--each", "100", "--json"]);
+    assert_eq!((listed(&some), some.stderr.as_str()), (100, "50 more\n"));
+}
+
+#[test]
+fn the_operators_socket_named_by_mistake_is_told_and_not_waited_for() {
+    let pair = Pair::start();
+    let said = run(&[
+        "status",
+        "--node",
+        &format!("{}.admin", pair.alpha.socket()),
+    ]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(
+        said.stderr
+            .contains(&format!("--node {};", pair.alpha.socket())),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn a_node_that_goes_away_is_told_and_a_timeout_meanwhile_fails() {
+    let Pair {
+        alpha,
+        beta: _beta,
+        directory,
+    } = Pair::start();
+    let mut child = dhow(&[
+        "recv",
+        "ipn:1.42",
+        "--out",
+        directory.path().join("out").to_str().unwrap(),
+        "--timeout",
+        "5s",
+        "--node",
+        &alpha.socket(),
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let talk = Lines::of(child.stderr.take().unwrap());
+    // The command listens once its endpoint is registered.
+    while !on(&alpha, &["registrations"]).stdout.contains("ipn:1.42") {
+        assert_eq!(child.try_wait().unwrap(), None);
+    }
+    alpha.kill();
+    assert_eq!(
+        talk.next().as_deref(),
+        Some("note: the node is away, trying again")
+    );
+    assert_eq!(
+        talk.next().as_deref(),
+        Some("error: received 0 bundles: the node is away")
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 #[test]

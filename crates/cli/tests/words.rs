@@ -64,9 +64,11 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         &["send", "ipn:4.42"],
         &["send", "ipn:4", "f"],
         &["send", "ipn:4.42", "f", "--lifetime", "10"],
+        &["send", "ipn:4.42", "f", "--lifetime", "0s"],
         &["send", "ipn:4.42", "f", "--split", "50gb"],
         &["send", "ipn:4.42", "f", "--split", "0"],
         &["send", "ipn:4.42", "f", "--report", "arrival"],
+        &["bundles", "--each", "0"],
         &["recv", "http://x"],
         &["recv", "ipn:4.42", "--out", "d", "--stdout"],
         &["bundle", "make", "ipn:1.0", "ipn:2.42", "f", "--crc", "64"],
@@ -94,6 +96,7 @@ fn what_fails_exits_with_1_and_says_what_to_do() {
         &["bundle", "decode", "absent.bundle"],
         &["send", "ipn:4.42", "absent.txt", "--node", "absent.sock"],
         &["recv", "ipn:4.42", "--node", "absent.sock"],
+        &["recv", "ipn:4.42", "--node", "127.0.0.1:1"],
         &["node", "run", "--config", "absent.toml"],
     ] {
         let said = run_in(directory.path(), arguments);

@@ -1,5 +1,6 @@
 //! `dhow send`: files become bundles, and are durable at the node before they count as sent.
 
+mod fate;
 mod receipts;
 mod tally;
 
@@ -14,7 +15,7 @@ use self::receipts::Receipts;
 use self::tally::Tally;
 use crate::address::locate;
 use crate::application;
-use crate::arguments::{Common, parse_duration, parse_size};
+use crate::arguments::{Common, parse_lifetime, parse_size};
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
 use crate::output::{self, Form};
@@ -25,7 +26,7 @@ use crate::report_kind::ReportKind;
 
 /// Send files as bundles
 ///
-/// A bundle counts as sent when the node has it durably. With --json, a line for each: source, destination, creation [time, sequence], octets.
+/// A bundle counts as sent when the node has it durably. With --json, a line for each: source, destination, creation [time, sequence], octets. With --json --wait, a line more for each, as reports come: event (delivered, deleted, or unreported when it expired unheard of), source, creation, at (the node that reported), time_dtn_ms, reason, reason_text. Ctrl-C says how far it came and exits with 130.
 #[derive(Args, Debug)]
 pub struct Send {
     /// Destination endpoint: ipn:4.42 or dtn://delta/inbox
@@ -37,18 +38,18 @@ pub struct Send {
     #[arg(long, value_name = "ENDPOINT")]
     from: Option<EndpointId>,
     /// How long a bundle is of use
-    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_lifetime)]
     lifetime: Duration,
     /// Status reports asked for
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     report: Vec<ReportKind>,
-    /// Cut files into independent bundles of at most this many octets
+    /// Cut files into independent bundles of at most this many octets; `dhow recv --out DIR` names the pieces so that `cat DIR/*` joins one file again
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     split: Option<u64>,
     /// Send everything this often
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
-    /// Wait until each bundle is reported delivered; exit with 1 if one is not when it expires
+    /// Wait until each bundle is reported delivered; exit with 1 if one is reported deleted, or not delivered when it expires. Asks for reports of delivery and deletion
     #[arg(long)]
     wait: bool,
 }
@@ -106,7 +107,11 @@ impl Send {
         if outcome == Ok(Ending::Done) && common.form() == Form::Text {
             output::line(&self.summary(&tally, elapsed))?;
         }
-        let ending = outcome.map_err(|failure| tally.explain(failure, self.bundles(&sources)))?;
+        let bundles = self.bundles(&sources);
+        let ending = outcome.map_err(|failure| tally.explain(failure, bundles))?;
+        if ending == Ending::Interrupted {
+            output::talk(&tally.interrupted(bundles));
+        }
         self.note_reports(&address);
         match tally.into_receipts() {
             Some(receipts) if ending == Ending::Done => receipts.wait(self.lifetime, common.form()),
@@ -129,7 +134,10 @@ impl Send {
     fn head(&self) -> SendHead {
         let mut flags = ReportKind::flags(&self.report);
         if self.wait {
-            flags = flags | BundleFlags::REPORT_DELIVERY;
+            flags = flags
+                | BundleFlags::REPORT_DELIVERY
+                | BundleFlags::REPORT_DELETION
+                | BundleFlags::STATUS_TIME_REQUESTED;
         }
         let head = SendHead::to(self.destination.clone())
             .with_lifetime(self.lifetime)
@@ -190,7 +198,7 @@ impl Send {
             quantity::size(octets),
             tally.source(),
             self.destination,
-            quantity::span(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
+            quantity::elapsed(elapsed),
             quantity::per_second(bundles, elapsed),
             quantity::rate(octets, elapsed),
         )
@@ -236,12 +244,22 @@ fn take_answers(sender: &mut Sender, tally: &mut Tally) -> Result<(), Failure> {
     {
         tally.answered(answer.outcome)?;
     }
-    Ok(())
+    tally.tell_outcomes()
 }
+
+/// How long answers are still waited for after Ctrl-C: shorter than the time after which it ends the command.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Waits for all answers.
 fn drain(sender: &mut Sender, tally: &mut Tally) -> Result<Ending, Failure> {
+    let mut interrupted: Option<Instant> = None;
     loop {
+        tally.tell_outcomes()?;
+        if interrupt::is_requested()
+            && interrupted.get_or_insert_with(Instant::now).elapsed() >= LAST_ANSWERS
+        {
+            return Ok(Ending::Interrupted);
+        }
         if let Some(answer) = sender
             .next_answer(Some(LOOK))
             .map_err(|error| application::failure("hear from the node", &error))?
@@ -249,8 +267,6 @@ fn drain(sender: &mut Sender, tally: &mut Tally) -> Result<Ending, Failure> {
             tally.answered(answer.outcome)?;
         } else if sender.unanswered() == 0 {
             return Ok(Ending::Done);
-        } else if interrupt::is_requested() {
-            return Ok(Ending::Interrupted);
         }
     }
 }

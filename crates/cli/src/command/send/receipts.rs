@@ -1,15 +1,14 @@
-//! Delivery reports of what was sent: read beside the sending, then waited for.
+//! Reports on what was sent: read beside the sending, then waited for.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use dhow_bundle::admin::StatusReport;
 use dhow_bundle::{CreationTimestamp, EndpointId};
 use dhow_client::{Address, Registration};
 
+use super::fate::{Fate, Fates, Outcome};
 use crate::application::{Arrival, Subscription, status_report};
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
@@ -20,27 +19,10 @@ use crate::report_kind::{REPORTS_OFF, REPORTS_OFF_AFTER};
 /// Reports that may be on their way to this command at a time: they are small, and many.
 pub const WINDOW: u32 = 256;
 
-/// Reports kept that came before the node's answer to their bundle; more than can be unanswered.
-const EARLY_MAX: usize = 65_536;
+/// How long after the bundles' expiry their last reports may come: that one expired is reported when it did.
+const LATE: Duration = Duration::from_secs(1);
 
-/// Bundles without a report that are named one by one.
-const NAMED_MAX: usize = 10;
-
-/// What is known of the bundles' fate.
-#[derive(Debug, Default)]
-struct Fates {
-    /// Sent and not reported on.
-    open: HashSet<CreationTimestamp>,
-    /// Reported delivered before the node's answer to their sending came.
-    early: HashSet<CreationTimestamp>,
-    sent: u64,
-    delivered: u64,
-    /// Reported deleted.
-    deleted: u64,
-    failure: Option<Failure>,
-}
-
-/// Reads delivery reports as they come.
+/// Reads reports as they come.
 #[derive(Debug)]
 pub struct Receipts {
     shared: Arc<Shared>,
@@ -72,36 +54,83 @@ impl Receipts {
     }
 
     /// The node has this bundle: a report on it is expected.
-    pub fn expect(&self, creation: CreationTimestamp) {
-        self.shared.lock().expect(creation);
+    pub fn expect(&self, source: &EndpointId, creation: CreationTimestamp) {
+        self.shared.lock().expect(source, creation);
     }
 
-    /// Waits until all bundles are reported on or have expired.
+    /// The next outcome that was not told yet.
+    pub fn poll_outcome(&self) -> Option<Outcome> {
+        self.shared.lock().poll_news()
+    }
+
+    /// Waits until all bundles are delivered or deleted, or have expired.
     pub fn wait(self, lifetime: Duration, form: Form) -> Result<Ending, Failure> {
         let begun = Instant::now();
+        let patience = lifetime.saturating_add(LATE);
         let mut fates = self.shared.lock();
-        let progress = Progress::bundles(fates.sent, "delivered");
+        let progress = Progress::bundles(fates.sent(), "delivered");
         let mut noted = false;
-        while !fates.open.is_empty() && begun.elapsed() < lifetime {
+        loop {
+            while let Some(outcome) = fates.poll_news() {
+                tell(&outcome, form, &progress)?;
+            }
             if let Some(failure) = fates.failure.take() {
                 return Err(failure);
             }
+            if fates.is_settled() || begun.elapsed() >= patience {
+                break;
+            }
             if interrupt::is_requested() {
+                progress.finish();
+                output::talk(&format!("interrupted: {}", fates.standing()));
                 return Ok(Ending::Interrupted);
             }
-            let settled = fates.delivered + fates.deleted;
-            progress.position(settled);
-            if settled == 0 && !noted && begun.elapsed() >= REPORTS_OFF_AFTER {
+            progress.position(fates.settled());
+            if !fates.is_heard_of() && !noted && begun.elapsed() >= REPORTS_OFF_AFTER {
                 noted = true;
-                progress.note(&format!("no status report came yet: {REPORTS_OFF}"));
+                progress.note(&format!("no report came so far: {REPORTS_OFF}"));
             }
-            let left = lifetime.saturating_sub(begun.elapsed()).min(LOOK);
+            let left = patience.saturating_sub(begun.elapsed()).min(LOOK);
             let waited = self.shared.changed.wait_timeout(fates, left);
             fates = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         progress.finish();
-        fates.judge(form)
+        judge(&fates, form)
     }
+}
+
+/// Says at once what became of a bundle; people need not be told of each that was delivered.
+fn tell(outcome: &Outcome, form: Form, progress: &Progress) -> Result<(), Failure> {
+    match form {
+        Form::Json => output::json(outcome)?,
+        Form::Text if outcome.event == Fate::Deleted => progress.note(&outcome.text()),
+        Form::Text => {}
+    }
+    Ok(())
+}
+
+fn judge(fates: &Fates, form: Form) -> Result<Ending, Failure> {
+    if form == Form::Json {
+        for outcome in fates.unreported() {
+            output::json(&outcome)?;
+        }
+    }
+    let (delivered, sent) = (fates.delivered(), fates.sent());
+    if delivered == sent {
+        if form == Form::Text {
+            output::line(&format!("delivered {delivered} of {sent}"))?;
+        }
+        return Ok(Ending::Done);
+    }
+    let failure = Failure::refused(format!(
+        "{delivered} of {sent} bundles were reported delivered in their lifetime{}",
+        fates.complaint()
+    ));
+    Err(if fates.is_heard_of() {
+        failure
+    } else {
+        failure.with_hint(format!("no report came: {REPORTS_OFF}"))
+    })
 }
 
 impl Drop for Receipts {
@@ -123,14 +152,20 @@ impl Shared {
     fn read(&self, mut subscription: Subscription) {
         while !self.ended.load(Ordering::Relaxed) {
             let arrival = subscription.poll(LOOK, |mut delivery| {
-                let source = delivery.head().destination.clone();
-                (status_report(&mut delivery), delivery.receipt(), source)
+                let here = delivery.head().destination.clone();
+                let reporter = delivery.head().id.source.clone();
+                (
+                    status_report(&mut delivery),
+                    delivery.receipt(),
+                    reporter,
+                    here,
+                )
             });
             match arrival {
-                Ok(Arrival::Delivery((report, receipt, source))) => {
+                Ok(Arrival::Delivery((report, receipt, reporter, here))) => {
                     subscription.confirm(receipt);
                     if let Some(report) = report {
-                        self.lock().reported(&report, &source);
+                        self.lock().reported(&report, &reporter, &here);
                         self.changed.notify_all();
                     }
                 }
@@ -143,135 +178,5 @@ impl Shared {
             }
         }
         subscription.finish();
-    }
-}
-
-impl Fates {
-    fn judge(&self, form: Form) -> Result<Ending, Failure> {
-        if self.delivered == self.sent {
-            if form == Form::Text {
-                output::line(&format!("delivered {} of {}", self.delivered, self.sent))?;
-            }
-            return Ok(Ending::Done);
-        }
-        let failure = Failure::refused(format!(
-            "{} of {} bundles were reported delivered in their lifetime{}",
-            self.delivered,
-            self.sent,
-            self.unreported()
-        ));
-        Err(if self.delivered == 0 && self.deleted == 0 {
-            failure.with_hint(REPORTS_OFF)
-        } else {
-            failure
-        })
-    }
-
-    fn expect(&mut self, creation: CreationTimestamp) {
-        self.sent += 1;
-        if self.early.remove(&creation) {
-            self.delivered += 1;
-        } else {
-            self.open.insert(creation);
-        }
-    }
-
-    fn reported(&mut self, report: &StatusReport, source: &EndpointId) {
-        // The endpoint may have sent others before, or somebody may send reports on foreign bundles.
-        if report.bundle.source != *source || report.bundle.fragment.is_some() {
-            return;
-        }
-        let creation = report.bundle.creation;
-        if report.delivered.is_some() {
-            if self.open.remove(&creation) {
-                self.delivered += 1;
-            } else if self.early.len() < EARLY_MAX {
-                self.early.insert(creation);
-            }
-        } else if report.deleted.is_some() && self.open.remove(&creation) {
-            self.deleted += 1;
-        }
-    }
-
-    fn unreported(&self) -> String {
-        let mut creations: Vec<&CreationTimestamp> = self.open.iter().collect();
-        creations.sort();
-        let named: Vec<String> = creations
-            .iter()
-            .take(NAMED_MAX)
-            .map(|creation| format!("{}/{}", creation.time, creation.sequence))
-            .collect();
-        let more = if creations.len() > NAMED_MAX {
-            ", ..."
-        } else {
-            ""
-        };
-        let deleted = if self.deleted > 0 {
-            format!("; deleted on the way: {}", self.deleted)
-        } else {
-            String::new()
-        };
-        let missing = if named.is_empty() {
-            String::new()
-        } else {
-            format!("; not heard of: {}{more}", named.join(", "))
-        };
-        format!("{deleted}{missing}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use dhow_bundle::admin::{Assertion, ReasonCode};
-    use dhow_bundle::{BundleId, DtnTime};
-
-    use super::*;
-
-    fn creation(sequence: u64) -> CreationTimestamp {
-        CreationTimestamp {
-            time: DtnTime::from_millis(1000),
-            sequence,
-        }
-    }
-
-    fn delivered(source: &EndpointId, sequence: u64) -> StatusReport {
-        StatusReport {
-            received: None,
-            forwarded: None,
-            delivered: Some(Assertion { time: None }),
-            deleted: None,
-            reason: ReasonCode::from_code(0),
-            bundle: BundleId {
-                source: source.clone(),
-                creation: creation(sequence),
-                fragment: None,
-            },
-        }
-    }
-
-    #[test]
-    fn a_report_counts_once_whether_it_comes_before_or_after_the_answer() {
-        let here: EndpointId = "ipn:1.5".parse().unwrap();
-        let mut fates = Fates::default();
-        fates.expect(creation(1));
-        for sequence in [1, 2, 1, 2] {
-            fates.reported(&delivered(&here, sequence), &here);
-        }
-        fates.expect(creation(2));
-        fates.expect(creation(3));
-        assert_eq!((fates.sent, fates.delivered, fates.open.len()), (3, 2, 1));
-    }
-
-    #[test]
-    fn reports_on_bundles_of_another_source_do_not_count() {
-        let (here, elsewhere): (EndpointId, EndpointId) =
-            ("ipn:1.5".parse().unwrap(), "ipn:9.5".parse().unwrap());
-        let mut fates = Fates::default();
-        fates.expect(creation(1));
-        fates.reported(&delivered(&elsewhere, 1), &here);
-        assert_eq!(
-            (fates.delivered, fates.unreported().as_str()),
-            (0, "; not heard of: 1000/1")
-        );
     }
 }

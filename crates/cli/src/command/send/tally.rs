@@ -81,7 +81,7 @@ impl Tally {
             self.source = created.source.to_string();
         }
         if let Some(receipts) = &self.receipts {
-            receipts.expect(created.creation);
+            receipts.expect(&created.source, created.creation);
         }
         if self.form == Form::Json {
             let line = Line {
@@ -94,6 +94,26 @@ impl Tally {
                 .map_err(|error| Failure::output(&error))?;
         }
         Ok(())
+    }
+
+    /// Writes the outcomes that reports told meanwhile; for people they are kept for the end.
+    pub fn tell_outcomes(&mut self) -> Result<(), Failure> {
+        if self.form != Form::Json {
+            return Ok(());
+        }
+        while let Some(outcome) = self.receipts.as_ref().and_then(Receipts::poll_outcome) {
+            writeln!(self.out, "{}", output::json_text(&outcome)?)
+                .map_err(|error| Failure::output(&error))?;
+        }
+        Ok(())
+    }
+
+    /// How far an interrupted command came of so many bundles.
+    pub fn interrupted(&self, of: u64) -> String {
+        format!(
+            "interrupted: the node has {} of {of} bundles",
+            self.accepted
+        )
     }
 
     /// Bundles that the node has.
