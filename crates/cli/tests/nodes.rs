@@ -668,6 +668,15 @@ fn trace_names_the_nodes_on_the_way() {
         &["trace", "ipn:2.42", "--timeout", "60s", "--json"],
     );
     assert_eq!(traced.code, 0, "{}", traced.stderr);
+    for line in json_lines(&traced.stdout) {
+        assert!(
+            line["time_dtn_ms"].is_u64()
+                && line["reason"] == 0
+                && line["reason_text"] == "no additional information"
+                && line["bundle"].as_str().unwrap().starts_with("ipn:1."),
+            "{line}"
+        );
+    }
     let told: BTreeSet<(String, String)> = json_lines(&traced.stdout)
         .iter()
         .map(|line| {
@@ -680,6 +689,18 @@ fn trace_names_the_nodes_on_the_way() {
     assert!(
         told.contains(&("ipn:2.0".to_owned(), "delivered".to_owned())),
         "{told:?}"
+    );
+}
+
+#[test]
+fn trace_says_where_a_bundle_is_that_went_nowhere() {
+    let pair = Pair::start();
+    let traced = on(&pair.alpha, &["trace", "ipn:9.42", "--timeout", "300ms"]);
+    assert_eq!(traced.code, 1);
+    assert!(
+        traced.stderr.contains("the bundle is still at ipn:1.0, "),
+        "{}",
+        traced.stderr
     );
 }
 

@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dhow_bundle::admin::{Assertion, StatusReport};
-use dhow_bundle::{BundleFlags, BundleId, DtnTime, EndpointId};
-use dhow_client::{Registration, SendHead};
+use dhow_bundle::{BundleFlags, BundleId, DtnTime, EndpointId, NodeId};
+use dhow_client::{Address, Registration, SendHead};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::address::locate;
+use crate::admin::Admin;
 use crate::application::{self, Arrival, Subscription, status_report};
 use crate::arguments::{Common, parse_duration};
 use crate::failure::{Ending, Failure};
@@ -19,7 +21,7 @@ use crate::{calendar, quantity};
 
 /// Show the path that a bundle takes, from status reports
 ///
-/// Sends a small bundle that asks every node on its way for reports, and shows them as they come, until it is delivered or deleted. Exits with 1 when no report came from the destination's node. Nodes report only what their configuration names.
+/// Sends a small bundle that asks every node on its way for reports, and shows them as they come, until it is delivered or deleted. Exits with 1 when no report came from the destination's node. Nodes report only what their configuration names. With --json, a line for each event: bundle, node, event, time_dtn_ms, after_ms, reason, reason_text.
 #[derive(Args, Debug)]
 pub struct Trace {
     /// The endpoint to send to
@@ -38,16 +40,20 @@ const WINDOW: u32 = 64;
 /// One assertion of one node, as `--json` shows it.
 #[derive(Debug, Serialize)]
 struct Step {
+    bundle: String,
     node: String,
     event: &'static str,
     /// DTN milliseconds by that node's clock, where it tells.
-    time: Option<u64>,
-    /// Milliseconds from the bundle's creation to `time`.
+    time_dtn_ms: Option<u64>,
+    /// Milliseconds from the bundle's creation to `time_dtn_ms`.
     after_ms: Option<u64>,
+    /// RFC 9171 9.5.
     reason: u64,
-    #[serde(skip)]
     reason_text: String,
 }
+
+/// How much longer than this command waits the bundle is of use: where it is can be asked at the end.
+const LONGER: Duration = Duration::from_secs(5);
 
 impl Trace {
     /// Sends and listens.
@@ -59,7 +65,7 @@ impl Trace {
         let mut subscription = Subscription::begin(&address, registration.clone())?;
         let flags = BundleFlags::ALL_REPORTS | BundleFlags::STATUS_TIME_REQUESTED;
         let head = SendHead::to(self.destination.clone())
-            .with_lifetime(self.timeout)
+            .with_lifetime(self.timeout.saturating_add(LONGER))
             .with_flags(flags.bits());
         let mut sender = client
             .sender(&registration)
@@ -81,7 +87,13 @@ impl Trace {
         if common.form() == Form::Text {
             output::line(&format!("bundle {id} to {}", self.destination))?;
         }
-        let ending = self.listen(&mut subscription, &id, common.form());
+        let here = id.source.node_id();
+        let ending = self
+            .listen(&mut subscription, &id, common.form())
+            .map_err(|silence| match silence {
+                Silence::Failed(failure) => failure,
+                Silence::Short { reports } => self.explain(reports, held(&address, &id), here),
+            });
         subscription.finish();
         ending
     }
@@ -91,7 +103,7 @@ impl Trace {
         subscription: &mut Subscription,
         id: &BundleId,
         form: Form,
-    ) -> Result<Ending, Failure> {
+    ) -> Result<Ending, Silence> {
         let begun = Instant::now();
         let (mut reports, mut arrived, mut noted) = (0_u64, false, false);
         while begun.elapsed() < self.timeout {
@@ -100,7 +112,7 @@ impl Trace {
             }
             if reports == 0 && !noted && begun.elapsed() >= REPORTS_OFF_AFTER {
                 noted = true;
-                output::note(&format!("no status report came yet: {REPORTS_OFF}"));
+                output::note(&format!("no report came so far: {REPORTS_OFF}"));
             }
             let arrival = subscription.poll(LOOK, |mut delivery| {
                 (
@@ -117,7 +129,7 @@ impl Trace {
                 continue;
             };
             reports += 1;
-            for step in steps(&report, &reporter, id.creation.time) {
+            for step in steps(&report, &reporter) {
                 step.print(form)?;
             }
             arrived |= reporter.node_id() == self.destination.node_id()
@@ -126,25 +138,80 @@ impl Trace {
                 return Ok(Ending::Done);
             }
             if report.deleted.is_some() {
-                return Err(Failure::refused(format!(
+                return Err(Silence::Failed(Failure::refused(format!(
                     "the bundle was deleted at {reporter}: {}",
                     report.reason
-                )));
+                ))));
             }
         }
-        match (reports, arrived) {
-            (_, true) => Ok(Ending::Done),
-            (0, false) => Err(Failure::refused("no report came").with_hint(REPORTS_OFF)),
-            (_, false) => Err(Failure::refused(format!(
-                "no report came from the node of {}",
-                self.destination
-            ))
-            .with_hint("it may not generate reports, or the bundle is still on its way")),
+        if arrived {
+            Ok(Ending::Done)
+        } else {
+            Err(Silence::Short { reports })
+        }
+    }
+
+    /// Why nothing was heard of the destination's node, where this node can tell.
+    fn explain(&self, reports: u64, held: Option<String>, here: Option<NodeId>) -> Failure {
+        let failure = Failure::refused(if reports == 0 {
+            "no report came".to_owned()
+        } else {
+            format!("no report came from the node of {}", self.destination)
+        });
+        match held {
+            Some(state) => {
+                let here = here.map_or_else(|| "this node".to_owned(), |node| node.to_string());
+                failure.with_hint(format!(
+                    "the bundle is still at {here}, {state}; see `dhow routes` and `dhow links`"
+                ))
+            }
+            None if reports == 0 => failure.with_hint(REPORTS_OFF),
+            None => {
+                failure.with_hint("it may not generate reports, or the bundle is still on its way")
+            }
         }
     }
 }
 
-fn steps(report: &StatusReport, reporter: &EndpointId, created: DtnTime) -> Vec<Step> {
+/// Why the path is not known to its end.
+enum Silence {
+    Failed(Failure),
+    /// So many reports came, and none from the destination's node.
+    Short {
+        reports: u64,
+    },
+}
+
+impl From<Failure> for Silence {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Bundles looked through for the one that is traced.
+const LOOKED_THROUGH: u32 = 100_000;
+
+/// The state of the bundle at this node; `None` when it is not there, or nobody can be asked.
+fn held(node: &Address, id: &BundleId) -> Option<String> {
+    let list = Admin::of(Some(node))
+        .and_then(|admin| admin.read(&format!("/v1/bundles?limit={LOOKED_THROUGH}")))
+        .ok()?;
+    let text = id.to_string();
+    let bundle = list
+        .as_array()?
+        .iter()
+        .find(|bundle| bundle.get("id").and_then(Value::as_str) == Some(&text))?;
+    let state = bundle.get("state").and_then(Value::as_str);
+    let in_flight = bundle.get("in_flight").and_then(Value::as_bool);
+    Some(match state {
+        Some(state) => state.replace('_', " "),
+        None if in_flight == Some(true) => "in flight".to_owned(),
+        None => "waiting".to_owned(),
+    })
+}
+
+fn steps(report: &StatusReport, reporter: &EndpointId) -> Vec<Step> {
+    let created = report.bundle.creation.time;
     let assertions: [(&'static str, Option<Assertion>); 4] = [
         ("received", report.received),
         ("forwarded", report.forwarded),
@@ -155,18 +222,15 @@ fn steps(report: &StatusReport, reporter: &EndpointId, created: DtnTime) -> Vec<
         Some((event, assertion?.time.filter(|time| time.is_known())))
     });
     told.map(|(event, time)| Step {
+        bundle: report.bundle.to_string(),
         node: reporter.to_string(),
         event,
-        time: time.map(DtnTime::as_millis),
+        time_dtn_ms: time.map(DtnTime::as_millis),
         after_ms: time
             .filter(|_| created.is_known())
             .map(|time| time.as_millis().saturating_sub(created.as_millis())),
         reason: report.reason.code(),
-        reason_text: if report.reason.code() == 0 {
-            String::new()
-        } else {
-            format!("  ({})", report.reason)
-        },
+        reason_text: report.reason.to_string(),
     })
     .collect()
 }
@@ -176,16 +240,21 @@ impl Step {
         if form == Form::Json {
             return output::json(self);
         }
-        let time = self.time.map_or_else(
+        let time = self.time_dtn_ms.map_or_else(
             || "time not told".to_owned(),
             |time| calendar::utc(DtnTime::from_millis(time)),
         );
         let after = self
             .after_ms
             .map_or_else(String::new, |after| format!("  +{}", quantity::span(after)));
+        let reason = if self.reason == 0 {
+            String::new()
+        } else {
+            format!("  ({})", self.reason_text)
+        };
         output::line(&format!(
-            "  {:20} {:9}  {time}{after}{}",
-            self.node, self.event, self.reason_text
+            "  {:20} {:9}  {time}{after}{reason}",
+            self.node, self.event
         ))
     }
 }
@@ -209,18 +278,17 @@ mod tests {
             reason: ReasonCode::from_code(0),
             bundle: BundleId {
                 source: EndpointId::Null,
-                creation: CreationTimestamp::default(),
+                creation: CreationTimestamp {
+                    time: DtnTime::from_millis(1000),
+                    sequence: 0,
+                },
                 fragment: None,
             },
         };
-        let steps = steps(
-            &report,
-            &"ipn:4.0".parse().unwrap(),
-            DtnTime::from_millis(1000),
-        );
+        let steps = steps(&report, &"ipn:4.0".parse().unwrap());
         let told: Vec<_> = steps
             .iter()
-            .map(|step| (step.event, step.time, step.after_ms))
+            .map(|step| (step.event, step.time_dtn_ms, step.after_ms))
             .collect();
         assert_eq!(
             told,
