@@ -68,7 +68,7 @@ fn octets_of(hex: &str) -> Vec<u8> {
 #[test]
 fn golden_vectors_are_described_as_json() {
     let mut expected = json!({
-        "version": 7, "source": "ipn:1.1", "destination": "ipn:2.1", "report_to": "ipn:1.0",
+        "accepted": true, "version": 7, "source": "ipn:1.1", "destination": "ipn:2.1", "report_to": "ipn:1.0",
         "creation": [1000, 7], "lifetime_ms": 3_600_000, "flags": 0, "crc": "32c", "fragment": null,
         "blocks": [
             {"type": 7, "number": 2, "flags": 0, "crc": "none", "octets": 3, "content": 300},
@@ -138,7 +138,10 @@ fn every_truncation_and_every_flipped_bit_is_refused_with_a_rule() {
         let said = run_with_input(&["bundle", "decode", "-"], &damaged);
         assert_eq!((said.code, said.stdout.as_str()), (1, ""));
         assert!(
-            said.stderr.contains("cannot accept the bundle: ") && said.stderr.contains("RFC "),
+            said.stderr.contains("cannot accept the bundle: ")
+                && said.stderr.contains("RFC ")
+                && !said.stderr.contains("RFC 9171 RFC")
+                && !said.stderr.contains("--lenient"),
             "{}",
             said.stderr
         );
@@ -307,6 +310,49 @@ fn made_bundles_of_any_size_decode_whole() {
             (&json!(octets), &json!(sha256(&payload)))
         );
     }
+}
+
+#[test]
+fn make_refuses_flags_that_decode_would_refuse_or_that_have_no_effect() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("payload"), b"hello").unwrap();
+    let make = |flags: &str, payload: &str| {
+        run_in(
+            directory.path(),
+            &[
+                "bundle",
+                "make",
+                "ipn:1.5",
+                "ipn:2.42",
+                payload,
+                "--flags",
+                flags,
+                "--out",
+                "made.bundle",
+            ],
+        )
+    };
+    for (flags, rule) in [
+        ("0x1", "RFC 9171 4.3.1"),
+        ("2", "RFC 9171 6.1"),
+        ("0x20002", "RFC 9171 4.2.3"),
+    ] {
+        let said = make(flags, "payload");
+        assert_eq!(said.code, 1, "{flags}");
+        assert!(
+            said.stderr.starts_with("error: cannot make the bundle: ")
+                && said.stderr.contains(rule),
+            "{}",
+            said.stderr
+        );
+        assert!(!directory.path().join("made.bundle").exists());
+    }
+    assert_eq!(make("0x24", "payload").code, 0);
+    // The report that ipn:1.5/1000/7 was received.
+    let report = octets_of("8201848481f581f481f481f4008202820105821903e807");
+    fs::write(directory.path().join("record"), report).unwrap();
+    let made = make("0x2", "record");
+    assert_eq!(made.code, 0, "{}", made.stderr);
 }
 
 #[test]

@@ -37,6 +37,9 @@ pub struct Decode {
 /// Octets read at a time.
 const PIECE_OCTETS: usize = 256 * 1024;
 
+/// Octets kept to be read a second time: headers end before, and so do administrative records.
+const KEPT_OCTETS: usize = 1 << 20;
+
 /// Payload octets of an administrative record that are kept to be read: records have some dozens.
 const RECORD_OCTETS: u64 = 64 * 1024;
 
@@ -93,11 +96,8 @@ impl Decode {
             Reading::Strict
         };
         let progress = Progress::octets(octets, "decoding");
-        let described = if self.hex {
-            read(HexReader::new(source), reading, &progress)
-        } else {
-            read(source, reading, &progress)
-        };
+        let mut source = Recorder::new(source);
+        let described = self.read(&mut source, reading, &progress);
         progress.finish();
         match described {
             Ok(description) => {
@@ -115,20 +115,80 @@ impl Decode {
                         section,
                     })?;
                 }
-                Err(self.refused(&rule, section))
+                let failure =
+                    Failure::refused(format!("cannot accept the bundle: {rule} ({section})"));
+                Err(
+                    if reading == Reading::Strict && self.is_lenient_enough(source) {
+                        failure.with_hint(
+                            "--lenient accepts it: some deployed programs send such bundles",
+                        )
+                    } else {
+                        failure
+                    },
+                )
             }
             Err(Obstacle::Unread(error)) => Err(unread(error)),
             Err(Obstacle::Interrupted) => Ok(Ending::Interrupted),
         }
     }
 
-    fn refused(&self, rule: &str, section: &str) -> Failure {
-        let failure = Failure::refused(format!("cannot accept the bundle: {rule} ({section})"));
-        if self.lenient {
-            failure
+    fn read(
+        &self,
+        source: impl Read,
+        reading: Reading,
+        progress: &Progress,
+    ) -> Result<Description, Obstacle> {
+        if self.hex {
+            read(HexReader::new(source), reading, progress)
         } else {
-            failure.with_hint("--lenient accepts what some deployed programs get wrong")
+            read(source, reading, progress)
         }
+    }
+
+    /// Whether lenient reading would accept what strict reading refused.
+    fn is_lenient_enough(&self, source: Recorder) -> bool {
+        source.again().is_some_and(|octets| {
+            let progress = Progress::octets(None, "decoding");
+            self.read(octets, Reading::Lenient, &progress).is_ok()
+        })
+    }
+}
+
+/// A source whose first octets can be read again.
+struct Recorder {
+    source: Box<dyn Read>,
+    kept: Vec<u8>,
+    /// More was read than is kept.
+    is_past: bool,
+}
+
+impl Recorder {
+    const fn new(source: Box<dyn Read>) -> Self {
+        Self {
+            source,
+            kept: Vec::new(),
+            is_past: false,
+        }
+    }
+
+    /// Everything from the beginning, unless too much was read.
+    fn again(self) -> Option<impl Read> {
+        (!self.is_past).then(|| io::Cursor::new(self.kept).chain(self.source))
+    }
+}
+
+impl Read for Recorder {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.source.read(out)?;
+        if self.kept.len() + length > KEPT_OCTETS {
+            self.is_past = true;
+            self.kept = Vec::new();
+        }
+        if !self.is_past {
+            self.kept
+                .extend_from_slice(out.get(..length).unwrap_or_default());
+        }
+        Ok(length)
     }
 }
 

@@ -15,6 +15,8 @@ use crate::{calendar, names, quantity};
 /// A bundle as `--json` shows it; the names are a contract.
 #[derive(Debug, Serialize)]
 pub struct Description {
+    /// Always true: of a bundle that is refused there is no description.
+    accepted: bool,
     version: u64,
     source: String,
     destination: String,
@@ -100,6 +102,7 @@ impl Description {
             said: quantity::size(header.payload_octets()),
         });
         Self {
+            accepted: true,
             version: 7,
             source: primary.source.to_string(),
             destination: primary.destination.to_string(),

@@ -5,9 +5,12 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::{Args, ValueEnum};
+use dhow_bundle::admin::AdministrativeRecord;
 use dhow_bundle::{
     BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime, EndpointId, OutgoingHeader,
+    Reading,
 };
 
 use crate::arguments::{Common, parse_duration, parse_number};
@@ -81,13 +84,20 @@ const PIECE_OCTETS: usize = 256 * 1024;
 impl Make {
     /// Writes the bundle.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        if BundleFlags::from_bits(self.flags.unwrap_or(0)).contains(BundleFlags::FRAGMENT) {
+            return Err(refused(
+                "the flag 0x1 says that it is a fragment, and it is made whole",
+                "RFC 9171 4.3.1",
+            ));
+        }
         let source = Source::open(&self.file)?;
-        let header = self.builder().header(source.octets()).map_err(|refusal| {
-            Failure::refused(format!(
-                "cannot make the bundle: {refusal} ({})",
-                refusal.section()
-            ))
-        })?;
+        let header = self
+            .builder()
+            .header(source.octets())
+            .map_err(|refusal| refused(&refusal.to_string(), refusal.section()))?;
+        if self.flags().contains(BundleFlags::ADMINISTRATIVE_RECORD) {
+            check_record(&source)?;
+        }
         let written = if self.out == Path::new("-") {
             write(&header, &source, &mut io::stdout().lock())?
         } else {
@@ -108,14 +118,16 @@ impl Make {
         Ok(written)
     }
 
+    fn flags(&self) -> BundleFlags {
+        ReportKind::flags(&self.report) | BundleFlags::from_bits(self.flags.unwrap_or(0))
+    }
+
     fn builder(&self) -> BundleBuilder {
         let creation = self.creation.unwrap_or_else(|| CreationTimestamp {
             time: calendar::now(),
             sequence: 0,
         });
         let lifetime_ms = u64::try_from(self.lifetime.as_millis()).unwrap_or(u64::MAX);
-        let flags =
-            ReportKind::flags(&self.report) | BundleFlags::from_bits(self.flags.unwrap_or(0));
         let (crc, payload_crc) = match self.crc {
             // RFC 9171 4.3.1: the primary block has a CRC (or a Block Integrity Block).
             Crc::None => (CrcType::Crc32C, CrcType::None),
@@ -128,7 +140,7 @@ impl Make {
             creation,
             lifetime_ms,
         )
-        .with_flags(flags)
+        .with_flags(self.flags())
         .with_crc_type(crc)
         .with_payload_crc_type(payload_crc);
         if let Some(endpoint) = &self.report_to {
@@ -159,6 +171,38 @@ impl Make {
         }
         Ok(ending)
     }
+}
+
+fn refused(rule: &str, section: &str) -> Failure {
+    Failure::refused(format!("cannot make the bundle: {rule} ({section})"))
+}
+
+/// Octets of an administrative record, at most: records have some dozens.
+const RECORD_OCTETS: u64 = 64 * 1024;
+
+/// RFC 9171 6.1: the payload of a bundle whose flags say so is an administrative record.
+fn check_record(source: &Source) -> Result<(), Failure> {
+    let no_record = |why: &str| {
+        refused(
+            &format!(
+                "the flag 0x2 says that its payload is an administrative record, and it is none: {why}"
+            ),
+            "RFC 9171 6.1",
+        )
+    };
+    if source.octets() > RECORD_OCTETS {
+        return Err(no_record("it is too long"));
+    }
+    let mut octets = Vec::new();
+    source
+        .read_whole()
+        .and_then(|mut payload| payload.read_to_end(&mut octets))
+        .map_err(|error| {
+            Failure::refused(format!("cannot read {}: {error}", source.path().display()))
+        })?;
+    AdministrativeRecord::decode(&Bytes::from(octets), Reading::Strict)
+        .map(|_| ())
+        .map_err(|refusal| no_record(&refusal.to_string()))
 }
 
 fn write(
