@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 
 use dhow_link::stream::DownReason;
 use dhow_node::door::Occurrence;
+use dhow_store::{Count, Loss};
 use tracing_subscriber::EnvFilter;
 
 /// Why logging could not be set up.
@@ -101,5 +102,42 @@ pub fn log(occurrence: &Occurrence) {
         ),
         #[allow(unreachable_patterns, reason = "a node may learn to tell more")]
         other => tracing::debug!("{other:?}"),
+    }
+}
+
+/// Tells of what was durable and is not in the store any more.
+pub fn lost(loss: &Loss) {
+    if loss.is_empty() {
+        return;
+    }
+    for place in &loss.places {
+        let (position, cause) = (place.position, place.cause.text());
+        match &place.id {
+            Some(id) => tracing::error!(%id, position, cause, "stored bundle is lost"),
+            None => tracing::error!(position, cause, "the store's log is damaged"),
+        }
+    }
+    if loss.places_unlisted > 0 {
+        tracing::error!(
+            places = loss.places_unlisted,
+            "the store's log is damaged in more places"
+        );
+    }
+    if let Some(end) = loss.early_end {
+        tracing::error!(
+            found = end.found,
+            expected = end.expected,
+            "the store's log ends before it is known to have reached"
+        );
+    }
+    let bundles = loss.bundles;
+    match loss.count {
+        Count::Exact => tracing::error!(bundles, "stored bundles are lost to damage on disk"),
+        Count::AtLeast => {
+            tracing::error!(
+                at_least = bundles,
+                "stored bundles are lost to damage on disk"
+            );
+        }
     }
 }

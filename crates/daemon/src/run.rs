@@ -270,12 +270,7 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
         },
     );
     tracing::info!(bundles = count, "store open");
-    if recovered.quarantined > 0 {
-        tracing::error!(
-            bundles = recovered.quarantined,
-            "stored bundles are lost to damage on disk"
-        );
-    }
+    crate::logging::lost(&recovered.loss);
     if recovered.checkpoint_lost {
         tracing::error!(
             "the store's checkpoint was damaged: bundles that were removed may have come back"

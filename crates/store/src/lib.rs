@@ -4,7 +4,7 @@
 //! socket or what is in a bundle. `docs/store-format.md` gives the log to the octet.
 //!
 //! Start at [`store`] (commands in, events out), then `log` (writing), `segment` (what may be written over), `arriving`,
-//! `removal`, `compaction` (what commands do), `room` and `checkpoint` (upkeep), and `recovery`, `walk`, `tail`, `replay` (opening).
+//! `removal`, `compaction` (what commands do), `room` and `checkpoint` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,10 +23,13 @@
 
 mod arriving;
 mod checkpoint;
+mod closing;
 mod compaction;
 pub mod disk;
 mod error;
+mod image;
 mod log;
+mod loss;
 pub mod oracle;
 mod reader;
 mod record;
@@ -46,7 +49,9 @@ mod wire;
 pub use compaction::Verdict;
 pub use disk::{Disk, DiskError, Failure, FaultyDisk, FileDisk, LockError, MemoryDisk};
 pub use error::OpenError;
+pub use image::RecoveredBundles;
+pub use loss::{Cause, Count, EarlyEnd, LOST_PLACES_MAX, Loss, LostPlace};
 pub use reader::StoreReader;
-pub use recovery::{Recovered, RecoveredBundles};
+pub use recovery::{Origin, Recovered};
 pub use store::{Durability, Options, Statistics, Store};
 pub use superblock::{SEGMENT_OCTETS_MAX, SEGMENT_OCTETS_MIN};

@@ -123,6 +123,11 @@ impl Log {
             })
     }
 
+    /// The segment that is being written.
+    pub(crate) fn segment(&self) -> Option<u32> {
+        self.head.as_ref().map(|head| head.segment)
+    }
+
     /// The largest payload of a record with such a body in an empty segment.
     pub(crate) fn largest_payload(&self, body_octets: u64) -> u64 {
         let frame = record_octets(0, 32)

@@ -3,26 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dhow_bundle::storage::{BundleKey, Extent, Extents, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime};
 
 use crate::checkpoint::{Contents, Listed};
-use crate::compaction::split_body;
+use crate::closing::ClosingNote;
 use crate::disk::{Disk, DiskError};
 use crate::error::OpenError;
-use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place, crc};
+use crate::image::{Builder, Image, RecoveredBundles};
+use crate::loss::{Count, Loss};
+use crate::record::{HEADER_OCTETS, Header, Kind, Layout, crc};
 use crate::removed::Removed;
-use crate::replay::{Commit, Replay};
-use crate::segment::{Segment, Segments, Usage};
-use crate::slot::{Before, Slot, Slots};
+use crate::replay::Replay;
 use crate::store::{Durability, Options};
 use crate::superblock::{CheckpointPlace, Found, Superblock};
-use crate::tail::Tail;
+use crate::tail::{Start, Tail};
 use crate::walk::{Step, Walk, Window, generation};
 use crate::wire::{Reader, SharedEndpoints, index};
-
-/// Generations that a crash may have hidden: more than segments are ever begun between two syncs.
-const GENERATION_STEP: u64 = 65_536;
 
 /// What a store held when it was opened.
 #[derive(Debug)]
@@ -35,48 +31,23 @@ pub struct Recovered {
     pub reserved_sequence: u64,
     /// Identifiers of removed bundles with their expiries, oldest first.
     pub removed: Vec<(BundleId, DtnTime)>,
-    /// Bundles that were once durable and are lost to damage; records that were not recognisable count as one each.
-    pub quarantined: u64,
+    /// What was once durable and is not there any more.
+    pub loss: Loss,
     /// Octets at the log's end that a crash left torn or unacknowledged, and that were cut.
     pub torn_octets: u64,
     /// The checkpoint was damaged: bundles deleted before it may have come back.
     pub checkpoint_lost: bool,
+    /// Whether there was a store before.
+    pub origin: Origin,
 }
 
-/// The bundles of an opened store, decoded one by one.
-#[derive(Debug)]
-pub struct RecoveredBundles {
-    commits: std::vec::IntoIter<(BundleKey, Commit, Extents)>,
-    bodies: Vec<u8>,
-    shared: SharedEndpoints,
-}
-
-impl Iterator for RecoveredBundles {
-    type Item = (BundleKey, StoredBundle, Extents);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // A body was found readable before it got a key.
-        self.commits.by_ref().find_map(|(key, commit, extents)| {
-            let (_, metadata) = split_body(commit.body(&self.bodies))?;
-            Some((key, Reader(metadata).bundle(&mut self.shared)?, extents))
-        })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.commits.size_hint()
-    }
-}
-
-/// A store's tables as a log gives them.
-pub(crate) struct Image {
-    pub(crate) layout: Layout,
-    pub(crate) segments: Segments,
-    pub(crate) last_generation: u64,
-    pub(crate) slots: Slots,
-    pub(crate) removed: Removed,
-    pub(crate) reserved: (DtnTime, u64),
-    pub(crate) next_arrival: u64,
-    pub(crate) checkpoint: CheckpointPlace,
+/// Whether a store was there when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The log was that of a store.
+    Existing,
+    /// The log was empty, or that of a store whose making had not been finished: a new one was made.
+    New,
 }
 
 /// The segments as their first records tell.
@@ -123,14 +94,14 @@ pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
     options: &Options,
 ) -> Result<(Image, Recovered), OpenError> {
-    let superblock = match Superblock::read(&**disk)? {
-        Found::Store(superblock) => superblock,
+    let (superblock, origin) = match Superblock::read(&**disk)? {
+        Found::Store(superblock) => (superblock, Origin::Existing),
         Found::Nothing => {
             let layout = Layout {
                 segment_octets: options.segment_octets,
                 seed: options.seed,
             };
-            Superblock::create(layout, &**disk)?
+            (Superblock::create(layout, &**disk)?, Origin::New)
         }
     };
     let layout = superblock.layout;
@@ -149,16 +120,17 @@ pub(crate) fn recover(
         )?
     };
     let checkpoint_lost = superblock.checkpoint.number != 0 && contents.is_none();
-    let from = if contents.is_some() {
-        superblock.checkpoint.place
-    } else {
-        Place::default()
+    let from = match &contents {
+        Some(_) => Start::Checkpoint(superblock.checkpoint),
+        None if checkpoint_lost => Start::Lost,
+        None => Start::First,
     };
+    let note = ClosingNote::read(&layout, superblock.checkpoint, &**disk)?;
     if let Some(contents) = &contents {
         map.complete(contents);
         read_listed(&mut window, &layout, &map, contents, &mut replay)?;
     }
-    let mut tail = Tail::read(&mut window, &layout, &map, from, checkpoint_lost)?;
+    let mut tail = Tail::read(&mut window, &layout, &map, from, note.map(|note| note.end))?;
     tail.apply(&mut replay);
     if options.durability != Durability::Memory {
         disk.sync()?;
@@ -173,15 +145,24 @@ pub(crate) fn recover(
         tail: &tail,
         listed,
     };
-    let (image, bundles, quarantined) = builder.build(replay, superblock.checkpoint);
+    let (image, bundles, mut loss) = builder.build(replay, superblock.checkpoint);
+    tail.tell(&layout, &mut loss);
+    loss.early_end = builder.early_end(superblock.checkpoint, note);
+    if checkpoint_lost {
+        loss.count = Count::AtLeast;
+    }
+    if let Some(note) = note {
+        loss.compare(note.bundles, image.slots.len());
+    }
     let recovered = Recovered {
         bundles,
         reserved_time: image.reserved.0,
         reserved_sequence: image.reserved.1,
         removed: image.removed.list(),
-        quarantined: quarantined + tail.damaged,
+        loss,
         torn_octets: tail.torn_octets,
         checkpoint_lost,
+        origin,
     };
     Ok((image, recovered))
 }
@@ -336,158 +317,4 @@ fn read_summary(
         }
     }
     Ok(true)
-}
-
-/// Makes the tables out of what was replayed.
-struct Builder<'a> {
-    layout: Layout,
-    size: u64,
-    map: &'a Map,
-    tail: &'a Tail,
-    listed: &'a [Listed],
-}
-
-impl Builder<'_> {
-    fn segments(&self, checkpoint: u64) -> Segments {
-        let mut segments = Segments::default();
-        let segment_octets = self.layout.segment_octets;
-        for (number, (generation, _)) in (0_u32..).zip(&self.map.segments) {
-            let there = self.size.saturating_sub(self.layout.position(number, 0));
-            let filled = u32::try_from(there).unwrap_or(u32::MAX).min(segment_octets);
-            let mut segment = Segment::empty(filled);
-            segment.generation = *generation;
-            let tail = self.tail.segments.get(generation);
-            let unused = *generation == 0
-                || (*generation > checkpoint && tail.is_some_and(|tail| !tail.effective));
-            if unused && filled < segment_octets && number > 0 {
-                // The log's last segment, half filled: it is filled when it is wanted.
-                break;
-            }
-            if !unused {
-                segment.usage = Usage::Sealed;
-                segment.end = tail.map_or(segment_octets, |tail| tail.end);
-                segment.seal = tail.map_or(0, |tail| tail.seal);
-                let listed = self
-                    .listed
-                    .iter()
-                    .find(|listed| listed.generation == *generation);
-                if let (Some(listed), None) = (listed, tail) {
-                    segment.end = listed.end;
-                    segment.seal = listed.seal;
-                }
-            }
-            segments.add(segment);
-        }
-        segments
-    }
-
-    /// Where a commit's bundle lies; `None` when part of that is no place in the log.
-    fn slot(&self, commit: &Commit, bodies: &[u8], segments: &Segments) -> Option<Slot> {
-        let within = |segment: u32, offset: u32, octets: u64| {
-            let end = u64::from(offset).checked_add(octets)?;
-            let used = segments
-                .at(segment)
-                .is_some_and(|segment| segment.usage != Usage::Free);
-            let there = self.layout.position(segment, 0).checked_add(end)? <= self.size;
-            (used && there && end <= u64::from(self.layout.segment_octets)).then_some(())
-        };
-        let own =
-            u64::from(HEADER_OCTETS) + u64::from(commit.payload) + u64::from(commit.body_octets);
-        within(commit.segment, commit.offset, own)?;
-        let mut reader = Reader(commit.body(bodies));
-        reader.varint()?;
-        if reader.varint()? != 0 {
-            reader.varint()?;
-        }
-        let mut extents = Vec::new();
-        for _ in 0..reader.varint()? {
-            let segment = *self.map.by_generation.get(&reader.varint()?)?;
-            let offset = reader.varint_u32()?;
-            let length = reader.varint()?;
-            within(segment, offset, length)?;
-            extents.push(Extent {
-                offset: self.layout.position(segment, offset),
-                length,
-            });
-        }
-        let before = (!extents.is_empty()).then(|| {
-            Box::new(Before {
-                extents: extents.into_boxed_slice(),
-            })
-        });
-        let Commit {
-            segment,
-            offset,
-            payload,
-            body_octets: body,
-            ..
-        } = *commit;
-        Some(Slot {
-            segment,
-            offset,
-            payload,
-            body,
-            before,
-        })
-    }
-
-    fn build(
-        &self,
-        mut replay: Replay,
-        checkpoint: CheckpointPlace,
-    ) -> (Image, RecoveredBundles, u64) {
-        let mut segments = self.segments(checkpoint.place.generation);
-        let (mut commits, bodies, lost) = replay.take_live();
-        let mut quarantined = lost;
-        commits.sort_unstable_by_key(|commit| (commit.segment, commit.offset));
-        let mut placed = Vec::with_capacity(commits.len());
-        let mut shared = SharedEndpoints::default();
-        for commit in commits {
-            let readable = split_body(commit.body(&bodies))
-                .is_some_and(|(_, metadata)| Reader(metadata).bundle(&mut shared).is_some());
-            match self.slot(&commit, &bodies, &segments).filter(|_| readable) {
-                Some(slot) => {
-                    if let Some(segment) = segments.at_mut(commit.segment) {
-                        segment.add_commit(commit.offset);
-                    }
-                    placed.push((commit, slot));
-                }
-                None => quarantined += 1,
-            }
-        }
-        placed.sort_by_key(|(commit, _)| commit.arrival);
-        let mut slots = Slots::default();
-        let mut bundles = Vec::with_capacity(placed.len());
-        let mut next_arrival = replay.next_arrival;
-        for (key, (commit, slot)) in (0_u32..).zip(placed) {
-            for reference in slot.references(&self.layout) {
-                segments.hold(reference);
-            }
-            next_arrival = next_arrival.max(commit.arrival.saturating_add(1));
-            let key = BundleKey(key);
-            bundles.push((key, commit, slot.extents(&self.layout)));
-            slots.put(key, slot);
-        }
-        let last_generation = self
-            .map
-            .by_generation
-            .last_key_value()
-            .map_or(0, |(generation, _)| *generation);
-        let image = Image {
-            layout: self.layout,
-            segments,
-            last_generation: last_generation.max(checkpoint.place.generation) + GENERATION_STEP,
-            slots,
-            removed: replay.removed,
-            reserved: replay.reserved,
-            next_arrival,
-            checkpoint,
-        };
-        let bundles = RecoveredBundles {
-            commits: bundles.into_iter(),
-            bodies,
-            shared: SharedEndpoints::default(),
-        };
-        (image, bundles, quarantined)
-    }
 }

@@ -1,6 +1,6 @@
 //! What the records of a log amount to when they are taken in order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use dhow_bundle::DtnTime;
 
@@ -37,8 +37,8 @@ pub(crate) struct Replay {
     /// Offset and place in `commits` of the commits of a generation; offsets rise.
     by_generation: BTreeMap<u64, Vec<(u32, usize)>>,
     bodies: Vec<u8>,
-    /// Live commits that a checkpoint lists and that are damaged.
-    lost: BTreeSet<Place>,
+    /// Commits that are damaged, with their segments.
+    lost: BTreeMap<Place, u32>,
     pub(crate) removed: Removed,
     pub(crate) reserved: (DtnTime, u64),
     pub(crate) next_arrival: u64,
@@ -51,7 +51,7 @@ impl Replay {
             commits: Vec::new(),
             by_generation: BTreeMap::new(),
             bodies: Vec::new(),
-            lost: BTreeSet::new(),
+            lost: BTreeMap::new(),
             removed,
             reserved: (DtnTime::UNKNOWN, 0),
             next_arrival: 0,
@@ -107,8 +107,8 @@ impl Replay {
     }
 
     /// Notes a live commit that cannot be read.
-    pub(crate) fn add_lost(&mut self, _segment: u32, generation: u64, offset: u32) {
-        self.lost.insert(Place { generation, offset });
+    pub(crate) fn add_lost(&mut self, segment: u32, generation: u64, offset: u32) {
+        self.lost.insert(Place { generation, offset }, segment);
     }
 
     fn delete(&mut self, place: Place) {
@@ -145,14 +145,14 @@ impl Replay {
         Some(())
     }
 
-    /// The live commits, all bodies, and how many live commits are damaged.
-    pub(crate) fn take_live(&mut self) -> (Vec<Commit>, Vec<u8>, u64) {
+    /// The live commits, all bodies, and the damaged live commits.
+    pub(crate) fn take_live(&mut self) -> (Vec<Commit>, Vec<u8>, BTreeMap<Place, u32>) {
         let mut commits = std::mem::take(&mut self.commits);
         commits.retain(|commit| commit.live);
         (
             commits,
             std::mem::take(&mut self.bodies),
-            length(self.lost.len()),
+            std::mem::take(&mut self.lost),
         )
     }
 }

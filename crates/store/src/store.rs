@@ -8,6 +8,7 @@ use dhow_bundle::{BundleId, DtnTime};
 
 use crate::arriving::{Arriving, Opening};
 use crate::checkpoint::Progress;
+use crate::closing::ClosingNote;
 use crate::compaction::Compaction;
 use crate::disk::{Disk, DiskError};
 use crate::error::{OpenError, Trouble};
@@ -251,16 +252,37 @@ impl Store {
         !self.waiting.is_empty() || !self.ready.is_empty()
     }
 
-    /// Writes everything out, syncs, and notes in the log that all of it is durable, so that later damage to the
-    /// last records is told from a torn write.
+    /// Writes everything out, syncs, and notes how far the log reaches and how many bundles it holds, so that later damage
+    /// to the last records is told from a torn write, and their loss is noticed.
     pub fn close(mut self, out: &mut Vec<StoreEvent>) {
         self.handle([]);
         self.commit(out);
         self.run(Self::write_mark);
-        self.run(|store| store.log.flush());
-        if self.options.durability != Durability::Memory {
-            let _ = self.log.disk.sync();
+        self.run(Self::write_closing_note);
+    }
+
+    fn write_closing_note(&mut self) -> Result<(), Trouble> {
+        self.log.flush()?;
+        if self.options.durability == Durability::Memory {
+            return Ok(());
         }
+        while self.progress != Progress::Idle {
+            self.sync_once()?;
+        }
+        let layout = self.log.layout;
+        if let Some(segment) = self.log.segment() {
+            let note = ClosingNote {
+                checkpoint: self.checkpoint.number,
+                end: self.log.place(),
+                segment,
+                bundles: crate::wire::length(self.slots.len()),
+            };
+            // The note speaks of what is durable.
+            self.log.disk.sync()?;
+            note.write(&layout, &*self.log.disk)?;
+            self.log.disk.sync()?;
+        }
+        Ok(())
     }
 
     /// Why the store refuses everything at present; `None` when it works.

@@ -16,7 +16,10 @@ const MAGIC: [u8; 8] = *b"DHOWLOG\n";
 const SUPERBLOCK_OCTETS: usize = 64;
 
 /// Distance between the copies.
-const COPY_OCTETS: u64 = 4096;
+pub(crate) const COPY_OCTETS: u64 = 4096;
+
+/// A copy is written whole, so that what else stood there is gone.
+static REST: [u8; 4096 - SUPERBLOCK_OCTETS] = [0; 4096 - SUPERBLOCK_OCTETS];
 
 /// Smallest segment, octets: a simulated node's.
 pub const SEGMENT_OCTETS_MIN: u32 = 64 * 1024;
@@ -104,7 +107,7 @@ impl Superblock {
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), DiskError> {
         disk.write_at(
             (self.checkpoint.number % 2) * COPY_OCTETS,
-            &[IoSlice::new(&self.encode())],
+            &[IoSlice::new(&self.encode()), IoSlice::new(&REST)],
         )
     }
 

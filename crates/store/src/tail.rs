@@ -4,14 +4,27 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::disk::DiskError;
+use crate::loss::{Cause, Loss, LostPlace};
 use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place, RunningCrc};
 use crate::recovery::Map;
 use crate::replay::Replay;
+use crate::superblock::CheckpointPlace;
 use crate::walk::{Step, Walk, Window};
-use crate::wire::{Reader, index, length};
+use crate::wire::{Reader, index};
 
 /// Octets of a payload checked at a time.
 const CHECK_OCTETS: u64 = 1024 * 1024;
+
+/// Where a tail begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// At the log's first segment: no checkpoint was made yet.
+    First,
+    /// At the log's first segment: the checkpoint is damaged.
+    Lost,
+    /// At the checkpoint.
+    Checkpoint(CheckpointPlace),
+}
 
 /// A record that changes what the store holds.
 #[derive(Debug)]
@@ -20,24 +33,27 @@ struct Record {
     segment: u32,
     kind: Kind,
     payload: u32,
-    body: Range<usize>,
+    /// Its place among the bodies; `None` for a commit whose body is damaged.
+    body: Option<Range<usize>>,
 }
 
 /// A payload that must be whole if nothing says that it was synced.
 #[derive(Debug)]
 struct Unchecked {
     place: Place,
+    segment: u32,
     position: u64,
     octets: u32,
     crc: u32,
 }
 
 /// Where no valid record follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 struct Gap {
     place: Place,
-    /// False where only a segment's predecessor is missing.
-    counts: bool,
+    segment: u32,
+    /// What is lost here if it is before the durable place, and not told of by the records.
+    cause: Option<Cause>,
 }
 
 /// A segment of the tail.
@@ -57,27 +73,38 @@ pub(crate) struct Tail {
     unchecked: Vec<Unchecked>,
     gaps: Vec<Gap>,
     durable: Place,
+    /// Where the log ended when it was closed.
+    closed: Place,
     /// End of each valid record from the durable place on, for the count of what is cut.
     ends: Vec<(Place, u64)>,
     pub(crate) segments: BTreeMap<u64, TailSegment>,
     /// From here on nothing counts.
     cut: Option<Place>,
-    /// Damaged records before the durable place.
-    pub(crate) damaged: u64,
+    /// Behind the last valid record before the durable place, with its segment.
+    last: Option<(Place, u32)>,
     pub(crate) torn_octets: u64,
 }
 
 impl Tail {
     /// Reads the records from a place on. Without the checkpoint's beginning, segments follow one another with
-    /// gaps, and only the last one's end can be torn.
+    /// gaps, and only the last one's end can be torn. All before the place where the log was `closed` is durable.
     pub(crate) fn read(
         window: &mut Window<'_>,
         layout: &Layout,
         map: &Map,
-        from: Place,
-        checkpoint_lost: bool,
+        from: Start,
+        closed: Option<Place>,
     ) -> Result<Self, DiskError> {
-        let mut tail = Self::default();
+        let mut tail = Self {
+            durable: closed.unwrap_or_default(),
+            closed: closed.unwrap_or_default(),
+            ..Self::default()
+        };
+        let checkpoint_lost = from == Start::Lost;
+        let (from, named) = match from {
+            Start::First | Start::Lost => (Place::default(), 0),
+            Start::Checkpoint(checkpoint) => (checkpoint.place, checkpoint.number),
+        };
         let mut previous = None;
         for (generation, segment) in map.by_generation.range(from.generation..) {
             let told = map
@@ -90,7 +117,10 @@ impl Tail {
                         generation: *generation,
                         offset: 0,
                     },
-                    counts: false,
+                    segment: *segment,
+                    cause: told
+                        .is_some_and(|told| told > 0 && !map.by_generation.contains_key(&told))
+                        .then_some(Cause::Segment),
                 });
             }
             previous = Some(*generation);
@@ -104,6 +134,7 @@ impl Tail {
                 Walk::new(*layout, *segment, *generation, offset, u32::MAX),
                 layout,
                 *segment,
+                named,
             )?;
         }
         if let (true, Some(last)) = (checkpoint_lost, previous) {
@@ -123,6 +154,7 @@ impl Tail {
         mut walk: Walk,
         layout: &Layout,
         segment: u32,
+        named: u64,
     ) -> Result<(), DiskError> {
         let mut found = TailSegment {
             end: walk.offset(),
@@ -132,25 +164,31 @@ impl Tail {
         let generation = walk.generation();
         while let Some(step) = walk.step(window)? {
             match step {
-                Step::Gap(from) => {
+                Step::Gap(offset) => {
+                    // Without a checkpoint, segments are read that a run before ended where it stopped.
+                    let ended =
+                        named == 0 && walk.is_at_end() && generation != self.closed.generation;
                     self.gaps.push(Gap {
-                        place: Place {
-                            generation,
-                            offset: from,
-                        },
-                        counts: true,
+                        place: Place { generation, offset },
+                        segment,
+                        cause: (!ended).then_some(Cause::Stretch),
                     });
+                }
+                Step::Damaged(offset, header) => {
+                    self.take_damaged(Place { generation, offset }, segment, header.kind);
                 }
                 Step::Record(offset, header) => {
                     let place = Place { generation, offset };
                     let octets = header.record_octets();
                     found.end = u32::try_from(u64::from(offset) + octets).unwrap_or(u32::MAX);
                     self.ends.push((place, octets));
+                    self.reach(generation, found.end, segment);
                     self.take(place, segment, &header, &walk.body, layout);
                     found.effective |= matches!(
                         header.kind,
                         Kind::Octets | Kind::Commit | Kind::Delete | Kind::Reserve
-                    );
+                    ) || (header.kind == Kind::Checkpoint
+                        && Reader(&walk.body).varint() == Some(named));
                     if header.kind == Kind::Seal {
                         found.seal = offset;
                     }
@@ -161,11 +199,42 @@ impl Tail {
         Ok(())
     }
 
+    /// Notes a record whose body is damaged.
+    fn take_damaged(&mut self, place: Place, segment: u32, kind: Kind) {
+        let cause = match kind {
+            Kind::Delete | Kind::Reserve => Some(Cause::Record),
+            Kind::Commit => {
+                self.records.push(Record {
+                    place,
+                    segment,
+                    kind,
+                    payload: 0,
+                    body: None,
+                });
+                None
+            }
+            Kind::Segment | Kind::Octets | Kind::Mark | Kind::Checkpoint | Kind::Seal => None,
+        };
+        self.gaps.push(Gap {
+            place,
+            segment,
+            cause,
+        });
+    }
+
+    fn reach(&mut self, generation: u64, offset: u32, segment: u32) {
+        let place = Place { generation, offset };
+        if place <= self.closed && self.last.is_none_or(|(last, _)| last < place) {
+            self.last = Some((place, segment));
+        }
+    }
+
     fn take(&mut self, place: Place, segment: u32, header: &Header, body: &[u8], layout: &Layout) {
         if header.payload_octets > 0 {
             let position = layout.position(segment, place.offset) + u64::from(HEADER_OCTETS);
             self.unchecked.push(Unchecked {
                 place,
+                segment,
                 position,
                 octets: header.payload_octets,
                 crc: header.payload_crc,
@@ -194,7 +263,7 @@ impl Tail {
                     segment,
                     kind: header.kind,
                     payload,
-                    body,
+                    body: Some(body),
                 });
             }
             Kind::Segment | Kind::Octets | Kind::Checkpoint | Kind::Seal => {}
@@ -220,7 +289,8 @@ impl Tail {
             if !whole || running.value() != unchecked.crc {
                 self.gaps.push(Gap {
                     place: unchecked.place,
-                    counts: true,
+                    segment: unchecked.segment,
+                    cause: None,
                 });
             }
         }
@@ -228,18 +298,12 @@ impl Tail {
     }
 
     fn find_cut(&mut self) {
-        self.gaps.sort_unstable();
+        self.gaps.sort_unstable_by_key(|gap| gap.place);
         self.cut = self
             .gaps
             .iter()
             .map(|gap| gap.place)
             .find(|place| *place >= self.durable);
-        self.damaged = length(
-            self.gaps
-                .iter()
-                .filter(|gap| gap.counts && gap.place < self.durable)
-                .count(),
-        );
         let Some(cut) = self.cut else { return };
         self.torn_octets = self
             .ends
@@ -268,25 +332,48 @@ impl Tail {
     /// Does what the records say, up to the cut.
     pub(crate) fn apply(&mut self, replay: &mut Replay) {
         for record in &self.records {
+            let Place { generation, offset } = record.place;
             if self.cut.is_some_and(|cut| record.place >= cut) {
                 break;
             }
-            let body = self.bodies.get(record.body.clone()).unwrap_or_default();
+            let body = record.body.clone().and_then(|body| self.bodies.get(body));
+            let Some(body) = body else {
+                replay.add_lost(record.segment, generation, offset);
+                continue;
+            };
             let read = match record.kind {
                 Kind::Delete => replay.delete_all(body),
                 Kind::Reserve => replay.reserve(body),
                 _ => {
-                    replay.add(
-                        record.segment,
-                        record.place.generation,
-                        record.place.offset,
-                        record.payload,
-                        body,
-                    );
+                    replay.add(record.segment, generation, offset, record.payload, body);
                     Some(())
                 }
             };
-            self.damaged += u64::from(read.is_none());
+            if read.is_none() {
+                self.gaps.push(Gap {
+                    place: record.place,
+                    segment: record.segment,
+                    cause: Some(Cause::Record),
+                });
+            }
         }
+    }
+
+    /// Adds what is damaged before the durable place, but for bundles' commit records.
+    pub(crate) fn tell(&self, layout: &Layout, loss: &mut Loss) {
+        for gap in &self.gaps {
+            if let Some(cause) = gap.cause.filter(|_| gap.place < self.durable) {
+                loss.add(LostPlace {
+                    id: None,
+                    position: layout.position(gap.segment, gap.place.offset),
+                    cause,
+                });
+            }
+        }
+    }
+
+    /// End of the last valid record at or before the place where the log was closed.
+    pub(crate) fn last(&self) -> Option<(Place, u32)> {
+        self.last
     }
 }

@@ -61,7 +61,9 @@ impl<'a> Window<'a> {
 pub(crate) enum Step {
     /// A record with an intact header and body.
     Record(u32, Header),
-    /// No valid record begins here, or one whose body is damaged.
+    /// The body of a record is damaged, not its header.
+    Damaged(u32, Header),
+    /// No valid record begins here, and none before the offset that follows.
     Gap(u32),
 }
 
@@ -96,6 +98,11 @@ impl Walk {
         self.offset
     }
 
+    /// Nothing more is come upon.
+    pub(crate) fn is_at_end(&self) -> bool {
+        u64::from(self.offset) + u64::from(HEADER_OCTETS) > u64::from(self.end)
+    }
+
     fn header(&self, window: &mut Window<'_>, offset: u32) -> Result<Option<Header>, DiskError> {
         let position = self.layout.position(self.segment, offset);
         let Some(octets) = window.octets(position, u64::from(HEADER_OCTETS))? else {
@@ -110,7 +117,7 @@ impl Walk {
     /// The next step; `None` at the end, behind a seal, and after a gap that nothing follows.
     pub(crate) fn step(&mut self, window: &mut Window<'_>) -> Result<Option<Step>, DiskError> {
         let offset = self.offset;
-        if u64::from(offset) + u64::from(HEADER_OCTETS) > u64::from(self.end) {
+        if self.is_at_end() {
             return Ok(None);
         }
         let Some(header) = self.header(window, offset)? else {
@@ -128,7 +135,7 @@ impl Walk {
         self.body.clear();
         match window.octets(body, u64::from(header.body_octets))? {
             Some(octets) if crc(octets) == header.body_crc => self.body.extend_from_slice(octets),
-            _ => return Ok(Some(Step::Gap(offset))),
+            _ => return Ok(Some(Step::Damaged(offset, header))),
         }
         Ok(Some(Step::Record(offset, header)))
     }

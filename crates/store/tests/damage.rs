@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 
 use dhow_bundle::DtnTime;
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
-use dhow_store::{Disk, DiskError, FaultyDisk, MemoryDisk, Store, Verdict};
+use dhow_store::{
+    Cause, Count, Disk, DiskError, FaultyDisk, Loss, LostPlace, MemoryDisk, Store, Verdict,
+};
 use world::{bundle, contents, octets, options, put, read, stored, sum};
 
 fn faulty() -> (Arc<FaultyDisk>, Store) {
@@ -64,7 +66,7 @@ fn rotten_commit_in_the_tail_is_quarantined_and_later_bundles_stay() {
         let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::with_octets(disk.octets()));
         let (store, recovered) = Store::open(Arc::clone(&disk), options()).unwrap();
         assert_eq!(
-            (recovered.quarantined, recovered.torn_octets),
+            (recovered.loss.bundles, recovered.torn_octets),
             (1, 0),
             "octet {reach}"
         );
@@ -75,7 +77,7 @@ fn rotten_commit_in_the_tail_is_quarantined_and_later_bundles_stay() {
         assert_eq!(contents(&store, recovered), left);
         // The opened store has settled the matter.
         let (_, recovered) = Store::open(disk, options()).unwrap();
-        assert_eq!((recovered.quarantined, recovered.bundles.count()), (0, 2));
+        assert_eq!((recovered.loss.bundles, recovered.bundles.count()), (0, 2));
     }
 }
 
@@ -274,4 +276,231 @@ fn batch_of_verify_or_released_alone_needs_no_sync() {
         }
     }
     assert_eq!(store.statistics().syncs, before);
+}
+
+/// A store that was closed with bundles 0 to `count` - 1, and where their commit records begin.
+fn closed(count: u32, length: usize) -> (Vec<u8>, Vec<u64>) {
+    let (disk, mut store) = faulty();
+    let mut events = Vec::new();
+    for key in 0..count {
+        put(&mut store, key, length);
+        store.commit(&mut events);
+    }
+    let places = events
+        .iter()
+        .filter_map(stored)
+        .map(|(_, extents)| extents.as_slice()[0].offset - 32)
+        .collect();
+    store.close(&mut Vec::new());
+    (disk.octets(), places)
+}
+
+fn opened(octets: Vec<u8>) -> (Store, dhow_store::Recovered) {
+    Store::open(Arc::new(FaultyDisk::with_octets(octets)), options()).unwrap()
+}
+
+#[test]
+fn each_damaged_commit_is_counted_once_and_told_by_its_place() {
+    let (log, places) = closed(5, 700);
+    let body = places[2] as usize + 32 + 700;
+    for octets in [1, 2, 8, 20] {
+        let mut log = log.clone();
+        log[body..body + octets]
+            .iter_mut()
+            .for_each(|octet| *octet ^= 0x5a);
+        let (_, recovered) = opened(log);
+        let place = LostPlace {
+            id: None,
+            position: places[2],
+            cause: Cause::Commit,
+        };
+        let expected = Loss {
+            bundles: 1,
+            places: vec![place],
+            ..Loss::default()
+        };
+        assert_eq!(recovered.loss, expected);
+        assert_eq!(recovered.bundles.count(), 4);
+    }
+}
+
+#[test]
+fn damage_to_a_deleted_bundle_or_a_mark_loses_nothing() {
+    let (disk, mut store) = faulty();
+    let mut events = Vec::new();
+    for key in 0..3 {
+        put(&mut store, key, 700);
+        store.commit(&mut events);
+    }
+    store.handle([StoreCommand::Delete {
+        key: BundleKey(1),
+        remember: None,
+    }]);
+    store.commit(&mut Vec::new());
+    store.close(&mut Vec::new());
+    let (_, extents) = stored(&events[1]).unwrap();
+    let own = extents.as_slice()[0];
+    disk.rot(own.offset + own.length + 3, 1);
+    // The mark between the second bundle and the third: its body is behind a header of 32 octets.
+    let (_, third) = stored(&events[2]).unwrap();
+    disk.rot(third.as_slice()[0].offset - 32 - 8, 1);
+    let (_, recovered) = opened(disk.octets());
+    assert!(recovered.loss.is_empty(), "{:?}", recovered.loss);
+    assert_eq!(recovered.bundles.count(), 2);
+}
+
+#[test]
+fn log_that_ends_before_it_was_closed_is_noticed() {
+    let (log, places) = closed(5, 700);
+    for (cut, left) in [
+        (places[3] + 100, 3),
+        (places[0] + 1, 0),
+        (places[4] + 32 + 700 + 5, 4),
+        (8192 + 40, 0),
+        (8192, 0),
+    ] {
+        for zeros in [false, true] {
+            let mut log = log.clone();
+            if zeros {
+                log[cut as usize..].fill(0);
+            } else {
+                log.truncate(cut as usize);
+            }
+            let (_, recovered) = opened(log);
+            assert_eq!(recovered.loss.bundles, 5 - left, "cut at {cut}");
+            let end = recovered.loss.early_end.unwrap();
+            assert!(end.found <= cut && end.expected > places[4], "{end:?}");
+            assert_eq!(recovered.bundles.count() as u64, left);
+        }
+    }
+    let (store, recovered) = opened(log);
+    assert!(recovered.loss.is_empty(), "{:?}", recovered.loss);
+    drop((store, recovered));
+}
+
+#[test]
+fn loss_is_told_once_and_the_store_goes_on() {
+    let (mut log, places) = closed(5, 700);
+    log.truncate(places[3] as usize);
+    let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::with_octets(log));
+    let (mut store, recovered) = Store::open(Arc::clone(&disk), options()).unwrap();
+    assert_eq!(recovered.loss.bundles, 2);
+    put(&mut store, 7, 700);
+    store.commit(&mut Vec::new());
+    drop(store);
+    let (store, recovered) = Store::open(Arc::clone(&disk), options()).unwrap();
+    assert!(recovered.loss.is_empty(), "{:?}", recovered.loss);
+    assert_eq!(recovered.bundles.count(), 4);
+    store.close(&mut Vec::new());
+    let (_, recovered) = Store::open(disk, options()).unwrap();
+    assert!(recovered.loss.is_empty(), "{:?}", recovered.loss);
+}
+
+#[test]
+fn loss_is_noticed_beyond_the_first_run_and_segment() {
+    // Three runs of several segments each, the last of which closes.
+    let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::new());
+    for run in 0..3 {
+        let (mut store, recovered) = Store::open(Arc::clone(&disk), options()).unwrap();
+        assert!(recovered.loss.is_empty(), "{:?}", recovered.loss);
+        for key in 0..20 {
+            put(&mut store, 100 * (run + 1) + key, 9_000);
+            store.commit(&mut Vec::new());
+        }
+        store.close(&mut Vec::new());
+    }
+    let mut log = vec![0; disk.size().unwrap() as usize];
+    disk.read_at(0, &mut log).unwrap();
+    let mut cut = 8192;
+    while cut < log.len() {
+        let (_, recovered) = opened(log[..cut].to_vec());
+        let (lost, early) = (recovered.loss.bundles, recovered.loss.early_end);
+        let left = recovered.bundles.count() as u64;
+        assert_eq!(lost + left, 60, "cut at {cut}");
+        assert_eq!(lost > 0, early.is_some() && left < 60, "cut at {cut}");
+        cut += 30_000;
+    }
+    // A segment in the middle is nothing but zeros.
+    for segment in 0..(log.len() - 8192) / 65_536 {
+        let mut log = log.clone();
+        let start = 8192 + segment * 65_536;
+        let end = log.len().min(start + 65_536);
+        log[start..end].fill(0);
+        let (_, recovered) = opened(log);
+        let lost = recovered.loss.bundles;
+        assert_eq!(
+            lost + recovered.bundles.count() as u64,
+            60,
+            "segment {segment}"
+        );
+    }
+}
+
+#[test]
+fn bundle_whose_octets_are_gone_is_named() {
+    let (disk, mut store) = faulty();
+    let mut events = Vec::new();
+    put(&mut store, 3, 150_000);
+    put(&mut store, 4, 700);
+    store.commit(&mut events);
+    store.close(&mut Vec::new());
+    let (_, extents) = stored(&events[0]).unwrap();
+    let [_, second, ..] = extents.as_slice() else {
+        panic!("{extents:?}")
+    };
+    let mut log = disk.octets();
+    let segment = 8192 + (second.offset as usize - 8192) / 65_536 * 65_536;
+    log[segment..segment + 65_536].fill(0);
+    let (_, recovered) = opened(log);
+    assert_eq!(recovered.loss.bundles, 1);
+    let named: Vec<_> = recovered
+        .loss
+        .places
+        .iter()
+        .filter(|place| place.cause == Cause::Octets)
+        .map(|place| place.id.clone())
+        .collect();
+    assert_eq!(named, vec![Some(bundle(3, 150_000).id)]);
+}
+
+#[test]
+fn damage_before_the_last_durable_mark_is_told_after_a_crash() {
+    let (disk, mut store) = faulty();
+    let mut events = Vec::new();
+    for key in 0..5 {
+        put(&mut store, key, 700);
+        store.commit(&mut events);
+    }
+    drop(store);
+    let (_, extents) = stored(&events[1]).unwrap();
+    let own = extents.as_slice()[0];
+    disk.rot(own.offset + own.length + 3, 1);
+    let (_, extents) = stored(&events[2]).unwrap();
+    disk.rot(extents.as_slice()[0].offset - 32, 1);
+    let (_, recovered) = opened(disk.octets());
+    let causes: Vec<Cause> = recovered
+        .loss
+        .places
+        .iter()
+        .map(|place| place.cause)
+        .collect();
+    assert_eq!(causes, [Cause::Commit, Cause::Stretch]);
+    assert_eq!(
+        (recovered.loss.bundles, recovered.loss.count),
+        (1, Count::AtLeast)
+    );
+    assert_eq!(recovered.bundles.count(), 3);
+}
+
+#[test]
+fn log_cut_before_its_checkpoint_is_noticed_after_a_crash() {
+    let (disk, mut store) = faulty();
+    put(&mut store, 0, 700);
+    store.commit(&mut Vec::new());
+    drop(store);
+    let mut log = disk.octets();
+    log.truncate(8192 + 8);
+    let (_, recovered) = opened(log);
+    assert!(recovered.checkpoint_lost);
+    assert!(recovered.loss.early_end.is_some());
 }

@@ -36,7 +36,7 @@ fn small_bundles_come_back_in_order_after_reopening() {
     let (store, recovered) = Store::open(disk, options()).unwrap();
     assert_eq!(
         (
-            recovered.quarantined,
+            recovered.loss.bundles,
             recovered.torn_octets,
             recovered.checkpoint_lost
         ),
