@@ -7,10 +7,15 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::quantity;
 
 /// Files up to this size are read once and sent from memory: sending one a million times must not read
 /// it a million times.
 const MEMORY_OCTETS: u64 = 1 << 20;
+
+/// Octets copied between two looks at how many there are.
+const PIECE_OCTETS: u64 = 1 << 20;
 
 /// A file that can be read from any place, with the length that it has now.
 #[derive(Debug)]
@@ -48,10 +53,23 @@ impl Source {
     /// Opens a file. What cannot be read twice (`-`, a pipe, a terminal) is copied first, because a
     /// bundle's length stands before its payload.
     pub fn open(path: &Path) -> Result<Self, Failure> {
+        Self::open_within(path, None)
+    }
+
+    /// Whether a file would be copied first.
+    pub fn is_copied(path: &Path) -> bool {
+        path == Path::new("-")
+            || path
+                .metadata()
+                .is_ok_and(|it| !it.is_file() && !it.is_dir())
+    }
+
+    /// Opens a file; more than `room` octets are not copied.
+    pub fn open_within(path: &Path, room: Option<u64>) -> Result<Self, Failure> {
         let fail =
             |error: io::Error| Failure::refused(format!("cannot read {}: {error}", path.display()));
         if path == Path::new("-") {
-            return Self::spool(path, &mut io::stdin()).map_err(fail);
+            return Self::spool(path, &mut io::stdin(), room);
         }
         let mut file = File::open(path).map_err(fail)?;
         let metadata = file.metadata().map_err(fail)?;
@@ -61,16 +79,37 @@ impl Source {
         if metadata.is_file() {
             Self::new(path, file, metadata.len()).map_err(fail)
         } else {
-            Self::spool(path, &mut file).map_err(fail)
+            Self::spool(path, &mut file, room)
         }
     }
 
-    fn spool(path: &Path, input: &mut impl io::Read) -> io::Result<Self> {
+    fn spool(path: &Path, input: &mut impl io::Read, room: Option<u64>) -> Result<Self, Failure> {
+        let uncopied =
+            |error: io::Error| Failure::refused(format!("cannot copy {}: {error}", path.display()));
+        let progress = Progress::octets(None, "copying");
         // The copy has no name: it is gone when this process is.
-        let mut file = tempfile::tempfile()?;
-        let octets = io::copy(input, &mut file)?;
-        file.seek(SeekFrom::Start(0))?;
-        Self::new(path, file, octets)
+        let mut file = tempfile::tempfile().map_err(uncopied)?;
+        let mut octets = 0_u64;
+        loop {
+            let piece = io::copy(&mut input.take(PIECE_OCTETS), &mut file).map_err(uncopied)?;
+            if piece == 0 {
+                break;
+            }
+            octets += piece;
+            progress.advance(piece);
+            if let Some(room) = room
+                && octets > room
+            {
+                return Err(Failure::refused(format!(
+                    "cannot send {}: it has more than the {} that the node has room for",
+                    path.display(),
+                    quantity::size(room)
+                ))
+                .with_hint("--split cuts it into bundles that may leave one by one"));
+            }
+        }
+        file.seek(SeekFrom::Start(0)).map_err(uncopied)?;
+        Self::new(path, file, octets).map_err(uncopied)
     }
 
     fn new(path: &Path, file: File, octets: u64) -> io::Result<Self> {
@@ -183,7 +222,7 @@ mod tests {
             let content: Vec<u8> = (0..octets)
                 .map(|place| u8::try_from(place % 251).unwrap())
                 .collect();
-            let source = Source::spool(Path::new("-"), &mut content.as_slice()).unwrap();
+            let source = Source::spool(Path::new("-"), &mut content.as_slice(), None).unwrap();
             let mut joined = Vec::new();
             for portion in source.portions(Some(octets / 3)) {
                 source

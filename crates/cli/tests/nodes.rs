@@ -376,6 +376,25 @@ fn stdin_is_copied_first_and_sent_as_one_bundle() {
 }
 
 #[test]
+fn stdin_without_end_is_not_copied_beyond_the_nodes_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = ALPHA.replace("256MiB", "8MiB");
+    let node = Node::start(&directory.path().join("small"), &small);
+    let said: Said = dhow(&["send", "ipn:1.42", "-", "--node", &node.socket()])
+        .stdin(fs::File::open("/dev/zero").unwrap())
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""));
+    assert!(
+        said.stderr
+            .starts_with("error: cannot send -: it has more than the 8.4 MB"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
 fn anonymous_bundles_go_without_reports() {
     let pair = Pair::start();
     let file = pair.file("content", b"");

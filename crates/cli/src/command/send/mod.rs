@@ -14,6 +14,7 @@ use dhow_client::{Address, Registration, SendHead, Sender};
 use self::receipts::Receipts;
 use self::tally::Tally;
 use crate::address::locate;
+use crate::admin::Admin;
 use crate::application;
 use crate::arguments::{Common, parse_lifetime, parse_size};
 use crate::failure::{Ending, Failure};
@@ -31,7 +32,7 @@ use crate::report_kind::ReportKind;
 pub struct Send {
     /// Destination endpoint: ipn:4.42 or dtn://delta/inbox
     destination: EndpointId,
-    /// Files; - for stdin, which is copied first
+    /// Files; - for stdin, which is copied first (without --split no more than the node has room for)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Source endpoint [default: a random service of the node]; reports go there
@@ -61,10 +62,11 @@ impl Send {
     /// Sends, and waits where asked to.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let address = locate(common.node.as_ref())?;
+        let room = self.room(&address);
         let sources: Vec<Source> = self
             .files
             .iter()
-            .map(|path| Source::open(path))
+            .map(|path| Source::open_within(path, room))
             .collect::<Result<_, _>>()?;
         let client = application::connect(&address)?;
         let source = match &self.from {
@@ -117,6 +119,17 @@ impl Send {
             Some(receipts) if ending == Ending::Done => receipts.wait(self.lifetime, common.form()),
             _ => Ok(ending),
         }
+    }
+
+    /// Octets that the node has room for, where something must be copied whole that may never end. Pieces
+    /// may leave while others come.
+    fn room(&self, node: &Address) -> Option<u64> {
+        if self.split.is_some() || !self.files.iter().any(|path| Source::is_copied(path)) {
+            return None;
+        }
+        let told = Admin::of(Some(node)).ok()?.read("/v1/node").ok()?;
+        let store = |name: &str| told.pointer(&format!("/store/{name}"))?.as_u64();
+        store("quota_octets")?.checked_sub(store("octets")?)
     }
 
     fn registration(&self, source: &EndpointId) -> Result<Registration, Failure> {
