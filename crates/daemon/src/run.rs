@@ -8,7 +8,9 @@ use dhow_bundle::storage::StoreEvent;
 use dhow_node::Node;
 use dhow_node::config::ListenerId;
 use dhow_node::door::Event;
-use dhow_store::{Disk, Durability, FileDisk, MemoryDisk, OpenError, Options, Store};
+use dhow_store::{
+    Disk, Durability, FileDisk, History, MemoryDisk, OpenError, Options, Origin, Store,
+};
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -228,10 +230,12 @@ fn shown_socket(path: &Path) -> String {
 /// Opens the store and tells the node what it holds.
 fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
     let settings = &file.store;
-    let mut disk: Arc<dyn Disk> = match settings.durability {
-        DurabilitySetting::Memory => Arc::new(MemoryDisk::new()),
+    let (mut disk, history): (Arc<dyn Disk>, History) = match settings.durability {
+        DurabilitySetting::Memory => (Arc::new(MemoryDisk::new()), History::Unused),
         DurabilitySetting::Sync | DurabilitySetting::Os => {
-            Arc::new(FileDisk::open(&settings.path)?)
+            let disk = FileDisk::open(&settings.path)?;
+            let history = disk.history();
+            (Arc::new(disk), history)
         }
     };
     if !settings.flush_delay.is_zero() {
@@ -270,6 +274,12 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
         },
     );
     tracing::info!(bundles = count, "store open");
+    if (history, recovered.origin) == (History::Used, Origin::New) {
+        tracing::warn!(
+            path = %settings.path.display(),
+            "the log of this store is missing or empty, a new one was begun: what the store held is lost"
+        );
+    }
     crate::logging::lost(&recovered.loss);
     if recovered.checkpoint_lost {
         tracing::error!(

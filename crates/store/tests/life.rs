@@ -17,8 +17,8 @@ use bytes::Bytes;
 use dhow_bundle::DtnTime;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent, StoreRefusal};
 use dhow_store::{
-    Disk, Durability, FaultyDisk, FileDisk, LockError, MemoryDisk, OpenError, Options, Store,
-    Verdict,
+    Disk, Durability, FaultyDisk, FileDisk, History, LockError, MemoryDisk, OpenError, Options,
+    Origin, Store, Verdict,
 };
 use world::{append, bundle, commit, contents, octets, options, put, read, stored, sum};
 
@@ -227,6 +227,32 @@ fn log_in_a_file_is_locked_and_comes_back() {
         ]
     );
     drop((store, disk));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn directory_whose_log_is_gone_is_told_from_a_new_one() {
+    let directory = std::env::temp_dir().join(format!("dhow-store-{}-gone", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let open = || {
+        let disk = FileDisk::open(&directory).unwrap();
+        let history = disk.history();
+        let (mut store, recovered) = Store::open(Arc::new(disk), options()).unwrap();
+        put(&mut store, 1, 100);
+        store.close(&mut Vec::new());
+        (history, recovered.origin, recovered.bundles.count())
+    };
+    assert_eq!(open(), (History::Unused, Origin::New, 0));
+    assert_eq!(open(), (History::Used, Origin::Existing, 1));
+    let log = directory.join("log");
+    std::fs::remove_file(&log).unwrap();
+    assert_eq!(open(), (History::Used, Origin::New, 0));
+    for octets in [0, 8192] {
+        // Empty, and zeros where the superblocks were.
+        std::fs::write(&log, vec![0; octets]).unwrap();
+        assert_eq!(open(), (History::Used, Origin::New, 0));
+    }
+    assert_eq!(open(), (History::Used, Origin::Existing, 1));
     std::fs::remove_dir_all(&directory).unwrap();
 }
 

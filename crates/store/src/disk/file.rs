@@ -38,10 +38,20 @@ pub enum LockError {
     },
 }
 
+/// What a directory was before it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// No node has had it.
+    Unused,
+    /// A node has had it: a log was there.
+    Used,
+}
+
 /// The log file `log` of a directory, locked against other processes for as long as the value lives.
 #[derive(Debug)]
 pub struct FileDisk {
     file: File,
+    history: History,
     _lock: File,
 }
 
@@ -56,7 +66,7 @@ impl FileDisk {
             move |error| LockError::System { path, error }
         };
         Self::make(directory).map_err(system(directory))?;
-        let lock = Self::lock(directory)?;
+        let (lock, history) = Self::lock(directory)?;
         let path = directory.join("log");
         let file = OpenOptions::new()
             .read(true)
@@ -70,7 +80,17 @@ impl FileDisk {
         File::open(directory)
             .and_then(|directory| directory.sync_all())
             .map_err(system(directory))?;
-        Ok(Self { file, _lock: lock })
+        Ok(Self {
+            file,
+            history,
+            _lock: lock,
+        })
+    }
+
+    /// Whether a node has had the directory before, as its lock file tells: a new log there means that the old one is gone.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.history
     }
 
     /// Makes the directory for its owner alone; what is above it, and one that is there, stay as they are.
@@ -86,7 +106,7 @@ impl FileDisk {
             .create(directory)
     }
 
-    fn lock(directory: &Path) -> Result<File, LockError> {
+    fn lock(directory: &Path) -> Result<(File, History), LockError> {
         let path = directory.join("lock");
         let system = |error| LockError::System {
             path: path.clone(),
@@ -112,11 +132,16 @@ impl FileDisk {
             }
             Err(TryLockError::Error(error)) => return Err(system(error)),
         }
+        let history = match lock.metadata().map_err(system)?.len() {
+            0 => History::Unused,
+            _ => History::Used,
+        };
         lock.set_len(0)
             .and_then(|()| lock.seek(SeekFrom::Start(0)))
             .and_then(|_| writeln!(lock, "{}", std::process::id()))
+            .and_then(|()| lock.sync_data())
             .map_err(system)?;
-        Ok(lock)
+        Ok((lock, history))
     }
 }
 

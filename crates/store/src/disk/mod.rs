@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 pub use faulty::{Failure, FaultyDisk, Operation};
-pub use file::{FileDisk, LockError};
+pub use file::{FileDisk, History, LockError};
 pub use memory::MemoryDisk;
 
 /// Why a disk did not do what it was asked.
