@@ -2,7 +2,7 @@
 //!
 //! Loops ask [`is_requested`]. A command that does not come to its next question within
 //! [`GRACE`] (a read that hangs, say), or that is interrupted twice, is ended here: its unfinished files
-//! are removed first.
+//! are removed first, and it says what it asked to [say](say_at_end).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,10 @@ const GRACE: Duration = Duration::from_secs(2);
 pub const LOOK: Duration = Duration::from_millis(100);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// What is said when a command is ended here.
+type Words = Box<dyn Fn() -> String + Send>;
+
+static LAST_WORDS: Mutex<Option<Words>> = Mutex::new(None);
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// True once the user has asked the command to end.
@@ -51,7 +55,19 @@ pub fn watch() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Has a command that must be ended here say how far it came.
+pub fn say_at_end(words: impl Fn() -> String + Send + 'static) {
+    *last_words() = Some(Box::new(words));
+}
+
+fn last_words() -> MutexGuard<'static, Option<Words>> {
+    LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn end() -> ! {
+    if let Some(words) = last_words().as_ref() {
+        crate::output::talk(&words());
+    }
     for path in unfinished().iter() {
         // The process ends in any case, and a file that is gone already is what was wanted.
         let _ = std::fs::remove_file(path);

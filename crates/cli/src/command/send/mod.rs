@@ -92,6 +92,9 @@ impl Send {
             Progress::octets(Some(total), "sending"),
             receipts,
         );
+        let bundles = self.bundles(&sources);
+        let interrupted = tally.interrupted(bundles);
+        interrupt::say_at_end(tally.interrupted(bundles));
         let begun = Instant::now();
         let outcome = self
             .send_all(&mut sender, &sources, &mut tally)
@@ -109,10 +112,9 @@ impl Send {
         if outcome == Ok(Ending::Done) && common.form() == Form::Text {
             output::line(&self.summary(&tally, elapsed))?;
         }
-        let bundles = self.bundles(&sources);
         let ending = outcome.map_err(|failure| tally.explain(failure, bundles))?;
         if ending == Ending::Interrupted {
-            output::talk(&tally.interrupted(bundles));
+            output::talk(&interrupted());
         }
         self.note_reports(&address);
         match tally.into_receipts() {

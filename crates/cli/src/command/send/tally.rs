@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Stdout, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dhow_client::{Created, Refusal};
 use serde::Serialize;
@@ -28,7 +30,8 @@ pub struct Tally {
     source: String,
     /// Octets of the bundles that were sent and not answered; the sender bounds their number.
     unanswered: VecDeque<u64>,
-    accepted: u64,
+    /// Bundles that the node has; shared with what is said when the command is ended.
+    accepted: Arc<AtomicU64>,
     octets: u64,
     /// Why the node refused one, if it did.
     refusal: Option<Refusal>,
@@ -50,7 +53,7 @@ impl Tally {
             destination,
             source: String::new(),
             unanswered: VecDeque::new(),
-            accepted: 0,
+            accepted: Arc::default(),
             octets: 0,
             refusal: None,
             progress,
@@ -74,10 +77,10 @@ impl Tally {
                 return Ok(());
             }
         };
-        self.accepted += 1;
+        let before = self.accepted.fetch_add(1, Ordering::Relaxed);
         self.octets += octets;
         self.progress.advance(octets);
-        if self.accepted == 1 {
+        if before == 0 {
             self.source = created.source.to_string();
         }
         if let Some(receipts) = &self.receipts {
@@ -109,16 +112,17 @@ impl Tally {
     }
 
     /// How far an interrupted command came of so many bundles.
-    pub fn interrupted(&self, of: u64) -> String {
-        format!(
-            "interrupted: the node has {} of {of} bundles",
-            self.accepted
-        )
+    pub fn interrupted(&self, of: u64) -> impl Fn() -> String + Send + 'static {
+        let accepted = Arc::clone(&self.accepted);
+        move || {
+            let accepted = accepted.load(Ordering::Relaxed);
+            format!("interrupted: the node has {accepted} of {of} bundles")
+        }
     }
 
     /// Bundles that the node has.
-    pub const fn accepted(&self) -> u64 {
-        self.accepted
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// Octets of their payloads.
@@ -153,7 +157,7 @@ impl Tally {
     /// A failure, with how far it came of so many.
     pub fn explain(&self, failure: Failure, of: u64) -> Failure {
         if of > 1 {
-            failure.with_hint(format!("the node has {} of {of} bundles", self.accepted))
+            failure.with_hint(format!("the node has {} of {of} bundles", self.accepted()))
         } else {
             failure
         }
