@@ -11,7 +11,7 @@ mod program;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -638,6 +638,48 @@ fn a_node_that_goes_away_is_told_and_a_timeout_meanwhile_fails() {
         Some("error: received 0 bundles: the node is away")
     );
     assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+/// TCPCLv4 as `ipn:3.0` speaks it that sends one bundle: contact header, SESS_INIT, XFER_SEGMENT with START
+/// and END (RFC 9174 4.2, 4.6, 5.2.2).
+fn session_with(bundle: &[u8]) -> Vec<u8> {
+    let mut octets = b"dtn!\x04\x00\x07\x00\x00".to_vec();
+    octets.extend_from_slice(&[0, 0, 0, 0, 0, 1, 0, 0].repeat(2));
+    octets.extend_from_slice(b"\x00\x07ipn:3.0\x00\x00\x00\x00");
+    octets.extend_from_slice(b"\x01\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00");
+    octets.extend_from_slice(&u64::try_from(bundle.len()).unwrap().to_be_bytes());
+    octets.extend_from_slice(bundle);
+    octets
+}
+
+#[test]
+fn a_damaged_bundle_is_refused_with_the_rule_named_once() {
+    let pair = Pair::start();
+    let made = pair.file("made", b"");
+    let file = pair.file("content", b"hello");
+    let said = run(&[
+        "bundle", "make", "ipn:3.5", "ipn:1.42", &file, "--out", &made,
+    ]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let mut bundle = fs::read(&made).unwrap();
+    // Within the payload, which its CRC covers.
+    let place = bundle.len() - 8;
+    bundle[place] ^= 1;
+    let mut stream = std::net::TcpStream::connect(pair.alpha.address()).unwrap();
+    stream
+        .set_read_timeout(Some(program::node::PATIENCE))
+        .unwrap();
+    stream.write_all(&session_with(&bundle)).unwrap();
+    // The answers: contact header, SESS_INIT, XFER_REFUSE.
+    stream.read_exact(&mut [0; 6 + 32 + 10]).unwrap();
+    drop(stream);
+    let Pair {
+        alpha, directory, ..
+    } = pair;
+    assert_eq!(alpha.terminate(), Some(0));
+    let log = fs::read_to_string(directory.path().join("alpha/log")).unwrap();
+    assert!(log.contains("RFC 9171 4.2.2"), "{log}");
+    assert!(!log.contains("RFC 9171 RFC"), "{log}");
 }
 
 #[test]
