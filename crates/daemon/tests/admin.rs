@@ -51,6 +51,7 @@ fn a_node_shows_itself() {
     assert_eq!(shown["store"]["durability"], "sync");
     assert_eq!(shown["store"]["quota_octets"], 64 << 20);
     assert_eq!(shown["store"]["bundles"], 0);
+    assert_eq!(shown["store"]["damaged"], 0);
     for list in ["sessions", "routes", "destinations", "bundles", "links"] {
         assert_eq!(
             node.admin("GET", &format!("/v1/{list}"), ""),
@@ -74,6 +75,7 @@ fn stored_bundles_are_listed_by_destination_and_one_by_one_and_can_be_dropped() 
     let (_, bundles) = node.admin("GET", "/v1/bundles?limit=2", "");
     assert_eq!(bundles.as_array().unwrap().len(), 2);
     assert_eq!(bundles[0]["payload_octets"], 7);
+    assert_eq!(bundles[0]["state"], "waiting");
     let id = bundles[0]["id"].as_str().unwrap().to_owned();
     let escaped = id.replace(':', "%3A").replace('/', "%2F");
     assert_eq!(
@@ -88,6 +90,33 @@ fn stored_bundles_are_listed_by_destination_and_one_by_one_and_can_be_dropped() 
     let (_, refusal) = (0..10_000).find_map(|_| drop_again()).unwrap();
     assert_eq!(refusal["error"], format!("no bundle {id} is stored here"));
     assert_eq!(node.admin("GET", "/v1/destinations", "").1[0]["bundles"], 2);
+}
+
+#[test]
+fn a_link_that_cannot_connect_says_why() {
+    let place = Place::new();
+    // Bound and not listened on: nobody else gets the port, and nobody answers.
+    let taken = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::STREAM,
+        None,
+    )
+    .unwrap();
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    rustix::net::bind(&taken, &any).unwrap();
+    let address = std::net::SocketAddr::try_from(rustix::net::getsockname(&taken).unwrap())
+        .unwrap()
+        .to_string();
+    let node = place
+        .node("ipn:1.0")
+        .with_link("gamma", &address, "")
+        .start();
+    let last_error = || {
+        let link = node.admin("GET", "/v1/links", "").1[0].clone();
+        link["last_error"].as_str().map(str::to_owned)
+    };
+    let said = (0..10_000).find_map(|_| last_error()).unwrap();
+    assert_eq!(said, "Connection refused (os error 111)");
 }
 
 #[test]
@@ -232,6 +261,9 @@ fn metrics_are_text_that_a_collector_reads() {
         "dhow_bundles_created_total 2",
         "dhow_bundles_received_total 0",
         "dhow_bundles_stored 2",
+        "dhow_bundles_damaged 0",
+        "dhow_connections_accepted_total 0",
+        "dhow_clients_accepted_total 1",
         "dhow_link_up{link=\"gamma\"} 0",
         "dhow_store_failures_total 0",
         "# EOF",

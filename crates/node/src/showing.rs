@@ -177,6 +177,20 @@ impl Node {
         (self.bundles.count(), self.bundles.octets())
     }
 
+    /// Stored bundles whose octets are damaged on disk.
+    #[must_use]
+    pub fn damaged(&self) -> u64 {
+        // None was found in this run, so that the bundles need not be looked through.
+        if self.counters.quarantined == 0 {
+            return 0;
+        }
+        let damaged = self
+            .bundles
+            .iter()
+            .filter(|(_, entry)| entry.state == State::Quarantined);
+        u64::try_from(damaged.count()).unwrap_or(u64::MAX)
+    }
+
     /// Counts since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -34,6 +34,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "durability": facts.durability,
             "bundles": bundles,
             "octets": octets,
+            "damaged": node.damaged(),
             "quota_bundles": facts.quota_bundles,
             "quota_octets": facts.quota_octets,
         },
@@ -78,6 +79,7 @@ pub struct LinkStatus {
     peer: Option<String>,
     sessions: usize,
     failures: u32,
+    last_error: Option<String>,
 }
 
 impl LinkStatus {
@@ -98,6 +100,7 @@ impl LinkStatus {
             peer: view.peer.map(|peer| peer.to_string()),
             sessions: view.sessions,
             failures: view.failures,
+            last_error: view.last_error,
         }
     }
 }
@@ -216,6 +219,7 @@ pub struct BundleStatus {
     received_dtn_ms: Option<u64>,
     previous: Option<String>,
     in_flight: bool,
+    state: String,
 }
 
 impl From<BundleView> for BundleStatus {
@@ -232,6 +236,7 @@ impl From<BundleView> for BundleStatus {
                 .then_some(view.received.as_millis()),
             previous: view.previous.map(|previous| previous.to_string()),
             in_flight: view.in_flight,
+            state: view.state.to_string(),
         }
     }
 }

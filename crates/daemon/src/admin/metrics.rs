@@ -23,6 +23,7 @@ pub struct Snapshot {
     counters: Counters,
     drivers: DriverCounts,
     stored: (u64, u64),
+    damaged: u64,
     sessions: usize,
     registrations: usize,
     uptime_s: u64,
@@ -37,6 +38,7 @@ impl Snapshot {
             counters: node.counters(),
             drivers,
             stored: node.stored(),
+            damaged: node.damaged(),
             sessions: node.sessions().len(),
             registrations: node.registrations().len(),
             uptime_s: now.monotonic.since(Instant::START).as_secs(),
@@ -76,6 +78,7 @@ impl Collector for Metrics {
             counters,
             drivers,
             stored,
+            damaged,
             sessions,
             registrations,
             uptime_s,
@@ -89,6 +92,12 @@ impl Collector for Metrics {
         }
         for (name, help, value) in [
             ("bundles_stored", "Bundles in the store", stored.0),
+            // Not `bundles_quarantined`: that family is the counter of those found.
+            (
+                "bundles_damaged",
+                "Bundles in the store whose octets are damaged on disk",
+                *damaged,
+            ),
             ("store_octets", "Octets of bundles in the store", stored.1),
             ("sessions", "Established sessions", count(*sessions)),
             (
