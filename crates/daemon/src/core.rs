@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -15,15 +16,13 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::LinkId;
-use dhow_node::door::{
-    Action, Event, Occurrence, OperatorCommand, OperatorRefusal, Purpose, StreamId, Ticket,
-};
+use dhow_node::door::{Action, Event, OperatorCommand, OperatorRefusal, Purpose, StreamId, Ticket};
 use tokio::sync::{Notify, oneshot};
 
 use crate::buffers::ReceivePool;
 use crate::clock::Clock;
 use crate::extents::ExtentReader;
-use crate::logging;
+use crate::journal::Journal;
 use crate::storing::StoreThread;
 
 /// Actions carried out in one turn before other tasks of the thread get theirs.
@@ -97,6 +96,7 @@ struct State {
     dials: Vec<LinkId>,
     armed: Option<Instant>,
     counts: DriverCounts,
+    journal: Journal,
 }
 
 /// The node, its store and its streams, shared by the tasks of one thread.
@@ -121,7 +121,13 @@ struct Signals {
 impl Core {
     /// A core around a node that has recovered its store.
     #[must_use]
-    pub fn new(node: Node, clock: Clock, store: StoreThread, reader: ExtentReader) -> Self {
+    pub fn new(
+        node: Node,
+        clock: Clock,
+        store: StoreThread,
+        reader: ExtentReader,
+        journal: Journal,
+    ) -> Self {
         let state = State {
             node,
             clock,
@@ -138,6 +144,7 @@ impl Core {
             dials: Vec::new(),
             armed: None,
             counts: DriverCounts::default(),
+            journal,
         };
         Self {
             state: Rc::new(RefCell::new(state)),
@@ -159,8 +166,8 @@ impl Core {
         });
     }
 
-    /// Number a new stream, and tell the node of it.
-    pub fn open_stream(&self, purpose: Purpose) -> StreamId {
+    /// Number a new stream to `address`, and tell the node of it.
+    pub fn open_stream(&self, purpose: Purpose, address: Option<SocketAddr>) -> StreamId {
         let stream = {
             let mut state = self.state.borrow_mut();
             let stream = StreamId(state.next_stream);
@@ -171,6 +178,7 @@ impl Core {
                 Purpose::Client => state.counts.clients += 1,
             }
             state.streams.insert(stream, StreamState::default());
+            state.journal.connected(stream, &purpose, address);
             stream
         };
         self.handle(Event::Connected { stream, purpose });
@@ -183,6 +191,7 @@ impl Core {
             state.streams.remove(&stream);
             state.node.handle(now, Event::Disconnected { stream });
         });
+        self.state.borrow_mut().journal.forget(stream);
     }
 
     /// Octets arrived on a stream.
@@ -220,6 +229,21 @@ impl Core {
         if let Some(stream) = self.state.borrow_mut().streams.get_mut(&stream) {
             stream.wishes.start_tls = false;
         }
+    }
+
+    /// TLS did not come about on a stream.
+    pub fn insecure(&self, stream: StreamId, why: &str) {
+        self.turn(|state, now| {
+            state.counts.insecure += 1;
+            state.journal.insecure(stream, why, now.monotonic);
+            state.node.handle(now, Event::Insecure { stream });
+        });
+    }
+
+    /// A link's name.
+    #[must_use]
+    pub fn link_name(&self, link: LinkId) -> String {
+        self.state.borrow().journal.link_name(link)
     }
 
     /// Octets that the stream is to write, at most about `limit`, put into `out`; false when the disk
@@ -324,7 +348,7 @@ impl Core {
         loop {
             let wait = {
                 let mut state = self.state.borrow_mut();
-                state.armed = state.node.poll_timeout();
+                state.armed = state.due();
                 state
                     .armed
                     .map_or(LONGEST_SLEEP, |at| state.clock.until(at).min(LONGEST_SLEEP))
@@ -341,6 +365,7 @@ impl Core {
                 {
                     state.node.handle_timeout(now);
                 }
+                state.journal.flush(now.monotonic);
             });
         }
     }
@@ -400,7 +425,7 @@ impl Core {
         let left_over = state.pump(now);
         state.hand_over();
         state.resume_reading();
-        let timeout = state.node.poll_timeout();
+        let timeout = state.due();
         let earlier = timeout.is_some_and(|at| state.armed.is_none_or(|armed| at < armed));
         if earlier || left_over {
             state.armed = timeout;
@@ -417,11 +442,19 @@ impl Core {
 }
 
 impl State {
+    /// When time alone makes something happen next.
+    fn due(&self) -> Option<Instant> {
+        [self.node.poll_timeout(), self.journal.due()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
     /// Carries out what the node asks for; true when there was too much for one turn.
     fn pump(&mut self, now: Now) -> bool {
         for _ in 0..ACTIONS_PER_TURN {
             match self.node.poll(now) {
-                Some(action) => self.carry_out(action),
+                Some(action) => self.carry_out(now, action),
                 None if self.reads.is_empty() => return false,
                 None => self.read(now),
             }
@@ -429,7 +462,7 @@ impl State {
         true
     }
 
-    fn carry_out(&mut self, action: Action) {
+    fn carry_out(&mut self, now: Now, action: Action) {
         match action {
             Action::Store(command) => self.batch.push(command),
             Action::Read { ticket, extents } => self.reads.push((ticket, extents)),
@@ -443,7 +476,7 @@ impl State {
                     let _ = operator.send(outcome);
                 }
             }
-            Action::Occurred(occurrence) => occurred(&occurrence),
+            Action::Occurred(occurrence) => self.journal.log(&occurrence, now.monotonic),
         }
     }
 
@@ -500,8 +533,4 @@ fn wake(stream: &StreamState) {
     if let Some(waker) = &stream.waker {
         waker.wake_by_ref();
     }
-}
-
-fn occurred(occurrence: &Occurrence) {
-    logging::log(occurrence);
 }

@@ -19,6 +19,7 @@ pub mod clock;
 pub mod config;
 pub mod core;
 pub mod extents;
+pub mod journal;
 pub mod logging;
 pub mod network;
 pub mod pace;

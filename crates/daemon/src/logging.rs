@@ -1,9 +1,7 @@
-//! Logs on stderr, and how a node's occurrences read there.
+//! Logs on stderr, and how a store's losses read there.
 
 use std::io::IsTerminal as _;
 
-use dhow_link::stream::DownReason;
-use dhow_node::door::Occurrence;
 use dhow_store::{Count, Loss};
 use tracing_subscriber::EnvFilter;
 
@@ -42,67 +40,6 @@ pub fn init(filter: &str) -> Result<(), LoggingError> {
         .with_ansi(std::io::stderr().is_terminal() && !no_color)
         .try_init()
         .map_err(|_| LoggingError::AlreadySet)
-}
-
-/// Log what happened in a node: what an operator must know at `info` and above, what happens to single
-/// bundles at `debug`.
-pub fn log(occurrence: &Occurrence) {
-    match occurrence {
-        Occurrence::SessionUp {
-            stream,
-            link,
-            parameters,
-        } => {
-            let direction = if link.is_some() {
-                "dialled"
-            } else {
-                "accepted"
-            };
-            tracing::info!(stream = stream.0, peer = %parameters.peer, secured = parameters.secured, "session up, {direction}");
-        }
-        Occurrence::SessionDown { stream, reason, .. } => match reason {
-            DownReason::Terminated(_) | DownReason::Disconnected => {
-                tracing::info!(stream = stream.0, "session down: {}", reason);
-            }
-            _ => tracing::warn!(stream = stream.0, "session down: {}", reason),
-        },
-        Occurrence::Received { id, from, octets } => {
-            tracing::debug!(%id, %from, octets, "bundle received")
-        }
-        Occurrence::Created { id, octets } => tracing::debug!(%id, octets, "bundle created"),
-        Occurrence::Duplicate { id } => tracing::debug!(%id, "bundle came again"),
-        Occurrence::Forwarded { id, to, octets } => {
-            tracing::debug!(%id, %to, octets, "bundle forwarded")
-        }
-        Occurrence::Delivered {
-            id,
-            endpoint,
-            octets,
-        } => tracing::debug!(%id, %endpoint, octets, "bundle delivered"),
-        Occurrence::Deleted { id, reason } => tracing::info!(%id, reason, "bundle deleted"),
-        Occurrence::RefusedIncoming { from, reason, why } => {
-            tracing::warn!(%from, ?reason, "bundle refused: {why}")
-        }
-        Occurrence::RefusedOutgoing { id, to, reason } => {
-            tracing::warn!(%id, %to, ?reason, "the neighbour refused a bundle")
-        }
-        Occurrence::ReportSuppressed => tracing::debug!("status report not made: too many"),
-        Occurrence::StoreRefused { refusal } => {
-            tracing::warn!(?refusal, "the store refused octets")
-        }
-        Occurrence::Quarantined { id } => {
-            tracing::error!(%id, "bundle is damaged on disk and in quarantine")
-        }
-        Occurrence::ClockJumped { milliseconds } => {
-            tracing::warn!(milliseconds, "the wall clock jumped")
-        }
-        Occurrence::ClientClosed { stream, reason } => tracing::debug!(
-            stream = stream.0,
-            "application's connection ended: {reason}"
-        ),
-        #[allow(unreachable_patterns, reason = "a node may learn to tell more")]
-        other => tracing::debug!("{other:?}"),
-    }
 }
 
 /// Tells of what was durable and is not in the store any more.

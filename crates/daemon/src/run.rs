@@ -25,6 +25,7 @@ use crate::config::NodeFile;
 use crate::config::file::DurabilitySetting;
 use crate::core::Core;
 use crate::extents::ExtentReader;
+use crate::journal::Journal;
 use crate::network;
 use crate::storing::{Answers, SlowDisk, StoreThread};
 use crate::streams::accept::{
@@ -173,7 +174,9 @@ async fn live(
     let reader = ExtentReader::new(store.reader());
     let store = StoreThread::start(store, clock)?;
     let answers = store.answers();
-    let core = Core::new(node, clock, store, reader);
+    let links = file.node.links.iter().map(|link| link.name.clone());
+    let journal = Journal::new(links.collect());
+    let core = Core::new(node, clock, store, reader, journal);
     let ready = Ready {
         event: "ready",
         node: file

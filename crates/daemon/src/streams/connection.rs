@@ -66,7 +66,7 @@ pub enum Side {
 
 /// Serve a connected socket until it is gone.
 pub async fn serve(core: Core, mut socket: Socket, purpose: Purpose, side: Side, tls: Option<Tls>) {
-    let stream = core.open_stream(purpose);
+    let stream = core.open_stream(purpose, socket.peer());
     let mut connection = Connection {
         core,
         stream,
@@ -209,8 +209,8 @@ impl Connection {
         self.core.tls_started(self.stream);
         let peer = socket.peer();
         let (Socket::Tcp(stream), Some(tls)) = (socket, tls) else {
-            tracing::warn!(stream = self.stream.0, "TLS is wanted where there is none");
-            self.insecure();
+            self.core
+                .insecure(self.stream, "TLS is wanted where there is none");
             return None;
         };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.handshake(stream, side)).await {
@@ -227,27 +227,17 @@ impl Connection {
                 Some(Socket::Tls(Box::new(stream)))
             }
             Ok(Err(error)) => {
-                tracing::warn!(stream = self.stream.0, "TLS handshake failed: {error}");
-                self.insecure();
+                let why = format!("TLS handshake failed: {error}");
+                self.core.insecure(self.stream, &why);
                 None
             }
             Err(_) => {
-                tracing::warn!(
-                    stream = self.stream.0,
-                    "TLS handshake was not done within {} s",
-                    HANDSHAKE_TIMEOUT.as_secs()
-                );
-                self.insecure();
+                let patience = HANDSHAKE_TIMEOUT.as_secs();
+                let why = format!("TLS handshake was not done within {patience} s");
+                self.core.insecure(self.stream, &why);
                 None
             }
         }
-    }
-
-    fn insecure(&self) {
-        self.core.count(|counts| counts.insecure += 1);
-        self.core.handle(Event::Insecure {
-            stream: self.stream,
-        });
     }
 }
 

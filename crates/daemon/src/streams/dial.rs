@@ -79,18 +79,18 @@ async fn dial(
             .await;
         }
         Err(error) => {
-            let said = error.to_string();
+            let (said, name) = (error.to_string(), core.link_name(link));
             let known = failures.borrow_mut().insert(link, said.clone());
             if known.as_deref() == Some(said.as_str()) {
                 tracing::debug!(
-                    link = link.0,
+                    link = name,
                     "cannot connect to {}:{}: {said}",
                     settings.host,
                     settings.port
                 );
             } else {
                 tracing::info!(
-                    link = link.0,
+                    link = name,
                     "cannot connect to {}:{}: {said}",
                     settings.host,
                     settings.port

@@ -1,0 +1,396 @@
+//! What a node tells of itself, with the names and addresses that its numbers stand for.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use dhow_bundle::admin::ReasonCode;
+use dhow_bundle::{Instant, NodeId};
+use dhow_link::stream::{DownReason, RefuseReason};
+use dhow_node::config::LinkId;
+use dhow_node::door::{Occurrence, Purpose, StreamId};
+use tracing::field::display;
+
+use crate::pace::Pace;
+
+/// Addresses named in one line: a neighbour may have several sessions.
+const ADDRESSES_PER_LINE: usize = 3;
+
+/// Logs what happens in a node: what an operator must know at `info` and above, what happens to single
+/// bundles at `debug`.
+#[derive(Debug)]
+pub struct Journal {
+    links: Vec<String>,
+    streams: BTreeMap<StreamId, Connection>,
+    strangers: Pace,
+}
+
+/// What is known of an open stream.
+#[derive(Debug)]
+struct Connection {
+    link: Option<LinkId>,
+    address: Option<SocketAddr>,
+    /// Whom the session is with, once it is established.
+    peer: Option<NodeId>,
+    /// Why it failed was said already.
+    told: bool,
+}
+
+impl Journal {
+    /// Of a node whose links have these names.
+    #[must_use]
+    pub fn new(links: Vec<String>) -> Self {
+        Self {
+            links,
+            streams: BTreeMap::new(),
+            strangers: Pace::default(),
+        }
+    }
+
+    /// A link's name, or its number where it has none.
+    #[must_use]
+    pub fn link_name(&self, link: LinkId) -> String {
+        usize::try_from(link.0)
+            .ok()
+            .and_then(|at| self.links.get(at))
+            .cloned()
+            .unwrap_or_else(|| link.0.to_string())
+    }
+
+    /// A stream is connected.
+    pub fn connected(&mut self, stream: StreamId, purpose: &Purpose, address: Option<SocketAddr>) {
+        let shown = address.map(display);
+        let link = match purpose {
+            Purpose::Dialled { link } => {
+                let name = self.link_name(*link);
+                tracing::debug!(stream = stream.0, link = name, address = shown, "connected");
+                Some(*link)
+            }
+            Purpose::Accepted { .. } => {
+                tracing::debug!(stream = stream.0, address = shown, "connection accepted");
+                None
+            }
+            Purpose::Client => {
+                tracing::debug!(stream = stream.0, address = shown, "application connected");
+                None
+            }
+        };
+        let connection = Connection {
+            link,
+            address,
+            peer: None,
+            told: false,
+        };
+        self.streams.insert(stream, connection);
+    }
+
+    /// A stream is gone, and all that was to be said of it is said.
+    pub fn forget(&mut self, stream: StreamId) {
+        self.streams.remove(&stream);
+    }
+
+    /// TLS did not come about on a stream.
+    pub fn insecure(&mut self, stream: StreamId, why: &str, now: Instant) {
+        self.failed(stream, why, now);
+        if let Some(connection) = self.streams.get_mut(&stream) {
+            connection.told = true;
+        }
+    }
+
+    /// Lines about strangers that were left out are counted in one, once none has come for a while.
+    pub fn flush(&mut self, now: Instant) {
+        if let Some(more) = self.strangers.flush(now) {
+            tracing::warn!(more, "more connections ended before a session was up");
+        }
+    }
+
+    /// When `flush` has something to say.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.strangers.due()
+    }
+
+    /// Log what happened.
+    pub fn log(&mut self, occurrence: &Occurrence, now: Instant) {
+        match occurrence {
+            Occurrence::SessionUp {
+                stream,
+                link,
+                parameters,
+            } => {
+                let name = link.map(|link| self.link_name(link));
+                let address = self.streams.get_mut(stream).and_then(|connection| {
+                    connection.peer = Some(parameters.peer.clone());
+                    connection.address
+                });
+                let direction = if link.is_some() {
+                    "dialled"
+                } else {
+                    "accepted"
+                };
+                tracing::info!(
+                    stream = stream.0,
+                    link = name,
+                    peer = %parameters.peer,
+                    address = address.map(display),
+                    secured = parameters.secured,
+                    "session up, {direction}"
+                );
+            }
+            Occurrence::SessionDown { stream, reason, .. } => {
+                self.session_down(*stream, reason, now);
+            }
+            Occurrence::RefusedIncoming { from, reason, why } => {
+                let (address, reason) = (self.addresses(from), refusal(*reason));
+                tracing::warn!(%from, address, reason, "bundle refused: {why}");
+            }
+            Occurrence::RefusedOutgoing { id, to, reason } => {
+                let (address, reason) = (self.addresses(to), refusal(*reason));
+                tracing::warn!(%id, %to, address, reason, "the neighbour refused a bundle");
+            }
+            other => log_rest(other),
+        }
+    }
+
+    fn session_down(&mut self, stream: StreamId, reason: &DownReason, now: Instant) {
+        let Some(connection) = self.streams.get(&stream) else {
+            tracing::info!(stream = stream.0, "session down: {reason}");
+            return;
+        };
+        let Some(peer) = &connection.peer else {
+            if !connection.told {
+                self.failed(stream, &reason.to_string(), now);
+            }
+            return;
+        };
+        let link = connection.link.map(|link| self.link_name(link));
+        let address = connection.address.map(display);
+        match reason {
+            DownReason::Terminated(_) | DownReason::Disconnected => {
+                tracing::info!(stream = stream.0, link, %peer, address, "session down: {reason}");
+            }
+            _ => tracing::warn!(stream = stream.0, link, %peer, address, "session down: {reason}"),
+        }
+    }
+
+    /// A connection ended before a session was up. Anybody may make such connections to a listener, as
+    /// fast as they like.
+    fn failed(&mut self, stream: StreamId, why: &str, now: Instant) {
+        let connection = self.streams.get(&stream);
+        let address = connection.and_then(|it| it.address).map(display);
+        if let Some(link) = connection.and_then(|connection| connection.link) {
+            let link = self.link_name(link);
+            tracing::warn!(stream = stream.0, link, address, "no session: {why}");
+        } else if let Some(more) = self.strangers.say(now) {
+            let more = (more > 0).then_some(more);
+            tracing::warn!(stream = stream.0, address, more, "no session: {why}");
+        }
+    }
+
+    /// Where a neighbour's sessions lead.
+    fn addresses(&self, peer: &NodeId) -> Option<String> {
+        let addresses: Vec<String> = self
+            .streams
+            .values()
+            .filter(|connection| connection.peer.as_ref() == Some(peer))
+            .filter_map(|connection| connection.address)
+            .map(|address| address.to_string())
+            .take(ADDRESSES_PER_LINE)
+            .collect();
+        (!addresses.is_empty()).then(|| addresses.join(", "))
+    }
+}
+
+/// What needs no name or address.
+fn log_rest(occurrence: &Occurrence) {
+    match occurrence {
+        Occurrence::Received { id, from, octets } => {
+            tracing::debug!(%id, %from, octets, "bundle received")
+        }
+        Occurrence::Created { id, octets } => tracing::debug!(%id, octets, "bundle created"),
+        Occurrence::Duplicate { id } => tracing::debug!(%id, "bundle came again"),
+        Occurrence::Forwarded { id, to, octets } => {
+            tracing::debug!(%id, %to, octets, "bundle forwarded")
+        }
+        Occurrence::Delivered {
+            id,
+            endpoint,
+            octets,
+        } => tracing::debug!(%id, %endpoint, octets, "bundle delivered"),
+        Occurrence::Deleted { id, reason } => {
+            tracing::info!(%id, "bundle deleted: {}", ReasonCode::from_code(*reason))
+        }
+        Occurrence::ReportSuppressed => tracing::debug!("status report not made: too many"),
+        Occurrence::StoreRefused { refusal } => {
+            tracing::warn!(?refusal, "the store refused octets")
+        }
+        Occurrence::Quarantined { id } => {
+            tracing::error!(%id, "bundle is damaged on disk and in quarantine")
+        }
+        Occurrence::ClockJumped { milliseconds } => {
+            tracing::warn!(milliseconds, "the wall clock jumped")
+        }
+        Occurrence::ClientClosed { stream, reason } => tracing::debug!(
+            stream = stream.0,
+            "application's connection ended: {reason}"
+        ),
+        other => tracing::debug!("{other:?}"),
+    }
+}
+
+/// Why a transfer was refused, for people (RFC 9174 5.2.4, table 7).
+fn refusal(reason: RefuseReason) -> String {
+    match reason {
+        RefuseReason::Unknown => "no reason given".to_owned(),
+        RefuseReason::Completed => "has the whole bundle already".to_owned(),
+        RefuseReason::NoResources => "resources exhausted".to_owned(),
+        RefuseReason::Retransmit => "wants it again".to_owned(),
+        RefuseReason::NotAcceptable => "not acceptable".to_owned(),
+        RefuseReason::ExtensionFailure => "extension item not processed".to_owned(),
+        RefuseReason::SessionTerminating => "the session is ending".to_owned(),
+        RefuseReason::Other(code) => format!("reason {code:#04x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use dhow_link::stream::{SessionParameters, TerminateReason};
+    use dhow_node::config::ListenerId;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(octets)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is logged at `info` and above, without times and places.
+    fn logged(work: impl FnOnce(&mut Journal)) -> Vec<String> {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .with_target(false)
+            .without_time()
+            .finish();
+        let mut journal = Journal::new(vec!["gamma".to_owned()]);
+        tracing::subscriber::with_default(subscriber, || work(&mut journal));
+        let octets = written.0.lock().unwrap().clone();
+        String::from_utf8(octets)
+            .unwrap()
+            .lines()
+            .map(|line| line.trim().to_owned())
+            .collect()
+    }
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::from_nanos(milliseconds * 1_000_000)
+    }
+
+    fn up(stream: u64, link: Option<LinkId>) -> Occurrence {
+        Occurrence::SessionUp {
+            stream: StreamId(stream),
+            link,
+            parameters: SessionParameters {
+                peer: "ipn:3.0".parse().unwrap(),
+                secured: false,
+                keepalive_s: 30,
+                segment_mru: 1,
+                transfer_mru: 1,
+            },
+        }
+    }
+
+    fn down(stream: u64, reason: DownReason) -> Occurrence {
+        Occurrence::SessionDown {
+            stream: StreamId(stream),
+            link: None,
+            reason,
+        }
+    }
+
+    #[test]
+    fn lines_about_sessions_name_link_peer_and_address() {
+        let lines = logged(|journal| {
+            let link = LinkId(0);
+            let address = "192.0.2.3:4556".parse().ok();
+            journal.connected(StreamId(5), &Purpose::Dialled { link }, address);
+            journal.log(&up(5, Some(link)), at(0));
+            let refused = Occurrence::RefusedIncoming {
+                from: "ipn:3.0".parse().unwrap(),
+                reason: RefuseReason::NotAcceptable,
+                why: "its source is not accepted".to_owned(),
+            };
+            journal.log(&refused, at(1));
+            let reason = DownReason::Terminated(TerminateReason::Unknown);
+            journal.log(&down(5, reason), at(2));
+            journal.forget(StreamId(5));
+        });
+        assert_eq!(
+            lines,
+            [
+                r#"INFO session up, dialled stream=5 link="gamma" peer=ipn:3.0 address=192.0.2.3:4556 secured=false"#,
+                r#"WARN bundle refused: its source is not accepted from=ipn:3.0 address="192.0.2.3:4556" reason="not acceptable""#,
+                r#"INFO session down: ended in order stream=5 link="gamma" peer=ipn:3.0 address=192.0.2.3:4556"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn reasons_are_words() {
+        let lines = logged(|journal| {
+            let id = dhow_bundle::BundleId {
+                source: "ipn:1.5".parse().unwrap(),
+                creation: dhow_bundle::CreationTimestamp {
+                    time: dhow_bundle::DtnTime::from_millis(1),
+                    sequence: 2,
+                },
+                fragment: None,
+            };
+            journal.log(&Occurrence::Deleted { id, reason: 1 }, at(0));
+        });
+        assert_eq!(
+            lines,
+            ["INFO bundle deleted: lifetime expired id=ipn:1.5/1/2"]
+        );
+    }
+
+    #[test]
+    fn connections_of_strangers_fill_no_log() {
+        let fault = || DownReason::PeerFault("contact header, RFC 9174 4.2".to_owned());
+        let lines = logged(|journal| {
+            for stream in 0..500 {
+                let listener = ListenerId(0);
+                let purpose = Purpose::Accepted { listener };
+                let address = "192.0.2.9:1000".parse().ok();
+                journal.connected(StreamId(stream), &purpose, address);
+                if stream % 2 == 0 {
+                    journal.insecure(StreamId(stream), "TLS handshake failed", at(stream));
+                }
+                journal.log(&down(stream, fault()), at(stream));
+                journal.forget(StreamId(stream));
+            }
+            assert_eq!(journal.due(), Some(at(1_000)));
+            journal.flush(at(1_000));
+            assert_eq!(journal.due(), None);
+        });
+        assert_eq!(
+            lines,
+            [
+                "WARN no session: TLS handshake failed stream=0 address=192.0.2.9:1000",
+                "WARN more connections ended before a session was up more=499",
+            ]
+        );
+    }
+}
