@@ -54,6 +54,9 @@ impl Node {
             return Err(Refused::not_acceptable("the session is not established"));
         };
         let mut returns = 0;
+        let hops = header
+            .hop_count()
+            .and_then(|hops| u8::try_from(hops.count).ok());
         // RFC 9171 4.2.3: a bundle without source is not identified by its creation timestamp, which
         // another node may have given out as well.
         if !id.source.is_null()
@@ -69,7 +72,7 @@ impl Node {
                 ..identity
             };
             if let Some(key) = self.bundles.find(&identity)
-                && self.meet_copy(now, key)? == Copy::Held
+                && self.meet_copy(now, key, hops)? == Copy::Held
             {
                 self.duplicate(id);
                 return Ok(Admission::Known);
@@ -81,7 +84,15 @@ impl Node {
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
-            if let Some(Recollection::Left { returns: before }) = recollection {
+            if let Some(Recollection::Left {
+                returns: before,
+                hops: then,
+            }) = recollection
+            {
+                if was_never_here(hops, then) {
+                    self.duplicate(id);
+                    return Ok(Admission::Known);
+                }
                 returns = before.saturating_add(1);
             }
         }
@@ -130,6 +141,7 @@ impl Node {
             state: State::Arriving,
             sound_until: now.monotonic + FRESH,
             returns,
+            hops,
             doomed: None,
             removal: Removal::Deleted,
         })))
@@ -142,7 +154,7 @@ impl Node {
 
     /// A bundle that is held already came again. It counts as held only when it will stay held: what is
     /// on its way from or to the disk, or to a neighbour that may be about to acknowledge it, is not.
-    fn meet_copy(&mut self, now: Now, key: BundleKey) -> Result<Copy, Refused> {
+    fn meet_copy(&mut self, now: Now, key: BundleKey, hops: Option<u8>) -> Result<Copy, Refused> {
         let state = self.bundles.entry(key).map(|entry| entry.state);
         if state == Some(State::Quarantined) {
             // The copy is better than what is here: it is taken when it comes again.
@@ -152,19 +164,26 @@ impl Node {
             return Ok(Copy::Gone);
         };
         let remote = !self.is_own(self.endpoints.id(entry.destination));
-        let state = entry.state;
+        let (state, removal) = (entry.state, entry.removal);
+        let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops);
         match state {
             State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
+            State::Deleting if is_taken => Ok(Copy::Held),
             State::Arriving | State::Deleting => Err(Refused {
                 reason: RefuseReason::NoResources,
                 why: "another copy of the bundle is on its way to or from the disk".into(),
             }),
-            State::InFlight if remote => Err(Refused {
+            State::InFlight if remote && !self.was_never_here(key, hops) => Err(Refused {
                 reason: RefuseReason::NoResources,
                 why: "another copy of the bundle is on its way to a neighbour".into(),
             }),
             _ => Ok(Copy::Held),
         }
+    }
+
+    fn was_never_here(&self, key: BundleKey, hops: Option<u8>) -> bool {
+        let entry = self.bundles.entry(key);
+        entry.is_some_and(|entry| was_never_here(hops, entry.hops))
     }
 
     /// Give up a reception that is not complete for another copy of the bundle: its session may have died
@@ -311,6 +330,12 @@ impl Node {
     pub(crate) fn is_own(&self, endpoint: &EndpointId) -> bool {
         self.local.locality(endpoint) != Locality::Remote
     }
+}
+
+/// This node adds to the hop count of all that it forwards (RFC 9171 4.4.3): a copy that has gone no
+/// further than the bundle had `then`, when it came here, does not descend from it. Unknown counts as no.
+fn was_never_here(hops: Option<u8>, then: Option<u8>) -> bool {
+    hops.zip(then).is_some_and(|(hops, then)| hops <= then)
 }
 
 /// RFC 9171 5.5: by the creation time where that and this node's clock are known, else by the bundle age

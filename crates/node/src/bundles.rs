@@ -90,6 +90,8 @@ pub(crate) struct Entry {
     pub(crate) sound_until: Instant,
     /// How often it has come back to this node after it had left.
     pub(crate) returns: u8,
+    /// Its hop count when it was received, if it carries one and this run saw it (RFC 9171 4.4.3).
+    pub(crate) hops: Option<u8>,
     /// Delete it as soon as it is back from where it is.
     pub(crate) doomed: Option<u64>,
     pub(crate) removal: Removal,

@@ -85,7 +85,7 @@ impl Node {
             let source = self.endpoints.retain(identity.source);
             let identity = Identity { source, ..identity };
             self.removed
-                .insert(&mut self.endpoints, identity, expires, removal, 0);
+                .insert(&mut self.endpoints, identity, expires, removal, (0, None));
         }
         self.store(StoreCommand::Delete { key, remember });
     }
@@ -133,7 +133,7 @@ impl Node {
                     identity,
                     entry.expires,
                     removal,
-                    entry.returns,
+                    (entry.returns, entry.hops),
                 );
             }
         }

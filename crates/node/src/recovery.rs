@@ -62,6 +62,7 @@ impl Node {
             state: State::Waiting,
             sound_until: Instant::START,
             returns: 0,
+            hops: None,
             doomed: None,
             removal: Removal::Deleted,
         };
@@ -83,8 +84,13 @@ impl Node {
                 fragment: id.fragment,
             };
             let until = now.monotonic + Duration::from_millis(left_ms);
-            self.removed
-                .insert(&mut self.endpoints, identity, until, Removal::Delivered, 0);
+            self.removed.insert(
+                &mut self.endpoints,
+                identity,
+                until,
+                Removal::Delivered,
+                (0, None),
+            );
         }
         let keys: Vec<BundleKey> = self.bundles.iter().map(|(key, _)| key).collect();
         for key in keys {

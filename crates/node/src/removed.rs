@@ -2,9 +2,10 @@
 //!
 //! What an application has confirmed must not reach it twice, whoever brings it. What a next hop has
 //! taken is another matter: when it comes again, its sender may have missed the acknowledgment, or it has
-//! gone round in a circle and this is the only copy left. Both look alike, so it is taken again, and rests
-//! longer each time before it leaves: a copy too many is known for one at its destination, a copy too
-//! few is a lost bundle.
+//! gone round in a circle and this is the only copy left. The hop count tells them apart, since this node
+//! adds to it whenever it forwards: a copy that has gone no further than the one that was here was never
+//! here. Where that cannot be told, it is taken again, and rests longer each time before it leaves: a copy
+//! too many is known for one at its destination, a copy too few is a lost bundle.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -25,6 +26,7 @@ struct Remembered {
     until: Instant,
     removal: Removal,
     returns: u8,
+    hops: Option<u8>,
 }
 
 /// What is known of a bundle that comes again.
@@ -32,8 +34,8 @@ struct Remembered {
 pub(crate) enum Recollection {
     /// An application has it.
     Delivered,
-    /// It left, after it had come back so often.
-    Left { returns: u8 },
+    /// It left, after it had come back so often and with this hop count.
+    Left { returns: u8, hops: Option<u8> },
 }
 
 impl Removed {
@@ -52,12 +54,13 @@ impl Removed {
         identity: Identity,
         until: Instant,
         removal: Removal,
-        returns: u8,
+        (returns, hops): (u8, Option<u8>),
     ) {
         let remembered = Remembered {
             until,
             removal,
             returns,
+            hops,
         };
         match self.by_identity.insert(identity, remembered) {
             Some(_) => endpoints.release(identity.source),
@@ -73,6 +76,7 @@ impl Removed {
             Removal::Delivered => Recollection::Delivered,
             Removal::Forwarded | Removal::Deleted => Recollection::Left {
                 returns: remembered.returns,
+                hops: remembered.hops,
             },
         })
     }
