@@ -283,6 +283,30 @@ fn receiving_goes_on_across_a_kill_of_the_node_and_nothing_comes_twice() {
 }
 
 #[test]
+fn what_an_existing_store_cannot_have_is_told_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let with = |keys: &str| ALPHA.replace("durability = \"os\"", keys);
+    let said = |text: &str| {
+        let node = Node::start(directory.path(), text);
+        let logged = node.logged();
+        fs::write(directory.path().join("log"), "").unwrap();
+        node.terminate();
+        logged
+    };
+    let in_memory = with("durability = \"memory\"");
+    assert!(!said(&in_memory).contains("WARN"));
+    assert!(!said(&with("segment = \"64KiB\"")).contains("WARN"));
+    let logged = said(&with("segment = \"128KiB\""));
+    assert!(logged.contains("'segment' has no effect"), "{logged}");
+    assert!(!said(ALPHA).contains("WARN"), "nothing is asked for");
+    let logged = said(&in_memory);
+    assert!(
+        logged.contains("the store on disk stays closed"),
+        "{logged}"
+    );
+}
+
+#[test]
 fn a_node_whose_terminal_goes_away_ends_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::start(directory.path(), ALPHA);

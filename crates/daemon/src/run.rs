@@ -22,7 +22,7 @@ use crate::admin::routes::{Facts, Office, router};
 use crate::admin::server::{AdminThread, Doors};
 use crate::clock::Clock;
 use crate::config::NodeFile;
-use crate::config::file::DurabilitySetting;
+use crate::config::file::{DurabilitySetting, StoreSettings};
 use crate::core::Core;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
@@ -283,6 +283,7 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
             "the log of this store is missing or empty, a new one was begun: what the store held is lost"
         );
     }
+    tell_what_has_no_effect(settings, &store);
     crate::logging::lost(&recovered.loss);
     if recovered.checkpoint_lost {
         tracing::error!(
@@ -296,6 +297,32 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
         );
     }
     Ok((store, node))
+}
+
+/// Tells of what the node file says of a store that was made before, and cannot have.
+fn tell_what_has_no_effect(settings: &StoreSettings, store: &Store) {
+    let path = settings.path.display();
+    let made_with = u64::from(store.segment_octets());
+    match (settings.durability, settings.segment_octets) {
+        (DurabilitySetting::Memory, _) => {
+            let log = std::fs::metadata(settings.path.join("log"));
+            if log.is_ok_and(|log| log.len() > 0) {
+                tracing::warn!(
+                    %path,
+                    "durability = \"memory\": the store on disk stays closed, and bundles in it wait there"
+                );
+            }
+        }
+        (_, Some(segment)) if segment != made_with => {
+            tracing::warn!(
+                %path,
+                segment,
+                made_with,
+                "'segment' has no effect: it is fixed when a store is made"
+            );
+        }
+        _ => {}
+    }
 }
 
 /// Octets of a segment: 64 MiB, less where the quota would not have sixteen of them.

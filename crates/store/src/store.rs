@@ -291,6 +291,12 @@ impl Store {
         self.failure.as_ref()
     }
 
+    /// Octets of a segment: what the log was made with, whatever the options say.
+    #[must_use]
+    pub fn segment_octets(&self) -> u32 {
+        self.log.layout.segment_octets
+    }
+
     /// Reads stored octets from any thread.
     #[must_use]
     pub fn reader(&self) -> StoreReader {

@@ -130,6 +130,11 @@ impl Node {
         self.directory
     }
 
+    /// What it has logged so far.
+    pub fn logged(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap()
+    }
+
     /// SIGTERM; asserts that it said nothing after its ready line, and returns its exit code.
     pub fn terminate(self) -> Option<i32> {
         self.end(rustix::process::Signal::TERM)
