@@ -42,6 +42,6 @@ impl ReportKind {
 pub const REPORTS_OFF_AFTER: Duration = Duration::from_secs(10);
 
 /// Told when reports were asked for and none came.
-pub const REPORTS_OFF: &str = "reports seem to be off on the way, or the bundle has not arrived yet; \
+pub const REPORTS_OFF: &str = "reports seem to be off on the way, or the bundle has not arrived; \
     a node makes only the reports that its configuration names: \
     [reports] generate = [\"reception\", \"forward\", \"delivery\", \"deletion\"]";
