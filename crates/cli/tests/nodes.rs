@@ -315,6 +315,31 @@ fn a_node_whose_terminal_goes_away_ends_in_order() {
     assert!(!Path::new(&socket).exists());
 }
 
+/// `nohup` and shells have the signal ignored for what is to outlive their terminal.
+#[test]
+fn a_node_started_with_hangups_ignored_outlives_its_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("node.toml"), ALPHA).unwrap();
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" node run"])
+        .arg(env!("CARGO_BIN_EXE_dhow"))
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    let node = Reaped(child);
+    assert_eq!(lines.json()["event"], "ready");
+    let id = rustix::process::Pid::from_child(&node.0);
+    rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+    let socket = directory.path().join("dhow.sock");
+    let said = run(&["status", "--node", socket.to_str().unwrap()]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(node.end(rustix::process::Signal::TERM), Some(0));
+}
+
 #[test]
 fn fewer_than_asked_for_exits_with_1_and_keeps_what_came() {
     let pair = Pair::start();
