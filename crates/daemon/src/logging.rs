@@ -69,6 +69,7 @@ pub fn lost(loss: &Loss) {
     }
     let bundles = loss.bundles;
     match loss.count {
+        Count::Exact if bundles == 0 => {}
         Count::Exact => tracing::error!(bundles, "stored bundles are lost to damage on disk"),
         Count::AtLeast => {
             tracing::error!(
