@@ -469,6 +469,7 @@ impl State {
             Action::Dial { link } => self.dials.push(link),
             Action::Flush { stream } => self.wish(stream, |wishes| wishes.flush = true),
             Action::StartTls { stream } => self.wish(stream, |wishes| wishes.start_tls = true),
+            Action::Abort { stream } => self.wish(stream, |wishes| wishes.cut = true),
             Action::Close { stream } => self.wish(stream, |wishes| wishes.close = true),
             Action::Answer { ticket, outcome } => {
                 if let Some(operator) = self.operators.remove(&ticket) {

@@ -166,6 +166,11 @@ pub enum Action {
         /// The stream.
         stream: StreamId,
     },
+    /// Drop a stream at once with all that is not written, so that the peer sees it cut; `Close` follows.
+    Abort {
+        /// The stream.
+        stream: StreamId,
+    },
     /// Write what `poll_octets` still gives, then close the stream and forget it.
     Close {
         /// The stream.

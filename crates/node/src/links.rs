@@ -103,8 +103,13 @@ impl Link {
 
     /// These streams may never say anything again: dial others beside them.
     pub(crate) fn doubt(&mut self, now: Instant, streams: Vec<StreamId>) {
-        if self.enabled == Enabled::Yes && !streams.is_empty() && self.doubted.is_empty() {
-            self.doubted = streams;
+        let before = self.doubted.len();
+        for stream in streams {
+            if !self.doubted.contains(&stream) {
+                self.doubted.push(stream);
+            }
+        }
+        if self.enabled == Enabled::Yes && self.doubted.len() > before {
             self.failures = 0;
             self.next_attempt = Some(now);
         }

@@ -442,7 +442,20 @@ impl Node {
             .len()
             .saturating_sub(usize::from(link.config.sessions.max(1)));
         for stream in streams.into_iter().take(surplus) {
-            self.terminate(now, stream);
+            if self
+                .link(id)
+                .is_some_and(|link| link.doubted.contains(&stream))
+            {
+                // It has said nothing since another was dialled in its place. What lies unsent in its
+                // connection must not take the path's time when that is back: it goes over the new one.
+                self.act(Action::Abort { stream });
+                self.command(now, stream, LinkCommand::Disconnected);
+                if let Some(link) = self.link_mut(id) {
+                    link.last_error = None;
+                }
+            } else {
+                self.terminate(now, stream);
+            }
         }
     }
 

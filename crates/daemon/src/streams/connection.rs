@@ -113,6 +113,7 @@ impl Connection {
     fn step(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> io::Result<Step> {
         let wishes = self.core.wishes(self.stream, context.waker());
         if wishes.cut {
+            socket.reset_on_close();
             return Ok(Step::Stop(Stop::Gone));
         }
         self.more |= wishes.flush;

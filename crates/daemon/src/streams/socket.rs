@@ -42,6 +42,19 @@ impl Socket {
         }
     }
 
+    /// Let closing reset the connection: what lies unsent in the kernel is dropped, not sent when the path
+    /// is back.
+    pub fn reset_on_close(&self) {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Unix(_) => return,
+        };
+        if let Err(error) = stream.set_zero_linger() {
+            tracing::debug!("SO_LINGER cannot be set: {error}");
+        }
+    }
+
     /// Read what is there into the room that `buffer` has; 0 at the stream's end.
     pub fn poll_read(
         &mut self,

@@ -324,6 +324,7 @@ impl World {
                 }
                 Action::Dial { link } => self.dial(at, link),
                 Action::Flush { stream } | Action::StartTls { stream } => self.flush(at, stream),
+                Action::Abort { stream } => self.disconnect(|ends| ends.contains(&(at, stream))),
                 Action::Close { stream } => {
                     self.flush(at, stream);
                     self.close(at, stream);
