@@ -5,10 +5,10 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench interop kill million clean
+.PHONY: help demo test lint bench interop kill million instructions clean
 
 help:            ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo:            ## real files cross a link that is mostly down, through a node that is killed (under a minute after the build)
 	@labs/setup demo
@@ -45,6 +45,10 @@ million:         ## a store with a million bundles: time to ready, memory per bu
 	@labs/setup test
 	$(CARGO) build --release --locked -p dhow
 	@$(PYTHON) -m labs.store_million $(ARGS)
+
+instructions:    ## instructions that a node executes for one bundle, beside the reviewed numbers
+	@labs/setup test
+	@$(PYTHON) -m labs.instructions $(ARGS)
 
 clean:           ## removes everything that was built
 	$(CARGO) clean

@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-MODULES = ["house", "readme", "two_nodes", "durable", "wire", "clients", "kill"]
+MODULES = ["house", "readme", "two_nodes", "durable", "wire", "clients", "kill", "instructions"]
 
 
 class Talk(unittest.TestResult):
