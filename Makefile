@@ -28,7 +28,7 @@ lint:            ## formatting, clippy, no_std, the table of allowed dependencie
 
 bench:           ## bundles/s and Mbit/s from node to node, beside raw TCP in the same run
 	@labs/setup bench
-	$(CARGO) build --release --locked -p dhow
+	$(CARGO) build --release --locked -p dhow -p dhow-yardstick
 	@$(PYTHON) -m labs.bench $(ARGS)
 
 interop:         ## builds the peers (about 20 minutes the first time) and prints peer x direction x size
