@@ -24,6 +24,11 @@ mod table;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use mimalloc::MiMalloc;
+
+/// A node makes and drops some small objects for each bundle, on one thread and another.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::parse();
