@@ -138,6 +138,24 @@ pub enum StoreCommand {
         /// What comes next: octets, or a copy of octets that the store already has.
         octets: Piece,
     },
+    /// Tell by `Written` where the octets of an arriving bundle lie as soon as they can be read.
+    Watch {
+        /// The bundle.
+        key: BundleKey,
+    },
+    /// What an arriving bundle has so far is its header: what follows can be shared.
+    Divide {
+        /// The bundle.
+        key: BundleKey,
+    },
+    /// Add to a bundle that is arriving what another one has behind its division, without copying it. Both
+    /// may go on, and either may be removed.
+    Share {
+        /// The bundle that gets octets.
+        key: BundleKey,
+        /// The arriving bundle that has them.
+        from: BundleKey,
+    },
     /// The bundle is whole: keep it. Answered by `Stored`.
     Commit {
         /// The bundle.
@@ -196,6 +214,14 @@ pub enum StoreEvent {
         key: BundleKey,
         /// Octets durable so far.
         octets: u64,
+    },
+    /// More octets of an arriving bundle that is watched lie here: readable, not durable. What is written
+    /// with the commit is told by `Stored` alone.
+    Written {
+        /// The bundle.
+        key: BundleKey,
+        /// The places that follow those told before.
+        extents: Vec<Extent>,
     },
     /// A commit is durable.
     Stored {

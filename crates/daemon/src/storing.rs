@@ -197,6 +197,8 @@ fn serve(mut store: Store, shared: &Shared, clock: Clock) {
         let begun = clock.now();
         count(&shared.counts.commands, batch.len());
         store.handle(batch.drain(..));
+        store.written(&mut events);
+        answer(shared, &mut events);
         store.commit(&mut events);
         answer(shared, &mut events);
         let taken = clock.now().monotonic.since(begun.monotonic);

@@ -282,6 +282,7 @@ impl Node {
     fn handle_store(&mut self, now: Now, event: StoreEvent) {
         match event {
             StoreEvent::Durable { key, octets } => self.appended(key, octets),
+            StoreEvent::Written { .. } => {}
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(key),
             StoreEvent::Reserved { .. } => {}

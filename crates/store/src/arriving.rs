@@ -41,6 +41,10 @@ pub(crate) struct Arriving {
     pending: Vec<Bytes>,
     pending_octets: u64,
     reported: u64,
+    /// How many of `extents` the node was told of; `None` where nobody watches.
+    told: Option<usize>,
+    /// Which of `extents` comes first behind the header, for others to share.
+    division: usize,
 }
 
 impl Arriving {
@@ -101,6 +105,76 @@ impl Store {
                 }
             }
             Piece::Extent(extent) => self.copy_extent(key, extent),
+        }
+    }
+
+    /// The node wants to know where a bundle lies while it arrives.
+    pub(crate) fn handle_watch(&mut self, key: BundleKey) {
+        if self.opening(key) == Opening::Open
+            && let Some(mut arriving) = self.take_arriving(key)
+        {
+            arriving.told.get_or_insert(0);
+            self.arriving.insert(key, arriving);
+        }
+    }
+
+    /// What follows in an arriving bundle lies in records of its own.
+    pub(crate) fn handle_divide(&mut self, key: BundleKey) {
+        let Some(mut arriving) = self.take_arriving(key) else {
+            return;
+        };
+        let written = self.write_pending(&mut arriving);
+        arriving.division = arriving.extents.len();
+        self.arriving.insert(key, arriving);
+        if let Err(trouble) = written {
+            self.refuse_after(key, trouble);
+        }
+    }
+
+    /// Two arriving bundles have octets in common.
+    pub(crate) fn handle_share(&mut self, key: BundleKey, from: BundleKey) {
+        if self.opening(key) != Opening::Open || key == from {
+            return;
+        }
+        let Some(mut source) = self.take_arriving(from) else {
+            // Nothing of it is left: what was to be made of it would not be whole.
+            return self.refuse(key, StoreRefusal::Disk);
+        };
+        let written = self.write_pending(&mut source);
+        let shared = source.extents.get(source.division..).unwrap_or_default();
+        let shared = shared.to_vec();
+        self.arriving.insert(from, source);
+        if let Err(trouble) = written {
+            self.refuse_after(from, trouble);
+            return self.refuse(key, StoreRefusal::Full);
+        }
+        let mut arriving = self.take_arriving(key).unwrap_or_default();
+        let written = self.write_pending(&mut arriving);
+        for extent in shared {
+            let reference = reference(&self.log.layout, &extent);
+            self.log.segments.hold(reference);
+            self.log.segments.pin(reference);
+            arriving.written += extent.length;
+            arriving.extents.push(extent);
+        }
+        self.arriving.insert(key, arriving);
+        if let Err(trouble) = written {
+            self.refuse_after(key, trouble);
+        }
+    }
+
+    /// Tells where the octets lie that were written for bundles that somebody watches.
+    pub(crate) fn tell_written(&mut self) {
+        for (key, arriving) in &mut self.arriving {
+            let Some(told) = arriving.told else { continue };
+            let extents = arriving.extents.get(told..).unwrap_or_default();
+            if !extents.is_empty() {
+                self.written.push(StoreEvent::Written {
+                    key: *key,
+                    extents: extents.to_vec(),
+                });
+                arriving.told = Some(arriving.extents.len());
+            }
         }
     }
 

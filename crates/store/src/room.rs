@@ -212,7 +212,9 @@ impl Store {
                 | StoreEvent::Corrupt { .. } => {
                     self.ready.push(event);
                 }
-                StoreEvent::Durable { .. } | StoreEvent::Relocated { .. } => {}
+                StoreEvent::Durable { .. }
+                | StoreEvent::Written { .. }
+                | StoreEvent::Relocated { .. } => {}
             }
         }
         self.log.cut(self.durable);

@@ -111,6 +111,8 @@ pub struct Store {
     pub(crate) removed: Removed,
     pub(crate) reserved: (DtnTime, u64),
     pub(crate) next_arrival: u64,
+    /// Events about what was written, whether it is durable or not.
+    pub(crate) written: Vec<StoreEvent>,
     /// Events that the next sync makes true.
     pub(crate) waiting: Vec<StoreEvent>,
     /// Events that are true.
@@ -168,6 +170,7 @@ impl Store {
             removed: image.removed,
             reserved: image.reserved,
             next_arrival: image.next_arrival,
+            written: Vec::new(),
             waiting: Vec::new(),
             ready: Vec::new(),
             durable: Place {
@@ -207,6 +210,9 @@ impl Store {
             }
             match command {
                 StoreCommand::Append { key, octets } => self.handle_append(key, octets),
+                StoreCommand::Watch { key } => self.handle_watch(key),
+                StoreCommand::Divide { key } => self.handle_divide(key),
+                StoreCommand::Share { key, from } => self.handle_share(key, from),
                 StoreCommand::Commit { key, bundle } => self.handle_commit(key, &bundle),
                 StoreCommand::Abandon { key } => self.handle_abandon(key),
                 StoreCommand::Delete { key, remember } => self.handle_delete(key, remember),
@@ -219,6 +225,14 @@ impl Store {
         self.run(Self::write_deletions);
         self.run(Self::upkeep);
         self.run(|store| store.log.flush());
+        if self.failure.is_none() {
+            self.tell_written();
+        }
+    }
+
+    /// Adds what need not wait for [`Store::commit`] to `out`: where octets lie that somebody watches.
+    pub fn written(&mut self, out: &mut Vec<StoreEvent>) {
+        out.append(&mut self.written);
     }
 
     /// Makes durable what was written, by one sync, and adds the events of it to `out`, in the order of the commands.
@@ -243,13 +257,14 @@ impl Store {
 
     /// The second half of [`Store::commit`]: adds the events that are true to `out`.
     pub fn settle(&mut self, out: &mut Vec<StoreEvent>) {
+        out.append(&mut self.written);
         out.append(&mut self.ready);
     }
 
     /// Whether some command waits for a sync.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        !self.waiting.is_empty() || !self.ready.is_empty()
+        !self.written.is_empty() || !self.waiting.is_empty() || !self.ready.is_empty()
     }
 
     /// Writes everything out, syncs, and notes how far the log reaches and how many bundles it holds, so that later damage

@@ -294,7 +294,7 @@ impl World {
                 StoreEvent::Reserved { time, .. } => {
                     self.reserved = self.reserved.max(time.as_millis())
                 }
-                StoreEvent::Durable { .. } => {}
+                StoreEvent::Durable { .. } | StoreEvent::Written { .. } => {}
                 StoreEvent::Verified { .. } => {}
                 StoreEvent::Corrupt { key } => panic!("{key:?} is corrupt on a disk without rot"),
             }

@@ -64,7 +64,12 @@ impl Shelf {
                     events.push(StoreEvent::Reserved { time, sequence });
                 }
                 StoreCommand::Verify { key } => events.push(StoreEvent::Verified { key }),
-                StoreCommand::Released { .. } => {}
+                StoreCommand::Watch { .. }
+                | StoreCommand::Divide { .. }
+                | StoreCommand::Released { .. } => {}
+                StoreCommand::Share { .. } => {
+                    unreachable!("only bundles that take long to arrive are shared")
+                }
             }
         }
         grown.dedup();

@@ -35,6 +35,10 @@ pub struct Store {
     /// The places that bundles had before they were moved.
     old: BTreeMap<BundleKey, Vec<Extent>>,
     moved: Vec<StoreEvent>,
+    /// How many extents of the bundles that are watched were told.
+    watched: BTreeMap<BundleKey, usize>,
+    /// How many extents of a bundle come before its division.
+    divided: BTreeMap<BundleKey, usize>,
 }
 
 impl Store {
@@ -95,6 +99,12 @@ impl Store {
     /// Whoever reads here now reads what another bundle wrote.
     fn scribble(&mut self, extents: Vec<Extent>) {
         for extent in extents {
+            let arriving = self.arriving.values().flatten();
+            let held = self.committed.values().flat_map(|(_, extents, _)| extents);
+            if arriving.chain(held).any(|other| *other == extent) {
+                // Another bundle shares it.
+                continue;
+            }
             let start = usize::try_from(extent.offset).unwrap();
             let end = start + usize::try_from(extent.length).unwrap();
             self.log[start..end].fill(0xEE);
@@ -143,7 +153,30 @@ impl Store {
                     let octets = extents.iter().map(|extent| extent.length).sum();
                     events.push(StoreEvent::Durable { key, octets });
                 }
+                StoreCommand::Watch { key } => {
+                    if self.arriving.contains_key(&key) {
+                        self.watched.insert(key, 0);
+                    }
+                }
+                StoreCommand::Divide { key } => {
+                    if let Some(extents) = self.arriving.get(&key) {
+                        self.divided.insert(key, extents.len());
+                    }
+                }
+                StoreCommand::Share { key, from } => {
+                    let division = self.divided.get(&from).copied().unwrap_or(0);
+                    let shared = self.arriving.get(&from);
+                    let Some(extents) = shared.map(|extents| extents[division..].to_vec()) else {
+                        self.refused.insert(key);
+                        let refusal = StoreRefusal::Disk;
+                        events.push(StoreEvent::Refused { key, refusal });
+                        continue;
+                    };
+                    self.arriving.entry(key).or_default().extend(extents);
+                }
                 StoreCommand::Commit { key, bundle } => {
+                    self.watched.remove(&key);
+                    self.divided.remove(&key);
                     if self.refused.contains(&key) {
                         events.push(StoreEvent::Refused {
                             key,
@@ -183,7 +216,10 @@ impl Store {
                     });
                 }
                 StoreCommand::Abandon { key } => {
-                    self.arriving.remove(&key);
+                    let extents = self.arriving.remove(&key);
+                    self.watched.remove(&key);
+                    self.divided.remove(&key);
+                    self.scribble(extents.unwrap_or_default());
                     self.refused.remove(&key);
                     events.push(StoreEvent::Deleted { key });
                 }
@@ -216,6 +252,14 @@ impl Store {
                     let extents = self.old.remove(&key);
                     self.scribble(extents.unwrap_or_default());
                 }
+            }
+        }
+        for (key, told) in &mut self.watched {
+            let extents = self.arriving.get(key).map_or(&[][..], |all| &all[*told..]);
+            if !extents.is_empty() {
+                *told += extents.len();
+                let (key, extents) = (*key, extents.to_vec());
+                events.push(StoreEvent::Written { key, extents });
             }
         }
         events
