@@ -308,6 +308,7 @@ mod tests {
                 keepalive_s: 30,
                 segment_mru: 1,
                 transfer_mru: 1,
+                keeps_prefixes: false,
             },
         }
     }

@@ -81,8 +81,15 @@ pub enum LinkCommand {
         /// What comes next.
         octets: Piece,
     },
+    /// What an outgoing transfer carries is not verified yet, and may turn out wrong: the peer is not to
+    /// keep a part of it. Given right behind `Transmit`; peers that keep nothing are not told.
+    Unverified {
+        /// The transfer.
+        transfer: TransferId,
+    },
     /// Give up an outgoing transfer. One that has not begun is dropped in silence; one that has begun
-    /// ends the session (TCPCLv4 cannot end a transfer early in any other way). Answered by `Failed`.
+    /// ends before its announced length, which the peer refuses; one that wholly left ends the session.
+    /// Answered by `Failed` at once.
     Cancel {
         /// The transfer.
         transfer: TransferId,
@@ -131,6 +138,8 @@ pub struct SessionParameters {
     pub segment_mru: u64,
     /// Largest transfer that the peer takes, octets.
     pub transfer_mru: u64,
+    /// True when both sides keep what they acknowledged of a transfer that fails, as a fragment.
+    pub keeps_prefixes: bool,
 }
 
 /// Why a session is over.
@@ -202,6 +211,11 @@ pub enum LinkEvent {
         /// Length of the whole transfer when the peer said it (Transfer Length extension), on `start`;
         /// also set when start and end coincide.
         length: Option<u64>,
+    },
+    /// The incoming transfer that begins next is not verified yet: no part of it is to be kept.
+    Unverified {
+        /// The transfer, by the peer's number.
+        transfer: TransferId,
     },
     /// An incoming transfer will not be completed (the session failed under it, or its announced
     /// length was wrong).

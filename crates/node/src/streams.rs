@@ -293,7 +293,9 @@ impl Node {
                 );
             }
             LinkEvent::Abandoned { transfer } => self.abandon_reception(stream, transfer),
-            LinkEvent::Acknowledged { .. } | LinkEvent::Rejected { .. } => {}
+            LinkEvent::Acknowledged { .. }
+            | LinkEvent::Unverified { .. }
+            | LinkEvent::Rejected { .. } => {}
             LinkEvent::Transmitted { transfer } => self.transmitted(now, stream, transfer),
             LinkEvent::Failed {
                 transfer, refused, ..

@@ -68,6 +68,9 @@ pub struct Config {
     pub negotiation_timeout: Duration,
     /// How long an ending session waits without any octet moving. Default 10 s.
     pub termination_timeout: Duration,
+    /// Whether what we acknowledge of a transfer that fails is kept as a fragment, and we go on behind
+    /// what such a peer acknowledged (docs/tcpcl-extensions.md). Default false: it is the node that keeps.
+    pub keeps_prefixes: bool,
     /// How imperfect the peer may be. Default `Strict`.
     pub reading: Reading,
     /// Incoming transfers and runs of equal segments that may wait for the node's acknowledgment; the
@@ -92,6 +95,7 @@ impl Config {
             idle_timeout: None,
             negotiation_timeout: Duration::from_secs(10),
             termination_timeout: Duration::from_secs(10),
+            keeps_prefixes: false,
             reading: Reading::Strict,
             awaiting_acknowledgment: 65_536,
         }

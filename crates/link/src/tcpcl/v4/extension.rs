@@ -1,6 +1,6 @@
 //! Session and transfer extension items (RFC 9174 4.8, 5.2.5).
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
 /// CRITICAL (RFC 9174 tables 3 and 7): the receiver must understand the item.
@@ -11,6 +11,20 @@ const TRANSFER_LENGTH: u16 = 0x0001;
 
 /// Octets of a Transfer Length item: flags, type, length and value.
 const TRANSFER_LENGTH_OCTETS: u32 = 1 + 2 + 2 + 8;
+
+/// Prefixes kept, a session extension of our own from the private range (RFC 9174 8.3;
+/// docs/tcpcl-extensions.md 1).
+const PREFIXES_KEPT: u16 = 0xD401;
+
+/// The version of it that this program speaks; others are taken for no item.
+const PREFIXES_KEPT_VERSION: u8 = 1;
+
+/// Unverified, a transfer extension of our own from the private range (RFC 9174 8.4;
+/// docs/tcpcl-extensions.md 2).
+const UNVERIFIED: u16 = 0xD402;
+
+/// Octets of an item's flags, type and length.
+const ITEM_HEAD_OCTETS: u32 = 1 + 2 + 2;
 
 /// What is wrong with a list of extension items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -34,6 +48,8 @@ pub(super) enum ExtensionFault {
 pub(super) struct TransferExtensions {
     /// Octets of the whole transfer (RFC 9174 5.2.5.1).
     pub(super) length: Option<u64>,
+    /// The transfer may turn out wrong: no part of it is to be kept.
+    pub(super) unverified: bool,
     /// The first fault found; the transfer is to be refused.
     pub(super) fault: Option<ExtensionFault>,
 }
@@ -47,6 +63,10 @@ impl TransferExtensions {
     }
 
     fn add(&mut self, item: Item<'_>) -> Result<(), ExtensionFault> {
+        if item.kind == UNVERIFIED && item.value.is_empty() {
+            self.unverified = true;
+            return Ok(());
+        }
         if item.kind != TRANSFER_LENGTH {
             return item.skip();
         }
@@ -61,25 +81,58 @@ impl TransferExtensions {
     }
 
     /// Write the list, its length first.
-    pub(super) fn encode(length: Option<u64>, out: &mut BytesMut) {
-        match length {
-            None => out.put_u32(0),
-            Some(length) => {
-                out.put_u32(TRANSFER_LENGTH_OCTETS);
-                // Not critical: a receiver loses nothing by not knowing it.
-                out.put_u8(0);
-                out.put_u16(TRANSFER_LENGTH);
-                out.put_u16(8);
-                out.put_u64(length);
-            }
+    pub(super) fn encode(self, out: &mut BytesMut) {
+        let length_octets = self.length.map_or(0, |_| TRANSFER_LENGTH_OCTETS);
+        let unverified_octets = if self.unverified { ITEM_HEAD_OCTETS } else { 0 };
+        out.put_u32(length_octets + unverified_octets);
+        // Neither is critical: a receiver loses nothing by not knowing it.
+        if let Some(length) = self.length {
+            out.put_u8(0);
+            out.put_u16(TRANSFER_LENGTH);
+            out.put_u16(8);
+            out.put_u64(length);
+        }
+        if self.unverified {
+            out.put_u8(0);
+            out.put_u16(UNVERIFIED);
+            out.put_u16(0);
         }
     }
 }
 
-/// Read a list of session extension items. None is defined yet, so all that matters is whether one of
-/// them must be understood (RFC 9174 4.8).
-pub(super) fn check_session_items(list: &[u8]) -> Result<(), ExtensionFault> {
-    each_item(list, |item| item.skip())
+/// What a peer's session extension items say (RFC 9174 4.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SessionExtensions {
+    /// It keeps what it acknowledged of a transfer that fails.
+    pub(super) keeps_prefixes: bool,
+}
+
+impl SessionExtensions {
+    /// Read a whole list of session extension items.
+    pub(super) fn decode(list: &[u8]) -> Result<Self, ExtensionFault> {
+        let mut extensions = Self::default();
+        each_item(list, |item| {
+            if item.kind == PREFIXES_KEPT && item.value == [PREFIXES_KEPT_VERSION] {
+                extensions.keeps_prefixes = true;
+                return Ok(());
+            }
+            item.skip()
+        })?;
+        Ok(extensions)
+    }
+
+    /// The items as a list, without its length.
+    pub(super) fn encode(self) -> Bytes {
+        let mut out = BytesMut::new();
+        if self.keeps_prefixes {
+            // Not critical: without it transfers begin again.
+            out.put_u8(0);
+            out.put_u16(PREFIXES_KEPT);
+            out.put_u16(1);
+            out.put_u8(PREFIXES_KEPT_VERSION);
+        }
+        out.freeze()
+    }
 }
 
 struct Item<'a> {

@@ -150,7 +150,7 @@ impl XferSegment {
         out.put_u8(self.flags);
         out.put_u64(self.transfer);
         if self.flags & START != 0 {
-            TransferExtensions::encode(self.extensions.length, out);
+            self.extensions.encode(out);
         }
         out.put_u64(self.data_length);
     }

@@ -8,10 +8,11 @@ use dhow_bundle::{NodeId, Now};
 use thiserror::Error;
 
 use super::config::{IdentityPolicy, Role, TlsPolicy};
-use super::extension::{ExtensionFault, check_session_items};
+use super::extension::{ExtensionFault, SessionExtensions};
 use super::message::{CAN_TLS, ContactHeader, Message, SessInit, VERSION};
 use super::session::{Session, peer_fault};
 use super::state::Trigger;
+use super::transfer_out::Keeping;
 use crate::stream::{DownReason, LinkEvent, PeerIdentities, SessionParameters, TerminateReason};
 
 /// The smallest Segment MRU that a peer may have, octets: below it, heads outweigh data (the "data
@@ -161,14 +162,17 @@ impl Session {
             segment_mru: self.config.segment_mru,
             transfer_mru: self.config.transfer_mru,
             node_id: format!("{}", self.config.node_id),
-            extensions: Bytes::new(),
+            extensions: SessionExtensions {
+                keeps_prefixes: self.config.keeps_prefixes,
+            }
+            .encode(),
         };
         Message::SessInit(init).encode(&mut self.opening);
     }
 
     pub(super) fn handle_sess_init(&mut self, now: Now, init: &SessInit) {
-        let peer = match self.judge(init) {
-            Ok(peer) => peer,
+        let (peer, extensions) = match self.judge(init) {
+            Ok(acceptable) => acceptable,
             // RFC 9174 4.7, 4.8: what is not acceptable ends the session with "Contact Failure".
             Err(fault) => return self.fail(Some(TerminateReason::ContactFailure), fault.down()),
         };
@@ -183,19 +187,28 @@ impl Session {
             keepalive_s,
             segment_mru: init.segment_mru,
             transfer_mru: init.transfer_mru,
+            keeps_prefixes: self.config.keeps_prefixes && extensions.keeps_prefixes,
+        };
+        let keeping = match parameters.keeps_prefixes {
+            true => Keeping::Prefixes,
+            false => Keeping::Nothing,
         };
         self.apply(Trigger::InitAgreed);
         self.parameters = Some(parameters.clone());
         self.events.push(LinkEvent::Up(parameters));
         self.timers.negotiated(now.monotonic, keepalive_s);
-        self.outgoing
-            .negotiated(init.segment_mru, init.transfer_mru, &mut self.events);
+        self.outgoing.negotiated(
+            (init.segment_mru, init.transfer_mru),
+            keeping,
+            &mut self.events,
+        );
     }
 
-    fn judge(&self, init: &SessInit) -> Result<NodeId, InitFault> {
+    fn judge(&self, init: &SessInit) -> Result<(NodeId, SessionExtensions), InitFault> {
         // RFC 9174 4.8: an unknown critical item ends the session; 4.6: so does a list that cannot be
         // read.
-        check_session_items(&init.extensions).map_err(InitFault::Extensions)?;
+        let extensions =
+            SessionExtensions::decode(&init.extensions).map_err(InitFault::Extensions)?;
         // RFC 9174 4.6: a node ID of no octets means that the peer does not say who it is. Nothing
         // could be routed to it, so it is not acceptable here.
         if init.node_id.is_empty() {
@@ -223,7 +236,7 @@ impl Session {
         {
             return Err(InitFault::Unauthenticated(peer));
         }
-        Ok(peer)
+        Ok((peer, extensions))
     }
 
     /// RFC 9174 4.4.4.3: the node ID of the peer's `SESS_INIT` against those of its certificate.

@@ -120,13 +120,13 @@ impl Session {
                 }
                 _ => self.outgoing.transmit(transfer, length, &mut self.events),
             },
+            LinkCommand::Unverified { transfer } => self.outgoing.unverified(transfer),
             LinkCommand::Supply { transfer, octets } => self.outgoing.supply(transfer, octets),
             LinkCommand::Cancel { transfer } => {
                 match self.outgoing.cancel(transfer, &mut self.events) {
                     Cancelled::Quietly => {}
-                    // A transfer that has begun cannot end early: the session does, and nothing of it
-                    // is sent any more.
-                    Cancelled::Begun => {
+                    // What has wholly left cannot be taken back.
+                    Cancelled::TooLate => {
                         self.fail(
                             Some(TerminateReason::Unknown),
                             DownReason::Terminated(TerminateReason::Unknown),

@@ -5,6 +5,9 @@ use alloc::collections::VecDeque;
 use bytes::Bytes;
 use dhow_bundle::storage::{Extent, Piece};
 
+/// Octets of one piece of zeros; a segment of 1 MiB takes 16.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
 /// Pieces of a transfer in order. They are handed on in parts and never copied.
 #[derive(Debug, Default)]
 pub(super) struct Supply {
@@ -26,6 +29,17 @@ impl Supply {
     /// Octets ever supplied.
     pub(super) const fn total(&self) -> u64 {
         self.total
+    }
+
+    /// Nothing of what is left goes out; so many zeros do, to end the segment begun.
+    pub(super) fn blank(&mut self, mut length: u64) {
+        self.clear();
+        while length > 0 {
+            let zeros = usize::try_from(length).unwrap_or(usize::MAX);
+            let piece = Piece::Octets(Bytes::from_static(ZEROS.get(..zeros).unwrap_or(&ZEROS)));
+            length = length.saturating_sub(piece.length());
+            self.pieces.push_back(piece);
+        }
     }
 
     /// Forget what is left.

@@ -87,6 +87,10 @@ impl TransfersIn {
             self.continue_transfer(segment, events)?;
         } else {
             self.begin_transfer(segment, admission)?;
+            if segment.extensions.unverified {
+                let transfer = TransferId(segment.transfer);
+                events.push(LinkEvent::Unverified { transfer });
+            }
         }
         if segment.data_length == 0 {
             self.handle_data(Bytes::new(), true, events);

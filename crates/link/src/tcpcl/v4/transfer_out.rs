@@ -32,7 +32,16 @@ pub(super) struct TransfersOut {
     segment_length: u64,
     /// Largest transfer that the peer takes, octets; `None` before it has said so.
     transfer_mru: Option<u64>,
+    peer_keeps: Keeping,
     reading: Reading,
+}
+
+/// What both sides keep of transfers that fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeping {
+    Nothing,
+    /// What they acknowledged.
+    Prefixes,
 }
 
 #[derive(Debug)]
@@ -46,6 +55,8 @@ struct TransferOut {
     phase: Phase,
     /// The peer refused while a segment was being given out.
     refused: Option<RefuseReason>,
+    /// The peer is told that nothing of it is verified.
+    unverified: bool,
     supply: Supply,
 }
 
@@ -55,7 +66,18 @@ enum Phase {
     Sending,
     /// All segments have begun to leave.
     Sent,
+    /// Given up: its end comes before its announced length.
+    Stopping,
+    /// Given up, and ended: the peer's refusal is to come.
+    Stopped,
     Finished,
+}
+
+impl Phase {
+    /// The node has been told that the transfer failed.
+    const fn is_given_up(self) -> bool {
+        matches!(self, Self::Stopping | Self::Stopped)
+    }
 }
 
 /// What cancelling a transfer means for the session.
@@ -63,8 +85,8 @@ enum Phase {
 pub(super) enum Cancelled {
     /// Nothing.
     Quietly,
-    /// The transfer had begun: the session must end.
-    Begun,
+    /// All of the transfer had left: the session must end.
+    TooLate,
 }
 
 impl TransfersOut {
@@ -77,6 +99,7 @@ impl TransfersOut {
             refused_last: None,
             segment_length,
             transfer_mru: None,
+            peer_keeps: Keeping::Nothing,
             reading,
         }
     }
@@ -92,7 +115,13 @@ impl TransfersOut {
     }
 
     /// The peer's limits are known (RFC 9174 4.7).
-    pub(super) fn negotiated(&mut self, segment_mru: u64, transfer_mru: u64, events: &mut Events) {
+    pub(super) fn negotiated(
+        &mut self,
+        (segment_mru, transfer_mru): (u64, u64),
+        peer_keeps: Keeping,
+        events: &mut Events,
+    ) {
+        self.peer_keeps = peer_keeps;
         self.segment_length = self.segment_length.min(segment_mru);
         self.transfer_mru = Some(transfer_mru);
         for sequence in self.order.first()..self.order.next() {
@@ -130,6 +159,7 @@ impl TransfersOut {
                 acknowledged: 0,
                 phase: Phase::Queued,
                 refused: None,
+                unverified: false,
                 supply: Supply::default(),
             },
         );
@@ -140,13 +170,20 @@ impl TransfersOut {
         self.open = self.open.saturating_add(1);
     }
 
+    /// Nothing of a transfer is verified.
+    pub(super) fn unverified(&mut self, transfer: TransferId) {
+        if let Some(out) = self.order.get(transfer) {
+            out.unverified = self.peer_keeps == Keeping::Prefixes;
+        }
+    }
+
     /// The next octets of a transfer. Those of a transfer that is over are dropped: its end and the
     /// node's supply may cross.
     pub(super) fn supply(&mut self, transfer: TransferId, octets: Piece) {
         let Some(out) = self.order.get(transfer) else {
             return;
         };
-        if out.phase == Phase::Finished {
+        if out.phase == Phase::Finished || out.phase.is_given_up() {
             return;
         }
         out.supply.push(octets);
@@ -166,9 +203,33 @@ impl TransfersOut {
                 self.finish(sequence, Outcome::Failed(None), events);
                 Cancelled::Quietly
             }
-            Some(Phase::Sending | Phase::Sent) => Cancelled::Begun,
-            Some(Phase::Finished) | None => Cancelled::Quietly,
+            Some(Phase::Sending) => {
+                self.stop(sequence, events);
+                Cancelled::Quietly
+            }
+            Some(Phase::Sent) => Cancelled::TooLate,
+            Some(Phase::Stopping | Phase::Stopped | Phase::Finished) | None => Cancelled::Quietly,
         }
+    }
+
+    /// RFC 9174 5.2.5.1: a transfer shorter than announced is invalid, and the peer refuses it.
+    fn stop(&mut self, sequence: u64, events: &mut Events) {
+        let remaining = if sequence == self.sending {
+            self.segment_remaining
+        } else {
+            0
+        };
+        let Some((transfer, out)) = self.order.at(sequence) else {
+            return;
+        };
+        out.phase = Phase::Stopping;
+        // RFC 9174 6.1: the segment begun is sent to its end; what it carries does not matter any more.
+        out.supply.blank(remaining);
+        events.push(LinkEvent::Failed {
+            transfer,
+            refused: None,
+            acknowledged: out.acknowledged,
+        });
     }
 
     /// The session is ending: no queued transfer will begin (RFC 9174 6.1).
@@ -223,6 +284,13 @@ impl TransfersOut {
                 octets,
                 sent,
             });
+        }
+        if out.phase.is_given_up() {
+            // The node knows how it ended. A peer that acknowledges the end did not notice.
+            if flags & END != 0 && out.phase == Phase::Stopped && octets == out.sent {
+                self.finish(sequence, Outcome::Failed(None), events);
+            }
+            return self.check_order();
         }
         if octets <= out.acknowledged && out.length > 0 {
             return Err(AnswerFault::Repeated { transfer, octets });
@@ -301,17 +369,20 @@ impl TransfersOut {
         if out.phase == Phase::Finished {
             return;
         }
+        let is_known = out.phase.is_given_up();
         out.phase = Phase::Finished;
         out.supply.clear();
         self.open = self.open.saturating_sub(1);
-        events.push(match outcome {
-            Outcome::Transmitted => LinkEvent::Transmitted { transfer },
-            Outcome::Failed(refused) => LinkEvent::Failed {
-                transfer,
-                refused,
-                acknowledged: out.acknowledged,
-            },
-        });
+        if !is_known {
+            events.push(match outcome {
+                Outcome::Transmitted => LinkEvent::Transmitted { transfer },
+                Outcome::Failed(refused) => LinkEvent::Failed {
+                    transfer,
+                    refused,
+                    acknowledged: out.acknowledged,
+                },
+            });
+        }
         while self
             .order
             .front()
@@ -338,7 +409,7 @@ impl TransfersOut {
         if let Some(reason) = out.refused {
             self.sending = sequence.saturating_add(1);
             self.finish(sequence, Outcome::refused(reason), events);
-        } else if out.phase == Phase::Sent {
+        } else if matches!(out.phase, Phase::Sent | Phase::Stopped) {
             self.sending = sequence.saturating_add(1);
         }
     }
@@ -358,6 +429,16 @@ impl TransfersOut {
         let Some((transfer, out)) = self.order.at(self.sending) else {
             return false;
         };
+        if out.phase == Phase::Stopping {
+            out.phase = Phase::Stopped;
+            writer.message(&Message::XferSegment(XferSegment {
+                flags: END,
+                transfer: transfer.0,
+                extensions: TransferExtensions::default(),
+                data_length: 0,
+            }));
+            return true;
+        }
         // What there is goes out now: a segment does not wait for being full.
         let data_length = out
             .supply
@@ -381,6 +462,7 @@ impl TransfersOut {
             transfer: transfer.0,
             extensions: TransferExtensions {
                 length,
+                unverified: start && !end && out.unverified,
                 fault: None,
             },
             data_length,

@@ -87,6 +87,7 @@ fn both_sides_agree_on_the_smaller_keepalive_and_learn_each_others_limits_4_7() 
             keepalive_s: 20,
             segment_mru: passive.segment_mru,
             transfer_mru: passive.transfer_mru,
+            keeps_prefixes: false,
         }
     );
     assert_eq!(
@@ -260,6 +261,33 @@ fn only_unknown_critical_session_extensions_are_refused_4_8() {
         &sess_init(30, 1_000, 1_000, b"ipn:1.0", &critical),
     );
     assert!(fault.contains("0x1234"), "{fault}");
+}
+
+/// RFC 9174 4.8, docs/tcpcl-extensions.md 1: an item of type 0xD401 with one octet, the version.
+#[test]
+fn prefixes_are_kept_where_both_sides_say_so_4_8() {
+    let keeping = |id| Config {
+        keeps_prefixes: true,
+        ..config(id)
+    };
+    let item = [0, 0xd4, 0x01, 0, 1, 1];
+    let newer = [0, 0xd4, 0x01, 0, 1, 2];
+    let cases = [
+        (keeping("ipn:2.0"), &item[..], true),
+        (keeping("ipn:2.0"), &newer, false),
+        (keeping("ipn:2.0"), b"", false),
+        (config("ipn:2.0"), &item, false),
+    ];
+    for (config, items, kept) in cases {
+        let says = config.keeps_prefixes;
+        let init = sess_init(30, 1_000, 1_000, b"ipn:1.0", items);
+        let (session, _, sent) = meet(config, &init);
+        assert_eq!(session.parameters().unwrap().keeps_prefixes, kept);
+        let Some(Message::SessInit(ours)) = sent.first() else {
+            panic!("{sent:?}")
+        };
+        assert_eq!(ours.extensions[..] == item, says);
+    }
 }
 
 #[test]

@@ -9,11 +9,18 @@ fn message() -> impl Strategy<Value = Message> {
     use super::super::extension::TransferExtensions;
     use super::super::message::{SessInit, XferSegment};
     prop_oneof![
-        (any::<u8>(), any::<u64>(), any::<Option<u64>>(), 0..200_u64).prop_map(
-            |(flags, transfer, length, data_length)| {
+        (
+            any::<u8>(),
+            any::<u64>(),
+            any::<Option<u64>>(),
+            0..200_u64,
+            any::<bool>()
+        )
+            .prop_map(|(flags, transfer, length, data_length, unverified)| {
                 let length = if flags & 2 == 0 { None } else { length };
                 let extensions = TransferExtensions {
                     length,
+                    unverified: unverified && flags & 2 != 0,
                     fault: None,
                 };
                 Message::XferSegment(XferSegment {
@@ -22,8 +29,7 @@ fn message() -> impl Strategy<Value = Message> {
                     extensions,
                     data_length,
                 })
-            }
-        ),
+            }),
         any::<(u8, u64, u64)>().prop_map(|(flags, transfer, acknowledged_length)| {
             Message::XferAck {
                 flags,

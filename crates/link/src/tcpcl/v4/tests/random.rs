@@ -176,6 +176,8 @@ impl World {
                     };
                     assert_eq!(node.over.insert(transfer.0, over), None);
                 }
+                // It ended early.
+                LinkEvent::Abandoned { transfer } => node.refused.push(transfer.0),
                 LinkEvent::Acknowledged { .. } | LinkEvent::Up(_) | LinkEvent::Ending => {}
                 LinkEvent::Down(DownReason::Terminated(TerminateReason::Busy)) => {}
                 other => panic!("{other:?}"),
@@ -220,17 +222,10 @@ impl World {
                 }
             }
             Step::Cancel(side) => {
-                // Only what has not begun: the newest transfer behind others that lack octets.
-                let node = &self.nodes[side];
-                let lacking = node
-                    .outgoing
-                    .iter()
-                    .position(|(_, (whole, supplied))| supplied < whole);
-                let newest = node.outgoing.len().checked_sub(1);
-                if let (Some(lacking), Some(newest)) = (lacking, newest)
-                    && lacking < newest
-                    && let Some((&number, (whole, supplied))) =
-                        self.nodes[side].outgoing.iter_mut().next_back()
+                // Only what lacks octets: begun or not.
+                let mut all = self.nodes[side].outgoing.iter_mut();
+                if let Some((&number, (whole, supplied))) =
+                    all.find(|(_, (whole, supplied))| supplied < whole)
                 {
                     *supplied = *whole;
                     self.pair.command(
@@ -310,7 +305,10 @@ impl World {
                         assert_eq!(*octets, expected);
                     }
                     Over::Refused => assert!(receiver.refused.contains(number)),
-                    Over::Cancelled => assert!(!receiver.incoming.contains_key(number)),
+                    Over::Cancelled => {
+                        let incoming = receiver.incoming.get(number);
+                        assert!(incoming.is_none_or(|(_, whole, _)| !whole));
+                    }
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Transfers and their acknowledgments and refusals: RFC 9174 5.2.
 
+use super::super::extension::TransferExtensions;
+use super::super::message::XferSegment;
 use super::*;
 use crate::stream::{DownReason, RefuseReason};
 
@@ -879,19 +881,28 @@ fn a_transfer_id_used_again_while_unanswered_ends_the_session_5_2_1() {
     assert_eq!(session.state(), State::Closed);
 }
 
+fn cancel(session: &mut Session, transfer: u64) {
+    let transfer = TransferId(transfer);
+    session.handle_command(at(0), LinkCommand::Cancel { transfer });
+}
+
+fn end(transfer: u64) -> Message {
+    Message::XferSegment(XferSegment {
+        flags: END,
+        transfer,
+        extensions: TransferExtensions::default(),
+        data_length: 0,
+    })
+}
+
 #[test]
-fn a_queued_transfer_is_cancelled_in_silence_and_a_begun_one_ends_the_session() {
+fn a_queued_transfer_is_cancelled_in_silence() {
     let mut session = established(config("ipn:2.0"), 100, 1 << 20);
     transmit(&mut session, 0, 250);
     transmit(&mut session, 1, 3);
     supply(&mut session, 0, &[5; 150]);
     sent(&mut session);
-    session.handle_command(
-        at(0),
-        LinkCommand::Cancel {
-            transfer: TransferId(1),
-        },
-    );
+    cancel(&mut session, 1);
     assert!(matches!(
         events(&mut session)[..],
         [LinkEvent::Failed {
@@ -900,45 +911,153 @@ fn a_queued_transfer_is_cancelled_in_silence_and_a_begun_one_ends_the_session() 
             ..
         }]
     ));
-    assert_eq!(session.state(), State::Live);
-    session.handle_command(
-        at(0),
-        LinkCommand::Cancel {
-            transfer: TransferId(0),
-        },
-    );
-    assert_eq!(
-        sent(&mut session),
-        vec![Message::SessTerm {
-            flags: 0,
-            reason: 0
-        }]
-    );
-    assert!(matches!(
-        events(&mut session)[..],
-        [
-            LinkEvent::Failed {
-                transfer: TransferId(0),
-                ..
-            },
-            LinkEvent::Down(_)
-        ]
-    ));
+    assert!(sent(&mut session).is_empty());
 }
 
 #[test]
-fn nothing_of_a_transfer_cancelled_inside_a_segment_is_sent_6_1() {
-    let mut session = established(config("ipn:2.0"), 1_000, 1 << 20);
-    transmit(&mut session, 0, 1_000);
-    supply(&mut session, 0, &[5; 1_000]);
-    session.poll_octets(at(0), 100, &mut Gather::new());
-    session.handle_command(
-        at(0),
-        LinkCommand::Cancel {
-            transfer: TransferId(0),
-        },
+fn a_begun_transfer_that_is_cancelled_ends_before_its_announced_length_5_2_5_1() {
+    let mut session = established(config("ipn:2.0"), 100, 1 << 20);
+    transmit(&mut session, 0, 250);
+    transmit(&mut session, 1, 3);
+    supply(&mut session, 0, &[5; 200]);
+    supply(&mut session, 1, b"two");
+    sent(&mut session);
+    session.handle_octets(at(0), octets_of(&ack(START, 0, 100)));
+    events(&mut session);
+    cancel(&mut session, 0);
+    assert!(
+        matches!(
+            events(&mut session)[..],
+            [LinkEvent::Failed {
+                transfer: TransferId(0),
+                refused: None,
+                acknowledged: 100,
+            }]
+        ),
+        "the node is told once, and at once"
     );
-    assert!(drain(&mut session, at(0)).is_empty());
+    // The next transfer follows: the session goes on.
+    let messages = sent(&mut session);
+    assert_eq!(messages[0], end(0));
+    assert!(matches!(&messages[1], Message::XferSegment(segment) if segment.transfer == 1));
+    // What crossed the end is acknowledged, and then the transfer refused.
+    session.handle_octets(at(0), octets_of(&ack(0, 0, 200)));
+    session.handle_octets(at(0), octets_of(&refusal(RefuseReason::NotAcceptable, 0)));
+    assert!(events(&mut session).is_empty());
+    session.handle_octets(at(0), octets_of(&ack(START | END, 1, 3)));
+    assert!(matches!(
+        events(&mut session)[..],
+        [LinkEvent::Transmitted {
+            transfer: TransferId(1)
+        }]
+    ));
+    assert_eq!(session.state(), State::Idle);
+}
+
+#[test]
+fn a_segment_begun_is_sent_to_its_end_with_nothing_of_a_cancelled_transfer_6_1() {
+    let mut session = established(config("ipn:2.0"), 200_000, 1 << 20);
+    transmit(&mut session, 0, 300_000);
+    supply(&mut session, 0, &[5; 150_000]);
+    let mut out = Gather::new();
+    session.poll_octets(at(0), 1_000, &mut out);
+    let begun = out.octets();
+    cancel(&mut session, 0);
+    let octets = drain(&mut session, at(0));
+    let heads = 2 + 8 + 4 + 13 + 8 + 2 + 8 + 8 + 1;
+    let rest = 150_000 + heads - usize::try_from(begun).unwrap();
+    assert!(octets.len() <= rest, "{} of {rest}", octets.len());
+    let at_end = octets.len() - 18;
+    assert!(octets[..at_end].iter().all(|octet| *octet == 0));
+    assert_eq!(messages(&octets[at_end..]), vec![end(0)]);
+}
+
+/// A peer that does not look at the length acknowledges what it should refuse.
+#[test]
+fn an_early_end_that_is_acknowledged_is_no_transmission_5_2_5_1() {
+    let mut session = established(config("ipn:2.0"), 100, 1 << 20);
+    transmit(&mut session, 0, 250);
+    supply(&mut session, 0, &[5; 100]);
+    sent(&mut session);
+    cancel(&mut session, 0);
+    sent(&mut session);
+    events(&mut session);
+    session.handle_octets(at(0), octets_of(&ack(START, 0, 100)));
+    session.handle_octets(at(0), octets_of(&ack(END, 0, 100)));
+    assert!(events(&mut session).is_empty());
+    assert_eq!(session.state(), State::Idle);
+    // Nothing is left that could fail again.
+    session.handle_command(at(0), LinkCommand::Disconnected);
+    assert!(matches!(events(&mut session)[..], [LinkEvent::Down(_)]));
+}
+
+/// RFC 9174 5.2.5.1: the receiver of an early end refuses, and the session goes on.
+#[test]
+fn an_early_end_is_refused_and_what_came_is_abandoned_5_2_5_1() {
+    let mut session = passive();
+    let items = length_item(250);
+    session.handle_octets(at(0), segment_with(START, 7, &items, &[1; 100]));
+    session.handle_octets(at(0), segment(END, 7, &[]));
+    let told = events(&mut session);
+    assert!(
+        matches!(
+            told[..],
+            [
+                LinkEvent::Segment { end: false, .. },
+                LinkEvent::Abandoned {
+                    transfer: TransferId(7)
+                }
+            ]
+        ),
+        "{told:?}"
+    );
+    assert_eq!(
+        sent(&mut session),
+        vec![refusal(RefuseReason::NotAcceptable, 7)]
+    );
+    session.handle_octets(at(0), segment(START | END, 8, b"next"));
+    assert!(matches!(
+        events(&mut session)[..],
+        [LinkEvent::Segment { end: true, .. }]
+    ));
+}
+
+/// docs/tcpcl-extensions.md 2: an item of type 0xD402 without value.
+#[test]
+fn a_transfer_that_is_not_verified_says_so_where_prefixes_are_kept_5_2_5() {
+    let keeping = |id| Config {
+        keeps_prefixes: true,
+        segment_length: 100,
+        ..config(id)
+    };
+    for peer in [keeping("ipn:2.0"), config("ipn:2.0")] {
+        let keeps = peer.keeps_prefixes;
+        let mut pair = Pair::new(keeping("ipn:1.0"), peer);
+        pair.settle();
+        let transfer = TransferId(0);
+        let length = 200;
+        pair.command(0, LinkCommand::Transmit { transfer, length });
+        pair.command(0, LinkCommand::Unverified { transfer });
+        let octets = Piece::Octets(Bytes::from_static(&[1; 150]));
+        pair.command(0, LinkCommand::Supply { transfer, octets });
+        pair.events[1].clear();
+        pair.settle();
+        let told = |event: &LinkEvent| matches!(event, LinkEvent::Unverified { .. });
+        assert_eq!(
+            pair.events[1].iter().filter(|it| told(it)).count(),
+            usize::from(keeps)
+        );
+        assert!(!keeps || told(&pair.events[1][0]), "before its octets");
+    }
+}
+
+#[test]
+fn a_transfer_that_has_wholly_left_cannot_be_taken_back() {
+    let mut session = established(config("ipn:2.0"), 1_000, 1 << 20);
+    transmit(&mut session, 0, 100);
+    supply(&mut session, 0, &[5; 100]);
+    sent(&mut session);
+    cancel(&mut session, 0);
     assert_eq!(session.state(), State::Closed);
 }
 
