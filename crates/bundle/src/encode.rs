@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::block::{
     BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
-    PrimaryBlock, encode_bundle_age, encode_hop_count,
+    PrimaryBlock, encode_aggregated_reports, encode_bundle_age, encode_hop_count,
 };
 use crate::cbor::{write_byte_string_head, write_indefinite_array};
 use crate::crc::CrcType;
@@ -153,6 +153,17 @@ impl BundleBuilder {
             .retain(|(block_type, ..)| *block_type != BlockType::HOP_COUNT);
         let content = encode_hop_count(HopCount { limit, count: 0 });
         self.with_block(BlockType::HOP_COUNT, BlockFlags::REPLICATE, content)
+    }
+
+    /// Says that the report-to endpoint reads aggregated reports (`docs/aggregated-reports.md`).
+    #[must_use]
+    pub fn with_aggregated_reports(self) -> Self {
+        // A fragment may be reported on like the whole.
+        self.with_block(
+            BlockType::AGGREGATED_REPORTS,
+            BlockFlags::REPLICATE,
+            encode_aggregated_reports(),
+        )
     }
 
     /// Adds an extension block; blocks are numbered from 2.

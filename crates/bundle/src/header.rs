@@ -7,8 +7,9 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use crate::block::{
-    BlockFlags, BlockHead, BlockType, CanonicalBlock, HopCount, PrimaryBlock, decode_bundle_age,
-    decode_hop_count, decode_previous_node, security_targets, verify_block_end,
+    BlockFlags, BlockHead, BlockType, CanonicalBlock, HopCount, PrimaryBlock,
+    announces_aggregated_reports, decode_bundle_age, decode_hop_count, decode_previous_node,
+    security_targets, verify_block_end,
 };
 use crate::cbor::{CborError, Kind, Reader};
 use crate::crc::CrcType;
@@ -165,6 +166,17 @@ impl Header {
         self.previous_node.as_ref()
     }
 
+    /// Whether the bundle says that its report-to endpoint reads aggregated reports
+    /// (`docs/aggregated-reports.md`).
+    #[must_use]
+    pub fn reads_aggregated_reports(&self) -> bool {
+        self.extensions.iter().any(|block| {
+            block.block_type == BlockType::AGGREGATED_REPORTS
+                && !self.encrypted.contains(&block.number)
+                && announces_aggregated_reports(block)
+        })
+    }
+
     /// Extension blocks that this node cannot process, whose flags say what to do then (RFC 9171 5.6 step 4).
     pub fn unsupported_blocks(&self) -> impl Iterator<Item = &CanonicalBlock> {
         self.extensions
@@ -173,7 +185,9 @@ impl Header {
     }
 
     pub(crate) fn is_unsupported(&self, block: &CanonicalBlock) -> bool {
-        !block.block_type.is_supported() || self.encrypted.contains(&block.number)
+        let is_foreign = block.block_type == BlockType::AGGREGATED_REPORTS
+            && !announces_aggregated_reports(block);
+        !block.block_type.is_supported() || is_foreign || self.encrypted.contains(&block.number)
     }
 
     /// Reads the content of the blocks that every node understands, unless they are encrypted.

@@ -135,9 +135,7 @@ fn fields_are_what_the_peers_meant() {
 fn report(name: &str, reading: Reading) -> Result<StatusReport, RecordRefusal> {
     match AdministrativeRecord::decode(&bundle(name).payload, reading)? {
         AdministrativeRecord::StatusReport(report) => Ok(report),
-        AdministrativeRecord::Other { record_type, .. } => {
-            panic!("{name} has a record of type {record_type}")
-        }
+        other => panic!("{name} has {other:?}"),
     }
 }
 

@@ -155,22 +155,26 @@ impl Subscription {
     }
 }
 
-/// Octets of an administrative record that are read; status reports have some dozens.
-const RECORD_OCTETS: u64 = 64 * 1024;
+/// Octets of an administrative record that are read; status reports have some dozens, aggregated ones up to
+/// about 150,000.
+const RECORD_OCTETS: u64 = 256 * 1024;
 
-/// The status report that a delivery carries, if it does; the imperfections of deployed programs are
-/// put up with.
-pub fn status_report(delivery: &mut Delivery<'_>) -> Option<StatusReport> {
+/// The status reports that a delivery carries, if it does; the imperfections of deployed programs are
+/// read over.
+pub fn status_reports(delivery: &mut Delivery<'_>) -> Vec<StatusReport> {
     let flags = BundleFlags::from_bits(delivery.head().flags);
     if !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
         || delivery.head().payload_octets > RECORD_OCTETS
     {
-        return None;
+        return Vec::new();
     }
     let mut payload = Vec::new();
-    delivery.read_to_end(&mut payload).ok()?;
+    if delivery.read_to_end(&mut payload).is_err() {
+        return Vec::new();
+    }
     match AdministrativeRecord::decode(&Bytes::from(payload), Reading::Lenient) {
-        Ok(AdministrativeRecord::StatusReport(report)) => Some(report),
-        _ => None,
+        Ok(AdministrativeRecord::StatusReport(report)) => vec![report],
+        Ok(AdministrativeRecord::AggregatedReport(report)) => report.reports().collect(),
+        Ok(AdministrativeRecord::Other { .. }) | Err(_) => Vec::new(),
     }
 }

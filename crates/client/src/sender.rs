@@ -32,6 +32,7 @@ pub struct SendHead {
     report_to: Option<EndpointId>,
     lifetime: Option<Duration>,
     flags: u64,
+    aggregated_reports: bool,
 }
 
 impl SendHead {
@@ -44,6 +45,7 @@ impl SendHead {
             report_to: None,
             lifetime: None,
             flags: 0,
+            aggregated_reports: false,
         }
     }
 
@@ -77,6 +79,14 @@ impl SendHead {
         self
     }
 
+    /// Say that whoever is told of the bundle reads aggregated reports (`docs/aggregated-reports.md`): nodes
+    /// that can then tell of many bundles in one.
+    #[must_use]
+    pub const fn with_aggregated_reports(mut self) -> Self {
+        self.aggregated_reports = true;
+        self
+    }
+
     fn message(&self, ticket: Ticket, length: u64) -> AapMessage {
         let text = |endpoint: &Option<EndpointId>| {
             endpoint
@@ -94,6 +104,7 @@ impl SendHead {
                 .map(|lifetime| u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX)),
             bundle_flags: Some(self.flags),
             request_id: Some(ticket.0),
+            aggregated_reports: self.aggregated_reports,
             ..BundleAdu::default()
         }))
     }

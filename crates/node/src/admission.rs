@@ -126,7 +126,7 @@ impl Node {
             previous: Some(self.endpoints.retain(from)),
             creation: id.creation,
             fragment,
-            flags: header.primary.flags.bits(),
+            flags: subject.flags,
             lifetime_ms: header.primary.lifetime_ms,
             age_ms,
             held_ms: 0,

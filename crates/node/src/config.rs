@@ -186,4 +186,9 @@ pub struct Reports {
     pub generate: u64,
     /// Most reports a second; above it they are counted and not made.
     pub per_second: u32,
+    /// How long reports for an endpoint that reads aggregated ones wait for each other, milliseconds; 0 for not
+    /// at all: each is sent by itself.
+    pub collect_ms: u64,
+    /// Most reports that wait for each other; 1 to 65536.
+    pub collect_most: usize,
 }

@@ -87,7 +87,7 @@ impl Node {
             self.removed
                 .insert(&mut self.endpoints, identity, expires, removal, (0, None));
         }
-        self.store(StoreCommand::Delete { key, remember });
+        self.store_behind_reports(StoreCommand::Delete { key, remember });
     }
 
     /// Take a bundle out of everything that waits or counts time for it.
@@ -119,6 +119,7 @@ impl Node {
         let Some(entry) = self.bundles.remove(key) else {
             return;
         };
+        self.collections.forget(key);
         self.endpoints.release(entry.destination);
         self.endpoints.release(entry.report_to);
         if let Some(previous) = entry.previous {

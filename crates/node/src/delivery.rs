@@ -261,7 +261,7 @@ impl Node {
         let whole = self.reassembly.parts(key).is_some();
         let payload = self.payload_pieces(key);
         let mut id = self.bundle_id(entry);
-        let mut flags = entry.flags;
+        let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
         if whole {
             id.fragment = None;
             flags &= !BundleFlags::FRAGMENT.bits();

@@ -132,7 +132,11 @@ impl Node {
             Some(Origin::Own) | None => self.counters.created += 1,
         }
         self.keep(key);
-        self.dispatch(now, key);
+        if self.collections.is_part(key) {
+            self.part_stored(now, key);
+        } else {
+            self.dispatch(now, key);
+        }
     }
 
     /// Give a bundle its place in the order of arrival and its expiry.
@@ -342,6 +346,7 @@ impl Node {
             flags: entry.flags,
             report_to: self.endpoints.id(entry.report_to).clone(),
             lifetime_ms: entry.lifetime_ms,
+            expires: entry.expires,
         }
     }
 

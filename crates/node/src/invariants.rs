@@ -174,7 +174,8 @@ impl Node {
         let peers = self.neighbours.values().filter_map(|it| it.peer);
         let registered = self.registrations.iter().map(|(index, _)| index);
         let all = bundles.chain(peers).chain(registered);
-        for index in all.chain(self.removed.endpoints()) {
+        let told = self.collections.endpoints();
+        for index in all.chain(self.removed.endpoints()).chain(told) {
             *users.entry(index).or_insert(0) += 1;
         }
         let counted = self.endpoints.users();

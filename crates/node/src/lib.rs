@@ -12,6 +12,7 @@ mod admission;
 pub mod api;
 mod bundles;
 mod client;
+mod collection;
 pub mod config;
 mod creation;
 mod deletion;

@@ -4,7 +4,7 @@
 //! `streams` (connections), `reception` and `admission` (bundles coming in), `transmission` (bundles
 //! made here), `dispatch` (where a stored bundle goes), `deletion` (how it ends), `recovery` (what a
 //! restart found), `sending` and `fragmentation` (bundles going out), `delivery` (registrations, and
-//! bundles for applications), `reports`, `echo`, `operator`.
+//! bundles for applications), `reports` and `collection` (status reports), `echo`, `operator`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
@@ -15,6 +15,7 @@ use dhow_link::tcpcl::v4::Session;
 
 use crate::bundles::Bundles;
 use crate::client::Client;
+use crate::collection::Collections;
 use crate::config::{Config, LinkId, SendOrder};
 use crate::creation::Creation;
 use crate::delivery::Registrations;
@@ -87,6 +88,8 @@ pub struct Node {
     /// When sessions want their `handle_timeout`.
     pub(crate) timeouts: BTreeSet<(Instant, StreamId)>,
     pub(crate) report_rate: ReportRate,
+    /// Reports that wait for each other.
+    pub(crate) collections: Collections,
     /// When sessions whose peer is out of resources are tried again.
     pub(crate) pauses: BTreeSet<(Instant, StreamId)>,
     /// Sessions that are over and may still have last octets to write.
@@ -150,6 +153,7 @@ impl Node {
             rests: BTreeSet::new(),
             timeouts: BTreeSet::new(),
             report_rate: ReportRate::new(config.reports.per_second),
+            collections: Collections::default(),
             pauses: BTreeSet::new(),
             parting: BTreeMap::new(),
             moved: BTreeSet::new(),
@@ -218,11 +222,15 @@ impl Node {
     pub fn poll(&mut self, now: Now) -> Option<Action> {
         if self.actions.is_empty() && self.stage != Stage::Recovering {
             self.dial(now);
+            self.write_reports(now);
             while let Some(endpoint) = self.to_deliver.pop_first() {
                 self.deliver(now, endpoint);
             }
             while let Some(stream) = self.to_serve.pop_first() {
                 self.serve(now, stream);
+            }
+            if self.collections.is_unwritten() {
+                self.write_reports(now);
             }
         }
         self.actions.pop_front()
@@ -272,8 +280,9 @@ impl Node {
         let rest = self.rests.first().map(|&(at, _)| at);
         let timeout = self.timeouts.first().map(|&(at, _)| at);
         let pause = self.pauses.first().map(|&(at, _)| at);
+        let reports = self.collections.due();
         let dial = self.links.iter().filter_map(|link| link.next_attempt).min();
-        [expiry, rest, timeout, pause, dial, self.settles]
+        [expiry, rest, timeout, pause, reports, dial, self.settles]
             .into_iter()
             .flatten()
             .min()

@@ -1,8 +1,10 @@
 //! Status reports (RFC 9171 6.1.1): made only where the configuration says so, and not more than it says.
 
-use dhow_bundle::admin::{AdministrativeRecord, Assertion, ReasonCode, StatusReport};
-use dhow_bundle::storage::Piece;
-use dhow_bundle::{BundleBuilder, BundleFlags, BundleId, EndpointId, Header, Instant, Now};
+use dhow_bundle::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
+use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::{
+    BundleBuilder, BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now,
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use core::time::Duration;
@@ -13,7 +15,7 @@ use crate::node::Node;
 use crate::transmission::HOP_LIMIT;
 
 /// What a status report says about a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ReportKind {
     Received,
     Forwarded,
@@ -31,23 +33,58 @@ impl ReportKind {
             Self::Deleted => BundleFlags::REPORT_DELETION,
         }
     }
+
+    pub(crate) fn status(self) -> Status {
+        match self {
+            Self::Received => Status::Received,
+            Self::Forwarded => Status::Forwarded,
+            Self::Delivered => Status::Delivered,
+            Self::Deleted => Status::Deleted,
+        }
+    }
 }
 
 /// What a report needs to know of the bundle that it is about.
 pub(crate) struct Subject {
     pub(crate) id: BundleId,
+    /// As [`kept_flags`].
     pub(crate) flags: u64,
     pub(crate) report_to: EndpointId,
     pub(crate) lifetime_ms: u64,
+    /// When it expires; a report on it does not wait for longer.
+    pub(crate) expires: Instant,
+}
+
+/// The flags that a node keeps of a bundle: those of its primary block, and whether it says that its
+/// report-to endpoint reads aggregated reports.
+pub(crate) fn kept_flags(header: &Header) -> u64 {
+    let flags = header
+        .primary
+        .flags
+        .without(BundleFlags::AGGREGATED_REPORTS);
+    let asks = flags.intersects(BundleFlags::ALL_REPORTS);
+    match asks && header.reads_aggregated_reports() {
+        true => (flags | BundleFlags::AGGREGATED_REPORTS).bits(),
+        false => flags.bits(),
+    }
+}
+
+/// An administrative record on its way into a bundle.
+pub(crate) struct Parcel {
+    pub(crate) report_to: EndpointId,
+    pub(crate) lifetime_ms: u64,
+    pub(crate) record: Bytes,
 }
 
 impl Subject {
     pub(crate) fn of_header(header: &Header) -> Self {
         Self {
             id: header.id(),
-            flags: header.primary.flags.bits(),
+            flags: kept_flags(header),
             report_to: header.primary.report_to.clone(),
             lifetime_ms: header.primary.lifetime_ms,
+            // It may go no further than here.
+            expires: Instant::START,
         }
     }
 }
@@ -68,7 +105,7 @@ impl ReportRate {
         }
     }
 
-    fn take(&mut self, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
         if now - self.since >= Duration::from_secs(1) {
             self.since = now;
             self.left = self.per_second;
@@ -92,17 +129,34 @@ impl Node {
         {
             return;
         }
-        if !self.report_rate.take(now.monotonic) {
-            self.counters.reports_suppressed += 1;
-            self.occurred(Occurrence::ReportSuppressed);
-            return;
-        }
-        let timed = flags.contains(BundleFlags::STATUS_TIME_REQUESTED);
-        let assertion = |asked: ReportKind| {
-            (asked == kind).then_some(Assertion {
-                time: timed.then_some(now.dtn),
-            })
+        let time = flags
+            .contains(BundleFlags::STATUS_TIME_REQUESTED)
+            .then_some(now.dtn);
+        let is_taken = if flags.contains(BundleFlags::AGGREGATED_REPORTS)
+            && self.config.reports.collect_ms > 0
+        {
+            self.collect(now, subject, kind, reason, time)
+        } else {
+            self.send_report(now, subject, kind, reason, time)
         };
+        if !is_taken {
+            self.suppress(1);
+        }
+    }
+
+    /// Send a status report in a bundle of its own; false when it may not be, or has no room.
+    fn send_report(
+        &mut self,
+        now: Now,
+        subject: &Subject,
+        kind: ReportKind,
+        reason: u64,
+        time: Option<DtnTime>,
+    ) -> bool {
+        if !self.report_rate.take(now.monotonic) {
+            return false;
+        }
+        let assertion = |asked: ReportKind| (asked == kind).then_some(Assertion { time });
         let record = AdministrativeRecord::StatusReport(StatusReport {
             received: assertion(ReportKind::Received),
             forwarded: assertion(ReportKind::Forwarded),
@@ -111,43 +165,53 @@ impl Node {
             reason: ReasonCode::from_code(reason),
             bundle: subject.id.clone(),
         });
-        self.send_record(now, subject, &record.encode());
+        let parcel = Parcel {
+            report_to: subject.report_to.clone(),
+            lifetime_ms: subject.lifetime_ms,
+            record: record.encode(),
+        };
+        let is_sent = self.send_record(now, parcel).is_some();
+        self.counters.reports += u64::from(is_sent);
+        is_sent
     }
 
-    /// Send an administrative record to where a bundle's reports go (RFC 9171 6.2).
-    fn send_record(&mut self, now: Now, subject: &Subject, payload: &Bytes) {
+    /// Reports were not made, or have no room.
+    pub(crate) fn suppress(&mut self, reports: u64) {
+        self.counters.reports_suppressed += reports;
+        if reports > 0 {
+            self.occurred(Occurrence::ReportSuppressed);
+        }
+    }
+
+    /// Send an administrative record to where a bundle's reports go (RFC 9171 6.2); `None` without room for it.
+    pub(crate) fn send_record(&mut self, now: Now, parcel: Parcel) -> Option<BundleKey> {
+        let Parcel {
+            report_to,
+            lifetime_ms,
+            record,
+        } = parcel;
         let source = self.local.node_id().endpoint().clone();
         let creation = self.next_creation(now, &source);
-        let builder = BundleBuilder::new(
-            source,
-            subject.report_to.clone(),
-            creation,
-            subject.lifetime_ms,
-        )
-        .with_report_to(EndpointId::Null)
-        .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
-        .with_hop_limit(HOP_LIMIT);
+        let builder = BundleBuilder::new(source, report_to, creation, lifetime_ms)
+            .with_report_to(EndpointId::Null)
+            .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
+            .with_hop_limit(HOP_LIMIT);
         let header = builder
-            .header(u64::try_from(payload.len()).unwrap_or(u64::MAX))
-            .ok();
-        let Some(header) = header.filter(|header| self.check_room(header.total_octets()).is_ok())
-        else {
-            self.counters.reports_suppressed += 1;
-            self.occurred(Occurrence::ReportSuppressed);
-            return;
-        };
+            .header(u64::try_from(record.len()).unwrap_or(u64::MAX))
+            .ok()?;
+        self.check_room(header.total_octets()).ok()?;
         let mut crc = header.payload_crc();
-        crc.update(payload);
+        crc.update(&record);
         let trailer = crc.trailer();
         let mut octets =
-            BytesMut::with_capacity(header.octets.len() + payload.len() + trailer.len());
+            BytesMut::with_capacity(header.octets.len() + record.len() + trailer.len());
         octets.put(header.octets.clone());
-        octets.put(payload.clone());
+        octets.put(record);
         octets.put(trailer);
         let key = self.hold_new(now, &builder, &header);
         self.arrivals.insert(key, Arrival::new(Origin::Own));
         self.append(key, Piece::Octets(octets.freeze()));
         self.commit(key);
-        self.counters.reports += 1;
+        Some(key)
     }
 }

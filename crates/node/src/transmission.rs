@@ -31,7 +31,8 @@ pub(crate) const HOP_LIMIT: u8 = 64;
 const ASKABLE: u64 = BundleFlags::MUST_NOT_FRAGMENT.bits()
     | BundleFlags::ACKNOWLEDGMENT_REQUESTED.bits()
     | BundleFlags::STATUS_TIME_REQUESTED.bits()
-    | BundleFlags::ALL_REPORTS.bits();
+    | BundleFlags::ALL_REPORTS.bits()
+    | BundleFlags::AGGREGATED_REPORTS.bits();
 
 /// A bundle whose payload an application is sending.
 pub(crate) struct Transmission {
@@ -71,9 +72,15 @@ impl Node {
         let send = self.check_request(stream, send)?;
         let source = send.source.unwrap_or(EndpointId::Null);
         let creation = self.next_creation(now, &source);
+        let asked = BundleFlags::from_bits(send.flags);
+        let flags = asked.without(BundleFlags::AGGREGATED_REPORTS);
+        let announces = asked != flags && flags.intersects(BundleFlags::ALL_REPORTS);
         let mut builder = BundleBuilder::new(source, send.destination, creation, send.lifetime_ms)
-            .with_flags(BundleFlags::from_bits(send.flags))
+            .with_flags(flags)
             .with_hop_limit(HOP_LIMIT);
+        if announces {
+            builder = builder.with_aggregated_reports();
+        }
         if let Some(report_to) = send.report_to {
             builder = builder.with_report_to(report_to);
         }
@@ -84,6 +91,9 @@ impl Node {
             return Err(ApiRefusal::NoResources(refused.why));
         }
         let key = self.hold_new(now, &builder, &header);
+        if announces && let Some(entry) = self.bundles.entry_mut(key) {
+            entry.flags |= BundleFlags::AGGREGATED_REPORTS.bits();
+        }
         self.arrivals
             .insert(key, Arrival::new(Origin::Client { stream, request }));
         let crc = header.payload_crc();

@@ -185,6 +185,8 @@ pub struct Counters {
     pub refused_by_peers: u64,
     /// Status reports generated.
     pub reports: u64,
+    /// Those of them sent in bundles that can carry many.
+    pub reports_collected: u64,
     /// Status reports not generated because there were too many.
     pub reports_suppressed: u64,
     /// Stored bundles found corrupt.

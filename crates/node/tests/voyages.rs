@@ -1173,7 +1173,9 @@ proptest! {
                 _ => ("ipn:3.42", 6_000_000),
             };
             let (lifetime_ms, bundle_flags) = (Some(lifetime_ms), Some(flags));
-            sender.send(BundleAdu { lifetime_ms, bundle_flags, ..adu(to) }, &payload(number, size));
+            let aggregated_reports = number % 8 == 1;
+            let asked = BundleAdu { lifetime_ms, bundle_flags, aggregated_reports, ..adu(to) };
+            sender.send(asked, &payload(number, size));
         }
         let sender = world.connect(0, sender);
         world.until("all are answered", |world| world.client(0, sender).responses.len() == usize::try_from(count).unwrap() + 1);

@@ -28,13 +28,20 @@ impl BlockType {
     pub const BLOCK_INTEGRITY: Self = Self(11);
     /// Block Confidentiality Block (RFC 9172).
     pub const BLOCK_CONFIDENTIALITY: Self = Self(12);
+    /// The report-to endpoint reads aggregated reports (`docs/aggregated-reports.md`): one of the types left
+    /// for private use (RFC 9171 9.1).
+    pub const AGGREGATED_REPORTS: Self = Self(212);
 
     /// Whether this node can process blocks of the type (RFC 9171 5.6 step 4).
     #[must_use]
     pub const fn is_supported(self) -> bool {
         matches!(
             self,
-            Self::PAYLOAD | Self::PREVIOUS_NODE | Self::BUNDLE_AGE | Self::HOP_COUNT
+            Self::PAYLOAD
+                | Self::PREVIOUS_NODE
+                | Self::BUNDLE_AGE
+                | Self::HOP_COUNT
+                | Self::AGGREGATED_REPORTS
         )
     }
 }
@@ -48,6 +55,7 @@ impl fmt::Display for BlockType {
             Self::HOP_COUNT => f.write_str("hop count"),
             Self::BLOCK_INTEGRITY => f.write_str("block integrity"),
             Self::BLOCK_CONFIDENTIALITY => f.write_str("block confidentiality"),
+            Self::AGGREGATED_REPORTS => f.write_str("aggregated reports"),
             Self(code) => write!(f, "type {code}"),
         }
     }

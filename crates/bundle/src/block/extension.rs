@@ -77,6 +77,25 @@ pub(crate) fn security_targets(octets: &[u8]) -> Option<Vec<u64>> {
     Some(targets)
 }
 
+/// Version of the aggregated report's format: the highest that the report-to endpoint reads.
+const AGGREGATED_REPORTS_VERSION: u64 = 1;
+
+/// Whether the block says that the report-to endpoint reads aggregated reports as this program writes them.
+/// A block of a private type may be anybody's: one that says something else is not refused.
+pub(crate) fn announces_aggregated_reports(block: &CanonicalBlock) -> bool {
+    let mut reader = Reader::new(&block.content);
+    reader
+        .unsigned()
+        .is_ok_and(|version| version >= AGGREGATED_REPORTS_VERSION)
+        && reader.is_empty()
+}
+
+pub(crate) fn encode_aggregated_reports() -> Bytes {
+    let mut out = Vec::with_capacity(1);
+    write_unsigned(&mut out, AGGREGATED_REPORTS_VERSION);
+    out.into()
+}
+
 pub(crate) fn encode_previous_node(node: &EndpointId) -> Bytes {
     let mut out = Vec::with_capacity(16);
     node.encode(&mut out);

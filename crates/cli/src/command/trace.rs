@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::address::locate;
 use crate::admin::Admin;
-use crate::application::{self, Arrival, Subscription, status_report};
+use crate::application::{self, Arrival, Subscription, status_reports};
 use crate::arguments::{Common, parse_duration};
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
@@ -116,32 +116,31 @@ impl Trace {
             }
             let arrival = subscription.poll(LOOK, |mut delivery| {
                 (
-                    status_report(&mut delivery),
+                    status_reports(&mut delivery),
                     delivery.head().id.source.clone(),
                     delivery.receipt(),
                 )
             })?;
-            let Arrival::Delivery((report, reporter, receipt)) = arrival else {
+            let Arrival::Delivery((told, reporter, receipt)) = arrival else {
                 continue;
             };
             subscription.confirm(receipt);
-            let Some(report) = report.filter(|report| report.bundle == *id) else {
-                continue;
-            };
-            reports += 1;
-            for step in steps(&report, &reporter) {
-                step.print(form)?;
-            }
-            arrived |= reporter.node_id() == self.destination.node_id()
-                && (report.received.is_some() || report.delivered.is_some());
-            if report.delivered.is_some() {
-                return Ok(Ending::Done);
-            }
-            if report.deleted.is_some() {
-                return Err(Silence::Failed(Failure::refused(format!(
-                    "the bundle was deleted at {reporter}: {}",
-                    report.reason
-                ))));
+            for report in told.iter().filter(|report| report.bundle == *id) {
+                reports += 1;
+                for step in steps(report, &reporter) {
+                    step.print(form)?;
+                }
+                arrived |= reporter.node_id() == self.destination.node_id()
+                    && (report.received.is_some() || report.delivered.is_some());
+                if report.delivered.is_some() {
+                    return Ok(Ending::Done);
+                }
+                if report.deleted.is_some() {
+                    return Err(Silence::Failed(Failure::refused(format!(
+                        "the bundle was deleted at {reporter}: {}",
+                        report.reason
+                    ))));
+                }
             }
         }
         if arrived {

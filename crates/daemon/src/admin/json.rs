@@ -51,6 +51,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "refused": counters.refused,
             "refused_by_peers": counters.refused_by_peers,
             "reports": counters.reports,
+            "reports_collected": counters.reports_collected,
             "reports_suppressed": counters.reports_suppressed,
             "quarantined": counters.quarantined,
             "fragments": counters.fragments,

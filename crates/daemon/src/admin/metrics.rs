@@ -127,7 +127,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 16] {
+fn bundle_counters(counters: &Counters) -> [Row; 17] {
     [
         (
             "bundles_created",
@@ -189,6 +189,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 16] {
             "reports_generated",
             "Status reports generated",
             counters.reports,
+        ),
+        (
+            "reports_collected",
+            "Status reports of them sent in bundles that can carry many",
+            counters.reports_collected,
         ),
         (
             "reports_suppressed",

@@ -411,6 +411,8 @@ fn read_reports(entries: &Entries) -> Reports {
     Reports {
         generate,
         per_second: small(entries, "per_second").unwrap_or(0),
+        collect_ms: millis(entries.duration("collect")),
+        collect_most: small(entries, "collect_most").unwrap_or(1),
     }
 }
 

@@ -185,6 +185,7 @@ fn header(id: DeliveryId, head: &DeliveryHead) -> Piece {
         bundle_flags: Some(head.flags),
         request_id: None,
         delivery_id: Some(id.0),
+        aggregated_reports: false,
     }));
     let mut octets = BytesMut::new();
     put_message(&message, &mut octets);

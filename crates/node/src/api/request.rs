@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use bytes::BytesMut;
-use dhow_bundle::{CreationTimestamp, EndpointId};
+use dhow_bundle::{BundleFlags, CreationTimestamp, EndpointId};
 
 use super::seam::{ApiRefusal, RequestId, SendRequest};
 use super::wire::{
@@ -80,7 +80,7 @@ impl SendRules {
             text => Some(parse(text, "report-to endpoint")?),
         };
         // A client that knows nothing of flags wants to hear of the delivery when it says where.
-        let flags = match (adu.bundle_flags, &report_to) {
+        let mut flags = match (adu.bundle_flags, &report_to) {
             (Some(flags), _) => flags,
             (None, Some(_)) => FLAG_REPORT_DELIVERY,
             (None, None) => 0,
@@ -90,6 +90,9 @@ impl SendRules {
                 "bundle processing control flags {:#x} are not the sender's to set",
                 flags & !REQUESTABLE_FLAGS
             )));
+        }
+        if adu.aggregated_reports {
+            flags |= BundleFlags::AGGREGATED_REPORTS.bits();
         }
         Ok(SendRequest {
             source,

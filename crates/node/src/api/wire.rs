@@ -183,6 +183,9 @@ pub struct BundleAdu {
     /// Extension, on deliveries: names it in the response that confirms or declines it.
     #[prost(uint64, optional, tag = "1003")]
     pub delivery_id: Option<u64>,
+    /// Extension, when sending: the report-to endpoint reads aggregated reports.
+    #[prost(bool, tag = "1004")]
+    pub aggregated_reports: bool,
 }
 
 /// A bundle as it was created.

@@ -83,6 +83,8 @@ pub fn config(node: u32) -> Config {
         reports: Reports {
             generate: 0,
             per_second: 1_000,
+            collect_ms: 100,
+            collect_most: 4_096,
         },
         echo_service: Some(7),
         default_lifetime_ms: 86_400_000,

@@ -41,7 +41,7 @@ const PIECE_OCTETS: usize = 256 * 1024;
 const KEPT_OCTETS: usize = 1 << 20;
 
 /// Payload octets of an administrative record that are kept to be read: records have some dozens.
-const RECORD_OCTETS: u64 = 64 * 1024;
+const RECORD_OCTETS: u64 = 256 * 1024;
 
 /// What is said of a bundle that is refused.
 #[derive(Serialize)]

@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use dhow_bundle::admin::{AdministrativeRecord, Assertion, StatusReport};
+use dhow_bundle::admin::AdministrativeRecord;
 use dhow_bundle::block::{BlockType, CanonicalBlock};
 use dhow_bundle::{CrcType, CreationTimestamp, Header};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use super::record::{record_text, record_value};
 
 use crate::digest::hexadecimal;
 use crate::table::{Align, Table};
@@ -229,6 +231,9 @@ impl Block {
                     format!("{} of {} hops", hops.count, hops.limit),
                 )
             }),
+            BlockType::AGGREGATED_REPORTS if header.reads_aggregated_reports() => {
+                Some((json!(true), "read by the report-to endpoint".to_owned()))
+            }
             _ => None,
         }
         .unwrap_or_else(|| (Value::Null, quantity::size(length(&block.content))));
@@ -246,67 +251,4 @@ impl Block {
 
 fn length(octets: &[u8]) -> u64 {
     u64::try_from(octets.len()).unwrap_or(u64::MAX)
-}
-
-fn assertions(report: &StatusReport) -> [(&'static str, Option<Assertion>); 4] {
-    [
-        ("received", report.received),
-        ("forwarded", report.forwarded),
-        ("delivered", report.delivered),
-        ("deleted", report.deleted),
-    ]
-}
-
-fn record_value(record: &AdministrativeRecord) -> Value {
-    match record {
-        AdministrativeRecord::StatusReport(report) => {
-            let mut value = json!({
-                "type": 1,
-                "reason": report.reason.code(),
-                "source": report.bundle.source.to_string(),
-                "creation": [report.bundle.creation.time.as_millis(), report.bundle.creation.sequence],
-                "fragment": report.bundle.fragment.map(|range| json!({"offset": range.offset, "octets": range.length})),
-            });
-            for (name, assertion) in assertions(report) {
-                let told = assertion.map_or(
-                    Value::Null,
-                    |assertion| json!({"time": assertion.time.map(|time| time.as_millis())}),
-                );
-                if let Some(object) = value.as_object_mut() {
-                    object.insert(name.to_owned(), told);
-                }
-            }
-            value
-        }
-        AdministrativeRecord::Other {
-            record_type,
-            content,
-        } => json!({"type": record_type, "content": hexadecimal(content)}),
-    }
-}
-
-fn record_text(record: &AdministrativeRecord) -> String {
-    match record {
-        AdministrativeRecord::StatusReport(report) => {
-            let mut text = format!("status report on bundle {}\n", report.bundle);
-            for (name, assertion) in assertions(report) {
-                let Some(assertion) = assertion else { continue };
-                let when = assertion
-                    .time
-                    .map_or_else(|| "time not told".to_owned(), calendar::utc);
-                let _ = writeln!(text, "  {name:12} {when}");
-            }
-            let _ = writeln!(text, "  {:12} {}", "reason", report.reason);
-            text
-        }
-        AdministrativeRecord::Other {
-            record_type,
-            content,
-        } => {
-            format!(
-                "administrative record of type {record_type}, {} octets\n",
-                quantity::thousands(length(content))
-            )
-        }
-    }
 }

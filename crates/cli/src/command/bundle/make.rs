@@ -178,7 +178,7 @@ fn refused(rule: &str, section: &str) -> Failure {
 }
 
 /// Octets of an administrative record, at most: records have some dozens.
-const RECORD_OCTETS: u64 = 64 * 1024;
+const RECORD_OCTETS: u64 = 256 * 1024;
 
 /// RFC 9171 6.1: the payload of a bundle whose flags say so is an administrative record.
 fn check_record(source: &Source) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ mod description;
 mod drop;
 mod hex;
 mod make;
+mod record;
 
 use clap::Subcommand;
 

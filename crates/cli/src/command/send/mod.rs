@@ -154,9 +154,12 @@ impl Send {
                 | BundleFlags::REPORT_DELETION
                 | BundleFlags::STATUS_TIME_REQUESTED;
         }
-        let head = SendHead::to(self.destination.clone())
+        let mut head = SendHead::to(self.destination.clone())
             .with_lifetime(self.lifetime)
             .with_flags(flags.bits());
+        if self.wait {
+            head = head.with_aggregated_reports();
+        }
         if self.from == Some(EndpointId::Null) {
             head.with_source(EndpointId::Null)
         } else {

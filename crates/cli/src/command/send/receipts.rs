@@ -9,7 +9,7 @@ use dhow_bundle::{CreationTimestamp, EndpointId};
 use dhow_client::{Address, Registration};
 
 use super::fate::{Fate, Fates, Outcome};
-use crate::application::{Arrival, Subscription, status_report};
+use crate::application::{Arrival, Subscription, status_reports};
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
 use crate::output::{self, Form};
@@ -155,17 +155,21 @@ impl Shared {
                 let here = delivery.head().destination.clone();
                 let reporter = delivery.head().id.source.clone();
                 (
-                    status_report(&mut delivery),
+                    status_reports(&mut delivery),
                     delivery.receipt(),
                     reporter,
                     here,
                 )
             });
             match arrival {
-                Ok(Arrival::Delivery((report, receipt, reporter, here))) => {
+                Ok(Arrival::Delivery((reports, receipt, reporter, here))) => {
                     subscription.confirm(receipt);
-                    if let Some(report) = report {
-                        self.lock().reported(&report, &reporter, &here);
+                    if !reports.is_empty() {
+                        let mut fates = self.lock();
+                        for report in &reports {
+                            fates.reported(report, &reporter, &here);
+                        }
+                        drop(fates);
                         self.changed.notify_all();
                     }
                 }

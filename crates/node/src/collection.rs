@@ -1,0 +1,379 @@
+//! Status reports that wait for each other, to travel in one bundle (`docs/aggregated-reports.md`).
+//!
+//! What one turn of the node has to tell is written into a bundle at its end, a *part*, ahead of the
+//! deletions of the bundles that it tells of: a crash loses no more than it would of plain reports. Parts
+//! rest in the store until their collection is due; then one bundle that tells all takes their place.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::admin::{
+    AdministrativeRecord, AggregatedReport, GroupHead, ReasonCode, ReportGroup, Timing,
+};
+use dhow_bundle::storage::{BundleKey, StoreCommand};
+use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, Now};
+
+use crate::bundles::{Removal, State};
+use crate::endpoints::{EndpointIndex, Endpoints};
+use crate::node::Node;
+use crate::reports::{Parcel, ReportKind, Subject};
+
+/// Octets of a collection's record, about: what a slow link carries in some seconds.
+const RECORD_OCTETS: usize = 32 << 10;
+
+/// Reports in all collections, at most: some 70 octets each. Above it none waits.
+const COLLECTED_MAX: usize = 65_536;
+
+/// Octets that a report takes in its record when it continues no run, about.
+const REPORT_OCTETS: usize = 8;
+
+/// How much longer than its collection a part may rest, so that nothing rests for ever.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What happened to one bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Report {
+    source: EndpointIndex,
+    kind: ReportKind,
+    reason: u64,
+    fragment: Option<FragmentRange>,
+    creation: CreationTimestamp,
+    /// When, where the bundle asked for that.
+    time: Option<DtnTime>,
+}
+
+/// Reports for one endpoint.
+struct Collection {
+    reports: Vec<Report>,
+    /// How many of them, from the first, are in parts.
+    written: usize,
+    parts: Vec<BundleKey>,
+    due: Instant,
+    /// The longest lifetime of the bundles told of.
+    lifetime_ms: u64,
+    /// Octets of the record, about.
+    octets: usize,
+}
+
+/// What a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It tells what a collection still waits with.
+    Current,
+    /// Another bundle has taken its place before it was durable.
+    Replaced,
+}
+
+/// All collections, by the endpoint that is told.
+#[derive(Default)]
+pub(crate) struct Collections {
+    by_report_to: BTreeMap<EndpointIndex, Collection>,
+    due: BTreeSet<(Instant, EndpointIndex)>,
+    /// Those with reports that are in no part.
+    unwritten: BTreeSet<EndpointIndex>,
+    parts: BTreeMap<BundleKey, Part>,
+    /// Deletions that wait for the reports of this turn.
+    behind: Vec<StoreCommand>,
+    reports: usize,
+}
+
+impl Collections {
+    /// When the first collection is due.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due.first().map(|&(at, _)| at)
+    }
+
+    /// True when there are reports that are in no part.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    pub(crate) fn is_part(&self, key: BundleKey) -> bool {
+        self.parts.contains_key(&key)
+    }
+
+    /// A bundle is gone, whatever it was.
+    pub(crate) fn forget(&mut self, key: BundleKey) {
+        self.parts.remove(&key);
+    }
+
+    /// The endpoints in use here, once for each use.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = EndpointIndex> {
+        self.by_report_to
+            .iter()
+            .flat_map(|(&report_to, collection)| {
+                let sources = collection.reports.iter().map(|report| report.source);
+                sources.chain(core::iter::once(report_to))
+            })
+    }
+
+    fn take(&mut self, report_to: EndpointIndex) -> Option<Collection> {
+        let collection = self.by_report_to.remove(&report_to)?;
+        self.due.remove(&(collection.due, report_to));
+        self.unwritten.remove(&report_to);
+        self.reports -= collection.reports.len();
+        Some(collection)
+    }
+}
+
+impl Node {
+    /// Keep what is to be reported on a bundle until its collection is sent; false where there is no
+    /// collection and none may be begun.
+    pub(crate) fn collect(
+        &mut self,
+        now: Now,
+        subject: &Subject,
+        kind: ReportKind,
+        reason: u64,
+        time: Option<DtnTime>,
+    ) -> bool {
+        let known = self.endpoints.find(&subject.report_to);
+        let is_open = known.is_some_and(|it| self.collections.by_report_to.contains_key(&it));
+        if !is_open && !self.report_rate.take(now.monotonic) {
+            return false;
+        }
+        let report_to = self.endpoints.acquire(&subject.report_to);
+        if is_open {
+            // The collection has counted it.
+            self.endpoints.release(report_to);
+        }
+        let report = Report {
+            source: self.endpoints.acquire(&subject.id.source),
+            kind,
+            reason,
+            fragment: subject.id.fragment,
+            creation: subject.id.creation,
+            time,
+        };
+        let patience = Duration::from_millis(self.config.reports.collect_ms);
+        // A report never waits for longer than its bundle would live.
+        let due = (now.monotonic + patience).min(subject.expires.max(now.monotonic));
+        let collections = &mut self.collections;
+        let collection = collections
+            .by_report_to
+            .entry(report_to)
+            .or_insert_with(|| Collection {
+                reports: Vec::new(),
+                written: 0,
+                parts: Vec::new(),
+                due,
+                lifetime_ms: 0,
+                octets: 0,
+            });
+        collection.octets += match collection.reports.last() {
+            Some(last) if report.continues(last) => 0,
+            Some(last) if report.has_group_of(last) => REPORT_OCTETS,
+            _ => group_octets(&subject.id.source),
+        };
+        collection.reports.push(report);
+        collection.lifetime_ms = collection.lifetime_ms.max(subject.lifetime_ms);
+        collections.due.remove(&(collection.due, report_to));
+        collection.due = collection.due.min(due);
+        collections.due.insert((collection.due, report_to));
+        collections.unwritten.insert(report_to);
+        collections.reports += 1;
+        if collection.octets >= RECORD_OCTETS
+            || collection.reports.len() >= self.config.reports.collect_most
+            || collections.reports >= COLLECTED_MAX
+        {
+            self.send_collection(now, report_to);
+        }
+        true
+    }
+
+    /// Delete a bundle in the store, after the reports on it are there.
+    pub(crate) fn store_behind_reports(&mut self, command: StoreCommand) {
+        if self.collections.is_unwritten() {
+            self.collections.behind.push(command);
+        } else {
+            self.store(command);
+        }
+    }
+
+    /// End a turn: send the collections that are due, and write what the others have not.
+    pub(crate) fn write_reports(&mut self, now: Now) {
+        while let Some(&(at, report_to)) = self.collections.due.first()
+            && at <= now.monotonic
+        {
+            self.send_collection(now, report_to);
+        }
+        while let Some(report_to) = self.collections.unwritten.pop_first() {
+            self.write_part(now, report_to);
+        }
+        for command in core::mem::take(&mut self.collections.behind) {
+            self.store(command);
+        }
+    }
+
+    fn write_part(&mut self, now: Now, report_to: EndpointIndex) {
+        let Some(collection) = self.collections.by_report_to.get(&report_to) else {
+            return;
+        };
+        let (count, lifetime_ms) = (collection.reports.len(), collection.lifetime_ms);
+        let news = collection.reports.get(collection.written..).unwrap_or(&[]);
+        let record = encode(&self.endpoints, news);
+        // Without room, the reports are still tried when the collection is sent.
+        let Some(key) = self.write_record(now, report_to, lifetime_ms, record) else {
+            return;
+        };
+        self.collections.parts.insert(key, Part::Current);
+        if let Some(collection) = self.collections.by_report_to.get_mut(&report_to) {
+            collection.written = count;
+            collection.parts.push(key);
+        }
+    }
+
+    fn write_record(
+        &mut self,
+        now: Now,
+        report_to: EndpointIndex,
+        lifetime_ms: u64,
+        record: Bytes,
+    ) -> Option<BundleKey> {
+        let parcel = Parcel {
+            report_to: self.endpoints.id(report_to).clone(),
+            lifetime_ms,
+            record,
+        };
+        self.send_record(now, parcel)
+    }
+
+    /// Send what a collection has: the one part that tells all of it, or a bundle in the place of its parts.
+    fn send_collection(&mut self, now: Now, report_to: EndpointIndex) {
+        let Some(collection) = self.collections.take(report_to) else {
+            return;
+        };
+        let parts: Vec<(BundleKey, State)> = collection
+            .parts
+            .iter()
+            .filter(|&&key| self.collections.is_part(key))
+            .filter_map(|&key| Some((key, self.bundles.entry(key)?.state)))
+            .filter(|(_, state)| matches!(state, State::Arriving | State::Resting { .. }))
+            .collect();
+        let is_told = parts.len() == 1
+            && collection.parts.len() == 1
+            && collection.written == collection.reports.len();
+        let whole = (!is_told).then(|| {
+            let record = encode(&self.endpoints, &collection.reports);
+            self.write_record(now, report_to, collection.lifetime_ms, record)
+        });
+        match whole {
+            Some(Some(_)) => {
+                for (key, state) in parts {
+                    self.replace_part(now, key, state);
+                }
+                self.count_collected(length(&collection.reports));
+            }
+            // Without room for the whole, the parts go as they are.
+            Some(None) | None => {
+                if whole.is_some() {
+                    let lost = collection.reports.get(collection.written..).unwrap_or(&[]);
+                    self.suppress(length(lost));
+                }
+                for (key, state) in parts {
+                    self.collections.parts.remove(&key);
+                    if matches!(state, State::Resting { .. }) {
+                        self.wake(now, key);
+                    }
+                }
+                self.count_collected(u64::try_from(collection.written).unwrap_or(0));
+            }
+        }
+        for report in &collection.reports {
+            self.endpoints.release(report.source);
+        }
+        self.endpoints.release(report_to);
+    }
+
+    fn count_collected(&mut self, reports: u64) {
+        self.counters.reports += reports;
+        self.counters.reports_collected += reports;
+    }
+
+    fn replace_part(&mut self, now: Now, key: BundleKey, state: State) {
+        if state == State::Arriving {
+            self.collections.parts.insert(key, Part::Replaced);
+        } else {
+            self.collections.parts.remove(&key);
+            self.delete(now, key, Removal::Deleted, None);
+        }
+    }
+
+    /// A part is durable: it rests until its collection is sent.
+    pub(crate) fn part_stored(&mut self, now: Now, key: BundleKey) {
+        match self.collections.parts.get(&key) {
+            Some(Part::Current) => {
+                let patience = Duration::from_millis(self.config.reports.collect_ms);
+                self.rest(now, key, patience + GRACE);
+            }
+            Some(Part::Replaced) | None => {
+                self.collections.parts.remove(&key);
+                self.delete(now, key, Removal::Deleted, None);
+            }
+        }
+    }
+}
+
+impl Report {
+    /// What a group of a record has in common.
+    fn group(&self) -> (EndpointIndex, ReportKind, u64, Option<FragmentRange>, bool) {
+        (
+            self.source,
+            self.kind,
+            self.reason,
+            self.fragment,
+            self.time.is_some(),
+        )
+    }
+
+    fn has_group_of(&self, other: &Self) -> bool {
+        self.group() == other.group()
+    }
+
+    fn continues(&self, other: &Self) -> bool {
+        let next = CreationTimestamp {
+            sequence: other.creation.sequence.saturating_add(1),
+            ..other.creation
+        };
+        self.has_group_of(other) && self.time == other.time && self.creation == next
+    }
+}
+
+/// Octets of a group with one bundle of this source; a `dtn:` one may have a long name.
+fn group_octets(source: &EndpointId) -> usize {
+    let mut octets = Vec::new();
+    source.encode(&mut octets);
+    octets.len() + 2 * REPORT_OCTETS
+}
+
+fn length(reports: &[Report]) -> u64 {
+    u64::try_from(reports.len()).unwrap_or(u64::MAX)
+}
+
+/// The record that tells of these bundles, with runs as long as they can be.
+fn encode(endpoints: &Endpoints, reports: &[Report]) -> Bytes {
+    let mut sorted: Vec<&Report> = reports.iter().collect();
+    sorted.sort_unstable_by_key(|report| (report.group(), report.creation, report.time));
+    let groups = sorted
+        .chunk_by(|one, next| one.has_group_of(next))
+        .filter_map(|reports| {
+            let first = reports.first()?;
+            let mut group = ReportGroup::new(GroupHead {
+                source: endpoints.id(first.source).clone(),
+                status: first.kind.status(),
+                reason: ReasonCode::from_code(first.reason),
+                fragment: first.fragment,
+                timing: match first.time {
+                    None => Timing::Absent,
+                    Some(_) => Timing::Present,
+                },
+            });
+            for report in reports {
+                group.push(report.creation, report.time.unwrap_or(DtnTime::UNKNOWN));
+            }
+            Some(group)
+        });
+    AdministrativeRecord::AggregatedReport(AggregatedReport::new(groups.collect())).encode()
+}
