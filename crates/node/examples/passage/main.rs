@@ -114,6 +114,7 @@ fn config(number: u32, hosts: u32) -> Config {
         reports: Reports {
             generate: 0,
             per_second: 1_000,
+            ..Reports::default()
         },
         echo_service: Some(7),
         default_lifetime_ms: 86_400_000,
