@@ -26,7 +26,7 @@ lint:            ## formatting, clippy, no_std, the table of allowed dependencie
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(PYTHON) -m tests.run house
 
-bench:           ## bundles/s and Mbit/s from node to node, beside raw TCP in the same run
+bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP in the same run (25 minutes; ARGS=--quick: 3)
 	@labs/setup bench
 	$(CARGO) build --release --locked -p dhow -p dhow-yardstick
 	@$(PYTHON) -m labs.bench $(ARGS)

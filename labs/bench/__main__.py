@@ -1,96 +1,114 @@
-"""Bundles/s and Mbit/s from node to node by size and durability, interleaved with raw TCP; medians."""
+"""What Dhow moves, beside a yardstick and raw TCP in the same run: medians, target/bench/node.json and node.svg."""
 
 import argparse
-import json
+import shutil
 import sys
 import tempfile
-from dataclasses import asdict
+import time
 from pathlib import Path
-from statistics import median
 
-from labs.bench.point import Point, measure
-from labs.bench.rawtcp import mbit_per_s
-from labs.rig.binary import dhow
+from labs.bench import report
+from labs.bench.picture import Picture
+from labs.bench.plan import CASES, QUICK_SIZES, SIZES, Plan, Results
+from labs.bench.row import rows
+from labs.bench.workshop import Workshop
+from labs.rig.binary import ROOT, dhow, yardstick
 from labs.rig.crew import Crew, end_on_sigterm
 from labs.rig.machine import machine
-from labs.rig.terminal import Bar, octets, say, table
+from labs.rig.node import NodeFailed
+from labs.rig.terminal import Bar, say
 
-# Payload octets and how many bundles of them cross in one measurement: some hundred megabytes, 100 MB at 1 kB.
-SIZES = {1_000: 100_000, 10_000: 30_000, 100_000: 5_000, 1_000_000: 600}
-DURABILITIES = ["sync", "os"]
+RESULT = ROOT / "target" / "bench" / "node.json"
+
+QUICK_ROUNDS, QUICK_MINUTES = 2, 3.0
+QUICK_CASES = ["node-to-node", "relay", "ping"]
+
+# The number of bundles is lowered from round to round where the machine is slower than thought, but not below this.
+LEAST_SCALE = 0.1
+
+
+def size(text: str) -> int:
+    """`2000`, `2kB` or `1MB` as octets."""
+    for unit, factor in (("MB", 1_000_000), ("kB", 1_000), ("B", 1)):
+        if text.endswith(unit):
+            return int(float(text.removesuffix(unit)) * factor)
+    return int(text)
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="measurements of each point (default 3)")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each kind (default 5)")
+    parser.add_argument(
+        "--sizes", type=size, nargs="+", default=list(SIZES), metavar="SIZE", help="such as 100B 2kB 1MB")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES, help="default: all")
+    parser.add_argument(
+        "--durability", nargs="+", choices=["sync", "os", "memory"], default=["sync", "os"], help="default: sync os")
+    parser.add_argument("--quick", action="store_true", help="two rounds of four sizes, sync alone: about 3 minutes")
+    parser.add_argument("--minutes", type=float, default=25.0, help="about how long all rounds may take (default 25)")
     parser.add_argument("--scale", type=float, default=1.0, help="times the number of bundles (default 1)")
-    parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), help="where the stores lie")
-    parser.add_argument("--durability", choices=["sync", "os", "memory"], nargs="*", default=DURABILITIES)
-    parser.add_argument("--json", action="store_true", help="print every sample as JSON")
-    return parser.parse_args()
+    parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), help="where stores and logs lie")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.minutes = min(options.rounds, QUICK_ROUNDS), min(options.minutes, QUICK_MINUTES)
+        if options.cases == CASES:
+            options.cases = QUICK_CASES
+        if options.sizes == list(SIZES):
+            options.sizes = QUICK_SIZES
+        if options.durability == ["sync", "os"]:
+            options.durability = ["sync"]
+        options.scale *= 0.4
+    return options
 
 
-def run(options: argparse.Namespace) -> tuple[list[Point], list[float]]:
-    """All measurements; raw TCP goes before each round of points and after the last."""
-    binary = dhow("release")
-    points: list[Point] = []
-    raw: list[float] = []
-    plan = [(durability, size) for size in SIZES for durability in options.durability]
-    bar = Bar(options.rounds * len(plan), "measurements")
+def run(options: argparse.Namespace, room: Path, results: Results) -> None:
+    """All rounds."""
+    end = time.monotonic() + options.minutes * 60
     with Crew() as crew:
-        for _ in range(options.rounds):
-            for durability, size in plan:
-                raw.append(mbit_per_s(crew))
-                bundles = max(1, int(SIZES[size] * options.scale))
-                points.append(measure(crew, binary, options.dir, durability, size, bundles))
-                bar.show(len(points), 0, f"{octets(size)} {durability}: {points[-1].mbit_per_s:.0f} Mbit/s")
-        raw.append(mbit_per_s(crew))
-    bar.clear()
-    return points, raw
-
-
-def report(points: list[Point], raw: list[float], options: argparse.Namespace) -> str:
-    """The table of medians with its yardstick, machine and command."""
-    yardstick = median(raw)
-    rows = []
-    for size in SIZES:
-        for durability in options.durability:
-            of = [point for point in points if (point.size, point.durability) == (size, durability)]
-            mbit = median(point.mbit_per_s for point in of)
-            cpu = median((point.sender_cpu_s + point.receiver_cpu_s) / point.bundles * 1e6 for point in of)
-            rows.append([
-                octets(size), durability, f"{median(point.bundles_per_s for point in of):,.0f}", f"{mbit:,.0f}",
-                f"{mbit / yardstick:.1%}", f"{median(point.enqueued_per_s for point in of):,.0f}", f"{cpu:.1f}",
-            ])
-    head = ["payload", "durability", "bundles/s", "Mbit/s", "of raw TCP", "API send/s", "CPU µs/bundle"]
-    return "\n".join([
-        table(head, rows),
-        "",
-        f"raw TCP, one iperf3 stream over loopback, same run: {yardstick:,.0f} Mbit/s "
-        f"(median of {len(raw)}, {min(raw):,.0f} to {max(raw):,.0f})",
-        f"medians of {options.rounds}; machine: {machine()}; command: make bench"
-        + (f" ARGS='{' '.join(sys.argv[1:])}'" if sys.argv[1:] else ""),
-    ])
+        workshop = Workshop(crew, dhow("release"), yardstick(), room)
+        plan = Plan(workshop, results, options.cases, options.sizes, options.durability, options.scale)
+        bar = Bar(options.rounds * len(plan.round()), "measurements")
+        done = 0
+        for number in range(options.rounds):
+            began = time.monotonic()
+            for step in plan.round():
+                bar.show(done, 0, f"round {number + 1}: {step.name}")
+                try:
+                    step.take()
+                except NodeFailed as error:
+                    # One that fails must not take the others with it; the run does not count as good.
+                    results.failures.append(f"{step.name}: {error}")
+                    bar.interrupt(f"failed: {step.name}: {error}")
+                done += 1
+            now = time.monotonic()
+            left = options.rounds - number - 1
+            if left and (now - began) * left > end - now:
+                plan.scale = max(LEAST_SCALE, plan.scale * max(0.0, end - now) / left / (now - began))
+                bar.interrupt(f"the machine is slow: {plan.scale:.2f} times the usual number of bundles from now on")
+        bar.clear()
 
 
 def main() -> int:
-    """Measures and prints."""
+    """Measures, prints and writes."""
     options = arguments()
     end_on_sigterm()
+    room = Path(tempfile.mkdtemp(prefix="dhow-bench-", dir=options.dir))
+    results = Results()
     try:
-        points, raw = run(options)
+        run(options, room, results)
     except KeyboardInterrupt:
         say("\ninterrupted")
         return 130
-    if options.json:
-        print(json.dumps({
-            "machine": machine(), "raw_mbit_per_s": raw,
-            "points": [asdict(p) | {"bundles_per_s": p.bundles_per_s, "mbit_per_s": p.mbit_per_s} for p in points],
-        }))
-    else:
-        print(report(points, raw, options))
-    return 0
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+    made = rows(results.samples, results.raw, results.raw_narrow)
+    command = "make bench" + (f" ARGS='{' '.join(sys.argv[1:])}'" if sys.argv[1:] else "")
+    print(report.text(made, results, machine(), command, options.rounds))
+    report.write(made, results, machine(), RESULT)
+    captions = [machine(), f"medians of {options.rounds} interleaved rounds with their spread; {command}"]
+    Picture(made, captions).write(RESULT.with_suffix(".svg"))
+    say(f"written: {RESULT.relative_to(ROOT)}, node.svg, samples.json")
+    return 1 if results.failures else 0
 
 
 if __name__ == "__main__":

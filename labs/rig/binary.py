@@ -14,8 +14,18 @@ def target_directory() -> Path:
 
 def dhow(profile: str) -> Path:
     """The binary of a profile (`debug`, `release`); DHOW_BIN overrides it. Exits when there is none."""
-    path = Path(os.environ.get("DHOW_BIN", target_directory() / profile / "dhow")).resolve()
+    return built("dhow", profile, "dhow", "DHOW_BIN")
+
+
+def yardstick() -> Path:
+    """The yardstick's binary, release; YARDSTICK_BIN overrides it. Exits when there is none."""
+    return built("yardstick", "release", "dhow-yardstick", "YARDSTICK_BIN")
+
+
+def built(name: str, profile: str, package: str, variable: str) -> Path:
+    """What cargo built; exits when it is not there."""
+    path = Path(os.environ.get(variable, target_directory() / profile / name)).resolve()
     if not path.is_file():
         flag = " --release" if profile == "release" else ""
-        sys.exit(f"no dhow binary at {path}\nhint: cargo build{flag} -p dhow")
+        sys.exit(f"no {name} binary at {path}\nhint: cargo build{flag} -p {package}")
     return path

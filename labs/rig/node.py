@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import queue
 import random
 import socket
@@ -40,13 +41,14 @@ class Settings:
     durability: str = "sync"
     quota: str = "4GiB"
     listen_policy: str = ""
+    store_policy: str = ""  # further keys of [store], as TOML
     more: str = ""  # further tables, as TOML
 
     def toml(self) -> str:
         """The configuration file."""
         parts = [
             f'[node]\nid = "{self.node_id}"\n',
-            f'[store]\npath = "store"\ndurability = "{self.durability}"\nquota = "{self.quota}"\n',
+            f'[store]\npath = "store"\ndurability = "{self.durability}"\nquota = "{self.quota}"\n{self.store_policy}\n',
             '[api]\nsocket = "dhow.sock"\n',
             f'[[listen]]\nprotocol = "tcpcl"\naddress = "{self.listen}"\n{self.listen_policy}\n',
         ]
@@ -158,14 +160,22 @@ class Node:
             raise NodeFailed(f"dhow {' '.join(words)}: {done.stderr.strip()}")
         return json.loads(done.stdout)
 
-    def admin(self, path: str) -> str:
-        """The body of a GET on the administration socket."""
+    def admin(self, path: str, method: str = "GET") -> str:
+        """The body of the answer to a request on the administration socket."""
         connection = AdminConnection(self.socket.with_name(self.socket.name + ".admin"))
         try:
-            connection.request("GET", path)
-            return connection.getresponse().read().decode()
+            connection.request(method, path)
+            response = connection.getresponse()
+            body = response.read().decode()
         finally:
             connection.close()
+        if response.status != 200:
+            raise NodeFailed(f"{method} {path}: {response.status} {body}")
+        return body
+
+    def link_up(self, name: str) -> None:
+        """Lets a link go up, without a process of its own for it."""
+        self.admin(f"/v1/links/{name}/up", "POST")
 
     def metrics(self) -> dict[str, float]:
         """The counters of /metrics by name; series of one name are added up."""
@@ -180,10 +190,31 @@ class Node:
     def memory_octets(self) -> int:
         """Resident memory of the node's process."""
         assert self.program, "memory before start"
-        for line in Path(f"/proc/{self.program.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        return 0
+        return process_memory(self.program.pid, "VmRSS")
+
+    def peak_memory_octets(self) -> int:
+        """The most resident memory that the node's process had."""
+        assert self.program, "memory before start"
+        return process_memory(self.program.pid, "VmHWM")
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the node's process so far, user and system."""
+        assert self.program, "processor time before start"
+        return process_cpu_seconds(self.program.pid)
+
+
+def process_memory(pid: int, line: str) -> int:
+    """Octets of a line of a process's status; 0 where it is not there."""
+    for text in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if text.startswith(line + ":"):
+            return int(text.split()[1]) * 1024
+    return 0
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far, user and system, to the system's tick (10 ms as a rule)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:

@@ -1,0 +1,69 @@
+"""Two nodes: bundles wait at the first, the link opens, all of them cross; then an application takes them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from labs.bench.arrival import wait_for
+from labs.bench.sample import Kind, Sample
+from labs.bench.workshop import Spent, Workshop, payload, spend
+from labs.rig.node import Link, Node, Settings
+
+CASE = "node-to-node"
+API_SEND = "api-send"
+API_RECEIVE = "api-receive"
+
+QUOTA = "16GiB"
+DESTINATION = "ipn:2.42"
+
+
+def measure(workshop: Workshop, kind: Kind, bundles: int, applications: bool) -> list[Sample]:
+    """One transfer between fresh nodes; with `applications` also how fast `dhow send` and `dhow recv` were."""
+    with (
+        workshop.directory() as directory,
+        workshop.node(directory / "receiver", settings_of("ipn:2.0", kind)) as receiver,
+    ):
+        file = payload(directory / "payload", kind.size)
+        link = Link("receiver", receiver.address, "enabled = false")
+        settings = settings_of("ipn:1.0", kind, [link], [("ipn:2.*", "receiver")])
+        with workshop.node(directory / "sender", settings) as sender:
+            before = sender.cpu_seconds()
+            spent = spend(sender, "send", DESTINATION, str(file), "--count", str(bundles))
+            sent = of_application(API_SEND, kind, bundles, spent, sender, before)
+            crossed = cross(kind, bundles, sender, receiver)
+        if not applications:
+            return [crossed]
+        before = receiver.cpu_seconds()
+        spent = spend(receiver, "recv", DESTINATION, "--stdout", "--count", str(bundles), "--timeout", "60s")
+        return [sent, crossed, of_application(API_RECEIVE, kind, bundles, spent, receiver, before)]
+
+
+def cross(kind: Kind, bundles: int, sender: Node, receiver: Node) -> Sample:
+    """The link opens; the clock runs until the receiver has all."""
+    nodes = {"sender": sender, "receiver": receiver}
+    before = sum(node.cpu_seconds() for node in nodes.values())
+    start = time.monotonic()
+    sender.link_up("receiver")
+    seconds = wait_for(receiver, bundles) - start
+    cpu = sum(node.cpu_seconds() for node in nodes.values()) - before
+    return Sample(kind, bundles, seconds, cpu, {name: node.peak_memory_octets() / 1e6 for name, node in nodes.items()})
+
+
+def of_application(case: str, kind: Kind, bundles: int, spent: Spent, node: Node, cpu_before_s: float) -> Sample:
+    """What an application's command and its node came to; the processor time is that of both."""
+    cpu = spent.cpu_s + node.cpu_seconds() - cpu_before_s
+    return Sample(replace(kind, case=case), bundles, spent.seconds, cpu, {"node": node.peak_memory_octets() / 1e6})
+
+
+def settings_of(
+    node_id: str, kind: Kind, links: Sequence[Link] = (), routes: Sequence[tuple[str, str]] = ()
+) -> Settings:
+    """A node with the durability and the flush delay of a kind of measurement."""
+    return Settings(
+        node_id, links=list(links), routes=list(routes), durability=kind.durability, quota=QUOTA,
+        store_policy=store_policy(kind.flush_delay_ms))
+
+
+def store_policy(flush_delay_ms: int) -> str:
+    """Further keys of [store]."""
+    return f'flush_delay = "{flush_delay_ms}ms"' if flush_delay_ms else ""

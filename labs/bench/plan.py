@@ -1,0 +1,141 @@
+"""What is measured: the steps of one round, in their order; every round does them all, so that runs interleave."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from labs.bench import latency, narrow, node_to_node, peers, rawtcp, relay, yardstick
+from labs.bench.latency import Latency
+from labs.bench.sample import Kind, Sample, size_name
+from labs.bench.workshop import Workshop
+from labs.rig.network import namespaces_possible
+
+# Payload octets of a bundle, and how many bundles make a measurement: one to three seconds between floor and goal, and
+# two gigabytes at most in each store.
+SIZES = {
+    100: 500_000, 1_000: 500_000, 2_000: 400_000, 10_000: 120_000,
+    50_000: 30_000, 100_000: 16_000, 1_000_000: 1_600, 16_000_000: 100,
+}
+QUICK_SIZES = [1_000, 10_000, 100_000, 1_000_000]
+PEER_SIZES = [1_000, 10_000, 100_000]
+
+FLUSH_DELAY_MS = 5
+
+# The relay moves everything twice, and with a flush delay the point is the delay.
+RELAY_PART = 0.5
+DELAYED_PART = 0.6
+
+CASES = ["node-to-node", "delayed", "relay", "narrow", "ping", "peers"]
+
+
+@dataclass
+class Results:
+    """Everything that was measured, in the order of time."""
+
+    samples: list[Sample] = field(default_factory=list)
+    latencies: list[Latency] = field(default_factory=list)
+    raw: list[float] = field(default_factory=list)  # iperf3 over loopback, Mbit/s
+    raw_narrow: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what was left out, and why
+    failures: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Notes something once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+@dataclass
+class Step:
+    """One measurement of a round."""
+
+    name: str
+    take: Callable[[], None]
+
+
+@dataclass
+class Plan:
+    """What the command line asks for."""
+
+    workshop: Workshop
+    results: Results
+    cases: list[str]
+    sizes: list[int]
+    durabilities: list[str]
+    scale: float = 1.0  # times the number of bundles
+
+    def count(self, size: int, part: float = 1.0) -> int:
+        """How many bundles of a size."""
+        usual = SIZES.get(size, max(1, min(500_000, 1_600_000_000 // max(size, 1))))
+        return max(2, int(usual * part * self.scale))
+
+    def round(self) -> list[Step]:
+        """The steps of one round."""
+        steps: list[Step] = []
+        for size in self.sizes:
+            steps.append(Step("iperf3", self._raw))
+            for durability in self.durabilities:
+                if "node-to-node" in self.cases:
+                    kind = Kind(node_to_node.CASE, size, durability)
+                    steps += self._pair(kind, 1.0, applications=durability == "sync")
+            if "delayed" in self.cases:
+                kind = Kind(node_to_node.CASE, size, "sync", FLUSH_DELAY_MS)
+                steps += self._pair(kind, DELAYED_PART, applications=False)
+            if "relay" in self.cases:
+                steps.append(self._relay(Kind(relay.CASE, size, "sync")))
+        if "narrow" in self.cases:
+            steps += self._narrow()
+        if "ping" in self.cases:
+            steps.append(Step("ping", lambda: self.results.latencies.extend(latency.measure(self.workshop))))
+        if "peers" in self.cases:
+            steps += self._peers()
+        return steps
+
+    def _raw(self) -> None:
+        self.results.raw.append(rawtcp.mbit_per_s(self.workshop.crew))
+
+    def _keep(self, samples: list[Sample]) -> None:
+        self.results.samples.extend(samples)
+
+    def _pair(self, kind: Kind, part: float, applications: bool) -> Iterator[Step]:
+        """The yardstick, then the nodes, with the same size and durability."""
+        delay = f", flush + {kind.flush_delay_ms} ms" if kind.flush_delay_ms else ""
+        name = f"{size_name(kind.size)} {kind.durability}{delay}"
+
+        def nodes() -> None:
+            self._keep(node_to_node.measure(self.workshop, kind, self.count(kind.size, part), applications))
+
+        yield Step(f"{name}: yardstick", lambda: self._keep([yardstick.measure(self.workshop, kind, self.scale)]))
+        yield Step(f"{name}: node to node", nodes)
+
+    def _relay(self, kind: Kind) -> Step:
+        def take() -> None:
+            self._keep(relay.measure(self.workshop, kind, self.count(kind.size, RELAY_PART)))
+
+        return Step(f"{size_name(kind.size)}: relay", take)
+
+    def _narrow(self) -> Iterator[Step]:
+        if reason := namespaces_possible():
+            self.results.note(f"24 Mbit/s link left out: {reason}")
+            return
+        yield Step("24 Mbit/s: iperf3", lambda: self.results.raw_narrow.append(narrow.raw(self.workshop)))
+        for size in narrow.SIZES:
+            yield Step(
+                f"24 Mbit/s, {size_name(size)}: yardstick",
+                lambda size=size: self._keep(narrow.yardstick(self.workshop, size, self.scale)))
+            yield Step(
+                f"24 Mbit/s, {size_name(size)}: node to node",
+                lambda size=size: self._keep(narrow.measure(self.workshop, size, self.scale)))
+
+    def _peers(self) -> Iterator[Step]:
+        for peer in peers.PEERS:
+            if peer.binary() is None:
+                self.results.note(f"{peer.name} left out: not installed (make interop installs it)")
+                continue
+            for size in PEER_SIZES:
+                yield Step(f"{size_name(size)}: {peer.name}", lambda peer=peer, size=size: self._peer(peer, size))
+
+    def _peer(self, peer: type[peers.PairOfPeers], size: int) -> None:
+        try:
+            self._keep([peer.measure(self.workshop, size, self.scale)])
+        except peers.Unable as error:
+            self.results.note(f"{peer.name} at {size_name(size)}: {error}")

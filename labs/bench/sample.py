@@ -1,0 +1,62 @@
+"""One measurement, and what tells it from others."""
+
+from dataclasses import dataclass, field
+
+
+def size_name(size: int) -> str:
+    """A bundle's size for people, kB = 1000."""
+    for unit, octets in (("MB", 1_000_000), ("kB", 1_000)):
+        if size >= octets:
+            return f"{size / octets:g} {unit}"
+    return f"{size} B"
+
+
+@dataclass(frozen=True, order=True)
+class Kind:
+    """What was measured: samples of one kind are runs of the same thing."""
+
+    case: str
+    size: int  # payload octets of a bundle
+    durability: str
+    flush_delay_ms: int = 0
+    threads: int = 1
+
+
+@dataclass
+class Sample:
+    """What one measurement came to."""
+
+    kind: Kind
+    bundles: int
+    seconds: float
+    cpu_s: float = 0.0  # of all processes that were measured
+    peaks_mb: dict[str, float] = field(default_factory=dict)  # most resident memory of each node
+
+    @property
+    def bundles_per_s(self) -> float:
+        """Bundles a second."""
+        return self.bundles / self.seconds if self.seconds else 0.0
+
+    @property
+    def mbit_per_s(self) -> float:
+        """Payload a second."""
+        return self.bundles_per_s * self.kind.size * 8 / 1e6
+
+    @property
+    def cpu_s_per_gb(self) -> float:
+        """Processor seconds for 10^9 octets of payload."""
+        return self.cpu_s / (self.bundles * self.kind.size) * 1e9 if self.kind.size else 0.0
+
+    @property
+    def cpu_s_per_million(self) -> float:
+        """Processor seconds for 10^6 bundles."""
+        return self.cpu_s / self.bundles * 1e6
+
+    def record(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "case": self.kind.case, "size_octets": self.kind.size, "durability": self.kind.durability,
+            "flush_delay_ms": self.kind.flush_delay_ms, "threads": self.kind.threads, "bundles": self.bundles,
+            "seconds": self.seconds, "bundles_per_s": self.bundles_per_s, "goodput_mbit_s": self.mbit_per_s,
+            "cpu_s": self.cpu_s, "peaks_mb": self.peaks_mb,
+        }
