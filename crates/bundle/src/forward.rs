@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use crate::block::{
     BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
-    PrimaryBlock, encode_bundle_age, encode_hop_count, encode_previous_node,
+    PrimaryBlock,
 };
-use crate::cbor::{write_byte_string, write_indefinite_array};
+use crate::cbor::{write_byte_string_head, write_indefinite_array, write_unsigned};
 use crate::crc::{CrcType, append_crc};
 use crate::eid::NodeId;
 use crate::encode::{OutgoingHeader, end_header};
@@ -73,36 +73,52 @@ impl Header {
     /// When the fragment's range is empty or not within this bundle, or the bundle must not be fragmented.
     #[must_use]
     pub fn forwarded(&self, edit: &HopEdit) -> OutgoingHeader {
+        let mut out = Vec::with_capacity(self.octets.len() + 64);
         // A "fragment" that is all of the bundle is the bundle.
         let fragment = edit
             .fragment
             .filter(|fragment| fragment.range != self.range());
-        let mut out = Vec::with_capacity(self.octets.len() + 64);
+        let Some(fragment) = fragment else {
+            self.append_blocks(edit, &mut out);
+            return self.end_unchanged(out);
+        };
         write_indefinite_array(&mut out);
-        match fragment {
-            None => out.extend_from_slice(self.slice(&self.primary_octets)),
-            Some(fragment) => {
-                let primary = self.fragment_primary(fragment.range);
-                primary.encode_around(self.slice(&self.address_fields), &mut out);
-            }
-        }
-        let has_all_blocks =
-            fragment.is_none_or(|fragment| fragment.range.offset == self.range().offset);
+        let primary = self.fragment_primary(fragment.range);
+        primary.encode_around(self.slice(&self.address_fields), &mut out);
+        let has_all_blocks = fragment.range.offset == self.range().offset;
         self.insert_blocks(edit, &mut out);
         for block in &self.extensions {
             if has_all_blocks || goes_into_every_fragment(block) {
                 self.forward_block(block, edit, &mut out);
             }
         }
-        match fragment {
-            None => self.end_unchanged(out),
-            Some(fragment) => {
-                let crc_type = match fragment.payload_crc {
-                    FragmentPayloadCrc::SameType => self.payload.crc_type,
-                    FragmentPayloadCrc::Omitted => CrcType::None,
-                };
-                end_header(out, self.payload.flags, crc_type, fragment.range.length)
-            }
+        let crc_type = match fragment.payload_crc {
+            FragmentPayloadCrc::SameType => self.payload.crc_type,
+            FragmentPayloadCrc::Omitted => CrcType::None,
+        };
+        end_header(out, self.payload.flags, crc_type, fragment.range.length)
+    }
+
+    /// As [`Self::forwarded`] for a whole bundle, whatever fragment the edit names, into room that is there:
+    /// appends the header to `out`. Returns octets of the whole bundle as it goes out.
+    pub fn append_forwarded(&self, edit: &HopEdit, out: &mut Vec<u8>) -> u64 {
+        let start = out.len();
+        self.append_blocks(edit, out);
+        out.extend_from_slice(&self.payload.octets);
+        let header_octets = out.len().saturating_sub(start);
+        u64::try_from(header_octets)
+            .unwrap_or(u64::MAX)
+            .saturating_add(self.payload.length)
+            .saturating_add(self.payload.trailer_octets())
+    }
+
+    /// Appends all before the payload block.
+    fn append_blocks(&self, edit: &HopEdit, out: &mut Vec<u8>) {
+        write_indefinite_array(out);
+        out.extend_from_slice(self.slice(&self.primary_octets));
+        self.insert_blocks(edit, out);
+        for block in &self.extensions {
+            self.forward_block(block, edit, out);
         }
     }
 
@@ -177,30 +193,25 @@ impl Header {
         // There are at most 64 extension blocks, so two numbers are found.
         let is_free = |number: &u64| !self.extensions.iter().any(|block| block.number == *number);
         let mut numbers = (2_u64..).filter(is_free);
-        let mut insert = |block_type, flags, content| {
-            let number = numbers.next().unwrap_or(u64::MAX);
-            let block =
-                CanonicalBlock::new(block_type, number, flags, self.primary.crc_type, content);
-            out.extend_from_slice(&block.octets);
+        let mut head = |block_type, flags| BlockHead {
+            block_type,
+            number: numbers.next().unwrap_or(u64::MAX),
+            flags,
+            crc_type: self.primary.crc_type,
+            is_indefinite: false,
         };
         let has_previous_node = self
             .extensions
             .iter()
             .any(|block| block.block_type == BlockType::PREVIOUS_NODE);
         if let (Some(node), false) = (&edit.previous_node, has_previous_node) {
-            insert(
-                BlockType::PREVIOUS_NODE,
-                BlockFlags::NONE,
-                encode_previous_node(node.endpoint()),
-            );
+            let head = head(BlockType::PREVIOUS_NODE, BlockFlags::NONE);
+            write_block(head, out, |out| node.endpoint().encode(out));
         }
         // RFC 9171 4.4.2: without creation time, exactly one bundle age block.
         if self.lacks_bundle_age() {
-            insert(
-                BlockType::BUNDLE_AGE,
-                BlockFlags::REPLICATE,
-                encode_bundle_age(edit.age_increase_ms),
-            );
+            let head = head(BlockType::BUNDLE_AGE, BlockFlags::REPLICATE);
+            write_block(head, out, |out| write_unsigned(out, edit.age_increase_ms));
         }
     }
 
@@ -209,7 +220,7 @@ impl Header {
         if block.block_type == BlockType::PREVIOUS_NODE {
             // RFC 9171 5.4 step 4: the one received goes, encrypted or not.
             if let Some(node) = &edit.previous_node {
-                write_changed(block, &encode_previous_node(node.endpoint()), out);
+                write_changed(block, out, |out| node.endpoint().encode(out));
             }
         } else if self.is_unsupported(block) {
             // RFC 9171 5.6 step 4.
@@ -220,7 +231,7 @@ impl Header {
             (block.block_type, self.age_ms(), edit.age_increase_ms)
         {
             let age_ms = age_ms.saturating_add(edit.age_increase_ms);
-            write_changed(block, &encode_bundle_age(age_ms), out);
+            write_changed(block, out, |out| write_unsigned(out, age_ms));
         } else if let (BlockType::HOP_COUNT, Some(hops), 1..) =
             (block.block_type, self.hop_count(), edit.hop_increment)
         {
@@ -228,7 +239,7 @@ impl Header {
                 count: hops.count.saturating_add(edit.hop_increment),
                 ..hops
             };
-            write_changed(block, &encode_hop_count(hops), out);
+            write_changed(block, out, |out| hops.encode(out));
         } else {
             out.extend_from_slice(&block.octets);
         }
@@ -259,8 +270,7 @@ fn goes_into_every_fragment(block: &CanonicalBlock) -> bool {
 }
 
 /// Appends a block with other content and a new CRC.
-fn write_changed(block: &CanonicalBlock, content: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
+fn write_changed(block: &CanonicalBlock, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     let head = BlockHead {
         block_type: block.block_type,
         number: block.number,
@@ -268,7 +278,20 @@ fn write_changed(block: &CanonicalBlock, content: &[u8], out: &mut Vec<u8>) {
         crc_type: block.crc_type,
         is_indefinite: false,
     };
+    write_block(head, out, content);
+}
+
+/// Appends a block whose content is written in place.
+fn write_block(head: BlockHead, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
     head.encode(out);
-    write_byte_string(out, content);
-    append_crc(out, start, block.crc_type);
+    let content_start = out.len();
+    content(out);
+    // The head of the byte string says how long it is, so it is written behind and turned to the front.
+    let length = out.len().saturating_sub(content_start);
+    write_byte_string_head(out, u64::try_from(length).unwrap_or(u64::MAX));
+    if let Some(string) = out.get_mut(content_start..) {
+        string.rotate_left(length);
+    }
+    append_crc(out, start, head.crc_type);
 }

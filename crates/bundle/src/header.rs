@@ -14,6 +14,7 @@ use crate::block::{
 use crate::cbor::{CborError, Kind, Reader};
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
+use crate::glance;
 use crate::id::{BundleId, FragmentRange};
 use crate::reading::{Oddity, Reading};
 use crate::refusal::Refusal;
@@ -70,9 +71,9 @@ pub struct Header {
     pub(crate) address_fields: Range<usize>,
     /// Numbers of blocks whose content is encrypted (RFC 9172 3.8).
     pub(crate) encrypted: Vec<u64>,
-    age_ms: Option<u64>,
-    hop_count: Option<HopCount>,
-    previous_node: Option<EndpointId>,
+    pub(crate) age_ms: Option<u64>,
+    pub(crate) hop_count: Option<HopCount>,
+    pub(crate) previous_node: Option<EndpointId>,
 }
 
 impl Header {
@@ -94,7 +95,11 @@ impl Header {
     /// # Errors
     /// The rule of RFC 9171 that the octets break.
     pub fn decode(octets: &Bytes, reading: Reading) -> Result<Option<Self>, Refusal> {
-        match decode_header(octets, reading) {
+        let decoded = match glance::header(octets, reading) {
+            Some(header) => Ok(header),
+            None => decode_header(octets, reading),
+        };
+        match decoded {
             Ok(header) if header.octets.len() > MAX_HEADER_OCTETS => Err(Refusal::HeaderTooLong),
             Ok(header) => Ok(Some(header)),
             Err(Refusal::Cbor(CborError::Incomplete { needed })) => {
@@ -215,7 +220,7 @@ impl Header {
     }
 
     /// The rules that the blocks must satisfy together.
-    fn check_rules(&self, reading: Reading) -> Result<(), Refusal> {
+    pub(crate) fn check_rules(&self, reading: Reading) -> Result<(), Refusal> {
         // RFC 9171 4.4.1, 4.4.2, 4.4.3: at most one of each.
         for block_type in [
             BlockType::PREVIOUS_NODE,
@@ -284,7 +289,8 @@ impl Header {
     }
 }
 
-fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, Refusal> {
+/// Reads a header in any form, or says what is wrong with it.
+pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, Refusal> {
     let mut reader = Reader::new(octets);
     // RFC 9171 4.1: a bundle is an array of indefinite length.
     match octets.first() {
@@ -355,7 +361,7 @@ fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, Refusal> {
 }
 
 /// The rules about a block's number and flags.
-fn check_head(
+pub(crate) fn check_head(
     head: &BlockHead,
     primary: &PrimaryBlock,
     before: &[CanonicalBlock],

@@ -15,6 +15,7 @@ pub mod crc;
 pub mod eid;
 pub mod encode;
 pub mod forward;
+mod glance;
 pub mod header;
 pub mod id;
 #[doc(hidden)]

@@ -7,7 +7,7 @@ use crate::admin::AdministrativeRecord;
 use crate::block::{BundleFlags, CanonicalBlock};
 use crate::forward::HopEdit;
 use crate::header::Header;
-use crate::payload::{Bundle, PayloadCrc};
+use crate::payload::{Bundle, PayloadCrc, PayloadVerifier};
 use crate::reading::Reading;
 use crate::refusal::Refusal;
 
@@ -20,6 +20,12 @@ use crate::refusal::Refusal;
 /// When the decoder contradicts itself.
 pub fn check_bundle(octets: &[u8]) -> Result<Bundle, Refusal> {
     let octets = Bytes::copy_from_slice(octets);
+    for reading in [Reading::Strict, Reading::Lenient] {
+        if let Some(header) = crate::glance::header(&octets, reading) {
+            let thorough = crate::header::decode_header(&octets, reading);
+            assert_eq!(Ok(header), thorough, "a glance sees what is there");
+        }
+    }
     let strict = Bundle::decode(&octets, Reading::Strict);
     let lenient = Bundle::decode(&octets, Reading::Lenient);
     if let Ok(bundle) = &strict {
@@ -37,6 +43,21 @@ pub fn check_bundle(octets: &[u8]) -> Result<Bundle, Refusal> {
 
 fn check_accepted(octets: &Bytes, bundle: &Bundle) {
     let header = &bundle.header;
+    assert_eq!(header.check_body(octets), Ok(()), "the body is what it was");
+    let place = octets.len().saturating_sub(2);
+    let mut damaged = octets.to_vec();
+    if let Some(octet) = damaged.get_mut(place) {
+        *octet = !*octet;
+    }
+    let body = damaged.get(header.octets.len()..).unwrap_or_default();
+    let (payload, trailer) = body.split_at(bundle.payload.len());
+    let mut verifier = PayloadVerifier::new(header);
+    verifier.update(payload);
+    assert_eq!(
+        header.check_body(&damaged),
+        verifier.finish(trailer),
+        "the body is judged as it is when it passes by"
+    );
     let mut crc = PayloadCrc::new(&header.payload);
     crc.update(&bundle.payload);
     let again = [
@@ -74,7 +95,15 @@ fn check_accepted(octets: &Bytes, bundle: &Bundle) {
         ..HopEdit::default()
     };
     for _ in 0..2 {
-        let forwarded = Header::decode(&header.forwarded(&kept).octets, Reading::Lenient);
+        let outgoing = header.forwarded(&kept);
+        let mut appended = alloc::vec![7];
+        let total = header.append_forwarded(&kept, &mut appended);
+        assert_eq!(
+            (appended.split_first(), total),
+            (Some((&7, &outgoing.octets[..])), outgoing.total_octets()),
+            "it goes out the same in room that is there"
+        );
+        let forwarded = Header::decode(&outgoing.octets, Reading::Lenient);
         let forwarded = forwarded.ok().flatten();
         assert_eq!(
             forwarded.as_ref().map(|next| &next.primary),

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::cbor::BREAK;
-use crate::crc::{CrcDigest, CrcType, write_crc_field};
+use crate::crc::{CrcDigest, CrcType, block_crc, write_crc_field};
 use crate::header::{Header, PayloadHead};
 use crate::reading::Reading;
 use crate::refusal::Refusal;
@@ -140,6 +140,41 @@ impl PayloadVerifier {
         } else {
             Err(Refusal::OctetsAfterEnd)
         }
+    }
+}
+
+impl Header {
+    /// Checks all that follows the header in `octets`, which are the whole bundle from its first octet to its
+    /// last: as [`PayloadVerifier`] does, at once.
+    ///
+    /// # Errors
+    /// The rule that the bundle breaks.
+    pub fn check_body(&self, octets: &[u8]) -> Result<(), Refusal> {
+        if self.is_usual_body(octets) == Some(true) {
+            return Ok(());
+        }
+        let body = octets.get(self.octets.len()..).unwrap_or_default();
+        let length = usize::try_from(self.payload.length).map_err(|_| Refusal::Truncated)?;
+        let (payload, trailer) = body.split_at_checked(length).ok_or(Refusal::Truncated)?;
+        let mut verifier = PayloadVerifier::new(self);
+        verifier.update(payload);
+        verifier.finish(trailer)
+    }
+
+    /// True where a payload block of definite length with a CRC-32C, as nearly all are, is what its CRC says.
+    fn is_usual_body(&self, octets: &[u8]) -> Option<bool> {
+        if self.payload.is_indefinite || self.payload.crc_type != CrcType::Crc32C {
+            return None;
+        }
+        let start = self.octets.len().checked_sub(self.payload.octets.len())?;
+        let length = usize::try_from(self.payload.length).ok()?;
+        let end = self.octets.len().checked_add(length)?;
+        let found = match *octets.get(end..)? {
+            [0x44, first, second, third, fourth, BREAK] => [first, second, third, fourth],
+            _ => return None,
+        };
+        let block = octets.get(start..end)?;
+        Some(block_crc(CrcType::Crc32C, block) == u32::from_be_bytes(found))
     }
 }
 

@@ -30,6 +30,13 @@ impl HopCount {
     pub fn is_exceeded(self) -> bool {
         self.count > u64::from(self.limit)
     }
+
+    /// Appends the block's content.
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        write_array(out, 2);
+        write_unsigned(out, u64::from(self.limit));
+        write_unsigned(out, self.count);
+    }
 }
 
 /// RFC 9171 4.4.1: the node ID of the forwarder; the ID of any singleton endpoint may serve (4.2.5.2).
@@ -96,12 +103,6 @@ pub(crate) fn encode_aggregated_reports() -> Bytes {
     out.into()
 }
 
-pub(crate) fn encode_previous_node(node: &EndpointId) -> Bytes {
-    let mut out = Vec::with_capacity(16);
-    node.encode(&mut out);
-    out.into()
-}
-
 pub(crate) fn encode_bundle_age(age_ms: u64) -> Bytes {
     let mut out = Vec::with_capacity(9);
     write_unsigned(&mut out, age_ms);
@@ -110,9 +111,7 @@ pub(crate) fn encode_bundle_age(age_ms: u64) -> Bytes {
 
 pub(crate) fn encode_hop_count(hops: HopCount) -> Bytes {
     let mut out = Vec::with_capacity(12);
-    write_array(&mut out, 2);
-    write_unsigned(&mut out, u64::from(hops.limit));
-    write_unsigned(&mut out, hops.count);
+    hops.encode(&mut out);
     out.into()
 }
 

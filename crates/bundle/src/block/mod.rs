@@ -16,6 +16,5 @@ pub use primary::{FragmentPlace, PrimaryBlock};
 pub(crate) use canonical::{BlockHead, verify_block_end};
 pub(crate) use extension::{
     announces_aggregated_reports, decode_bundle_age, decode_hop_count, decode_previous_node,
-    encode_aggregated_reports, encode_bundle_age, encode_hop_count, encode_previous_node,
-    security_targets,
+    encode_aggregated_reports, encode_bundle_age, encode_hop_count, security_targets,
 };
