@@ -5,7 +5,7 @@
 //! waits.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Waker;
@@ -16,11 +16,14 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::LinkId;
-use dhow_node::door::{Action, Event, OperatorCommand, OperatorRefusal, Purpose, StreamId, Ticket};
+use dhow_node::door::{
+    Action, Event, Occurrence, OperatorCommand, OperatorRefusal, Purpose, StreamId, Ticket,
+};
 use tokio::sync::{Notify, oneshot};
 
 use crate::buffers::ReceivePool;
 use crate::clock::Clock;
+use crate::contact::Contact;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
 use crate::storing::StoreThread;
@@ -89,6 +92,8 @@ struct State {
     reads: Vec<(Ticket, Vec<Extent>)>,
     pool: ReceivePool,
     streams: BTreeMap<StreamId, StreamState>,
+    /// Neighbours' sessions that are up.
+    established: BTreeSet<StreamId>,
     paused: Vec<StreamId>,
     next_stream: u64,
     next_ticket: u64,
@@ -137,6 +142,7 @@ impl Core {
             reads: Vec::new(),
             pool: ReceivePool::default(),
             streams: BTreeMap::new(),
+            established: BTreeSet::new(),
             paused: Vec::new(),
             next_stream: 0,
             next_ticket: 0,
@@ -477,7 +483,25 @@ impl State {
                     let _ = operator.send(outcome);
                 }
             }
-            Action::Occurred(occurrence) => self.journal.log(&occurrence, now.monotonic),
+            Action::Occurred(occurrence) => {
+                self.watch_contact(&occurrence);
+                self.journal.log(&occurrence, now.monotonic);
+            }
+        }
+    }
+
+    /// Tells the store when the first session is up and when the last one is down.
+    fn watch_contact(&mut self, occurrence: &Occurrence) {
+        let was_on = !self.established.is_empty();
+        match occurrence {
+            Occurrence::SessionUp { stream, .. } => drop(self.established.insert(*stream)),
+            Occurrence::SessionDown { stream, .. } => drop(self.established.remove(stream)),
+            _ => return,
+        }
+        match (was_on, self.established.is_empty()) {
+            (false, false) => self.store.tell_contact(Contact::On),
+            (true, true) => self.store.tell_contact(Contact::Over),
+            _ => {}
         }
     }
 

@@ -23,6 +23,7 @@ use crate::admin::server::{AdminThread, Doors};
 use crate::clock::Clock;
 use crate::config::NodeFile;
 use crate::config::file::{DurabilitySetting, StoreSettings};
+use crate::contact::Flushing;
 use crate::core::Core;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
@@ -172,7 +173,7 @@ async fn live(
     let (store, node) = recover(&file, clock)?;
     let bound = Bound::bind(&file)?;
     let reader = ExtentReader::new(store.reader());
-    let store = StoreThread::start(store, clock)?;
+    let store = StoreThread::start(store, clock, flushing(&file))?;
     let answers = store.answers();
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
@@ -235,7 +236,7 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
     let settings = &file.store;
     let (mut disk, history): (Arc<dyn Disk>, History) = match settings.durability {
         DurabilitySetting::Memory => (Arc::new(MemoryDisk::new()), History::Unused),
-        DurabilitySetting::Sync | DurabilitySetting::Os => {
+        DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
             let disk = FileDisk::open(&settings.path)?;
             let history = disk.history();
             (Arc::new(disk), history)
@@ -250,7 +251,7 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
             .map_or_else(|| segment_octets(file.node.quota_octets), clip),
         quota_octets: file.node.quota_octets,
         durability: match settings.durability {
-            DurabilitySetting::Sync => Durability::Sync,
+            DurabilitySetting::Sync | DurabilitySetting::Contact => Durability::Sync,
             DurabilitySetting::Os => Durability::Os,
             DurabilitySetting::Memory => Durability::Memory,
         },
@@ -297,6 +298,18 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
         );
     }
     Ok((store, node))
+}
+
+/// Whether flushes may be put off; an operator who wants that is told at every start what it costs.
+fn flushing(file: &NodeFile) -> Flushing {
+    if file.store.durability != DurabilitySetting::Contact {
+        return Flushing::AtOnce;
+    }
+    tracing::warn!(
+        path = %file.store.path.display(),
+        "durability = \"contact\" is unsafe: a power failure loses what was acknowledged since the last flush, which comes when the contact ends"
+    );
+    Flushing::AfterContact
 }
 
 /// Tells of what the node file says of a store that was made before, and cannot have.
@@ -365,6 +378,7 @@ fn facts(file: &NodeFile, ready: &Ready, bound: &Bound) -> Facts {
         store_path: file.store.path.display().to_string(),
         durability: match file.store.durability {
             DurabilitySetting::Sync => "sync",
+            DurabilitySetting::Contact => "contact",
             DurabilitySetting::Os => "os",
             DurabilitySetting::Memory => "memory",
         },

@@ -13,6 +13,7 @@ use dhow_store::{Disk, DiskError, Store};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
+use crate::contact::{Contact, Debt, Flushing};
 
 /// How often remembered identifiers are looked through for expired ones.
 const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
@@ -31,6 +32,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Inbox {
     commands: Vec<StoreCommand>,
+    contact: Contact,
     closed: bool,
 }
 
@@ -69,7 +71,7 @@ impl StoreThread {
     ///
     /// # Errors
     /// When the system makes no thread.
-    pub fn start(store: Store, clock: Clock) -> std::io::Result<Self> {
+    pub fn start(store: Store, clock: Clock, flushing: Flushing) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let thread = std::thread::Builder::new()
             .name("store".to_owned())
@@ -77,7 +79,7 @@ impl StoreThread {
                 let shared = Arc::clone(&shared);
                 move || {
                     let _end = EndOfThread(Arc::clone(&shared));
-                    serve(store, &shared, clock);
+                    serve(store, &shared, clock, flushing);
                 }
             })?;
         Ok(Self {
@@ -104,6 +106,18 @@ impl StoreThread {
             // The thread has been woken already and has not come yet.
             inbox.commands.append(batch);
         }
+    }
+
+    /// A contact has begun, or is over: then what is owed to the disk is flushed.
+    pub fn tell_contact(&self, contact: Contact) {
+        let mut inbox = self
+            .shared
+            .commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        inbox.contact = contact;
+        drop(inbox);
+        self.shared.arrived.notify_one();
     }
 
     /// What the thread has answered.
@@ -188,18 +202,23 @@ impl Drop for EndOfThread {
     }
 }
 
-fn serve(mut store: Store, shared: &Shared, clock: Clock) {
+fn serve(mut store: Store, shared: &Shared, clock: Clock, flushing: Flushing) {
     let mut batch = Vec::new();
     let mut events = Vec::new();
     let mut was_failing = false;
     let mut forget_at = 0;
-    while wait(shared, &mut batch) {
+    let mut debt = Debt::new(flushing);
+    while let Some(contact) = wait(shared, &mut batch, || debt.patience(clock.now().monotonic)) {
         let begun = clock.now();
         count(&shared.counts.commands, batch.len());
+        debt.add(begun.monotonic, &batch);
         store.handle(batch.drain(..));
         store.written(&mut events);
         answer(shared, &mut events);
-        store.commit(&mut events);
+        if !(debt.may_grow(begun.monotonic, contact) && store.promise(&mut events)) {
+            store.commit(&mut events);
+            debt.settle();
+        }
         answer(shared, &mut events);
         let taken = clock.now().monotonic.since(begun.monotonic);
         note(&shared.counts, &store, taken);
@@ -221,23 +240,35 @@ fn serve(mut store: Store, shared: &Shared, clock: Clock) {
     answer(shared, &mut events);
 }
 
-/// Waits for commands and moves them to `batch`; false when there will be no more.
-fn wait(shared: &Shared, batch: &mut Vec<StoreCommand>) -> bool {
+/// Waits for commands and moves them to `batch`; tells whether a contact is on, `None` when there will be no
+/// more commands. With a debt it comes back without commands when that is due, or the contact is over.
+fn wait(
+    shared: &Shared,
+    batch: &mut Vec<StoreCommand>,
+    patience: impl Fn() -> Option<Duration>,
+) -> Option<Contact> {
     let mut inbox = shared
         .commands
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     while inbox.commands.is_empty() {
         if inbox.closed {
-            return false;
+            return None;
         }
-        inbox = shared
-            .arrived
-            .wait(inbox)
-            .unwrap_or_else(PoisonError::into_inner);
+        inbox = match patience() {
+            None => shared
+                .arrived
+                .wait(inbox)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(left) if left.is_zero() || inbox.contact == Contact::Over => break,
+            Some(left) => {
+                let waited = shared.arrived.wait_timeout(inbox, left);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
     }
     std::mem::swap(&mut inbox.commands, batch);
-    true
+    Some(inbox.contact)
 }
 
 fn answer(shared: &Shared, events: &mut Vec<StoreEvent>) {

@@ -140,7 +140,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}[store]\ndurability = \"fast\"\n"),
-            "node.toml:4: 'durability' cannot be \"fast\" (one of \"sync\", \"os\", \"memory\")\nhint: for example: durability = \"sync\"",
+            "node.toml:4: 'durability' cannot be \"fast\" (one of \"sync\", \"contact\", \"os\", \"memory\")\nhint: for example: durability = \"sync\"",
         ),
         (
             format!("{NODE}[store]\nquota = \"10gb\"\n"),

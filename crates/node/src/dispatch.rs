@@ -20,6 +20,9 @@ use crate::reception::Refused;
 use crate::reports::{ReportKind, Subject};
 use crate::routing::Hop;
 
+/// "Depleted storage" (RFC 9171 9.5).
+const DEPLETED_STORAGE: u64 = 4;
+
 /// Where a bundle that is arriving comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -306,6 +309,9 @@ impl Node {
     /// The store could not keep a bundle that was arriving.
     pub(crate) fn store_refused(&mut self, now: Now, key: BundleKey, refusal: StoreRefusal) {
         let Some(arrival) = self.forget_arrival(key) else {
+            // It was promised kept before it was durable, and the disk has failed since.
+            self.occurred(Occurrence::StoreRefused { refusal });
+            self.doom_or_delete(now, key, DEPLETED_STORAGE);
             return;
         };
         self.occurred(Occurrence::StoreRefused { refusal });

@@ -18,7 +18,8 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dhow_bundle::admin::{AdministrativeRecord, StatusReport};
+use dhow_bundle::admin::{AdministrativeRecord, ReasonCode, StatusReport};
+use dhow_bundle::storage::{BundleKey, StoreEvent, StoreRefusal};
 use dhow_bundle::{Now, Reading};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Route};
@@ -231,6 +232,32 @@ fn a_part_that_an_operator_drops_is_replaced_by_the_whole() {
         told(world, 0, asker).iter().flatten().count() == 3
     });
     world.until("nothing is left", |world| stored(world, 1) == 0);
+}
+
+/// A store that told of a bundle before it was durable tells when the disk did not keep it.
+#[test]
+fn a_bundle_that_the_disk_did_not_keep_as_promised_is_reported_deleted() {
+    let mut world = World::line(1, 10, |_, config| config.reports.generate = 0x4_0000);
+    let asker = world.connect(0, Client::new("ipn:1.9", true));
+    let mut sender = Client::new("ipn:1.9", false);
+    let adu = BundleAdu {
+        dst_eid: "ipn:9.1".into(),
+        bundle_flags: Some(0x4_0000),
+        ..asking(false, 600_000)
+    };
+    sender.send(adu, b"x");
+    world.connect(0, sender);
+    world.settle();
+    assert_eq!(stored(&world, 0), 1);
+    let refused = StoreEvent::Refused {
+        key: BundleKey(0),
+        refusal: StoreRefusal::Disk,
+    };
+    world.handle(0, Event::Store(refused));
+    world.until("the report came", |world| told(world, 0, asker).len() == 1);
+    let reason = told(&mut world, 0, asker)[0][0].reason;
+    assert_eq!(reason, ReasonCode::DepletedStorage);
+    world.until("nothing is left", |world| stored(world, 0) == 0);
 }
 
 /// RFC 9171 5.5, 5.10: bundles that expire together are told of together, and at once.

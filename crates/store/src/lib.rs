@@ -31,6 +31,7 @@ mod image;
 mod log;
 mod loss;
 pub mod oracle;
+mod promise;
 mod reader;
 mod record;
 mod recovery;

@@ -139,6 +139,7 @@ impl Store {
         self.counts.syncs += 1;
         self.durable = self.log.place();
         self.moving.clear();
+        self.promised.clear();
         self.ready.append(&mut self.waiting);
         for reference in std::mem::take(&mut self.releases) {
             self.log
@@ -217,13 +218,23 @@ impl Store {
                 | StoreEvent::Relocated { .. } => {}
             }
         }
+        for key in std::mem::take(&mut self.promised) {
+            self.break_promise(key);
+        }
         self.log.cut(self.durable);
     }
 
     fn undo_commit(&mut self, key: BundleKey) {
         // Without a slot it was deleted in the same batch; that deletion is answered.
+        if self.take_back(key) {
+            self.refuse(key, StoreRefusal::Disk);
+        }
+    }
+
+    /// Lets go of a bundle that is not durable; false when it was deleted.
+    pub(crate) fn take_back(&mut self, key: BundleKey) -> bool {
         let Some(slot) = self.slots.take(key) else {
-            return;
+            return false;
         };
         if let Some(segment) = self.log.segments.at_mut(slot.segment) {
             segment.turn_commit(slot.offset, Turn::Dead);
@@ -233,6 +244,6 @@ impl Store {
                 .segments
                 .release(reference, self.checkpoint.place.generation);
         }
-        self.refuse(key, StoreRefusal::Disk);
+        true
     }
 }

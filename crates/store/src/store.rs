@@ -115,6 +115,8 @@ pub struct Store {
     pub(crate) written: Vec<StoreEvent>,
     /// Events that the next sync makes true.
     pub(crate) waiting: Vec<StoreEvent>,
+    /// Bundles of which the node was told that they are kept, before they are durable.
+    pub(crate) promised: Vec<BundleKey>,
     /// Events that are true.
     pub(crate) ready: Vec<StoreEvent>,
     pub(crate) durable: Place,
@@ -172,6 +174,7 @@ impl Store {
             next_arrival: image.next_arrival,
             written: Vec::new(),
             waiting: Vec::new(),
+            promised: Vec::new(),
             ready: Vec::new(),
             durable: Place {
                 generation: image.last_generation,

@@ -55,6 +55,8 @@ pub enum ClockSetting {
 pub enum DurabilitySetting {
     /// When the disk has flushed them.
     Sync,
+    /// At once during a contact, whose end flushes them; else when the disk has flushed them.
+    Contact,
     /// When the operating system has them.
     Os,
     /// At once: nothing outlives the process.
@@ -266,6 +268,7 @@ fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings,
     Ok(StoreSettings {
         path: document.resolve(store.text("path").unwrap_or_default()),
         durability: match store.text("durability") {
+            Some("contact") => DurabilitySetting::Contact,
             Some("os") => DurabilitySetting::Os,
             Some("memory") => DurabilitySetting::Memory,
             _ => DurabilitySetting::Sync,

@@ -295,9 +295,9 @@ pub const SECTIONS: &[Section] = &[
             ),
             with_default(
                 "durability",
-                Kind::Choice(&["sync", "os", "memory"]),
+                Kind::Choice(&["sync", "contact", "os", "memory"]),
                 "\"sync\"",
-                "\"sync\" acknowledges what is on the disk (flushes are shared), \"os\" what the operating system holds, \"memory\" keeps nothing across a restart.",
+                "\"sync\" acknowledges what is on the disk (flushes are shared). The others are unsafe: \"contact\" puts flushes off until the contact ends (60s or 256MiB at most), so that a power failure loses what was acknowledged since the last one; \"os\" acknowledges what the operating system holds, \"memory\" keeps nothing across a restart.",
             ),
             with_default(
                 "quota",
