@@ -199,7 +199,7 @@ impl Node {
         if neighbour.receptions.remove(&transfer).is_none() {
             return false;
         }
-        self.abandon(key);
+        self.abandon(now, key);
         self.bundles.disown(key);
         let why = "another copy of the bundle is coming".into();
         self.refuse(

@@ -88,6 +88,17 @@ pub enum Tls {
     Never,
 }
 
+/// When a neighbour is told that a bundle of its is safe (RFC 9174 5.2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// Once it is durable here.
+    #[default]
+    Here,
+    /// Of a bundle that is sent on while it comes in: once the next hop has acknowledged it, or has not
+    /// taken it. Of others as with `Here`.
+    NextHop,
+}
+
 /// In which order waiting bundles leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendOrder {
@@ -125,6 +136,10 @@ pub struct SessionPolicy {
     pub window_octets: u64,
     /// Bundles sent and not yet acknowledged, at most, per session.
     pub window_bundles: u32,
+    /// Whether large bundles are sent on to this peer while they still come in.
+    pub cut_through: Enabled,
+    /// When the peer is told that its bundles are safe.
+    pub acknowledge: Acknowledge,
     /// Order of sending.
     pub order: SendOrder,
     /// Whether the peer may hand over bundles whose source is another node than itself.
@@ -160,6 +175,8 @@ impl Default for SessionPolicy {
             fragment_octets: None,
             window_octets: 32 << 20,
             window_bundles: 16_384,
+            cut_through: Enabled::Yes,
+            acknowledge: Acknowledge::Here,
             order: SendOrder::Arrival,
             accept_relayed: Enabled::Yes,
             relay: Enabled::Yes,

@@ -189,7 +189,7 @@ impl Node {
             self.timeouts.remove(&(at, stream));
         }
         for (_, transmission) in transmissions {
-            self.break_off(transmission);
+            self.break_off(now, transmission);
         }
         for (_, key) in deliveries {
             self.put_back(now, key);

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreRefusal};
 use dhow_bundle::{BundleId, FragmentRange, Instant, Now};
-use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
+use dhow_link::stream::{RefuseReason, TransferId};
 
 use crate::api::seam::{ApiRefusal, RequestId};
 use crate::bundles::{Entry, Identity, Removal, State};
@@ -71,7 +71,9 @@ impl Node {
     }
 
     /// A bundle that is arriving will not be completed, or is not wanted any more.
-    pub(crate) fn abandon(&mut self, key: BundleKey) {
+    pub(crate) fn abandon(&mut self, now: Now, key: BundleKey) {
+        // First of all nobody reads its octets any more.
+        self.drop_pass(now, key);
         self.forget_arrival(key);
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = State::Deleting;
@@ -123,7 +125,7 @@ impl Node {
                         self.occurred(Occurrence::Received { id, from, octets });
                     }
                 }
-                self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+                self.acknowledge(now, key, (stream, transfer), octets);
                 self.report(now, &subject, ReportKind::Received, 0);
             }
             Some(Origin::Client { stream, request }) => {
@@ -137,7 +139,7 @@ impl Node {
         self.keep(key);
         if self.collections.is_part(key) {
             self.part_stored(now, key);
-        } else {
+        } else if !self.finish_pass(now, key) {
             self.dispatch(now, key);
         }
     }
@@ -315,6 +317,7 @@ impl Node {
             return;
         };
         self.occurred(Occurrence::StoreRefused { refusal });
+        self.drop_pass(now, key);
         let why = match refusal {
             StoreRefusal::Full => "the store is full",
             StoreRefusal::Disk => "the disk failed",

@@ -11,6 +11,7 @@ use crate::bundles::{Entry, State};
 use crate::dispatch::place;
 use crate::endpoints::EndpointIndex;
 use crate::node::{Node, Stage};
+use crate::passing::Pass;
 use crate::sending::PendingRead;
 
 impl Node {
@@ -41,6 +42,7 @@ impl Node {
                 format!("{key:?} moves or arrives and is not held")
             })?;
         }
+        self.check_passes()?;
         for key in self.splits.keys() {
             let state = self.bundles.entry(*key).map(|entry| entry.state);
             expect(state == Some(State::InFlight), || {
@@ -57,6 +59,8 @@ impl Node {
         self.arrivals.is_empty()
             && self.reads.is_empty()
             && self.splits.is_empty()
+            && self.passes.is_empty()
+            && self.owed.is_empty()
             && self.moved.is_empty()
             && self.verifying.is_empty()
             && self.parting.is_empty()
@@ -64,12 +68,14 @@ impl Node {
     }
 
     fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {
-        let wanted = u32::from(entry.state == State::InFlight);
+        let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
+        let wanted = u32::from(entry.state == State::InFlight || passes);
         expect(holders == wanted, || format!("has {holders} holders"))?;
         let timed = self.expiries.contains(&(entry.expires, key));
         let part = self.reassembly.stand_in(key).is_some();
         match entry.state {
             State::Arriving => {
+                expect(!timed, || "has an expiry".into())?;
                 return expect(self.arrivals.contains_key(&key), || {
                     "does not arrive".into()
                 });
@@ -94,6 +100,34 @@ impl Node {
         })?;
         expect(timed || part, || "never expires".into())?;
         expect(entry.doomed.is_none(), || "escapes its doom".into())
+    }
+
+    fn check_passes(&self) -> Result<(), String> {
+        let mut sessions = 0;
+        for (key, pass) in &self.passes {
+            expect(self.arrivals.contains_key(key), || {
+                format!("{key:?} is passed on and does not arrive")
+            })?;
+            if let Pass::UnderWay(passing) = pass {
+                sessions += 1;
+                let neighbour = self.neighbours.get(&passing.stream);
+                let knows = neighbour.is_some_and(|it| {
+                    it.passing == Some(*key) && it.outgoing.contains_key(&passing.transfer)
+                });
+                expect(knows, || format!("{key:?} is passed on by nobody"))?;
+            }
+        }
+        let busy = self.neighbours.values().filter(|it| it.passing.is_some());
+        expect(busy.count() == sessions, || {
+            "a session passes nothing on".into()
+        })?;
+        for key in self.owed.keys() {
+            let state = self.bundles.entry(*key).map(|entry| entry.state);
+            expect(state == Some(State::InFlight), || {
+                format!("{key:?} is owed for and {state:?}")
+            })?;
+        }
+        Ok(())
     }
 
     /// How many reads, sessions and applications hold each bundle.

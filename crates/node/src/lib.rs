@@ -28,6 +28,7 @@ mod local;
 mod neighbour;
 mod node;
 mod operator;
+mod passing;
 mod queues;
 mod reassembly;
 mod reception;

@@ -21,6 +21,8 @@ pub(crate) struct Link {
     /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
     pub(crate) doubted: Vec<StreamId>,
     pub(crate) dialling: u8,
+    /// Sessions wanted beyond the configured number, because one has no time for others.
+    pub(crate) relief: u8,
     pub(crate) failures: u32,
     pub(crate) next_attempt: Option<Instant>,
     pub(crate) peer: Option<NodeId>,
@@ -37,6 +39,7 @@ impl Link {
             streams: Vec::new(),
             doubted: Vec::new(),
             dialling: 0,
+            relief: 0,
             failures: 0,
             next_attempt: (enabled == Enabled::Yes).then_some(Instant::START),
             peer: None,
@@ -55,7 +58,9 @@ impl Link {
         let under_way = u8::try_from(sound)
             .unwrap_or(u8::MAX)
             .saturating_add(self.dialling);
-        let wanted = self.config.sessions.max(1).saturating_sub(under_way);
+        let wanted = (self.config.sessions.max(1))
+            .saturating_add(self.relief)
+            .saturating_sub(under_way);
         self.dialling = self.dialling.saturating_add(wanted);
         wanted
     }
@@ -63,13 +68,23 @@ impl Link {
     /// A dial led to a connection.
     pub(crate) fn connected(&mut self, stream: StreamId) {
         self.dialling = self.dialling.saturating_sub(1);
+        self.relief = 0;
         self.streams.push(stream);
     }
 
     /// A dial failed.
     pub(crate) fn dial_failed(&mut self, now: Instant, jitter: u64) {
         self.dialling = self.dialling.saturating_sub(1);
+        self.relief = 0;
         self.back_off(now, jitter);
+    }
+
+    /// A session has no time for others: dial one more, at once.
+    pub(crate) fn relieve(&mut self, now: Instant) {
+        if self.enabled == Enabled::Yes {
+            self.relief = 1;
+            self.next_attempt = Some(now);
+        }
     }
 
     /// A connection of this link is gone; `since` says when its session was established, if it was.

@@ -13,6 +13,7 @@ use dhow_link::tcpcl::v4;
 
 use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
 use crate::endpoints::EndpointIndex;
+use crate::passing::Queueing;
 use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::sending::{Outgoing, Split};
@@ -41,6 +42,10 @@ pub(crate) struct Neighbour {
     pub(crate) in_flight: u32,
     /// Bundles that are cut into fragments, one after the other; no more than the window has room for.
     pub(crate) splits: VecDeque<Split>,
+    /// A bundle that goes out over this session while it still comes in.
+    pub(crate) passing: Option<dhow_bundle::storage::BundleKey>,
+    /// Others that wait for that.
+    pub(crate) queueing: Option<Queueing>,
     /// The peer is out of resources: send nothing before this.
     pub(crate) paused_until: Option<Instant>,
     pub(crate) pause: Duration,
@@ -88,6 +93,8 @@ impl Neighbour {
             in_flight_octets: 0,
             in_flight: 0,
             splits: VecDeque::new(),
+            passing: None,
+            queueing: None,
             paused_until: None,
             pause: FIRST_PAUSE,
             ending: false,

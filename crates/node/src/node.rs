@@ -3,8 +3,9 @@
 //! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
 //! `streams` (connections), `reception` and `admission` (bundles coming in), `transmission` (bundles
 //! made here), `dispatch` (where a stored bundle goes), `deletion` (how it ends), `recovery` (what a
-//! restart found), `sending` and `fragmentation` (bundles going out), `delivery` (registrations, and
-//! bundles for applications), `reports` and `collection` (status reports), `echo`, `operator`.
+//! restart found), `sending` and `fragmentation` (bundles going out), `passing` (those that still come
+//! in), `delivery` (registrations, and bundles for applications), `reports` and `collection` (status
+//! reports), `echo`, `operator`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
@@ -25,6 +26,7 @@ use crate::endpoints::{EndpointIndex, Endpoints};
 use crate::links::Link;
 use crate::local::Local;
 use crate::neighbour::Neighbour;
+use crate::passing::{Owed, Pass};
 use crate::queues::Queues;
 use crate::reassembly::Reassembly;
 use crate::removed::Removed;
@@ -80,6 +82,10 @@ pub struct Node {
     pub(crate) registrations: Registrations,
     pub(crate) reassembly: Reassembly,
     pub(crate) arrivals: BTreeMap<BundleKey, Arrival>,
+    /// Bundles that go out while they come in, or did.
+    pub(crate) passes: BTreeMap<BundleKey, Pass>,
+    /// Acknowledgments that wait for the next hop's.
+    pub(crate) owed: BTreeMap<BundleKey, Owed>,
     pub(crate) splits: BTreeMap<BundleKey, SplitBundle>,
     pub(crate) reads: BTreeMap<Ticket, PendingRead>,
     pub(crate) expiries: BTreeSet<(Instant, BundleKey)>,
@@ -147,6 +153,8 @@ impl Node {
             registrations: Registrations::default(),
             reassembly: Reassembly::default(),
             arrivals: BTreeMap::new(),
+            passes: BTreeMap::new(),
+            owed: BTreeMap::new(),
             splits: BTreeMap::new(),
             reads: BTreeMap::new(),
             expiries: BTreeSet::new(),
@@ -291,7 +299,7 @@ impl Node {
     fn handle_store(&mut self, now: Now, event: StoreEvent) {
         match event {
             StoreEvent::Durable { key, octets } => self.appended(key, octets),
-            StoreEvent::Written { .. } => {}
+            StoreEvent::Written { key, extents } => self.written(now, key, &extents),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(key),
             StoreEvent::Reserved { .. } => {}

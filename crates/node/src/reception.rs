@@ -113,7 +113,7 @@ impl Node {
                 octets,
                 ends.end,
             ),
-            Reception::Payload(incoming) => self.receive_payload(incoming, octets, ends.end),
+            Reception::Payload(incoming) => self.receive_payload(now, incoming, octets, ends.end),
             Reception::Discard {
                 octets: before,
                 taken,
@@ -219,13 +219,18 @@ impl Node {
                     received: 0,
                     trailer: BytesMut::new(),
                 };
-                self.receive_payload(Box::new(incoming), octets, end)
+                let next = self.receive_payload(now, Box::new(incoming), octets, end)?;
+                if let Some(Reception::Payload(incoming)) = &next {
+                    self.pass_on(now, key, &incoming.header);
+                }
+                Ok(next)
             }
         }
     }
 
     fn receive_payload(
         &mut self,
+        now: Now,
         mut incoming: Box<Incoming>,
         octets: Bytes,
         end: bool,
@@ -242,7 +247,7 @@ impl Node {
                 Ok(None)
             }
             Err(refused) => {
-                self.abandon(key);
+                self.abandon(now, key);
                 Err(refused)
             }
         }
@@ -278,12 +283,12 @@ impl Node {
     }
 
     /// The rest of a transfer will not come.
-    pub(crate) fn abandon_reception(&mut self, stream: StreamId, transfer: TransferId) {
+    pub(crate) fn abandon_reception(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
         if let Some(Reception::Payload(incoming)) = neighbour.receptions.remove(&transfer) {
-            self.abandon(incoming.key);
+            self.abandon(now, incoming.key);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::bundles::{Removal, State};
 use crate::door::{Action, Occurrence, StreamId, Ticket};
 use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE, Neighbour};
 use crate::node::Node;
+use crate::passing::Pass;
 use crate::reports::ReportKind;
 use crate::routing::Hop;
 
@@ -89,6 +90,9 @@ impl Node {
             let Some(neighbour) = self.neighbours.get(&stream) else {
                 return;
             };
+            if let Some(key) = neighbour.passing {
+                return self.look_after_queue(now, stream, key);
+            }
             if !neighbour.has_room(now.monotonic) {
                 return;
             }
@@ -125,7 +129,7 @@ impl Node {
     }
 
     /// The next bundle for a session.
-    fn choose(&self, stream: StreamId) -> Option<BundleKey> {
+    pub(crate) fn choose(&self, stream: StreamId) -> Option<BundleKey> {
         let neighbour = self.neighbours.get(&stream)?;
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
         self.queues
@@ -183,7 +187,7 @@ impl Node {
         })
     }
 
-    fn charge(&mut self, stream: StreamId, key: BundleKey) {
+    pub(crate) fn charge(&mut self, stream: StreamId, key: BundleKey) {
         let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.in_flight += 1;
@@ -333,17 +337,32 @@ impl Node {
         length: u64,
         pieces: Vec<Piece>,
     ) {
+        let Some(transfer) = self.open_transfer(now, stream, outgoing, length) else {
+            return;
+        };
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        let transfer = TransferId(neighbour.next_transfer);
-        neighbour.next_transfer += 1;
-        neighbour.outgoing.insert(transfer, outgoing);
-        neighbour.command(now, LinkCommand::Transmit { transfer, length });
         for octets in pieces {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
         self.flush(stream);
+    }
+
+    /// Open a transfer of so many octets, which are to follow.
+    pub(crate) fn open_transfer(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        outgoing: Outgoing,
+        length: u64,
+    ) -> Option<TransferId> {
+        let neighbour = self.neighbours.get_mut(&stream)?;
+        let transfer = TransferId(neighbour.next_transfer);
+        neighbour.next_transfer += 1;
+        neighbour.outgoing.insert(transfer, outgoing);
+        neighbour.command(now, LinkCommand::Transmit { transfer, length });
+        Some(transfer)
     }
 
     /// A neighbour has taken a transfer.
@@ -365,8 +384,9 @@ impl Node {
         self.discharge(stream, outgoing.octets);
         if outgoing.fragment {
             self.settle_fragment(now, stream, outgoing.key, None);
-        } else {
+        } else if !self.pass_over(stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
+            self.pay(now, outgoing.key);
         }
     }
 
@@ -410,8 +430,9 @@ impl Node {
         self.discharge(stream, outgoing.octets);
         if outgoing.fragment {
             self.settle_fragment(now, stream, key, Some(refused));
-        } else {
+        } else if !self.pass_over(stream, key, Pass::Failed(refused)) {
             self.come_back(now, key, refused);
+            self.pay(now, key);
         }
     }
 
@@ -485,8 +506,9 @@ impl Node {
         for (_, outgoing) in outgoing {
             if outgoing.fragment {
                 self.settle_fragment(now, stream, outgoing.key, Some(None));
-            } else {
+            } else if !self.pass_over(stream, outgoing.key, Pass::Failed(None)) {
                 self.come_back(now, outgoing.key, None);
+                self.pay(now, outgoing.key);
             }
         }
         for split in splits {

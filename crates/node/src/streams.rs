@@ -292,7 +292,7 @@ impl Node {
                     crate::reception::Ends { start, end, length },
                 );
             }
-            LinkEvent::Abandoned { transfer } => self.abandon_reception(stream, transfer),
+            LinkEvent::Abandoned { transfer } => self.abandon_reception(now, stream, transfer),
             LinkEvent::Acknowledged { .. }
             | LinkEvent::Unverified { .. }
             | LinkEvent::Rejected { .. } => {}
@@ -345,7 +345,7 @@ impl Node {
         );
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {
-            self.abandon_reception(stream, transfer);
+            self.abandon_reception(now, stream, transfer);
         }
         self.return_outgoing(now, stream);
         self.act(Action::Close { stream });
@@ -443,7 +443,13 @@ impl Node {
         let surplus = streams
             .len()
             .saturating_sub(usize::from(link.config.sessions.max(1)));
-        for stream in streams.into_iter().take(surplus) {
+        // First those for whose bundle, which still comes in, others would have to wait.
+        let is_busy = |stream: &StreamId| {
+            let neighbour = self.neighbours.get(stream);
+            neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
+        };
+        let (busy, free): (Vec<_>, Vec<_>) = streams.into_iter().partition(is_busy);
+        for stream in busy.into_iter().chain(free).take(surplus) {
             if self
                 .link(id)
                 .is_some_and(|link| link.doubted.contains(&stream))

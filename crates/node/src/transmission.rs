@@ -265,9 +265,9 @@ impl Node {
     }
 
     /// The application has gone: a bundle whose payload is not complete is dropped; a complete one stays.
-    pub(crate) fn break_off(&mut self, transmission: Transmission) {
+    pub(crate) fn break_off(&mut self, now: Now, transmission: Transmission) {
         if !transmission.complete {
-            self.abandon(transmission.key);
+            self.abandon(now, transmission.key);
         }
     }
 }

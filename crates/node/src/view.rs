@@ -193,6 +193,8 @@ pub struct Counters {
     pub quarantined: u64,
     /// Fragments made.
     pub fragments: u64,
+    /// Bundles that were sent on while they came in.
+    pub passed: u64,
     /// Bundles put together from fragments.
     pub reassembled: u64,
 }

@@ -54,6 +54,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "reports_collected": counters.reports_collected,
             "reports_suppressed": counters.reports_suppressed,
             "quarantined": counters.quarantined,
+            "passed": counters.passed,
             "fragments": counters.fragments,
             "reassembled": counters.reassembled,
         },

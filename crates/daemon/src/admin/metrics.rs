@@ -127,7 +127,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 17] {
+fn bundle_counters(counters: &Counters) -> [Row; 18] {
     [
         (
             "bundles_created",
@@ -199,6 +199,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 17] {
             "reports_suppressed",
             "Status reports not generated because there were too many",
             counters.reports_suppressed,
+        ),
+        (
+            "bundles_passed",
+            "Bundles sent on while they came in",
+            counters.passed,
         ),
         ("fragments_created", "Fragments made", counters.fragments),
         (

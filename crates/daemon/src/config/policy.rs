@@ -1,7 +1,7 @@
 //! Session policy out of the keys that listeners and links share.
 
 use dhow_bundle::eid::EidPattern;
-use dhow_node::config::{ReadingPolicy, SendOrder, SessionPolicy, Tls};
+use dhow_node::config::{Acknowledge, ReadingPolicy, SendOrder, SessionPolicy, Tls};
 
 use super::error::ConfigError;
 use super::file::{TlsSettings, enabled, read_node_id, small};
@@ -82,6 +82,12 @@ pub(super) fn read_policy(
         fragment_octets: octets("fragment")?,
         window_octets: octets("window")?.unwrap_or(0),
         window_bundles: small(entries, "window_bundles").unwrap_or(1),
+        cut_through: enabled(entries.is_true("cut_through")),
+        acknowledge: if entries.text("acknowledge") == Some("next-hop") {
+            Acknowledge::NextHop
+        } else {
+            Acknowledge::Here
+        },
         order: if entries.text("order") == Some("expiry") {
             SendOrder::Expiry
         } else {

@@ -216,6 +216,18 @@ const POLICY: &[Key] = &[
         "Bundles sent and not yet acknowledged, at most, per session.",
     ),
     with_default(
+        "cut_through",
+        Kind::Boolean,
+        "true",
+        "Send bundles of 256 KiB and more on to the peer while they still come in, where its session has nothing else to do.",
+    ),
+    with_default(
+        "acknowledge",
+        Kind::Choice(&["here", "next-hop"]),
+        "\"here\"",
+        "When the peer is told that its bundle is safe: when it is durable here, or, where it is sent on while it comes in, when the next hop has it too.",
+    ),
+    with_default(
         "order",
         Kind::Choice(&["arrival", "expiry"]),
         "\"arrival\"",

@@ -61,6 +61,8 @@ pub struct World {
     /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
     /// checked after every event.
     pub hostile: bool,
+    /// How often a hostile disk refuses what is being written, per thousand syncs.
+    pub refusals: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -154,6 +156,7 @@ impl World {
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             cut: Vec::new(),
             hostile: false,
+            refusals: 40,
         };
         for machine in 0..world.machines.len() {
             world.start(machine);
@@ -234,6 +237,27 @@ impl World {
                 connection.frozen = true;
             }
         }
+    }
+
+    /// Damage what is under way from node `a` to node `b`, in the middle of much; false when there is not.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn spoil(&mut self, a: usize, b: usize) -> bool {
+        let found = self.connections.iter_mut().find_map(|connection| {
+            let ends = connection.ends.map(|(machine, _)| machine);
+            let side = match ends {
+                [first, second] if (first, second) == (a, b) => 0,
+                [first, second] if (first, second) == (b, a) => 1,
+                _ => return None,
+            };
+            let mut chunks = connection.pipes[side].octets.iter_mut();
+            chunks.find(|octets| octets.len() > 10_000)
+        });
+        let Some(octets) = found else { return false };
+        let mut spoilt = BytesMut::from(&octets[..]);
+        let middle = spoilt.len() / 2;
+        spoilt[middle] ^= 0x10;
+        *octets = spoilt.freeze();
+        true
     }
 
     pub fn join(&mut self, a: usize, b: usize) {
@@ -541,7 +565,7 @@ impl World {
             if dice.0 == 0 {
                 machine.store.relocate(dice.1);
             }
-            machine.store.refusing = dice.1 < 40;
+            machine.store.refusing = dice.1 < self.refusals;
         }
         if self.machines[at].store.is_clean() {
             return !self.machines[at].reads.is_empty();
@@ -573,7 +597,7 @@ impl World {
     }
 
     /// Let things happen, and time pass where nothing else can, until `done` or a bound.
-    pub fn until(&mut self, what: &str, done: impl Fn(&mut Self) -> bool) {
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let end = self.monotonic + Duration::from_secs(1_200);
         for _ in 0..200_000 {
             if done(self) {

@@ -1,0 +1,337 @@
+//! Bundles that leave while they still come in.
+//!
+//! A large bundle for a next hop whose session is up and has nothing to do is sent on as its octets come
+//! in, read from where the store has written them. The peer gets the header with the length of the whole at
+//! once; what follows the payload is held back until the bundle is durable here, which it becomes only when
+//! its checksum is right. So the next hop never has the whole of a bundle that this node has not, and a bundle
+//! that turns out wrong, or does not come to its end, ends early there and is refused (RFC 9174 5.2.5.1).
+//!
+//! Transfers do not interleave (RFC 9174 5.2), so a bundle that comes in slowly would keep others waiting: they
+//! get another session where this node can dial one, and the bundle gives way where it cannot.
+
+use core::time::Duration;
+
+use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreCommand};
+use dhow_bundle::{Header, Instant, Now};
+use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
+
+use crate::bundles::State;
+use crate::config::{Acknowledge, Enabled};
+use crate::door::StreamId;
+use crate::local::Locality;
+use crate::neighbour::Neighbour;
+use crate::node::Node;
+use crate::routing::Hop;
+use crate::sending::Outgoing;
+
+/// Smaller bundles wait until they are stored, octets: at 100 Mbit/s they are here within 20 ms.
+const PASS_OCTETS: u64 = 256 * 1024;
+
+/// How long others wait behind a bundle that is coming in before another session is dialled for them.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long they wait before the bundle gives way, unless half of it is here and it still comes.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// What has become of a bundle that was sent on while it was coming in, and still is.
+#[derive(Debug)]
+pub(crate) enum Pass {
+    /// It is being sent.
+    UnderWay(Passing),
+    /// The next hop on this session says that it has it.
+    Taken(StreamId),
+    /// The next hop did not take it.
+    Failed(Option<RefuseReason>),
+}
+
+/// A bundle that is coming in and going out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passing {
+    pub(crate) stream: StreamId,
+    pub(crate) transfer: TransferId,
+    /// Octets of the bundle as it came that are written, and were looked at here.
+    written: u64,
+}
+
+/// Others that wait until a session has passed a bundle on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queueing {
+    since: Instant,
+    /// When they are looked at again.
+    look: Instant,
+    /// Octets of the bundle that were written when they were looked at.
+    written: u64,
+}
+
+/// An acknowledgment that waits until the next hop has the bundle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    stream: StreamId,
+    transfer: TransferId,
+    octets: u64,
+}
+
+impl Node {
+    /// A bundle has begun to come in: send it on at once where that is worth it and nobody else waits.
+    pub(crate) fn pass_on(&mut self, now: Now, key: BundleKey, header: &Header) {
+        if header.total_octets() < PASS_OCTETS {
+            return;
+        }
+        let Some(stream) = self.idle_way(now, key, header) else {
+            return;
+        };
+        let edit = self.hop_edit(now, key, None);
+        let outgoing = header.forwarded(&edit);
+        let (length, octets) = (outgoing.total_octets(), header.total_octets());
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return;
+        };
+        if length > neighbour.transfer_mru() {
+            return;
+        }
+        self.charge(stream, key);
+        let fragment = false;
+        let sent = Outgoing {
+            key,
+            octets,
+            fragment,
+        };
+        let Some(transfer) = self.open_transfer(now, stream, sent, length) else {
+            return;
+        };
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.passing = Some(key);
+            neighbour.queueing = None;
+            neighbour.command(now, LinkCommand::Unverified { transfer });
+            let octets = Piece::Octets(outgoing.octets);
+            neighbour.command(now, LinkCommand::Supply { transfer, octets });
+        }
+        self.counters.passed += 1;
+        let passing = Passing {
+            stream,
+            transfer,
+            written: 0,
+        };
+        self.passes.insert(key, Pass::UnderWay(passing));
+        self.store(StoreCommand::Watch { key });
+        self.flush(stream);
+    }
+
+    /// A session to the best hop of a bundle that has nothing to do, and takes the bundle in one piece.
+    fn idle_way(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
+        let entry = self.bundles.entry(key)?;
+        let destination = self.endpoints.id(entry.destination);
+        if entry.returns > 0 || self.local.locality(destination) != Locality::Remote {
+            return None;
+        }
+        let hops = self.routes.hops(destination);
+        let best = hops.iter().find(|hop| self.is_up(hop))?;
+        let is_idle = |stream: &&StreamId| {
+            self.neighbours.get(stream).is_some_and(|neighbour| {
+                let whole = neighbour.policy.fragment_octets;
+                neighbour.is_idle(now.monotonic)
+                    && neighbour.policy.cut_through == Enabled::Yes
+                    && entry.previous != neighbour.peer
+                    && whole.is_none_or(|limit| header.payload_octets() <= limit)
+            }) && self.choose(**stream).is_none()
+        };
+        match best {
+            Hop::Link(link) => self.link(*link)?.streams.iter().find(is_idle).copied(),
+            Hop::Peer(peer) => self.peers.get(peer)?.iter().find(is_idle).copied(),
+        }
+    }
+
+    /// More octets of a bundle that is passed on can be read.
+    pub(crate) fn written(&mut self, now: Now, key: BundleKey, extents: &[Extent]) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let header = u64::from(entry.header_octets);
+        let payload_end = header.saturating_add(entry.payload_octets);
+        let Some(Pass::UnderWay(passing)) = self.passes.get_mut(&key) else {
+            return;
+        };
+        let (stream, transfer) = (passing.stream, passing.transfer);
+        for extent in extents {
+            let start = passing.written;
+            let end = start.saturating_add(extent.length);
+            passing.written = end;
+            // The header has gone out as it is for the next hop; what follows the payload is held back.
+            let (from, to) = (start.max(header), end.min(payload_end));
+            if from >= to {
+                continue;
+            }
+            let octets = Piece::Extent(Extent {
+                offset: extent.offset.saturating_add(from - start),
+                length: to - from,
+            });
+            if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                neighbour.command(now, LinkCommand::Supply { transfer, octets });
+            }
+        }
+        self.flush(stream);
+    }
+
+    /// A bundle that was passed on is durable: the rest of it may leave. True when it is in flight now.
+    pub(crate) fn finish_pass(&mut self, now: Now, key: BundleKey) -> bool {
+        let Some(pass) = self.passes.remove(&key) else {
+            return false;
+        };
+        let Some(entry) = self.bundles.entry_mut(key) else {
+            return false;
+        };
+        entry.state = State::InFlight;
+        match pass {
+            Pass::UnderWay(passing) => {
+                let header = u64::from(entry.header_octets);
+                let payload_end = header.saturating_add(entry.payload_octets);
+                let from = passing.written.clamp(header, payload_end);
+                let rest = entry.extents.slice(from, u64::MAX);
+                let Passing {
+                    stream, transfer, ..
+                } = passing;
+                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                    neighbour.stop_passing();
+                    for octets in rest.into_iter().map(Piece::Extent) {
+                        neighbour.command(now, LinkCommand::Supply { transfer, octets });
+                    }
+                }
+                // Others follow it.
+                self.to_serve.insert(stream);
+                self.flush(stream);
+            }
+            Pass::Taken(stream) => self.forwarded(now, stream, key),
+            Pass::Failed(refused) => self.come_back(now, key, refused),
+        }
+        true
+    }
+
+    /// A bundle will not come in whole: what of it goes out ends early.
+    pub(crate) fn drop_pass(&mut self, now: Now, key: BundleKey) {
+        if let Some(Pass::UnderWay(passing)) = self.passes.remove(&key) {
+            self.end_early(now, passing);
+        }
+    }
+
+    fn end_early(&mut self, now: Now, passing: Passing) {
+        let Passing {
+            stream, transfer, ..
+        } = passing;
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        neighbour.stop_passing();
+        let outgoing = neighbour.outgoing.remove(&transfer);
+        let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
+        self.discharge(stream, octets);
+        self.command(now, stream, LinkCommand::Cancel { transfer });
+    }
+
+    /// The transfer of a bundle that is coming in is over; false when it is another's.
+    pub(crate) fn pass_over(&mut self, stream: StreamId, key: BundleKey, outcome: Pass) -> bool {
+        let Some(pass @ Pass::UnderWay(_)) = self.passes.get_mut(&key) else {
+            return false;
+        };
+        *pass = outcome;
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.stop_passing();
+        }
+        true
+    }
+
+    /// A session passes a bundle on that is coming in: look after those that wait for the session.
+    pub(crate) fn look_after_queue(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let waits = self.choose(stream).is_some();
+        let Some(Pass::UnderWay(passing)) = self.passes.get(&key) else {
+            return;
+        };
+        let passing = *passing;
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(queueing) = neighbour.queueing.filter(|_| waits) else {
+            neighbour.queueing = None;
+            if waits {
+                let look = now.monotonic + PATIENCE;
+                neighbour.queueing = Some(Queueing {
+                    since: now.monotonic,
+                    look,
+                    written: 0,
+                });
+                self.pauses.insert((look, stream));
+            }
+            return;
+        };
+        if now.monotonic < queueing.look {
+            return;
+        }
+        let look = now.monotonic + LONGEST_WAIT;
+        neighbour.queueing = Some(Queueing {
+            look,
+            written: passing.written,
+            ..queueing
+        });
+        let link = neighbour.link;
+        self.pauses.insert((look, stream));
+        if now.monotonic - queueing.since < LONGEST_WAIT {
+            if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+                link.relieve(now.monotonic);
+            }
+            return;
+        }
+        // Once half of it is here, the rest takes about as long as it took so far at most.
+        let whole = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        if passing.written > queueing.written && passing.written >= whole / 2 {
+            return;
+        }
+        self.passes.insert(key, Pass::Failed(None));
+        self.end_early(now, passing);
+    }
+
+    /// Whom a bundle came from is told that it is durable here; by policy only once the next hop has it, where
+    /// it is on its way there already.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        (stream, transfer): (StreamId, TransferId),
+        octets: u64,
+    ) {
+        let policy = self.neighbours.get(&stream).map(|it| it.policy.acknowledge);
+        let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
+        if passes && policy == Some(Acknowledge::NextHop) {
+            let owed = Owed {
+                stream,
+                transfer,
+                octets,
+            };
+            self.owed.insert(key, owed);
+        } else {
+            self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+        }
+    }
+
+    /// The next hop has taken a bundle or has not: whom it came from need not wait any longer.
+    pub(crate) fn pay(&mut self, now: Now, key: BundleKey) {
+        if let Some(owed) = self.owed.remove(&key) {
+            let Owed {
+                stream,
+                transfer,
+                octets,
+            } = owed;
+            self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+        }
+    }
+}
+
+impl Neighbour {
+    /// Nothing is under way to the peer, and it would take something.
+    fn is_idle(&self, now: Instant) -> bool {
+        self.has_room(now) && self.in_flight == 0 && self.splits.is_empty()
+    }
+
+    fn stop_passing(&mut self) {
+        self.passing = None;
+        self.queueing = None;
+    }
+}
