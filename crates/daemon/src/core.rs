@@ -27,6 +27,7 @@ use crate::contact::Contact;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
 use crate::storing::StoreThread;
+use crate::streams::worker::{Assignment, Workers};
 
 /// Actions carried out in one turn before other tasks of the thread get theirs.
 const ACTIONS_PER_TURN: usize = 65_536;
@@ -102,6 +103,7 @@ struct State {
     armed: Option<Instant>,
     counts: DriverCounts,
     journal: Journal,
+    workers: Option<Workers>,
 }
 
 /// The node, its store and its streams, shared by the tasks of one thread.
@@ -151,6 +153,7 @@ impl Core {
             armed: None,
             counts: DriverCounts::default(),
             journal,
+            workers: None,
         };
         Self {
             state: Rc::new(RefCell::new(state)),
@@ -274,6 +277,32 @@ impl Core {
             gather.clear();
         });
         readable
+    }
+
+    /// As [`Core::poll_octets`], for a stream whose stored octets are brought in elsewhere.
+    pub fn poll_pieces(&self, stream: StreamId, limit: usize, gather: &mut Gather) {
+        self.turn(|state, now| {
+            state.node.poll_octets(now, stream, limit, gather);
+            state.counts.octets_out += gather.octets();
+        });
+    }
+
+    /// Let connections be on threads of their own from now on.
+    pub fn employ(&self, workers: Workers) {
+        self.state.borrow_mut().workers = Some(workers);
+    }
+
+    /// Whether connections are on threads of their own.
+    #[must_use]
+    pub fn has_workers(&self) -> bool {
+        self.state.borrow().workers.is_some()
+    }
+
+    /// Give a connection to one of the threads; false where there is none.
+    pub fn assign(&self, assignment: Assignment) -> bool {
+        let mut state = self.state.borrow_mut();
+        let workers = state.workers.as_mut();
+        workers.is_some_and(|workers| workers.assign(assignment).is_ok())
     }
 
     /// Whether the stream may be read now; when not, its task is woken once it may.

@@ -36,6 +36,7 @@ use crate::streams::bound::Bound;
 use crate::streams::dial::dial_on_demand;
 use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
+use crate::streams::worker::Workers;
 
 /// How long transfers in progress may take after the node was asked to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -173,11 +174,18 @@ async fn live(
     let (store, node) = recover(&file, clock)?;
     let bound = Bound::bind(&file)?;
     let reader = ExtentReader::new(store.reader());
+    let workers = match file.threads {
+        0 | 1 => None,
+        threads => Some(Workers::start(threads - 1, &reader)?),
+    };
     let store = StoreThread::start(store, clock, flushing(&file))?;
     let answers = store.answers();
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
     let core = Core::new(node, clock, store, reader, journal);
+    if let Some(workers) = workers {
+        core.employ(workers);
+    }
     let ready = Ready {
         event: "ready",
         node: file

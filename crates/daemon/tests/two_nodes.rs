@@ -71,10 +71,20 @@ const LENGTHS: [usize; 8] = [0, 1, 999, 16_384, 100_000, 262_145, 1_048_577, 3_0
 
 #[test]
 fn bundles_of_all_sizes_arrive_in_order_and_whole() {
+    all_sizes_arrive(1);
+}
+
+#[test]
+fn bundles_of_all_sizes_arrive_in_order_and_whole_with_sockets_on_other_threads() {
+    all_sizes_arrive(3);
+}
+
+fn all_sizes_arrive(threads: usize) {
     let place = Place::new();
-    let beta = place.node("ipn:2.0").start();
+    let beta = place.node("ipn:2.0").with_threads(threads).start();
     let alpha = place
         .node("ipn:1.0")
+        .with_threads(threads)
         .with_link("beta", beta.listen(), "")
         .with_route("ipn:2.*", "beta")
         .start();
@@ -204,12 +214,27 @@ fn a_slow_disk_is_waited_for_and_nothing_is_lost() {
 
 #[test]
 fn a_session_that_needs_tls_is_protected_and_proves_the_node_ids() {
+    tls_protects(1);
+}
+
+#[test]
+fn a_session_that_needs_tls_is_protected_also_with_sockets_on_other_threads() {
+    tls_protects(2);
+}
+
+fn tls_protects(threads: usize) {
     let place = Place::new();
     place.write_identities(&["ipn:1.0", "ipn:2.0"]);
     let policy = "tls = \"required\"\nrequire_node_id = true";
-    let beta = place.node("ipn:2.0").with_tls().with_policy(policy).start();
+    let beta = place
+        .node("ipn:2.0")
+        .with_threads(threads)
+        .with_tls()
+        .with_policy(policy)
+        .start();
     let alpha = place
         .node("ipn:1.0")
+        .with_threads(threads)
         .with_tls()
         .with_link("beta", beta.listen(), policy)
         .with_route("ipn:2.*", "beta")

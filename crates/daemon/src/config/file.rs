@@ -25,6 +25,8 @@ pub struct NodeFile {
     pub node: Config,
     /// Which clock the node trusts.
     pub clock: ClockSetting,
+    /// Threads for the node and its connections, beside the store's; at least 1.
+    pub threads: usize,
     /// The store.
     pub store: StoreSettings,
     /// Unix socket of the application interface.
@@ -210,6 +212,7 @@ impl NodeFile {
             } else {
                 ClockSetting::System
             },
+            threads: small(&node, "threads").unwrap_or(1),
             store: read_store(&document, &store)?,
             api_socket: document.resolve(api.text("socket").unwrap_or_default()),
             api_tcp: api.text("tcp").map(str::to_owned),

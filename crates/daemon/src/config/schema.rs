@@ -292,6 +292,12 @@ pub const SECTIONS: &[Section] = &[
                 "\"system\"",
                 "\"system\" trusts the machine's clock; \"none\" says that it is not accurate, and bundles carry their age instead (RFC 9171 4.2.7).",
             ),
+            with_default(
+                "threads",
+                Kind::Integer(1, 64),
+                "1",
+                "Threads for the node and its connections, beside the store's. The node itself has one; with more, the others read, write and encrypt. One is best on one or two processor cores.",
+            ),
         ]],
     },
     Section {

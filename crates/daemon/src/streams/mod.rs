@@ -1,5 +1,6 @@
 //! Connections: where they come from ([`bound`], [`listener`], [`dial`]) and the task that each has
-//! ([`connection`]), over TCP, Unix sockets and TLS ([`socket`], [`tls`], [`identity`]).
+//! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`socket`], [`tls`], [`identity`]). Where a node has more than
+//! one thread, the sockets are on the others ([`worker`]), and a [`pipe`] leads to the node's own ([`relay`]).
 //!
 //! This room never knows what is spoken on a connection.
 
@@ -7,8 +8,12 @@ pub mod accept;
 pub mod bound;
 pub mod connection;
 pub mod dial;
+pub mod flow;
 pub mod identity;
 pub mod listener;
 pub mod outgoing;
+pub mod pipe;
+pub mod relay;
 pub mod socket;
 pub mod tls;
+pub mod worker;

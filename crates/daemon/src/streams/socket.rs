@@ -22,7 +22,41 @@ pub enum Socket {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// A connected socket on its way to another thread, in the clear.
+#[derive(Debug)]
+pub enum Detached {
+    /// TCP.
+    Tcp(std::net::TcpStream),
+    /// A Unix socket.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Detached {
+    /// The socket, for the thread that calls.
+    ///
+    /// # Errors
+    /// The thread's runtime takes no more sockets.
+    pub fn attach(self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream)?),
+            Self::Unix(stream) => Socket::Unix(UnixStream::from_std(stream)?),
+        })
+    }
+}
+
 impl Socket {
+    /// Take a socket in the clear from the thread that calls, for another.
+    ///
+    /// # Errors
+    /// The system refused, or TLS has begun.
+    pub fn detach(self) -> io::Result<Detached> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().map(Detached::Tcp),
+            Self::Unix(stream) => stream.into_std().map(Detached::Unix),
+            Self::Tls(_) => Err(io::Error::other("TLS has begun")),
+        }
+    }
+
     /// A TCP connection that sends without waiting for more to send (TCP_NODELAY).
     #[must_use]
     pub fn tcp(stream: TcpStream) -> Self {

@@ -39,6 +39,7 @@ impl Place {
         NodePlan {
             directory: self.directory.path().join(name),
             id: id.to_owned(),
+            threads: 1,
             listen: "127.0.0.1:0".to_owned(),
             policy: String::new(),
             store: "quota = \"64MiB\"".to_owned(),
@@ -87,6 +88,7 @@ fn bundle_eid_names(id: &str) -> Vec<u8> {
 pub struct NodePlan {
     directory: PathBuf,
     id: String,
+    threads: usize,
     listen: String,
     policy: String,
     store: String,
@@ -94,6 +96,11 @@ pub struct NodePlan {
 }
 
 impl NodePlan {
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
     pub fn with_listen(mut self, address: &str) -> Self {
         self.listen = address.to_owned();
         self
@@ -134,8 +141,8 @@ impl NodePlan {
     pub fn file(&self) -> NodeFile {
         std::fs::create_dir_all(&self.directory).unwrap();
         let text = format!(
-            "[node]\nid = \"{}\"\n[store]\n{}\n[[listen]]\naddress = \"{}\"\n{}\n{}",
-            self.id, self.store, self.listen, self.policy, self.rest
+            "[node]\nid = \"{}\"\nthreads = {}\n[store]\n{}\n[[listen]]\naddress = \"{}\"\n{}\n{}",
+            self.id, self.threads, self.store, self.listen, self.policy, self.rest
         );
         NodeFile::parse(&text, &self.directory.join("node.toml"))
             .unwrap_or_else(|error| panic!("{error}"))

@@ -1,0 +1,109 @@
+//! One socket's octets: what is to be written to it, and where what arrives goes.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use super::outgoing::{Outgoing, SLICES_PER_WRITE};
+use super::socket::Socket;
+use crate::buffers::{ROOM_MIN_OCTETS, ReceivePool};
+
+/// How long what is written last may take to leave, and the peer to end its half.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Octets read and dropped while the peer ends its half.
+const FAREWELL_OCTETS: usize = 1 << 20;
+
+/// Octets on their way into a socket and out of it, for the one task that reads and writes it.
+#[derive(Debug, Default)]
+pub struct Flow {
+    /// What is to be written.
+    pub outgoing: Outgoing,
+    /// Something was written that TLS may still hold.
+    unflushed: bool,
+    buffer: BytesMut,
+}
+
+impl Flow {
+    /// True when everything is written and nothing waits in TLS.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.outgoing.is_empty() && !self.unflushed
+    }
+
+    /// Write by one call what the socket takes; true when something was written.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn write(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> io::Result<bool> {
+        if self.outgoing.is_empty() {
+            if self.unflushed && socket.poll_flush(context)?.is_ready() {
+                self.unflushed = false;
+                return Ok(true);
+            }
+            return Ok(false);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES_PER_WRITE];
+        let count = self.outgoing.slices(&mut slices);
+        match socket.poll_write(context, slices.get(..count).unwrap_or(&[]))? {
+            Poll::Ready(0) => Err(io::ErrorKind::WriteZero.into()),
+            Poll::Ready(octets) => {
+                self.outgoing.advance(octets);
+                self.unflushed = matches!(socket, Socket::Tls(_));
+                Ok(true)
+            }
+            Poll::Pending => Ok(false),
+        }
+    }
+
+    /// Read by one call what the socket has; no octets at the stream's end.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn read(
+        &mut self,
+        context: &mut Context<'_>,
+        socket: &mut Socket,
+        pool: &mut ReceivePool,
+    ) -> io::Result<Poll<Bytes>> {
+        if self.buffer.capacity() < ROOM_MIN_OCTETS {
+            let full = std::mem::take(&mut self.buffer);
+            if full.capacity() > 0 {
+                pool.give(full);
+            }
+            self.buffer = pool.take();
+        }
+        match socket.poll_read(context, &mut self.buffer)? {
+            Poll::Ready(_) => Ok(Poll::Ready(self.buffer.split().freeze())),
+            Poll::Pending => {
+                if self.buffer.is_empty() {
+                    // Idle connections hold no buffer.
+                    pool.give(std::mem::take(&mut self.buffer));
+                }
+                Ok(Poll::Pending)
+            }
+        }
+    }
+}
+
+/// Ends the sending half and waits, within bounds, for the peer to end its own: a socket closed over
+/// unread octets is reset, and the reset may overtake the last octets sent.
+pub async fn farewell(socket: &mut Socket) {
+    let farewell = async {
+        std::future::poll_fn(|context| socket.poll_shutdown(context)).await?;
+        let mut buffer = BytesMut::with_capacity(4096);
+        let mut dropped = 0;
+        while dropped < FAREWELL_OCTETS {
+            buffer.clear();
+            match std::future::poll_fn(|context| socket.poll_read(context, &mut buffer)).await? {
+                0 => break,
+                octets => dropped += octets,
+            }
+        }
+        io::Result::Ok(())
+    };
+    // The node has let go of the connection already: a farewell that fails concerns nobody.
+    let _ = tokio::time::timeout(FAREWELL_TIMEOUT, farewell).await;
+}

@@ -1,0 +1,284 @@
+//! What joins the node's thread with the one that has a connection's socket: two queues with bounds.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use bytes::Bytes;
+use dhow_bundle::storage::Piece;
+use dhow_link::Gather;
+use dhow_link::stream::PeerIdentities;
+
+/// Octets that arrived and that the node has not taken, at most: beyond it the socket is left alone, so
+/// that TCP slows the peer.
+const UP_OCTETS_MAX: usize = 1 << 20;
+
+/// Octets that the node gave and that are not being written yet, at most (and one piece more).
+const DOWN_OCTETS_MAX: u64 = 1 << 20;
+
+/// A connection between its node and the thread that has its socket.
+#[derive(Debug, Default)]
+pub struct Pipe {
+    up: Mutex<Up>,
+    down: Mutex<Down>,
+}
+
+/// From the socket to the node.
+#[derive(Debug, Default)]
+struct Up {
+    octets: Vec<Bytes>,
+    waiting: usize,
+    secured: Option<Result<PeerIdentities, String>>,
+    ended: bool,
+    node: Option<Waker>,
+}
+
+/// From the node to the socket.
+#[derive(Debug, Default)]
+struct Down {
+    pieces: Vec<Piece>,
+    waiting: u64,
+    orders: Orders,
+    socket: Option<Waker>,
+}
+
+/// What is to be done with a socket beside writing to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// Start TLS once everything given is written.
+    pub start_tls: bool,
+    /// Close once everything given is written.
+    pub close: bool,
+    /// Close at once.
+    pub cut: bool,
+}
+
+/// What the node finds in the pipe.
+#[derive(Debug, PartialEq, Eq)]
+pub enum News {
+    /// Nothing yet; the task is woken when there is something.
+    Nothing,
+    /// Octets were put into the caller's list.
+    Octets,
+    /// TLS came about with these identities, or did not, and why.
+    Secured(Result<PeerIdentities, String>),
+    /// The connection is gone.
+    Ended,
+}
+
+impl Pipe {
+    /// For the node: what there is from the socket, in order.
+    pub fn news(&self, waker: &Waker, octets: &mut Vec<Bytes>) -> News {
+        let mut up = lock(&self.up);
+        if !up.octets.is_empty() {
+            std::mem::swap(&mut up.octets, octets);
+            let was_full = up.waiting >= UP_OCTETS_MAX;
+            up.waiting = 0;
+            drop(up);
+            if was_full {
+                self.wake_socket();
+            }
+            return News::Octets;
+        }
+        if let Some(secured) = up.secured.take() {
+            return News::Secured(secured);
+        }
+        if up.ended {
+            return News::Ended;
+        }
+        keep(&mut up.node, waker);
+        News::Nothing
+    }
+
+    /// For the node: whether more is taken to be written; when not, the task is woken once it is.
+    pub fn takes(&self, waker: &Waker) -> bool {
+        let takes = lock(&self.down).waiting < DOWN_OCTETS_MAX;
+        if !takes {
+            keep(&mut lock(&self.up).node, waker);
+            // It may have been emptied between the two looks.
+            return lock(&self.down).waiting < DOWN_OCTETS_MAX;
+        }
+        takes
+    }
+
+    /// For the node: write this, and then do as ordered.
+    pub fn order(&self, gather: &Gather, orders: Orders) {
+        let mut down = lock(&self.down);
+        down.pieces.extend_from_slice(gather.pieces());
+        down.waiting = down.waiting.saturating_add(gather.octets());
+        down.orders.start_tls |= orders.start_tls;
+        down.orders.close |= orders.close;
+        down.orders.cut |= orders.cut;
+        let socket = down.socket.take();
+        drop(down);
+        wake(socket);
+    }
+
+    /// For the socket: what is ordered, once everything that [`Pipe::take`] gives then is written; the task
+    /// is woken when there is more.
+    pub fn orders(&self, waker: &Waker) -> Orders {
+        let mut down = lock(&self.down);
+        keep(&mut down.socket, waker);
+        down.orders
+    }
+
+    /// For the socket: what is to be written, moved to the empty `pieces`.
+    pub fn take(&self, pieces: &mut Vec<Piece>) {
+        let mut down = lock(&self.down);
+        std::mem::swap(&mut down.pieces, pieces);
+        let was_full = down.waiting >= DOWN_OCTETS_MAX;
+        down.waiting = 0;
+        drop(down);
+        if was_full {
+            self.wake_node();
+        }
+    }
+
+    /// For the socket: whether the node takes more octets; when not, the task is woken once it does.
+    pub fn has_room(&self, waker: &Waker) -> bool {
+        if lock(&self.up).waiting < UP_OCTETS_MAX {
+            return true;
+        }
+        keep(&mut lock(&self.down).socket, waker);
+        lock(&self.up).waiting < UP_OCTETS_MAX
+    }
+
+    /// For the socket: these octets arrived.
+    pub fn arrived(&self, octets: Bytes) {
+        let mut up = lock(&self.up);
+        up.waiting = up.waiting.saturating_add(octets.len());
+        up.octets.push(octets);
+        let node = up.node.take();
+        drop(up);
+        wake(node);
+    }
+
+    /// For the socket: the handshake is over.
+    pub fn secured(&self, outcome: Result<PeerIdentities, String>) {
+        lock(&self.down).orders.start_tls = false;
+        let mut up = lock(&self.up);
+        up.secured = Some(outcome);
+        let node = up.node.take();
+        drop(up);
+        wake(node);
+    }
+
+    /// For the socket: the connection is gone.
+    pub fn end(&self) {
+        let mut up = lock(&self.up);
+        up.ended = true;
+        let node = up.node.take();
+        drop(up);
+        wake(node);
+    }
+
+    fn wake_node(&self) {
+        let node = lock(&self.up).node.take();
+        wake(node);
+    }
+
+    fn wake_socket(&self) {
+        let socket = lock(&self.down).socket.take();
+        wake(socket);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep(place: &mut Option<Waker>, waker: &Waker) {
+    match place {
+        Some(known) => known.clone_from(waker),
+        None => *place = Some(waker.clone()),
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn bell() -> (Arc<Bell>, Waker) {
+        let bell = Arc::new(Bell::default());
+        (Arc::clone(&bell), Waker::from(bell))
+    }
+
+    fn rings(bell: &Bell) -> usize {
+        bell.0.swap(0, Ordering::SeqCst)
+    }
+
+    fn gather(octets: usize) -> Gather {
+        let mut gather = Gather::new();
+        gather.push(Piece::Octets(vec![0; octets].into()));
+        gather
+    }
+
+    #[test]
+    fn octets_that_arrive_wake_the_node_and_come_before_the_end() {
+        let (pipe, (bell, waker)) = (Pipe::default(), bell());
+        let mut octets = Vec::new();
+        assert_eq!(pipe.news(&waker, &mut octets), News::Nothing);
+        pipe.arrived(Bytes::from_static(b"one"));
+        assert_eq!(rings(&bell), 1);
+        pipe.arrived(Bytes::from_static(b"two"));
+        pipe.end();
+        assert_eq!(pipe.news(&waker, &mut octets), News::Octets);
+        assert_eq!(octets, ["one", "two"]);
+        octets.clear();
+        assert_eq!(pipe.news(&waker, &mut octets), News::Ended);
+    }
+
+    #[test]
+    fn a_full_pipe_stops_the_socket_until_the_node_has_taken() {
+        let (pipe, (bell, waker)) = (Pipe::default(), bell());
+        pipe.arrived(vec![0; UP_OCTETS_MAX].into());
+        assert!(!pipe.has_room(&waker));
+        assert_eq!(pipe.news(&waker, &mut Vec::new()), News::Octets);
+        assert_eq!(rings(&bell), 1);
+        assert!(pipe.has_room(&waker));
+    }
+
+    #[test]
+    fn a_full_pipe_stops_the_node_until_the_socket_has_taken() {
+        let (pipe, (bell, waker)) = (Pipe::default(), bell());
+        pipe.order(&gather(1 << 20), Orders::default());
+        assert!(!pipe.takes(&waker));
+        let mut pieces = Vec::new();
+        pipe.take(&mut pieces);
+        assert_eq!((pieces.len(), rings(&bell)), (1, 1));
+        assert!(pipe.takes(&waker));
+    }
+
+    #[test]
+    fn orders_come_with_what_is_to_be_written_before_them() {
+        let (pipe, (bell, waker)) = (Pipe::default(), bell());
+        let mut pieces = Vec::new();
+        assert_eq!(pipe.orders(&waker), Orders::default());
+        let close = Orders {
+            close: true,
+            ..Orders::default()
+        };
+        pipe.order(&gather(3), close);
+        assert_eq!(rings(&bell), 1);
+        assert_eq!(pipe.orders(&waker), close);
+        pipe.take(&mut pieces);
+        assert_eq!(pieces.len(), 1);
+    }
+}
