@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench interop kill million instructions clean
+.PHONY: help demo test lint bench profile interop kill million instructions clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,6 +30,10 @@ bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP
 	@labs/setup bench
 	$(CARGO) build --release --locked -p dhow -p dhow-yardstick
 	@$(PYTHON) -m labs.bench $(ARGS)
+
+profile:         ## where a daemon's processor time goes, by perf (ARGS='relay --size 10kB')
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m labs.profile $(ARGS)
 
 interop:         ## builds the peers (about 20 minutes the first time) and prints peer x direction x size
 	@labs/setup interop

@@ -11,6 +11,7 @@ from labs.bench import report
 from labs.bench.picture import Picture
 from labs.bench.plan import CASES, QUICK_SIZES, SIZES, Plan, Results
 from labs.bench.row import rows
+from labs.bench.sample import size_of
 from labs.bench.workshop import Workshop
 from labs.rig.binary import ROOT, dhow, yardstick
 from labs.rig.crew import Crew, end_on_sigterm
@@ -27,20 +28,12 @@ QUICK_CASES = ["node-to-node", "relay", "ping"]
 LEAST_SCALE = 0.1
 
 
-def size(text: str) -> int:
-    """`2000`, `2kB` or `1MB` as octets."""
-    for unit, factor in (("MB", 1_000_000), ("kB", 1_000), ("B", 1)):
-        if text.endswith(unit):
-            return int(float(text.removesuffix(unit)) * factor)
-    return int(text)
-
-
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each kind (default 5)")
     parser.add_argument(
-        "--sizes", type=size, nargs="+", default=list(SIZES), metavar="SIZE", help="such as 100B 2kB 1MB")
+        "--sizes", type=size_of, nargs="+", default=list(SIZES), metavar="SIZE", help="such as 100B 2kB 1MB")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES, help="default: all")
     parser.add_argument(
         "--durability", nargs="+", choices=["sync", "os", "memory"], default=["sync", "os"], help="default: sync os")

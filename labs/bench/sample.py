@@ -11,6 +11,14 @@ def size_name(size: int) -> str:
     return f"{size} B"
 
 
+def size_of(text: str) -> int:
+    """`2000`, `2kB` or `1MB` as octets. Raises ValueError."""
+    for unit, octets in (("MB", 1_000_000), ("kB", 1_000), ("B", 1)):
+        if text.endswith(unit):
+            return int(float(text.removesuffix(unit)) * octets)
+    return int(text)
+
+
 @dataclass(frozen=True, order=True)
 class Kind:
     """What was measured: samples of one kind are runs of the same thing."""

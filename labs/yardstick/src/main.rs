@@ -34,8 +34,8 @@ const MIB: u64 = 1 << 20;
 /// on this machine, with nothing of a DTN node in between.
 ///
 /// The sender reads frames from a log that it filled before (a file in the page cache; memory with --mode memory)
-/// in pieces of 512 KiB, numbers them, computes the CRC-32C of every payload, and writes each piece with one call while
-/// no more octets than the window are unacknowledged. The receiver reads 512 KiB at a time, checks every header and
+/// in pieces of 128 KiB, numbers them, computes the CRC-32C of every payload, and writes each piece with one call while
+/// no more octets than the window are unacknowledged. The receiver reads 128 KiB at a time, checks every header and
 /// payload where it lies, and hands the buffer to a second thread, which appends everything that waits to a log of fixed
 /// size with one gather-write, calls fdatasync once (--mode sync), and acknowledges it with one message of 16 octets.
 /// The log was written with zeros before and is written over from its start when its end is reached. No octet is copied

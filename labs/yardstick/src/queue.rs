@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Octets of one buffer: what one read takes at most. It fits a processor's second cache.
-pub const PIECE_OCTETS: usize = 512 << 10;
+/// Octets of one buffer: what one read takes at most. It fits a processor's second cache beside what
+/// else is in use; larger ones moved no more.
+pub const PIECE_OCTETS: usize = 128 << 10;
 
 /// A last buffer with less room than this is not read into again.
 const ROOM_MIN_OCTETS: usize = PIECE_OCTETS / 4;

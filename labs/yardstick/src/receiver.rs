@@ -1,6 +1,6 @@
 //! The receiver: reads, checks, keeps, and acknowledges what is kept.
 //!
-//! One thread reads the socket into pieces of half a megabyte and checks every frame where it lies. Another takes all
+//! One thread reads the socket into pieces of 128 KiB and checks every frame where it lies. Another takes all
 //! pieces that wait, appends them to the log in one gather-write, syncs once, and acknowledges with one message.
 
 use std::collections::VecDeque;

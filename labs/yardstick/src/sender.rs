@@ -57,7 +57,7 @@ pub struct Sent {
 pub fn send(address: SocketAddr, terms: &Terms) -> Result<Sent, Failure> {
     if terms.window_octets < u64::try_from(PIECE_OCTETS).unwrap_or(u64::MAX) {
         return Err(Failure::Option(
-            "the window must be 512 KiB at least: what one write hands over",
+            "the window must be 128 KiB at least: what one write hands over",
         ));
     }
     let mut origin = Origin::new(terms)?;
