@@ -22,6 +22,7 @@ mod core;
 pub mod extents;
 pub mod journal;
 pub mod logging;
+pub mod machine;
 pub mod network;
 pub mod pace;
 pub mod run;

@@ -264,6 +264,7 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
             DurabilitySetting::Memory => Durability::Memory,
         },
         removed_bound: file.node.removed_bound,
+        prepared_octets: settings.prepared_octets,
         seed: random_seed(),
     };
     let fault = |error| RunError::Store {

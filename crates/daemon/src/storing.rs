@@ -18,6 +18,10 @@ use crate::contact::{Contact, Debt, Flushing};
 /// How often remembered identifiers are looked through for expired ones.
 const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
 
+/// How long nothing has been asked of the store before it prepares for what comes: the pauses of a stream of bundles
+/// are shorter.
+const IDLE: Duration = Duration::from_secs(2);
+
 /// What both sides of the store's thread share.
 #[derive(Debug, Default)]
 struct Shared {
@@ -208,7 +212,21 @@ fn serve(mut store: Store, shared: &Shared, clock: Clock, flushing: Flushing) {
     let mut was_failing = false;
     let mut forget_at = 0;
     let mut debt = Debt::new(flushing);
-    while let Some(contact) = wait(shared, &mut batch, || debt.patience(clock.now().monotonic)) {
+    // A pause is waited out once; then one step of preparation follows the other until something comes.
+    let mut pause = IDLE;
+    while let Some(contact) = wait(shared, &mut batch, || {
+        match debt.patience(clock.now().monotonic) {
+            Some(left) => Patience::Debt(left),
+            None if store.is_preparable() => Patience::Pause(pause),
+            None => Patience::Endless,
+        }
+    }) {
+        if batch.is_empty() && debt.patience(clock.now().monotonic).is_none() {
+            store.prepare();
+            pause = Duration::ZERO;
+            continue;
+        }
+        pause = IDLE;
         let begun = clock.now();
         count(&shared.counts.commands, batch.len());
         debt.add(begun.monotonic, &batch);
@@ -240,12 +258,23 @@ fn serve(mut store: Store, shared: &Shared, clock: Clock, flushing: Flushing) {
     answer(shared, &mut events);
 }
 
-/// Waits for commands and moves them to `batch`; tells whether a contact is on, `None` when there will be no
-/// more commands. With a debt it comes back without commands when that is due, or the contact is over.
+/// How long commands are waited for.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    /// Until they come.
+    Endless,
+    /// Until what is owed to the disk is due, or the contact is over.
+    Debt(Duration),
+    /// Until a pause is over.
+    Pause(Duration),
+}
+
+/// Waits for commands and moves them to `batch`, as long as the patience lasts; tells whether a contact is on, `None` when
+/// there will be no more commands.
 fn wait(
     shared: &Shared,
     batch: &mut Vec<StoreCommand>,
-    patience: impl Fn() -> Option<Duration>,
+    patience: impl Fn() -> Patience,
 ) -> Option<Contact> {
     let mut inbox = shared
         .commands
@@ -256,14 +285,23 @@ fn wait(
             return None;
         }
         inbox = match patience() {
-            None => shared
+            Patience::Endless => shared
                 .arrived
                 .wait(inbox)
                 .unwrap_or_else(PoisonError::into_inner),
-            Some(left) if left.is_zero() || inbox.contact == Contact::Over => break,
-            Some(left) => {
+            Patience::Debt(left) if left.is_zero() || inbox.contact == Contact::Over => break,
+            Patience::Debt(left) => {
                 let waited = shared.arrived.wait_timeout(inbox, left);
                 waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            Patience::Pause(left) => {
+                let waited = shared.arrived.wait_timeout(inbox, left);
+                let (after, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                inbox = after;
+                if waited.timed_out() {
+                    break;
+                }
+                continue;
             }
         };
     }
@@ -337,6 +375,10 @@ impl Disk for SlowDisk {
 
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         self.disk.resize(octets)
+    }
+
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        self.disk.reserve(octets)
     }
 
     fn sync(&self) -> Result<(), DiskError> {

@@ -44,6 +44,10 @@ impl Disk for TellingDisk {
         self.disk.resize(octets)
     }
 
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        self.disk.reserve(octets)
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         // Nobody may listen any more when the store is closed.
         let _ = self.flushed.lock().unwrap().send(());

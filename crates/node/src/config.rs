@@ -21,7 +21,7 @@ pub struct Config {
     /// Most bundles in the store.
     pub quota_bundles: u64,
     /// Octets that may wait for the store to make them durable, at most; beyond it streams are not read
-    /// (about twice rate × flush time keeps a disk busy; default 32 MiB).
+    /// (about twice rate × flush time keeps a disk busy; by default a 64th of the memory, from 1 to 64 MiB).
     pub store_queue_octets: u64,
     /// Status reports that this node may generate.
     pub reports: Reports,

@@ -4,7 +4,7 @@
 //! socket or what is in a bundle. `docs/store-format.md` gives the log to the octet.
 //!
 //! Start at [`store`] (commands in, events out), then `log` (writing), `segment` (what may be written over), `arriving`,
-//! `removal`, `compaction` (what commands do), `room` and `checkpoint` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.
+//! `removal`, `compaction` (what commands do), `room`, `checkpoint` and `preparation` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,6 +31,7 @@ mod image;
 mod log;
 mod loss;
 pub mod oracle;
+mod preparation;
 mod promise;
 mod reader;
 mod record;

@@ -12,7 +12,7 @@ use crate::record::{
     HEADER_OCTETS, Header, Kind, Layout, Place, RunningCrc, crc, padding, record_octets,
 };
 use crate::segment::{Segment, Segments};
-use crate::wire::{index, length, put_varint};
+use crate::wire::{length, put_varint};
 
 /// Payload pieces below this many octets are copied into the staging buffer: one more slice in a gather-write costs
 /// as much as copying this.
@@ -21,12 +21,9 @@ const COPY_OCTETS: usize = 4096;
 /// Staged octets at which they are written even in the middle of a batch.
 const STAGE_OCTETS: u64 = 8 * 1024 * 1024;
 
-/// A segment that has never been written is filled with zeros in steps of this many octets ahead of its records, so
-/// that a small store stays small.
-const FILL_OCTETS: u32 = 4 * 1024 * 1024;
-
-/// Octets of zeros in one slice.
-const ZERO_OCTETS: usize = 256 * 1024;
+/// The first segment gets room on the disk in steps of this many octets ahead of its records, so that a small store
+/// stays small.
+const ROOM_OCTETS: u32 = 4 * 1024 * 1024;
 
 /// Octets that a seal's body takes beside its entries.
 const SEAL_OCTETS: u64 = 10;
@@ -36,17 +33,6 @@ const ENTRY_OCTETS: u64 = 30;
 
 /// A summary may take one part in this many of a segment; else recovery walks the segment.
 const SUMMARY_SHARE: u64 = 16;
-
-static ZEROS: [u8; ZERO_OCTETS] = [0; ZERO_OCTETS];
-
-/// Whether a new segment is filled with zeros before its first use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filling {
-    /// Zeros are written: blocks allocated without being written cost a journal commit at every sync.
-    Written,
-    /// The log only becomes longer.
-    Sparse,
-}
 
 enum Staged {
     Own(Range<usize>),
@@ -79,7 +65,6 @@ pub(crate) struct Log {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
     pub(crate) segments: Segments,
-    filling: Filling,
     head: Option<Head>,
     last_generation: u64,
     previous_generation: u64,
@@ -96,13 +81,11 @@ impl Log {
         layout: Layout,
         segments: Segments,
         last_generation: u64,
-        filling: Filling,
     ) -> Self {
         Self {
             disk,
             layout,
             segments,
-            filling,
             head: None,
             last_generation,
             previous_generation: 0,
@@ -168,8 +151,8 @@ impl Log {
         u64::from(self.layout.segment_octets) / SUMMARY_SHARE
     }
 
-    /// Whether a record fits behind what is there, with `spare` octets to spare unless the segment ends before; fills
-    /// the segment so far.
+    /// Whether a record fits behind what is there, with `spare` octets to spare unless the segment ends before; sees
+    /// to the disk's room for it.
     pub(crate) fn fits(
         &mut self,
         payload_octets: u64,
@@ -197,46 +180,25 @@ impl Log {
         {
             return Ok(true);
         }
-        match self.fill(segment, needed.saturating_add(FILL_OCTETS)) {
+        match self.fill(segment, needed.saturating_add(ROOM_OCTETS)) {
             Ok(()) => Ok(true),
             Err(DiskError::Full) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Writes zeros to a segment up to an offset in it.
+    /// Sees that the disk has room for a segment up to an offset in it. Zeros are not written on the way of records that
+    /// wait: that would be all octets twice, where room alone costs a journal commit at each sync of a first use.
     fn fill(&mut self, number: u32, until: u32) -> Result<(), DiskError> {
         let until = until.min(self.layout.segment_octets);
-        let Some(from) = self.segments.at(number).map(|segment| segment.filled) else {
-            return Ok(());
-        };
-        let end = self.layout.position(number, until);
-        if self.filling == Filling::Sparse {
-            if self.disk.size()? < end {
-                self.disk.resize(end)?;
-            }
-        } else {
-            let mut at = self.layout.position(number, from);
-            while at < end {
-                let step = (end - at).min(length(ZERO_OCTETS) * 16);
-                let whole = index(step / length(ZERO_OCTETS));
-                let mut slices = vec![IoSlice::new(&ZEROS); whole];
-                slices.extend(
-                    ZEROS
-                        .get(..index(step % length(ZERO_OCTETS)))
-                        .map(IoSlice::new),
-                );
-                self.disk.write_at(at, &slices)?;
-                at += step;
-            }
-        }
+        self.disk.reserve(self.layout.position(number, until))?;
         if let Some(segment) = self.segments.at_mut(number) {
             segment.filled = until;
         }
         Ok(())
     }
 
-    /// Makes the log one segment longer, up to `bound` segments. The first segment is filled as it is used.
+    /// Makes the log one segment longer, up to `bound` segments. The first segment gets its room as it is used.
     pub(crate) fn allocate(&mut self, bound: usize) -> Result<(), Trouble> {
         let full = self.segments.len() >= bound;
         if full {
@@ -247,22 +209,14 @@ impl Log {
             self.segments.add(Segment::empty(0));
             return Ok(());
         }
-        // Filled before it is in the table: a segment that is free can be used without asking the disk for space.
-        let mut at = 0;
-        let added = self.segments.add(Segment::reserved());
-        while at < self.layout.segment_octets {
-            at = at
-                .saturating_add(FILL_OCTETS)
-                .min(self.layout.segment_octets);
-            if let Err(error) = self.fill(added, at) {
-                self.segments.withdraw();
-                return Err(match error {
-                    DiskError::Full => Trouble::Full,
-                    error => error.into(),
-                });
-            }
-        }
-        self.segments.open(added);
+        // Room before it is in the table: a segment that is free can be used without asking the disk for space.
+        let end = self.layout.position(number, self.layout.segment_octets);
+        self.disk.reserve(end).map_err(|error| match error {
+            DiskError::Full => Trouble::Full,
+            error => error.into(),
+        })?;
+        self.segments
+            .add(Segment::empty(self.layout.segment_octets));
         Ok(())
     }
 
@@ -292,7 +246,7 @@ impl Log {
         put_varint(&mut body, u64::from(self.layout.segment_octets));
         put_varint(&mut body, self.previous_generation);
         if !self.fits(0, length(body.len()), 0)? {
-            // Only a first segment on a full disk comes here: others are filled before they are free.
+            // Only a first segment on a full disk comes here: others have their room before they are free.
             self.head = None;
             self.segments.give_back(segment);
             return Err(Trouble::Full);

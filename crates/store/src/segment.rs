@@ -18,7 +18,7 @@ pub(crate) struct Segment {
     pub(crate) generation: u64,
     /// Octets used by records.
     pub(crate) end: u32,
-    /// Octets that have been written since the log was made, with zeros or records.
+    /// Octets that have their room on the disk.
     pub(crate) filled: u32,
     /// Offset of the seal record; 0 without one.
     pub(crate) seal: u32,
@@ -50,14 +50,6 @@ impl Segment {
             references: 0,
             live_octets: 0,
             pinned: 0,
-        }
-    }
-
-    /// A segment that is being filled with zeros before it is free.
-    pub(crate) fn reserved() -> Self {
-        Self {
-            usage: Usage::Head,
-            ..Self::empty(0)
         }
     }
 
@@ -210,6 +202,13 @@ impl Segments {
         number
     }
 
+    /// Adds a segment at the log's end that is used after all other free ones.
+    pub(crate) fn add_last(&mut self, segment: Segment) {
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        self.free.insert(0, number);
+        self.list.push(segment);
+    }
+
     /// The free segment to use next, no longer free.
     pub(crate) fn take(&mut self) -> Option<u32> {
         self.free.pop()
@@ -289,19 +288,6 @@ impl Segments {
 }
 
 impl Segments {
-    /// Takes the last segment out again: it could not be filled.
-    pub(crate) fn withdraw(&mut self) {
-        self.list.pop();
-    }
-
-    /// Makes a segment free that was added for filling.
-    pub(crate) fn open(&mut self, segment: u32) {
-        if let Some(added) = self.at_mut(segment) {
-            added.usage = Usage::Free;
-            self.free.push(segment);
-        }
-    }
-
     /// Makes a segment free that was begun but not written.
     pub(crate) fn give_back(&mut self, segment: u32) {
         if let Some(begun) = self.at_mut(segment) {

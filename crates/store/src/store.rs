@@ -12,7 +12,8 @@ use crate::closing::ClosingNote;
 use crate::compaction::Compaction;
 use crate::disk::{Disk, DiskError};
 use crate::error::{OpenError, Trouble};
-use crate::log::{Filling, Log};
+use crate::log::Log;
+use crate::preparation::Prepared;
 use crate::reader::StoreReader;
 use crate::record::{Kind, Place};
 use crate::recovery::{self, Recovered};
@@ -48,6 +49,8 @@ pub struct Options {
     /// Identifiers of removed bundles that are remembered at most. A checkpoint carries them, so they also take
     /// at most half a segment.
     pub removed_bound: usize,
+    /// Octets of segments that [`Store::prepare`] has written before they are used; fewer than a segment: none.
+    pub prepared_octets: u64,
     /// Random octets for a new log: they keep a record inside a bundle from being taken for one of the log.
     pub seed: u64,
 }
@@ -59,6 +62,7 @@ impl Default for Options {
             quota_octets: 10 * 1024 * 1024 * 1024,
             durability: Durability::Sync,
             removed_bound: 100_000,
+            prepared_octets: 0,
             seed: 0,
         }
     }
@@ -125,6 +129,7 @@ pub struct Store {
     pub(crate) last_number: u64,
     pub(crate) checkpoint_octets: u64,
     pub(crate) progress: Progress,
+    pub(crate) prepared: Prepared,
     /// Segments begun since the last checkpoint.
     pub(crate) begun: u32,
     /// The log could not be made longer when that was last wanted.
@@ -147,18 +152,8 @@ impl Store {
             });
         }
         let (image, recovered) = recovery::recover(&disk, &options)?;
-        let filling = match options.durability {
-            Durability::Memory => Filling::Sparse,
-            Durability::Sync | Durability::Os => Filling::Written,
-        };
         let mut store = Self {
-            log: Log::new(
-                disk,
-                image.layout,
-                image.segments,
-                image.last_generation,
-                filling,
-            ),
+            log: Log::new(disk, image.layout, image.segments, image.last_generation),
             slots: image.slots,
             arriving: BTreeMap::new(),
             current: None,
@@ -185,6 +180,7 @@ impl Store {
             last_number: image.checkpoint.number,
             checkpoint_octets: 0,
             progress: Progress::Idle,
+            prepared: Prepared::default(),
             begun: 0,
             cramped: false,
             failure: None,

@@ -35,6 +35,8 @@ enum Op {
     /// Ends a batch.
     Handle,
     Commit,
+    /// Nothing else is to do for so many steps.
+    Prepare(usize),
     /// The power fails after some writes and syncs.
     Crash(u64, u64),
     /// One write or sync fails, some of them from now.
@@ -56,6 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<u32>().prop_map(|time| Op::Reserve(u64::from(time))),
         6 => Just(Op::Handle),
         8 => Just(Op::Commit),
+        2 => (1..4_usize).prop_map(Op::Prepare),
         2 => (0..12_u64, any::<u64>()).prop_map(|(after, seed)| Op::Crash(after, seed)),
         1 => (0..12_u64, prop_oneof![Just(Failure::Full), Just(Failure::InputOutput)])
             .prop_map(|(after, failure)| Op::Fail(after, failure)),
@@ -100,6 +103,7 @@ struct World {
 fn small() -> Options {
     Options {
         quota_octets: 512 * 1024,
+        prepared_octets: 3 * 65_536,
         ..options()
     }
 }
@@ -199,6 +203,11 @@ impl World {
             }
             Op::Handle => self.handle(),
             Op::Commit => self.commit(),
+            Op::Prepare(steps) => {
+                for _ in 0..steps {
+                    self.store.prepare();
+                }
+            }
             Op::Crash(after, seed) => self.crash(after, seed),
             Op::Fail(after, failure) => self.disk.fail_after(after, failure),
             Op::Close(after, seed) => {

@@ -225,6 +225,10 @@ impl Disk for Recording {
         self.disk.resize(octets)
     }
 
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        self.disk.reserve(octets)
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         self.log.lock().unwrap().push("sync".to_owned());
         self.disk.sync()

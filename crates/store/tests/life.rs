@@ -430,3 +430,77 @@ fn store_without_durability_works_the_same() {
     let (_, extents) = stored(&events[0]).unwrap();
     assert_eq!(read(&store, &extents), octets(0, 100_000));
 }
+
+/// Prepares until there is nothing more to do; how many steps it took.
+fn prepare_all(store: &mut Store) -> usize {
+    let steps = (0..1000).take_while(|_| {
+        let more = store.is_preparable();
+        store.prepare();
+        more
+    });
+    steps.count()
+}
+
+#[test]
+fn idle_store_prepares_segments_once_and_uses_them_before_the_log_grows() {
+    let disk = Arc::new(MemoryDisk::new());
+    let ahead = Options {
+        prepared_octets: 4 * 65_536,
+        ..options()
+    };
+    let (mut store, _) = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, ahead.clone()).unwrap();
+    assert!(prepare_all(&mut store) > 0);
+    let prepared = store.statistics();
+    assert_eq!(prepared.free_octets, 4 * 65_536);
+    assert_eq!(prepared.log_octets, disk.size().unwrap());
+    for key in 0..3 {
+        put(&mut store, key, 40_000);
+        store.commit(&mut Vec::new());
+    }
+    assert_eq!(store.statistics().log_octets, prepared.log_octets);
+    store.close(&mut Vec::new());
+
+    let (mut store, recovered) = Store::open(disk, ahead).unwrap();
+    assert_eq!(recovered.bundles.count(), 3);
+    let reopened = store.statistics();
+    assert_eq!(
+        reopened.log_octets, prepared.log_octets,
+        "it is still there"
+    );
+    prepare_all(&mut store);
+    assert_eq!(store.statistics().free_octets, 4 * 65_536);
+}
+
+#[test]
+fn preparation_keeps_within_the_quota_and_is_left_on_a_full_disk() {
+    let greedy = Options {
+        quota_octets: 4 * 65_536,
+        prepared_octets: 1 << 30,
+        ..options()
+    };
+    let (mut store, _) = Store::open(Arc::new(MemoryDisk::new()), greedy.clone()).unwrap();
+    prepare_all(&mut store);
+    assert_eq!(store.statistics().log_octets, 8192 + 9 * 65_536);
+
+    let disk = Arc::new(FaultyDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, greedy).unwrap();
+    disk.limit(disk.size().unwrap() + 100_000);
+    prepare_all(&mut store);
+    assert!(store.failure().is_none(), "a full disk is no failure yet");
+    put(&mut store, 0, 10_000);
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    assert_eq!(events.iter().filter_map(stored).count(), 1, "{events:?}");
+}
+
+#[test]
+fn small_store_prepares_nothing_and_stays_small() {
+    let small = Options {
+        prepared_octets: 65_535,
+        ..options()
+    };
+    let (mut store, _) = Store::open(Arc::new(MemoryDisk::new()), small).unwrap();
+    let before = store.statistics().log_octets;
+    prepare_all(&mut store);
+    assert_eq!(store.statistics().log_octets, before);
+}

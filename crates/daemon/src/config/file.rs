@@ -12,6 +12,7 @@ use super::error::{ConfigError, nearest};
 use super::policy::read_policy;
 use super::reader::{Document, Entries};
 use super::sense::check_sense;
+use crate::machine::{disk_octets, memory_octets};
 
 /// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
 const FILE_OCTETS_MAX: u64 = 4 << 20;
@@ -74,6 +75,8 @@ pub struct StoreSettings {
     pub durability: DurabilitySetting,
     /// Octets of a segment; `None` to derive it from the quota.
     pub segment_octets: Option<u64>,
+    /// Octets of segments that are written before they are needed.
+    pub prepared_octets: u64,
     /// Time added to every flush.
     pub flush_delay: Duration,
 }
@@ -193,7 +196,7 @@ impl NodeFile {
                 .integer("quota_bundles")
                 .and_then(|count| u64::try_from(count).ok())
                 .unwrap_or_else(default_quota_bundles),
-            store_queue_octets: store.size("queue").unwrap_or(0),
+            store_queue_octets: store.size("queue").unwrap_or_else(default_queue_octets),
             reports: read_reports(&reports),
             echo_service: if echo.is_true("enabled") {
                 small(&echo, "service")
@@ -268,8 +271,8 @@ fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings,
             )
             .with_hint("for example: segment = \"64MiB\""));
     }
+    let path = document.resolve(store.text("path").unwrap_or_default());
     Ok(StoreSettings {
-        path: document.resolve(store.text("path").unwrap_or_default()),
         durability: match store.text("durability") {
             Some("contact") => DurabilitySetting::Contact,
             Some("os") => DurabilitySetting::Os,
@@ -277,6 +280,10 @@ fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings,
             _ => DurabilitySetting::Sync,
         },
         segment_octets,
+        prepared_octets: store
+            .size("prepare")
+            .unwrap_or_else(|| default_prepared_octets(store.size("quota").unwrap_or(0), &path)),
+        path,
         flush_delay: store.duration("flush_delay"),
     })
 }
@@ -468,11 +475,21 @@ fn default_quota_bundles() -> u64 {
     const INDEX_OCTETS: u64 = 512;
     /// Bundle keys are 32 bits wide; half of them leaves room for what is arriving and going.
     const BUNDLES_MAX: u64 = 1 << 31;
-    let machine = rustix::system::sysinfo();
-    let memory = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
-    let allowed = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|text| text.trim().parse::<u64>().ok())
-        .unwrap_or(u64::MAX);
-    (memory.min(allowed) / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
+    (memory_octets() / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
+}
+
+/// Octets that may wait for the disk: a 64th of the memory, at most what twice 30 Gbit/s times a flush of 8 ms is.
+fn default_queue_octets() -> u64 {
+    const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 20;
+    (memory_octets() / 64).clamp(*QUEUE_OCTETS.start(), *QUEUE_OCTETS.end())
+}
+
+/// Octets of segments written before they are needed. Those that left the page cache again would be worth little, and a
+/// store is not to fill a disk with what it may never need.
+fn default_prepared_octets(quota_octets: u64, path: &Path) -> u64 {
+    const PREPARED_OCTETS: u64 = 256 << 20;
+    (quota_octets / 16)
+        .min(memory_octets() / 16)
+        .min(disk_octets(path) / 16)
+        .min(PREPARED_OCTETS)
 }

@@ -337,10 +337,20 @@ pub const SECTIONS: &[Section] = &[
                 "\"64MiB\"",
                 "Octets of one log segment, fixed when the store is made; a multiple of 4KiB from 64KiB to 1GiB.",
             ),
-            with_default(
+            key(
+                "prepare",
+                Kind::Size,
+                Absent::Means(
+                    "a sixteenth of the quota, of the memory or of the disk's free space, whichever is least, at most 256MiB",
+                ),
+                "\"256MiB\"",
+                "Octets of free segments that an idle store writes ahead, so that a burst finds them in place; 0 for none.",
+            ),
+            key(
                 "queue",
                 Kind::Size,
-                "\"32MiB\"",
+                Absent::Means("a 64th of the machine's memory, from 1MiB to 64MiB"),
+                "\"64MiB\"",
                 "Octets that may wait for the disk; beyond it sockets are not read. About twice rate times flush time keeps a disk busy.",
             ),
             with_default(

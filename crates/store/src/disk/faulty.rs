@@ -274,6 +274,16 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        let size = self.size()?;
+        let zeros = vec![0; usize::try_from(octets.saturating_sub(size)).unwrap_or(usize::MAX)];
+        if zeros.is_empty() {
+            return Ok(());
+        }
+        // Like a write: it may fail, and a crash may lose it.
+        self.write_at(size, &[IoSlice::new(&zeros)])
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         let mut state = self.lock();
         match state.begin(&Operation::Sync)? {

@@ -5,10 +5,18 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
 use super::{Disk, DiskError};
 
 /// Slices handed to the system in one call (`IOV_MAX` of Linux).
 const SLICES_PER_CALL: usize = 1024;
+
+/// Octets of zeros written at a time where the file system has no other way to see to room.
+const ZERO_OCTETS: u64 = 256 * 1024;
+
+static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
 
 /// Longest process ID read from a lock file, octets.
 const PROCESS_ID_OCTETS: u64 = 20;
@@ -176,7 +184,7 @@ impl Disk for FileDisk {
             let written = match rustix::io::pwritev(&self.file, slices, offset) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 Ok(written) => written,
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 Err(error) => return Err(io::Error::from(error).into()),
             };
             offset = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
@@ -187,6 +195,26 @@ impl Disk for FileDisk {
 
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         Ok(self.file.set_len(octets)?)
+    }
+
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        let mut size = self.size()?;
+        while size < octets {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), size, octets - size) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    let step = (octets - size).min(ZERO_OCTETS);
+                    let zeros = usize::try_from(step)
+                        .ok()
+                        .and_then(|step| ZEROS.get(..step));
+                    self.file.write_all_at(zeros.unwrap_or_default(), size)?;
+                    size += step;
+                }
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), DiskError> {

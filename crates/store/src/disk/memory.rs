@@ -121,6 +121,12 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        let mut log = self.log.write().unwrap_or_else(PoisonError::into_inner);
+        log.octets = log.octets.max(octets);
+        Ok(())
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         Ok(())
     }

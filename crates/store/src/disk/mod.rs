@@ -1,4 +1,4 @@
-//! The five calls that a store needs of what it writes on.
+//! The six calls that a store needs of what it writes on.
 
 mod faulty;
 mod file;
@@ -64,6 +64,13 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// [`DiskError::Full`], or the system refused.
     fn resize(&self, octets: u64) -> Result<(), DiskError>;
+
+    /// Makes the log at least so long, and sees that there is room for all of it: what is written there later does not find
+    /// the disk full. The octets are zeros.
+    ///
+    /// # Errors
+    /// [`DiskError::Full`], or the system refused. The log may be longer all the same.
+    fn reserve(&self, octets: u64) -> Result<(), DiskError>;
 
     /// Returns once everything written is durable.
     ///

@@ -1,0 +1,102 @@
+//! Segments written before they are needed: the first use of a segment costs several times what a later one does.
+//!
+//! A first use fills fresh pages of the page cache, and each sync of one makes the file system write its journal. A store
+//! that has nothing else to do takes that cost ahead.
+
+use std::io::IoSlice;
+
+use crate::checkpoint::Progress;
+use crate::error::Trouble;
+use crate::segment::Segment;
+use crate::store::{Durability, Store};
+use crate::wire::index;
+
+/// Octets of zeros written in one step: what comes meanwhile waits for no more than this and one sync.
+const STEP_OCTETS: u32 = 1024 * 1024;
+
+/// Octets of zeros in one slice.
+const ZERO_OCTETS: u32 = 64 * 1024;
+
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// How much of the segment after the log's last has been written with zeros.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prepared {
+    segment: u32,
+    octets: u32,
+}
+
+impl Store {
+    /// Whether [`Store::prepare`] has something to do, and nothing waits for a sync.
+    #[must_use]
+    pub fn is_preparable(&self) -> bool {
+        let quiet = self.failure.is_none() && !self.is_pending() && !self.owes_sync();
+        quiet && (self.progress != Progress::Idle || self.unprepared().is_some())
+    }
+
+    /// Takes one step of what makes later batches cheaper, for when there is nothing else to do: a checkpoint on its way goes
+    /// on, or at most a mebioctet of the segments that come next is written with zeros, durably. What stops it is no failure
+    /// of the store, but nothing more is prepared then.
+    pub fn prepare(&mut self) {
+        if !self.is_preparable() {
+            return;
+        }
+        if self.progress != Progress::Idle {
+            return self.run(Self::sync_once);
+        }
+        if let Some((segment, from)) = self.unprepared() {
+            self.run(|store| store.prepare_step(segment, from));
+        }
+    }
+
+    /// The segment that is to be prepared, and the first octet of it that is not.
+    fn unprepared(&self) -> Option<(u32, u32)> {
+        let segment_octets = u64::from(self.log.layout.segment_octets);
+        let wanted = self.options.prepared_octets / segment_octets;
+        if wanted == 0 || self.options.durability == Durability::Memory {
+            return None;
+        }
+        if let Some(head) = self.log.segment()
+            && let Some(segment) = self.log.segments.at(head)
+            && segment.filled < self.log.layout.segment_octets
+        {
+            return Some((head, segment.filled));
+        }
+        let segments = &self.log.segments;
+        if segments.free() >= index(wanted) || segments.len() >= self.segments_bound() {
+            return None;
+        }
+        let next = u32::try_from(segments.len()).ok()?;
+        let begun = Some(self.prepared).filter(|prepared| prepared.segment == next);
+        Some((next, begun.map_or(0, |prepared| prepared.octets)))
+    }
+
+    fn prepare_step(&mut self, segment: u32, from: u32) -> Result<(), Trouble> {
+        let segment_octets = self.log.layout.segment_octets;
+        let until = from.saturating_add(STEP_OCTETS).min(segment_octets);
+        let at = self.log.layout.position(segment, from);
+        if self.log.disk.write_at(at, &zeros(until - from)).is_err() {
+            self.options.prepared_octets = 0;
+            return Ok(());
+        }
+        if self.options.durability == Durability::Sync {
+            self.log.disk.sync()?;
+        }
+        if let Some(head) = self.log.segments.at_mut(segment) {
+            head.filled = until;
+        } else if until < segment_octets {
+            let octets = until;
+            self.prepared = Prepared { segment, octets };
+        } else {
+            self.log.segments.add_last(Segment::empty(segment_octets));
+        }
+        Ok(())
+    }
+}
+
+/// So many octets of zeros.
+fn zeros(octets: u32) -> Vec<IoSlice<'static>> {
+    let mut slices = vec![IoSlice::new(&ZEROS); index(octets / ZERO_OCTETS)];
+    slices.extend(ZEROS.get(..index(octets % ZERO_OCTETS)).map(IoSlice::new));
+    slices
+}
