@@ -80,23 +80,24 @@ impl fmt::Display for CrcType {
     }
 }
 
-/// A checksum over octets that come in any pieces.
-#[derive(Clone)]
+/// A checksum over octets that come in any pieces. It is small: the state alone, because it moves about
+/// with what it belongs to, and the library's own digest carries its tables with it.
+#[derive(Clone, Copy)]
 pub struct CrcDigest {
     crc_type: CrcType,
-    digest: Option<Digest>,
+    state: u32,
 }
 
 impl CrcDigest {
     /// A digest of nothing yet.
     #[must_use]
     pub fn new(crc_type: CrcType) -> Self {
-        let digest = match crc_type {
-            CrcType::None => None,
-            CrcType::Crc16 => Some(Digest::new(CrcAlgorithm::Crc16IbmSdlc)),
-            CrcType::Crc32C => Some(Digest::new(CrcAlgorithm::Crc32Iscsi)),
+        let state = match crc_type {
+            CrcType::None => 0,
+            CrcType::Crc16 => state_of(&Digest::new(CRC16)),
+            CrcType::Crc32C => state_of(&Digest::new(CRC32C)),
         };
-        Self { crc_type, digest }
+        Self { crc_type, state }
     }
 
     /// Which checksum this computes.
@@ -107,18 +108,32 @@ impl CrcDigest {
 
     /// Adds the octets that come next.
     pub fn update(&mut self, octets: &[u8]) {
-        if let Some(digest) = &mut self.digest {
-            digest.update(octets);
-        }
+        // Each with its own digest, so that the compiler knows the algorithm and leaves its tables alone.
+        self.state = match self.crc_type {
+            CrcType::None => return,
+            CrcType::Crc16 => {
+                let mut digest = Digest::new_with_init_state(CRC16, self.state.into());
+                digest.update(octets);
+                state_of(&digest)
+            }
+            CrcType::Crc32C => {
+                let mut digest = Digest::new_with_init_state(CRC32C, self.state.into());
+                digest.update(octets);
+                state_of(&digest)
+            }
+        };
     }
 
     /// The checksum of all octets so far; 0 for [`CrcType::None`].
     #[must_use]
     pub fn value(&self) -> u32 {
+        let value = match self.crc_type {
+            CrcType::None => 0,
+            CrcType::Crc16 => Digest::new_with_init_state(CRC16, self.state.into()).finalize(),
+            CrcType::Crc32C => Digest::new_with_init_state(CRC32C, self.state.into()).finalize(),
+        };
         // Both checksums are at most 32 bits wide.
-        self.digest
-            .as_ref()
-            .map_or(0, |digest| u32::try_from(digest.finalize()).unwrap_or(0))
+        u32::try_from(value).unwrap_or(0)
     }
 
     /// Whether these octets are the checksum in network byte order.
@@ -126,6 +141,14 @@ impl CrcDigest {
     pub(crate) fn matches(&self, octets: &[u8]) -> bool {
         octets.len() == self.crc_type.octets() && self.value().to_be_bytes().ends_with(octets)
     }
+}
+
+const CRC16: CrcAlgorithm = CrcAlgorithm::Crc16IbmSdlc;
+const CRC32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
+
+/// The state of a checksum at most 32 bits wide.
+fn state_of(digest: &Digest) -> u32 {
+    u32::try_from(digest.get_state()).unwrap_or(0)
 }
 
 impl fmt::Debug for CrcDigest {

@@ -24,6 +24,7 @@ pub mod payload;
 pub mod reading;
 pub mod refusal;
 pub mod storage;
+pub mod template;
 pub mod time;
 
 pub use block::{
@@ -38,4 +39,5 @@ pub use id::{BundleId, CreationTimestamp, FragmentRange};
 pub use payload::{Bundle, PayloadCrc, PayloadVerifier};
 pub use reading::{Oddity, Reading};
 pub use refusal::Refusal;
+pub use template::HeaderTemplate;
 pub use time::{DtnTime, Instant, Now};

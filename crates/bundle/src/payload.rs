@@ -53,23 +53,28 @@ impl PayloadCrc {
     /// the block has no CRC.
     #[must_use]
     pub fn trailer(&self) -> Bytes {
+        let mut out = Vec::with_capacity(self.digest.crc_type().field_octets() + 2);
+        self.write_trailer(&mut out);
+        out.into()
+    }
+
+    /// Appends what follows the payload, as [`trailer`](Self::trailer) gives it.
+    pub fn write_trailer(&self, out: &mut Vec<u8>) {
         let crc_type = self.digest.crc_type();
         assert!(
             self.left == 0 || crc_type == CrcType::None,
             "the checksum covers the whole payload"
         );
-        let mut out = Vec::with_capacity(crc_type.field_octets() + 2);
-        write_crc_field(&mut out, crc_type, self.finished().value());
+        write_crc_field(out, crc_type, self.finished().value());
         if self.is_indefinite {
             out.push(BREAK);
         }
         out.push(BREAK);
-        out.into()
     }
 
     /// The digest of the whole block: with the zeroed field and, where it has one, its break.
     fn finished(&self) -> CrcDigest {
-        let mut digest = self.digest.clone();
+        let mut digest = self.digest;
         digest.update(digest.crc_type().zeroed_field());
         if self.is_indefinite {
             digest.update(&[BREAK]);

@@ -149,6 +149,11 @@ impl Connection {
         put_message(message, &mut self.out);
     }
 
+    /// Where messages are collected for writing.
+    pub(crate) fn collected(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
     /// Collect payload octets for writing.
     pub(crate) fn put_octets(&mut self, octets: &[u8]) {
         self.out.extend_from_slice(octets);
@@ -166,9 +171,11 @@ impl Connection {
         outcome
     }
 
-    /// Write octets past the buffer, which must be empty.
+    /// Write what was collected and `octets` behind it, which are not copied.
     pub(crate) fn write_through(&mut self, octets: &[u8]) -> Result<(), Error> {
-        self.stream.write_all(octets).map_err(lost)
+        let outcome = self.stream.write_both(&self.out, octets).map_err(lost);
+        self.out.clear();
+        outcome
     }
 
     /// Say that nothing more will be written.

@@ -46,6 +46,7 @@ mod delivery;
 mod error;
 mod receiver;
 mod registration;
+mod request;
 mod sender;
 mod stream;
 
@@ -56,4 +57,5 @@ pub use dhow_node::api::seam::{DeliveryFailureAction, DeliveryHead};
 pub use error::{Error, Refusal};
 pub use receiver::Receiver;
 pub use registration::Registration;
-pub use sender::{Answer, Created, SendHead, Sender, Ticket};
+pub use request::SendHead;
+pub use sender::{Answer, Created, Sender, Ticket};

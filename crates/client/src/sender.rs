@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
-use dhow_node::api::wire::{AapMessage, AapResponse, Body, Bundle, BundleAdu, STATUS_SUCCESS};
+use dhow_bundle::{CreationTimestamp, EndpointId};
+use dhow_node::api::wire::{AapMessage, Body};
 
 use crate::connection::{Connection, WRITE_OCTETS, Wait};
 use crate::error::{Error, Refusal};
+use crate::request::{Answers, Request, Response, SendHead};
 
 /// Most requests that wait for their answer before `send` waits for one: at 300,000 bundles a second
 /// they cover a flush of 13 ms.
@@ -21,94 +22,11 @@ const ANSWER_OCTETS_MAX: usize = 2 << 20;
 /// Octets of an answer beside its endpoint IDs, about: numbers, or a sentence of refusal.
 const ANSWER_OCTETS: usize = 256;
 
+/// After a look for answers that found none, the next one costs a system call only this much later.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
 /// Octets of a streamed payload that are read and written at a time.
 const PAYLOAD_CHUNK_OCTETS: usize = 256 * 1024;
-
-/// What goes with a bundle to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SendHead {
-    destination: EndpointId,
-    source: Option<EndpointId>,
-    report_to: Option<EndpointId>,
-    lifetime: Option<Duration>,
-    flags: u64,
-    aggregated_reports: bool,
-}
-
-impl SendHead {
-    /// A bundle for an endpoint, with the node's default lifetime and no reports.
-    #[must_use]
-    pub const fn to(destination: EndpointId) -> Self {
-        Self {
-            destination,
-            source: None,
-            report_to: None,
-            lifetime: None,
-            flags: 0,
-            aggregated_reports: false,
-        }
-    }
-
-    /// The source, if not the endpoint of the connection (the null endpoint, for an anonymous bundle).
-    #[must_use]
-    pub fn with_source(mut self, source: EndpointId) -> Self {
-        self.source = Some(source);
-        self
-    }
-
-    /// Where status reports go, if not to the source.
-    #[must_use]
-    pub fn with_report_to(mut self, report_to: EndpointId) -> Self {
-        self.report_to = Some(report_to);
-        self
-    }
-
-    /// How long the bundle is of use; milliseconds count.
-    #[must_use]
-    pub const fn with_lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = Some(lifetime);
-        self
-    }
-
-    /// Bundle processing control flags to ask for (RFC 9171 4.2.3): 0x4 must not fragment, 0x20
-    /// acknowledgment by the application, 0x40 times in reports, reports of reception 0x4000,
-    /// forwarding 0x10000, delivery 0x20000 and deletion 0x40000.
-    #[must_use]
-    pub const fn with_flags(mut self, flags: u64) -> Self {
-        self.flags = flags;
-        self
-    }
-
-    /// Say that whoever is told of the bundle reads aggregated reports (`docs/aggregated-reports.md`): nodes
-    /// that can then tell of many bundles in one.
-    #[must_use]
-    pub const fn with_aggregated_reports(mut self) -> Self {
-        self.aggregated_reports = true;
-        self
-    }
-
-    fn message(&self, ticket: Ticket, length: u64) -> AapMessage {
-        let text = |endpoint: &Option<EndpointId>| {
-            endpoint
-                .as_ref()
-                .map(EndpointId::to_string)
-                .unwrap_or_default()
-        };
-        AapMessage::new(Body::Adu(BundleAdu {
-            src_eid: text(&self.source),
-            dst_eid: self.destination.to_string(),
-            report_to_eid: text(&self.report_to),
-            payload_length: length,
-            lifetime_ms: self
-                .lifetime
-                .map(|lifetime| u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX)),
-            bundle_flags: Some(self.flags),
-            request_id: Some(ticket.0),
-            aggregated_reports: self.aggregated_reports,
-            ..BundleAdu::default()
-        }))
-    }
-}
 
 /// A request of one sender: numbered from 0 in the order of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,12 +74,17 @@ pub struct Sender {
     answer_octets: usize,
     /// Answers not yet taken: as many as were sent for, until the caller asks.
     answers: VecDeque<Answer>,
+    /// The newest request: mostly the next one is like it.
+    request: Option<Request>,
+    reader: Answers,
+    /// When answers were last looked for in vain, if nothing was written since.
+    looked: Option<Instant>,
     /// Streams payloads; made at the first large one.
     chunk: Vec<u8>,
 }
 
 impl Sender {
-    pub(crate) const fn new(connection: Connection, endpoint_octets: usize) -> Self {
+    pub(crate) fn new(connection: Connection, endpoint_octets: usize) -> Self {
         Self {
             connection,
             endpoint_octets,
@@ -169,6 +92,9 @@ impl Sender {
             outstanding: VecDeque::new(),
             answer_octets: 0,
             answers: VecDeque::new(),
+            request: None,
+            reader: Answers::default(),
+            looked: None,
             chunk: Vec::new(),
         }
     }
@@ -234,18 +160,23 @@ impl Sender {
             // What has come is taken before more is written: see ANSWER_OCTETS_MAX.
             self.take_answers(Wait::No)?;
             let outcome = self.connection.flush();
-            self.explain(outcome)?;
+            self.written(outcome)?;
         }
         Ok(())
     }
 
-    /// An answer that has come; does not wait.
+    /// An answer that has come; does not wait. Asking after each bundle is cheap: the system is asked
+    /// once for what was written together, and then once a millisecond.
     ///
     /// # Errors
     /// When the connection is lost and no answer is left.
     pub fn poll_answer(&mut self) -> Result<Option<Answer>, Error> {
-        if self.answers.is_empty() && !self.outstanding.is_empty() {
+        let is_known_empty = self
+            .looked
+            .is_some_and(|looked| looked.elapsed() < LOOK_AGAIN);
+        if self.answers.is_empty() && !self.outstanding.is_empty() && !is_known_empty {
             let outcome = self.take_answers(Wait::No);
+            self.looked = Some(Instant::now());
             if self.answers.is_empty() {
                 outcome?;
             }
@@ -304,10 +235,14 @@ impl Sender {
     /// Collect a request's head.
     fn begin(&mut self, head: &SendHead, length: u64) -> Result<Ticket, Error> {
         let ticket = self.next;
-        let message = head.message(ticket, length);
-        let answer_octets = ANSWER_OCTETS + self.endpoint_octets + endpoint_octets(&message);
+        let request = match self.request.take() {
+            Some(request) if request.is_for(head, length) => request,
+            _ => Request::new(head, length),
+        };
+        let answer_octets = ANSWER_OCTETS + self.endpoint_octets + request.endpoint_octets;
         self.make_room(answer_octets)?;
-        self.connection.put(&message);
+        request.put(ticket, self.connection.collected());
+        self.request = Some(request);
         self.next = Ticket(ticket.0.saturating_add(1));
         self.outstanding.push_back(Outstanding {
             ticket,
@@ -333,19 +268,20 @@ impl Sender {
         Ok(())
     }
 
-    /// Write payload octets: small ones with what was collected, large ones past it.
+    /// Write payload octets: small ones with what was collected, large ones behind it.
     fn write(&mut self, octets: &[u8]) -> Result<(), Error> {
         if self.connection.pending() + octets.len() <= WRITE_OCTETS {
             self.connection.put_octets(octets);
             return Ok(());
         }
-        self.flush()?;
         if octets.len() < WRITE_OCTETS / 2 {
+            self.flush()?;
             self.connection.put_octets(octets);
             return Ok(());
         }
+        self.take_answers(Wait::No)?;
         let outcome = self.connection.write_through(octets);
-        self.explain(outcome)
+        self.written(outcome)
     }
 
     /// Take answers: wait for the first, then all that have come with it; false when the time was over.
@@ -353,7 +289,7 @@ impl Sender {
         let mut wait = wait;
         let mut came = false;
         while !self.outstanding.is_empty() {
-            let Some(response) = self.connection.read_message::<AapResponse>(wait)? else {
+            let Some(response) = self.connection.read_message::<Response>(wait)? else {
                 break;
             };
             self.take_answer(response)?;
@@ -366,7 +302,7 @@ impl Sender {
         Ok(came)
     }
 
-    fn take_answer(&mut self, response: AapResponse) -> Result<(), Error> {
+    fn take_answer(&mut self, response: Response) -> Result<(), Error> {
         let Some(outstanding) = self.outstanding.pop_front() else {
             return Err(Error::Protocol("an answer without a question".into()));
         };
@@ -374,22 +310,7 @@ impl Sender {
         if outstanding.ticket == KEEPALIVE {
             return Ok(());
         }
-        let outcome = match response {
-            AapResponse {
-                response_status: STATUS_SUCCESS,
-                bundle_headers: Some(bundle),
-                ..
-            } => Ok(created(&bundle)?),
-            AapResponse {
-                response_status: STATUS_SUCCESS,
-                ..
-            } => {
-                return Err(Error::Protocol(
-                    "an answer says success and not which bundle".into(),
-                ));
-            }
-            response => Err(Refusal::of(response)),
-        };
+        let outcome = self.reader.read(response)?;
         self.answers.push_back(Answer {
             ticket: outstanding.ticket,
             outcome,
@@ -397,12 +318,13 @@ impl Sender {
         Ok(())
     }
 
-    /// A write has failed: perhaps the node said why before it closed.
-    fn explain(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+    /// Something was written. Where that has failed, perhaps the node said why before it closed.
+    fn written(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        self.looked = None;
         let Err(error) = outcome else { return Ok(()) };
-        while let Ok(Some(response)) = self.connection.read_message::<AapResponse>(Wait::No) {
+        while let Ok(Some(response)) = self.connection.read_message::<Response>(Wait::No) {
             if self.outstanding.is_empty() {
-                return Err(Refusal::of(response).into());
+                return Err(Refusal::from(response).into());
             }
             self.take_answer(response)?;
         }
@@ -410,27 +332,5 @@ impl Sender {
     }
 }
 
-/// Octets of the endpoint IDs that the answer to a request repeats.
-fn endpoint_octets(message: &AapMessage) -> usize {
-    match &message.body {
-        Some(Body::Adu(adu)) => adu.src_eid.len() + adu.dst_eid.len(),
-        _ => 0,
-    }
-}
-
 /// Stands for a keepalive among the requests.
 const KEEPALIVE: Ticket = Ticket(u64::MAX);
-
-fn created(bundle: &Bundle) -> Result<Created, Error> {
-    Ok(Created {
-        source: bundle
-            .src_eid
-            .parse()
-            .map_err(|error| Error::Protocol(format!("source '{}': {error}", bundle.src_eid)))?,
-        creation: CreationTimestamp {
-            time: DtnTime::from_millis(bundle.creation_timestamp_ms),
-            sequence: bundle.sequence_number,
-        },
-        lifetime_ms: bundle.lifetime_ms,
-    })
-}

@@ -6,11 +6,11 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant};
 
 use crate::api::ClientSession;
-use crate::api::seam::{DeliveryId, RequestId};
+use crate::api::seam::DeliveryId;
 use crate::door::StreamId;
 use crate::endpoints::EndpointIndex;
 use crate::node::Node;
-use crate::transmission::Transmission;
+use crate::transmission::{Transmission, Workshop};
 
 /// One application's stream.
 pub(crate) struct Client {
@@ -18,7 +18,9 @@ pub(crate) struct Client {
     /// The endpoint that it holds, once configured.
     pub(crate) endpoint: Option<(EndpointIndex, EndpointId)>,
     pub(crate) subscribed: bool,
-    pub(crate) transmissions: BTreeMap<RequestId, Transmission>,
+    /// The bundle whose payload is coming in.
+    pub(crate) transmission: Option<Transmission>,
+    pub(crate) workshop: Workshop,
     pub(crate) deliveries: BTreeMap<DeliveryId, BundleKey>,
     pub(crate) next_delivery: u64,
     pub(crate) flush_pending: bool,
@@ -42,7 +44,8 @@ impl Client {
             session,
             endpoint: None,
             subscribed: false,
-            transmissions: BTreeMap::new(),
+            transmission: None,
+            workshop: Workshop::default(),
             deliveries: BTreeMap::new(),
             next_delivery: 0,
             flush_pending: false,

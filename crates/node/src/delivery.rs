@@ -181,14 +181,14 @@ impl Node {
             return;
         };
         let deliveries = core::mem::take(&mut client.deliveries);
-        let transmissions = core::mem::take(&mut client.transmissions);
+        let transmission = client.transmission.take();
         let timeout = client.timeout.take();
         self.unregister(stream);
         self.clients.remove(&stream);
         if let Some(at) = timeout {
             self.timeouts.remove(&(at, stream));
         }
-        for (_, transmission) in transmissions {
+        if let Some(transmission) = transmission {
             self.break_off(now, transmission);
         }
         for (_, key) in deliveries {

@@ -229,6 +229,7 @@ impl Node {
     /// is done here, once for all events handled before.
     pub fn poll(&mut self, now: Now) -> Option<Action> {
         if self.actions.is_empty() && self.stage != Stage::Recovering {
+            self.attend_all(now);
             self.dial(now);
             self.write_reports(now);
             while let Some(endpoint) = self.to_deliver.pop_first() {

@@ -175,6 +175,11 @@ impl Node {
     /// set, because on the stack one chunk of octets with many small bundles would exhaust it.
     fn attend(&mut self, now: Now, stream: StreamId) {
         self.to_attend.insert(stream);
+        self.attend_all(now);
+    }
+
+    /// Attend to all sessions that have something to say.
+    pub(crate) fn attend_all(&mut self, now: Now) {
         if core::mem::replace(&mut self.attending, Attending::Yes) == Attending::Yes {
             return;
         }

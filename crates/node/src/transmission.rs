@@ -4,10 +4,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
-    BundleBuilder, BundleFlags, CreationTimestamp, EndpointId, Now, OutgoingHeader, PayloadCrc,
+    BundleBuilder, BundleFlags, CreationTimestamp, EndpointId, HeaderTemplate, Now, OutgoingHeader,
+    PayloadCrc, PrimaryBlock,
 };
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
@@ -17,8 +18,12 @@ use crate::door::StreamId;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 
-/// Payloads up to this size are written to the store together with their header blocks.
-const JOIN_OCTETS: usize = 16 * 1024;
+/// Payloads up to this size are written to the store together with their header blocks: copying costs
+/// less than handing over three pieces, and a small slice does not keep the buffer that it came in.
+const JOIN_OCTETS: usize = 4 * 1024;
+
+/// Octets of the room in which bundles are joined one behind the other.
+const JOINED_OCTETS: usize = 64 * 1024;
 
 /// Octets that came this long ago are still those that came; after it they are compared with their
 /// checksums before an application gets them.
@@ -34,13 +39,68 @@ const ASKABLE: u64 = BundleFlags::MUST_NOT_FRAGMENT.bits()
     | BundleFlags::ALL_REPORTS.bits()
     | BundleFlags::AGGREGATED_REPORTS.bits();
 
-/// A bundle whose payload an application is sending.
+/// A bundle whose payload an application is sending. A connection sends one after the other.
 pub(crate) struct Transmission {
+    request: RequestId,
     key: BundleKey,
-    /// Not yet given to the store: it goes with the first payload.
-    header: Option<Bytes>,
     crc: PayloadCrc,
-    complete: bool,
+}
+
+/// How a connection's bundles are made: what the newest request asked for, checked, with its header encoded
+/// but for the creation timestamp. Most bundles of a connection differ in nothing else.
+#[derive(Default)]
+pub(crate) struct Workshop {
+    mould: Option<Box<Mould>>,
+    /// The header of the bundle that is begun, while it is not given to the store.
+    header: alloc::vec::Vec<u8>,
+    /// Where small bundles are joined.
+    joined: BytesMut,
+}
+
+struct Mould {
+    asked: SendRequest,
+    primary: PrimaryBlock,
+    template: HeaderTemplate,
+}
+
+impl Mould {
+    fn new(
+        asked: SendRequest,
+        send: SendRequest,
+        creation: CreationTimestamp,
+    ) -> Result<Self, ApiRefusal> {
+        let source = send.source.unwrap_or(EndpointId::Null);
+        let flags_asked = BundleFlags::from_bits(send.flags);
+        let flags = flags_asked.without(BundleFlags::AGGREGATED_REPORTS);
+        let announces = flags_asked != flags && flags.intersects(BundleFlags::ALL_REPORTS);
+        let mut builder = BundleBuilder::new(source, send.destination, creation, send.lifetime_ms)
+            .with_flags(flags)
+            .with_hop_limit(HOP_LIMIT);
+        if announces {
+            builder = builder.with_aggregated_reports();
+        }
+        if let Some(report_to) = send.report_to {
+            builder = builder.with_report_to(report_to);
+        }
+        let template = HeaderTemplate::new(&builder, send.payload_octets).map_err(|refusal| {
+            ApiRefusal::InvalidRequest(format!("{refusal} ({})", refusal.section()))
+        })?;
+        let mut primary = builder.primary().clone();
+        if announces {
+            // Known by a block of the bundle, and here by a flag.
+            primary.flags = primary.flags | BundleFlags::AGGREGATED_REPORTS;
+        }
+        Ok(Self {
+            asked,
+            primary,
+            template,
+        })
+    }
+
+    /// True when a bundle with this creation timestamp has the same blocks.
+    const fn fits(&self, creation: CreationTimestamp) -> bool {
+        self.template.is_timed() == creation.time.is_known()
+    }
 }
 
 impl Node {
@@ -54,8 +114,12 @@ impl Node {
     ) {
         match self.create(now, stream, request, send) {
             Ok(transmission) => {
-                if let Some(client) = self.clients.get_mut(&stream) {
-                    client.transmissions.insert(request, transmission);
+                let before = self
+                    .clients
+                    .get_mut(&stream)
+                    .and_then(|client| client.transmission.replace(transmission));
+                if let Some(before) = before {
+                    self.break_off(now, before);
                 }
             }
             Err(refusal) => self.transmission_done(now, stream, request, Err(refusal)),
@@ -69,40 +133,77 @@ impl Node {
         request: RequestId,
         send: SendRequest,
     ) -> Result<Transmission, ApiRefusal> {
-        let send = self.check_request(stream, send)?;
-        let source = send.source.unwrap_or(EndpointId::Null);
-        let creation = self.next_creation(now, &source);
-        let asked = BundleFlags::from_bits(send.flags);
-        let flags = asked.without(BundleFlags::AGGREGATED_REPORTS);
-        let announces = asked != flags && flags.intersects(BundleFlags::ALL_REPORTS);
-        let mut builder = BundleBuilder::new(source, send.destination, creation, send.lifetime_ms)
-            .with_flags(flags)
-            .with_hop_limit(HOP_LIMIT);
-        if announces {
-            builder = builder.with_aggregated_reports();
+        let mut workshop = self
+            .clients
+            .get_mut(&stream)
+            .map(|client| core::mem::take(&mut client.workshop))
+            .unwrap_or_default();
+        let made = self.begin(now, stream, &mut workshop, send);
+        if let Some(client) = self.clients.get_mut(&stream) {
+            client.workshop = workshop;
         }
-        if let Some(report_to) = send.report_to {
-            builder = builder.with_report_to(report_to);
-        }
-        let header = builder.header(send.payload_octets).map_err(|refusal| {
-            ApiRefusal::InvalidRequest(format!("{refusal} ({})", refusal.section()))
-        })?;
-        if let Err(refused) = self.check_room(header.total_octets()) {
-            return Err(ApiRefusal::NoResources(refused.why));
-        }
-        let key = self.hold_new(now, &builder, &header);
-        if announces && let Some(entry) = self.bundles.entry_mut(key) {
-            entry.flags |= BundleFlags::AGGREGATED_REPORTS.bits();
-        }
+        let (key, crc) = made?;
         self.arrivals
             .insert(key, Arrival::new(Origin::Client { stream, request }));
-        let crc = header.payload_crc();
-        Ok(Transmission {
-            key,
-            header: Some(header.octets),
-            crc,
-            complete: false,
-        })
+        Ok(Transmission { request, key, crc })
+    }
+
+    /// Make the header of a bundle, and hold it.
+    fn begin(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        workshop: &mut Workshop,
+        asked: SendRequest,
+    ) -> Result<(BundleKey, PayloadCrc), ApiRefusal> {
+        let known = workshop
+            .mould
+            .take()
+            .filter(|mould| mould.asked == asked && self.stage == Stage::Working);
+        let (source, checked) = match &known {
+            Some(mould) => (mould.primary.source.clone(), None),
+            None => {
+                let send = self.check_request(stream, asked.clone())?;
+                (send.source.clone().unwrap_or(EndpointId::Null), Some(send))
+            }
+        };
+        let creation = self.next_creation(now, &source);
+        let mould = match known.filter(|mould| mould.fits(creation)) {
+            Some(mould) => mould,
+            // RFC 9171 4.4.2: where the clock has been set or lost, there are other blocks than before.
+            None => {
+                let send = match checked {
+                    Some(send) => send,
+                    None => self.check_request(stream, asked.clone())?,
+                };
+                Box::new(Mould::new(asked, send, creation)?)
+            }
+        };
+        self.cast(now, workshop, mould, creation)
+    }
+
+    /// Write a header with this creation timestamp, and hold its bundle.
+    fn cast(
+        &mut self,
+        now: Now,
+        workshop: &mut Workshop,
+        mut mould: Box<Mould>,
+        creation: CreationTimestamp,
+    ) -> Result<(BundleKey, PayloadCrc), ApiRefusal> {
+        let crc = mould.template.payload_crc();
+        workshop.header.clear();
+        mould.template.write(creation, &mut workshop.header);
+        mould.primary.creation = creation;
+        let header_octets = u64::try_from(workshop.header.len()).unwrap_or(u64::MAX);
+        let payload_octets = mould.template.payload_octets();
+        let total = header_octets
+            .saturating_add(payload_octets)
+            .saturating_add(mould.template.trailer_octets());
+        self.check_room(total)
+            .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
+        let key = self.hold_made(now, &mould.primary, [header_octets, payload_octets, total]);
+        workshop.mould = Some(mould);
+        Ok((key, crc))
     }
 
     /// What an application asks for, made complete; or why it may not.
@@ -175,7 +276,18 @@ impl Node {
         builder: &BundleBuilder,
         header: &OutgoingHeader,
     ) -> BundleKey {
-        let primary = builder.primary();
+        let header_octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
+        let octets = [header_octets, header.payload.length, header.total_octets()];
+        self.hold_made(now, builder.primary(), octets)
+    }
+
+    /// Hold a bundle that this node makes: octets of its header, of its payload, and of all.
+    fn hold_made(
+        &mut self,
+        now: Now,
+        primary: &PrimaryBlock,
+        [header_octets, payload_octets, octets]: [u64; 3],
+    ) -> BundleKey {
         let entry = Entry {
             source: self.endpoints.acquire(&primary.source),
             destination: self.endpoints.acquire(&primary.destination),
@@ -191,9 +303,9 @@ impl Node {
             received_dtn: now.dtn,
             expires: now.monotonic + Duration::from_millis(primary.lifetime_ms),
             extents: Extents::Many(Box::default()),
-            header_octets: u32::try_from(header.octets.len()).unwrap_or(u32::MAX),
-            payload_octets: header.payload.length,
-            octets: header.total_octets(),
+            header_octets: u32::try_from(header_octets).unwrap_or(u32::MAX),
+            payload_octets,
+            octets,
             order: 0,
             state: State::Arriving,
             sound_until: now.monotonic + FRESH,
@@ -216,34 +328,47 @@ impl Node {
         let Some(client) = self.clients.get_mut(&stream) else {
             return;
         };
-        let Some(transmission) = client.transmissions.get_mut(&request) else {
+        let Some(transmission) = client
+            .transmission
+            .as_mut()
+            .filter(|transmission| transmission.request == request)
+        else {
             return;
         };
         transmission.crc.update(&octets);
         let key = transmission.key;
-        let header = transmission.header.take();
+        let workshop = &mut client.workshop;
+        let header = &mut workshop.header;
+        if end && !header.is_empty() && octets.len() <= JOIN_OCTETS {
+            // What stands before the payload and what stands behind it, in one room that is used again.
+            let before = header.len();
+            transmission.crc.write_trailer(header);
+            let joined = &mut workshop.joined;
+            if joined.capacity() < header.len() + octets.len() {
+                *joined = BytesMut::with_capacity(JOINED_OCTETS);
+            }
+            let (before, trailer) = header.split_at(before);
+            joined.extend_from_slice(before);
+            joined.extend_from_slice(&octets);
+            joined.extend_from_slice(trailer);
+            header.clear();
+            let joined = joined.split().freeze();
+            client.transmission = None;
+            self.append(key, Piece::Octets(joined));
+            self.commit(key);
+            return;
+        }
+        let header = (!header.is_empty()).then(|| Bytes::from(core::mem::take(header)));
         let trailer = end.then(|| transmission.crc.trailer());
         if end {
-            transmission.complete = true;
+            client.transmission = None;
         }
-        match (header, trailer) {
-            (Some(header), Some(trailer)) if octets.len() <= JOIN_OCTETS => {
-                let mut joined =
-                    BytesMut::with_capacity(header.len() + octets.len() + trailer.len());
-                joined.put(header);
-                joined.put(octets);
-                joined.put(trailer);
-                self.append(key, Piece::Octets(joined.freeze()));
-            }
-            (header, trailer) => {
-                let pieces = header
-                    .into_iter()
-                    .chain(core::iter::once(octets))
-                    .chain(trailer);
-                for piece in pieces.filter(|piece| !piece.is_empty()) {
-                    self.append(key, Piece::Octets(piece));
-                }
-            }
+        let pieces = header
+            .into_iter()
+            .chain(core::iter::once(octets))
+            .chain(trailer);
+        for piece in pieces.filter(|piece| !piece.is_empty()) {
+            self.append(key, Piece::Octets(piece));
         }
         if end {
             self.commit(key);
@@ -259,15 +384,23 @@ impl Node {
         outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
     ) {
         if let Some(client) = self.clients.get_mut(&stream) {
-            client.transmissions.remove(&request);
+            if client
+                .transmission
+                .as_ref()
+                .is_some_and(|transmission| transmission.request == request)
+            {
+                client.transmission = None;
+            }
+            client
+                .session
+                .handle_command(now, ClientCommand::Sent { request, outcome });
+            // Answers come in batches: the session is attended to once for all of them.
+            self.to_attend.insert(stream);
         }
-        self.answer(now, stream, ClientCommand::Sent { request, outcome });
     }
 
-    /// The application has gone: a bundle whose payload is not complete is dropped; a complete one stays.
+    /// The application has gone, and the rest of a payload will not come.
     pub(crate) fn break_off(&mut self, now: Now, transmission: Transmission) {
-        if !transmission.complete {
-            self.abandon(now, transmission.key);
-        }
+        self.abandon(now, transmission.key);
     }
 }

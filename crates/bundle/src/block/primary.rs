@@ -164,6 +164,27 @@ impl PrimaryBlock {
     /// fragment keeps of its bundle's primary block to the octet.
     pub(crate) fn encode_around(&self, address_fields: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
+        self.encode_head(out);
+        out.extend_from_slice(address_fields);
+        self.encode_place(out);
+        append_crc(out, start, self.crc_type);
+    }
+
+    /// Appends what stands before the creation timestamp.
+    pub(crate) fn encode_before_creation(&self, out: &mut Vec<u8>) {
+        self.encode_head(out);
+        self.destination.encode(out);
+        self.source.encode(out);
+        self.report_to.encode(out);
+    }
+
+    /// Appends what stands between the creation timestamp and the CRC field.
+    pub(crate) fn encode_after_creation(&self, out: &mut Vec<u8>) {
+        write_unsigned(out, self.lifetime_ms);
+        self.encode_place(out);
+    }
+
+    fn encode_head(&self, out: &mut Vec<u8>) {
         let items = 8
             + if self.fragment.is_some() { 2 } else { 0 }
             + u64::from(self.crc_type != CrcType::None);
@@ -177,12 +198,13 @@ impl PrimaryBlock {
         };
         write_unsigned(out, flags.bits());
         write_unsigned(out, self.crc_type.code());
-        out.extend_from_slice(address_fields);
+    }
+
+    fn encode_place(&self, out: &mut Vec<u8>) {
         if let Some(place) = self.fragment {
             write_unsigned(out, place.offset);
             write_unsigned(out, place.total_adu_octets);
         }
-        append_crc(out, start, self.crc_type);
     }
 }
 

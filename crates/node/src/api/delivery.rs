@@ -11,6 +11,7 @@ use dhow_bundle::storage::{Extent, Piece};
 use dhow_link::Gather;
 
 use super::seam::{DeliveryHead, DeliveryId};
+use super::spelling::{DeliverySpelling, put_delivery};
 use super::wire::{ADU_STATUS_REPORT, AapMessage, Body, BundleAdu, put_message};
 
 /// Most deliveries that may be unconfirmed on one connection, and most that may wait for it, whatever
@@ -52,6 +53,9 @@ pub(super) struct Deliveries {
     leaving: VecDeque<Piece>,
     /// In the order in which they left.
     unconfirmed: VecDeque<DeliveryId>,
+    spelling: DeliverySpelling,
+    /// Where heads are written, one behind the other.
+    heads: BytesMut,
 }
 
 impl Deliveries {
@@ -61,6 +65,8 @@ impl Deliveries {
             waiting: VecDeque::new(),
             leaving: VecDeque::new(),
             unconfirmed: VecDeque::new(),
+            spelling: DeliverySpelling::default(),
+            heads: BytesMut::new(),
         }
     }
 
@@ -144,7 +150,8 @@ impl Deliveries {
             return false;
         };
         self.unconfirmed.push_back(delivery.id);
-        out.push(header(delivery.id, &delivery.head));
+        let head = self.head(delivery.id, &delivery.head);
+        out.push(head);
         self.leaving.extend(
             delivery
                 .payload
@@ -155,6 +162,19 @@ impl Deliveries {
         true
     }
 
+    /// The message that goes before a delivery's payload.
+    fn head(&mut self, id: DeliveryId, head: &DeliveryHead) -> Piece {
+        if self.heads.capacity() < HEADS_OCTETS / 16 {
+            self.heads = BytesMut::with_capacity(HEADS_OCTETS);
+        }
+        if head.flags & FLAG_ADMINISTRATIVE == 0 {
+            put_delivery(id, head, &mut self.spelling, &mut self.heads);
+        } else {
+            put_record(id, head, &mut self.heads);
+        }
+        Piece::Octets(self.heads.split().freeze())
+    }
+
     /// Forget everything: the connection is over.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
@@ -163,8 +183,11 @@ impl Deliveries {
     }
 }
 
-/// The message that goes before a delivery's payload.
-fn header(id: DeliveryId, head: &DeliveryHead) -> Piece {
+/// Octets of the room for heads; one with long endpoint IDs makes it larger.
+const HEADS_OCTETS: usize = 16 * 1024;
+
+/// The message before the payload of a bundle that carries an administrative record.
+fn put_record(id: DeliveryId, head: &DeliveryHead, out: &mut BytesMut) {
     let report_to = match &head.report_to {
         EndpointId::Null => Default::default(),
         endpoint => endpoint.to_string(),
@@ -175,11 +198,7 @@ fn header(id: DeliveryId, head: &DeliveryHead) -> Piece {
         creation_timestamp_ms: head.id.creation.time.as_millis(),
         sequence_number: head.id.creation.sequence,
         payload_length: head.payload_octets,
-        adu_flags: if head.flags & FLAG_ADMINISTRATIVE == 0 {
-            vec![]
-        } else {
-            vec![ADU_STATUS_REPORT]
-        },
+        adu_flags: vec![ADU_STATUS_REPORT],
         report_to_eid: report_to,
         lifetime_ms: Some(head.lifetime_ms),
         bundle_flags: Some(head.flags),
@@ -187,9 +206,7 @@ fn header(id: DeliveryId, head: &DeliveryHead) -> Piece {
         delivery_id: Some(id.0),
         aggregated_reports: false,
     }));
-    let mut octets = BytesMut::new();
-    put_message(&message, &mut octets);
-    Piece::Octets(octets.freeze())
+    put_message(&message, out);
 }
 
 /// Take up to `most` octets (at least 1) of the first piece.

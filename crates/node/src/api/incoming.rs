@@ -4,9 +4,10 @@ use bytes::Bytes;
 
 use super::fault::{Fault, decode, name};
 use super::registration::{Asked, read_config};
-use super::request::refusal;
+use super::request::{Wanted, refusal};
 use super::seam::{ApiRefusal, ClientEvent, RequestId};
 use super::session::{ClientSession, Phase, Stream};
+use super::spelling::split_request;
 use super::wire::{
     AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_ACK, STATUS_ERROR,
     STATUS_INVALID_REQUEST, STATUS_NOT_FOUND, STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNAUTHORIZED,
@@ -92,13 +93,20 @@ impl ClientSession {
         if self.phase == Phase::Subscribed {
             return self.read_response(&decode::<AapResponse>(octets)?);
         }
-        let message: AapMessage = decode(octets)?;
+        let request = split_request(&octets).filter(|_| self.phase == Phase::Sending);
+        if let Some((adu, request_id)) = request
+            && let Some(wanted) = self.rules.again(adu)
+        {
+            self.ask(wanted, Some(request_id));
+            return Ok(());
+        }
+        let message: AapMessage = decode(octets.clone())?;
         match (&self.phase, message.body) {
             (Phase::Greeting, Some(Body::Config(config))) => {
                 self.configure(config);
                 Ok(())
             }
-            (Phase::Sending, Some(Body::Adu(adu))) => self.begin_send(adu),
+            (Phase::Sending, Some(Body::Adu(adu))) => self.begin_send(&adu, request),
             (Phase::Sending, Some(Body::Keepalive(_))) => {
                 self.respond(AapResponse::of(STATUS_ACK));
                 Ok(())
@@ -129,28 +137,39 @@ impl ClientSession {
         }
     }
 
-    /// A client begins to send a bundle.
-    fn begin_send(&mut self, adu: BundleAdu) -> Result<(), Fault> {
+    /// A client begins to send a bundle; `request` is the same as octets, where it can be known again by them.
+    fn begin_send(&mut self, adu: &BundleAdu, request: Option<(&[u8], u64)>) -> Result<(), Fault> {
         let (octets, most) = (adu.payload_length, self.payload_octets_max);
         if octets > most {
             return Err(Fault::PayloadTooLong { octets, most });
         }
-        let request = match self.rules.read(&adu) {
-            Ok(send) => {
-                let request = self.requests.ask(&send, adu);
-                self.events.push_back(ClientEvent::Send { request, send });
-                Some(request)
+        match self.rules.read(adu) {
+            Ok(wanted) => {
+                if let Some((octets, _)) = request {
+                    self.rules.remember(octets, &wanted);
+                }
+                self.ask(wanted, adu.request_id);
             }
             Err(why) => {
                 self.respond(refusal(why, adu.request_id));
-                None
+                self.incoming = Some(Incoming {
+                    request: None,
+                    left: octets,
+                });
             }
-        };
-        self.incoming = Some(Incoming {
-            request,
-            left: octets,
-        });
+        }
         Ok(())
+    }
+
+    /// Ask the node for a bundle, whose payload follows.
+    fn ask(&mut self, wanted: Wanted, request_id: Option<u64>) {
+        let request = self.requests.ask(&wanted, request_id);
+        let send = wanted.send;
+        self.incoming = Some(Incoming {
+            request: Some(request),
+            left: send.payload_octets,
+        });
+        self.events.push_back(ClientEvent::Send { request, send });
     }
 
     /// Answer a request here, in its turn.

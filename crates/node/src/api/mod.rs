@@ -16,6 +16,7 @@ mod registration;
 mod request;
 pub mod seam;
 pub mod session;
+pub mod spelling;
 pub mod wire;
 
 pub use session::ClientSession;

@@ -2,12 +2,14 @@
 
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use bytes::BytesMut;
 use dhow_bundle::{BundleFlags, CreationTimestamp, EndpointId};
 
 use super::seam::{ApiRefusal, RequestId, SendRequest};
+use super::spelling::{Created, Spelling};
 use super::wire::{
     ADU_BPDU, ADU_NORMAL, ADU_STATUS_REPORT, ADU_WITH_BDM_AUTH, AapResponse, Bundle, BundleAdu,
     STATUS_ERROR, STATUS_INVALID_REQUEST, STATUS_NOT_FOUND, STATUS_SUCCESS, STATUS_UNAUTHORIZED,
@@ -34,8 +36,23 @@ pub(super) struct SendRules {
     pub(super) endpoint: Option<EndpointId>,
     /// Lifetime where the client says none, milliseconds.
     pub(super) default_lifetime_ms: u64,
-    /// The newest destination: a client that sends much mostly sends it to one.
-    newest: (String, EndpointId),
+    /// The newest request: a client that sends much mostly sends the like of it again.
+    newest: Option<Known>,
+}
+
+/// A request that was read.
+#[derive(Debug)]
+struct Known {
+    /// Its octets but for its number.
+    adu: Vec<u8>,
+    wanted: Wanted,
+}
+
+/// What a client asks to send, with the destination as the client spells it.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) send: SendRequest,
+    destination: Arc<str>,
 }
 
 impl SendRules {
@@ -43,21 +60,28 @@ impl SendRules {
         Self {
             endpoint: None,
             default_lifetime_ms,
-            newest: (String::new(), EndpointId::Null),
+            newest: None,
         }
     }
 
-    fn destination(&mut self, text: &str) -> Result<EndpointId, ApiRefusal> {
-        if self.newest.0 != text {
-            self.newest = (text.into(), parse(text, "destination")?);
-        }
-        Ok(self.newest.1.clone())
+    /// The request that has these octets, if it was the newest one.
+    pub(super) fn again(&self, adu: &[u8]) -> Option<Wanted> {
+        let known = self.newest.as_ref().filter(|known| known.adu == adu)?;
+        Some(known.wanted.clone())
+    }
+
+    /// Know a request again by its octets.
+    pub(super) fn remember(&mut self, adu: &[u8], wanted: &Wanted) {
+        self.newest = Some(Known {
+            adu: adu.to_vec(),
+            wanted: wanted.clone(),
+        });
     }
 
     /// Read what a client wants to send.
-    pub(super) fn read(&mut self, adu: &BundleAdu) -> Result<SendRequest, ApiRefusal> {
+    pub(super) fn read(&self, adu: &BundleAdu) -> Result<Wanted, ApiRefusal> {
         check_kind(&adu.adu_flags)?;
-        let destination = self.destination(&adu.dst_eid)?;
+        let destination = parse(&adu.dst_eid, "destination")?;
         if destination == EndpointId::Null {
             return Err(ApiRefusal::InvalidRequest(
                 "a bundle needs a destination".into(),
@@ -94,13 +118,16 @@ impl SendRules {
         if adu.aggregated_reports {
             flags |= BundleFlags::AGGREGATED_REPORTS.bits();
         }
-        Ok(SendRequest {
-            source,
-            destination,
-            report_to,
-            lifetime_ms: adu.lifetime_ms.unwrap_or(self.default_lifetime_ms),
-            flags,
-            payload_octets: adu.payload_length,
+        Ok(Wanted {
+            send: SendRequest {
+                source,
+                destination,
+                report_to,
+                lifetime_ms: adu.lifetime_ms.unwrap_or(self.default_lifetime_ms),
+                flags,
+                payload_octets: adu.payload_length,
+            },
+            destination: adu.dst_eid.as_str().into(),
         })
     }
 }
@@ -130,18 +157,6 @@ fn check_kind(kinds: &[i32]) -> Result<(), ApiRefusal> {
     Ok(())
 }
 
-/// The text of an endpoint ID, which is mostly the same as the time before.
-fn spelt(newest: &mut Option<(EndpointId, String)>, endpoint: EndpointId) -> String {
-    match newest {
-        Some((known, text)) if *known == endpoint => text.clone(),
-        _ => {
-            let text = endpoint.to_string();
-            *newest = Some((endpoint, text.clone()));
-            text
-        }
-    }
-}
-
 /// Read an endpoint ID.
 pub(super) fn parse(text: &str, what: &str) -> Result<EndpointId, ApiRefusal> {
     text.parse()
@@ -163,13 +178,30 @@ pub(super) fn refusal(refusal: ApiRefusal, request_id: Option<u64>) -> AapRespon
     }
 }
 
+/// An answer that must wait for those before it.
+fn response(created: &Created<'_>) -> AapResponse {
+    AapResponse {
+        bundle_headers: Some(Bundle {
+            src_eid: created.source.into(),
+            dst_eid: created.destination.into(),
+            creation_timestamp_ms: created.creation.time.as_millis(),
+            sequence_number: created.creation.sequence,
+            payload_length: created.payload_octets,
+            lifetime_ms: created.lifetime_ms,
+            ..Bundle::default()
+        }),
+        request_id: created.request_id,
+        ..AapResponse::of(STATUS_SUCCESS)
+    }
+}
+
 /// A request on its way to its answer.
 #[derive(Debug)]
 enum Slot {
     /// The node has it.
     Waiting {
         /// As the client spelt it.
-        destination: String,
+        destination: Arc<str>,
         lifetime_ms: u64,
         payload_octets: u64,
         request_id: Option<u64>,
@@ -184,8 +216,8 @@ pub(super) struct Requests {
     slots: VecDeque<Slot>,
     /// Number of the first slot.
     first: u64,
-    /// The newest source and its text: mostly that of all bundles of a connection.
-    source: Option<(EndpointId, String)>,
+    /// Of the source, mostly one for all bundles of a connection.
+    source: Spelling,
 }
 
 impl Requests {
@@ -198,13 +230,13 @@ impl Requests {
     }
 
     /// A request that the node is to answer.
-    pub(super) fn ask(&mut self, send: &SendRequest, adu: BundleAdu) -> RequestId {
+    pub(super) fn ask(&mut self, wanted: &Wanted, request_id: Option<u64>) -> RequestId {
         let number = self.next();
         self.slots.push_back(Slot::Waiting {
-            destination: adu.dst_eid,
-            lifetime_ms: send.lifetime_ms,
-            payload_octets: send.payload_octets,
-            request_id: adu.request_id,
+            destination: Arc::clone(&wanted.destination),
+            lifetime_ms: wanted.send.lifetime_ms,
+            payload_octets: wanted.send.payload_octets,
+            request_id,
         });
         number
     }
@@ -214,11 +246,13 @@ impl Requests {
         self.slots.push_back(Slot::Answered(response));
     }
 
-    /// The node has answered. Answers to what is answered or was never asked are dropped.
+    /// The node has answered: write the answers whose turn it is. Answers to what is answered or was never
+    /// asked are dropped.
     pub(super) fn answer(
         &mut self,
         request: RequestId,
         outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
+        out: &mut BytesMut,
     ) {
         let Some(offset) = request.0.checked_sub(self.first) else {
             return;
@@ -236,33 +270,40 @@ impl Requests {
             request_id,
         } = slot
         {
-            *slot = Slot::Answered(match outcome {
-                Ok((source, creation)) => AapResponse {
-                    bundle_headers: Some(Bundle {
-                        src_eid: spelt(&mut self.source, source),
-                        dst_eid: core::mem::take(destination),
-                        creation_timestamp_ms: creation.time.as_millis(),
-                        sequence_number: creation.sequence,
-                        payload_length: *payload_octets,
+            match outcome {
+                Ok((source, creation)) => {
+                    let created = Created {
+                        source: &self.source.of(&source),
+                        destination,
+                        creation,
+                        payload_octets: *payload_octets,
                         lifetime_ms: *lifetime_ms,
-                        ..Bundle::default()
-                    }),
-                    request_id: *request_id,
-                    message: String::new(),
-                    ..AapResponse::of(STATUS_SUCCESS)
-                },
-                Err(why) => refusal(why, *request_id),
-            });
+                        request_id: *request_id,
+                    };
+                    if offset == 0 {
+                        created.put(out);
+                        self.pop();
+                    } else {
+                        *slot = Slot::Answered(response(&created));
+                    }
+                }
+                Err(why) => *slot = Slot::Answered(refusal(why, *request_id)),
+            }
         }
+        self.release(out);
     }
 
     /// Write the answers whose turn it is.
     pub(super) fn release(&mut self, out: &mut BytesMut) {
         while let Some(Slot::Answered(response)) = self.slots.front() {
             put_message(response, out);
-            self.slots.pop_front();
-            self.first = self.first.saturating_add(1);
+            self.pop();
         }
+    }
+
+    fn pop(&mut self) {
+        self.slots.pop_front();
+        self.first = self.first.saturating_add(1);
     }
 
     /// Forget everything: the connection is over. Numbers go on.

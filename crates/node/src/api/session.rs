@@ -165,8 +165,7 @@ impl ClientSession {
                 {
                     incoming.request = None;
                 }
-                self.requests.answer(request, outcome);
-                self.requests.release(&mut self.control);
+                self.requests.answer(request, outcome, &mut self.control);
                 self.end_drain();
             }
             ClientCommand::Deliver {
