@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench profile interop kill million instructions clean
+.PHONY: help demo test lint bench profile interop kill million instructions case clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -53,6 +53,11 @@ million:         ## a store with a million bundles: time to ready, memory per bu
 instructions:    ## instructions that a node executes for one bundle, beside the reviewed numbers
 	@labs/setup test
 	@$(PYTHON) -m labs.instructions $(ARGS)
+
+case:            ## one requirement, shown: make case NAME=long-path (without NAME: what there is)
+	@labs/setup case
+	$(CARGO) build --release --locked -p dhow -p dhow-yardstick
+	@$(PYTHON) -m labs.cases $(or $(NAME),--help) $(ARGS)
 
 clean:           ## removes everything that was built
 	$(CARGO) clean

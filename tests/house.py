@@ -15,8 +15,10 @@ ALLOWED: dict[str, set[str]] = {
     "dhow-link": {"dhow-bundle"},
     "dhow-node": {"dhow-bundle", "dhow-link"},
     "dhow-store": {"dhow-bundle"},
+    "dhow-channel": {"dhow-bundle"},
     "dhow-client": {"dhow-bundle", "dhow-link", "dhow-node"},
     "dhow-daemon": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store"},
+    "dhow-testbed": {"dhow-bundle", "dhow-channel"},
     "dhow": {
         "dhow-bundle",
         "dhow-link",
@@ -24,17 +26,19 @@ ALLOWED: dict[str, set[str]] = {
         "dhow-store",
         "dhow-client",
         "dhow-daemon",
+        "dhow-channel",
+        "dhow-testbed",
     },
     # A node is measured by it, so it shares nothing with one.
     "dhow-yardstick": set(),
 }
 
 # Crates that must not be able to read a clock, open a socket or touch a disk.
-MACHINES = ["dhow-bundle", "dhow-link", "dhow-node"]
+MACHINES = ["dhow-bundle", "dhow-link", "dhow-node", "dhow-channel"]
 
 # Registry crates that bring clocks, sockets or threads, and the crates that may use them.
 DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "socket2"}
-DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow", "dhow-yardstick"}
+DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow-testbed", "dhow", "dhow-yardstick"}
 
 # Where Rust lies that is ours.
 SOURCES = ["crates/*/src/**/*.rs", "labs/yardstick/src/**/*.rs"]

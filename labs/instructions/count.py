@@ -65,7 +65,8 @@ def count(exercise: Path, stage: str, bundles: int, octets: int, profile: Path) 
 
 def hottest(profile: Path, bundles: int, lines: int) -> list[str]:
     """The functions that execute most, each with its own instructions per bundle."""
-    done = subprocess.run(["callgrind_annotate", "--auto=no", "--threshold=100", str(profile)], capture_output=True, text=True, check=False)
+    command = ["callgrind_annotate", "--auto=no", "--threshold=100", str(profile)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CannotCount(f"cannot read {profile}: {done.stderr.strip()}")
     rows = re.findall(r"^ *([\d,]+) \([ \d.]+%\)  (\S.*)$", done.stdout, re.MULTILINE)

@@ -91,6 +91,7 @@ pub enum Command {
     /// Decode, make or drop a bundle
     #[command(subcommand)]
     Bundle(command::bundle::Bundle),
+    Channel(command::channel::Channel),
     /// Write a completion script for a shell
     Completions(command::completions::Completions),
 }
@@ -124,6 +125,15 @@ fn parse_node(text: &str) -> Result<Address, Infallible> {
 pub fn parse_size(text: &str) -> Result<u64, String> {
     match dhow_daemon::config::parse_size(text) {
         Ok(0) => Err("at least one octet is required".to_owned()),
+        Ok(octets) => Ok(octets),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A rate of at least one octet a second, such as `100Mbit`; octets a second.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    match dhow_daemon::config::parse_rate(text) {
+        Ok(0) => Err("at least 8 bit/s are required".to_owned()),
         Ok(octets) => Ok(octets),
         Err(error) => Err(error.to_string()),
     }

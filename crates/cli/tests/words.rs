@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 24] = [
+const COMMANDS: [&[&str]; 25] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -38,6 +38,7 @@ const COMMANDS: [&[&str]; 24] = [
     &["bundle", "decode"],
     &["bundle", "make"],
     &["bundle", "drop"],
+    &["channel"],
     &["completions"],
 ];
 

@@ -2,6 +2,7 @@
 
 pub mod bundle;
 pub mod bundles;
+pub mod channel;
 pub mod completions;
 pub mod links;
 pub mod listing;
@@ -39,6 +40,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Route(command) => command.run(&common),
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),
+        Command::Channel(command) => command.run(&common),
         Command::Completions(command) => command.run(),
     }
 }

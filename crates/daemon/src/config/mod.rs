@@ -21,4 +21,4 @@ pub use commented::write_commented;
 pub use error::ConfigError;
 pub use file::NodeFile;
 pub use json_schema::json_schema;
-pub use quantity::{QuantityError, parse_duration, parse_size};
+pub use quantity::{QuantityError, parse_duration, parse_rate, parse_size};

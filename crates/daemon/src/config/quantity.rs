@@ -13,7 +13,7 @@ pub enum QuantityError {
     UnknownUnit {
         /// What stood there.
         unit: String,
-        /// "size" or "time".
+        /// "size", "rate" or "time".
         of: &'static str,
         /// The units that are known.
         known: &'static str,
@@ -50,6 +50,27 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
         "size",
         "B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
     )
+}
+
+/// Octets a second in `text`, a rate as links are sold: digits, at most one decimal point, and a unit out of
+/// `bit`, `kbit` = 1000, `Mbit`, `Gbit`, each with or without `/s`.
+///
+/// # Errors
+/// When the text is no rate, or one that is not a whole number of octets a second.
+pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
+    const UNITS: [(&str, u64); 4] = [
+        ("bit", 1),
+        ("kbit", 1_000),
+        ("Mbit", 1_000_000),
+        ("Gbit", 1_000_000_000),
+    ];
+    let plain = text.trim().trim_end_matches("/s");
+    let bits = parse(plain, &UNITS, "rate", "bit, kbit, Mbit, Gbit")?;
+    if bits.is_multiple_of(8) {
+        Ok(bits / 8)
+    } else {
+        Err(QuantityError::TooFine(text.to_owned()))
+    }
 }
 
 /// The duration in `text`: digits, at most one decimal point, and a unit out of `ns`, `us`, `ms`, `s`,
@@ -158,6 +179,24 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn rates_count_bits_and_are_octets() {
+        for (text, octets) in [
+            ("8bit", 1),
+            ("24 Mbit/s", 3_000_000),
+            ("100Mbit", 12_500_000),
+            ("2.5Gbit", 312_500_000),
+        ] {
+            assert_eq!(parse_rate(text), Ok(octets), "{text}");
+        }
+        let refused = |text| parse_rate(text).unwrap_err().to_string();
+        assert_eq!(refused("9bit"), "'9bit' is finer than its unit allows");
+        assert_eq!(
+            refused("3MB"),
+            "'MB' is no unit of rate (one of bit, kbit, Mbit, Gbit)"
+        );
     }
 
     #[test]

@@ -1,0 +1,175 @@
+//! The machine: packets in at one end, out at the other, later and not always.
+
+use alloc::collections::VecDeque;
+
+use bytes::Bytes;
+use dhow_bundle::Instant;
+
+use crate::line::Line;
+use crate::loss::Dice;
+use crate::profile::Profile;
+
+/// What became of packets, since the channel was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that have arrived.
+    pub delivered: u64,
+    /// Their octets.
+    pub delivered_octets: u64,
+    /// Packets that found the queue full.
+    pub overflowed: u64,
+    /// Packets that were lost on the way.
+    pub lost: u64,
+    /// Packets that came while there was no contact, or were waiting when it ended.
+    pub cut: u64,
+}
+
+/// Whether there is a contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contact {
+    /// Packets leave.
+    Up,
+    /// None does.
+    Down,
+}
+
+/// A packet and when it happens to it: that it has left, or that it arrives.
+#[derive(Debug)]
+struct Timed {
+    at: Instant,
+    packet: Bytes,
+}
+
+/// One direction of a link.
+///
+/// Waiting packets are bounded by the profile's queue; those under way by what the rate moves in one delay. Both
+/// bounds are in octets, and an empty packet counts as one octet. Packets arrive in the order in which they came.
+#[derive(Debug)]
+pub struct Channel {
+    profile: Profile,
+    line: Line,
+    dice: Dice,
+    contact: Contact,
+    /// Packets that have not wholly left, and when they will have.
+    waiting: VecDeque<Timed>,
+    waiting_octets: u64,
+    /// Packets that left and will arrive, and when.
+    flying: VecDeque<Timed>,
+    counters: Counters,
+}
+
+impl Channel {
+    /// A link with a contact and nothing on it; the same seed loses the same packets.
+    #[must_use]
+    pub const fn new(profile: Profile, seed: u64) -> Self {
+        Self {
+            profile,
+            line: Line::new(profile.rate),
+            dice: Dice::new(seed),
+            contact: Contact::Up,
+            waiting: VecDeque::new(),
+            waiting_octets: 0,
+            flying: VecDeque::new(),
+            counters: Counters {
+                delivered: 0,
+                delivered_octets: 0,
+                overflowed: 0,
+                lost: 0,
+                cut: 0,
+            },
+        }
+    }
+
+    /// A packet wants to cross. A single packet is taken by an empty queue whatever its size.
+    pub fn handle_packet(&mut self, now: Instant, packet: Bytes) {
+        self.depart(now);
+        if self.contact == Contact::Down {
+            self.counters.cut += 1;
+            return;
+        }
+        let octets = length(&packet);
+        let full = self.waiting_octets.saturating_add(octets) > self.profile.queue_octets;
+        if full && !self.waiting.is_empty() {
+            self.counters.overflowed += 1;
+            return;
+        }
+        self.waiting_octets = self.waiting_octets.saturating_add(octets);
+        let at = self.line.transmit(now, octets);
+        self.waiting.push_back(Timed { at, packet });
+    }
+
+    /// The contact begins or ends. What has left by then arrives; what waits, or is leaving, is cut.
+    pub fn handle_contact(&mut self, now: Instant, contact: Contact) {
+        self.depart(now);
+        if contact == Contact::Down {
+            self.counters.cut += u64::try_from(self.waiting.len()).unwrap_or(0);
+            self.waiting.clear();
+            self.waiting_octets = 0;
+            self.line.reset(now);
+        }
+        self.contact = contact;
+    }
+
+    /// The next packet that has arrived by now.
+    pub fn poll_packet(&mut self, now: Instant) -> Option<Bytes> {
+        self.depart(now);
+        let Timed { packet, .. } = due(&mut self.flying, now)?;
+        self.counters.delivered += 1;
+        self.counters.delivered_octets += u64::try_from(packet.len()).unwrap_or(0);
+        Some(packet)
+    }
+
+    /// When `poll_packet` wants to be called next; what is lost on the way calls for nothing in the end.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match (self.flying.front(), self.waiting.front()) {
+            (Some(flying), _) => Some(flying.at),
+            (None, Some(waiting)) => Some(waiting.at + self.profile.delay),
+            (None, None) => None,
+        }
+    }
+
+    /// Octets that wait for their turn, as of the last call.
+    #[must_use]
+    pub const fn waiting_octets(&self) -> u64 {
+        self.waiting_octets
+    }
+
+    /// Whether there is a contact.
+    #[must_use]
+    pub const fn contact(&self) -> Contact {
+        self.contact
+    }
+
+    /// What became of packets.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What has left by now is under way, unless it is lost.
+    fn depart(&mut self, now: Instant) {
+        while let Some(Timed { at, packet }) = due(&mut self.waiting, now) {
+            self.waiting_octets = self.waiting_octets.saturating_sub(length(&packet));
+            if self.dice.loses(self.profile.loss) {
+                self.counters.lost += 1;
+                continue;
+            }
+            let at = at + self.profile.delay;
+            self.flying.push_back(Timed { at, packet });
+        }
+    }
+}
+
+/// The first packet, when its time has come.
+fn due(queue: &mut VecDeque<Timed>, now: Instant) -> Option<Timed> {
+    if queue.front()?.at > now {
+        return None;
+    }
+    queue.pop_front()
+}
+
+/// What a packet occupies, octets: never nothing, so that every bound in octets bounds packets too.
+fn length(packet: &Bytes) -> u64 {
+    u64::try_from(packet.len()).unwrap_or(u64::MAX).max(1)
+}

@@ -1,0 +1,53 @@
+//! The transmitter: when each packet has left, to the fraction of a nanosecond.
+
+use core::time::Duration;
+
+use dhow_bundle::Instant;
+
+use crate::profile::Rate;
+
+const NANOS_PER_S: u128 = 1_000_000_000;
+
+/// When the transmitter is free again: `at` plus `numerator` parts of a nanosecond of which there are as many as
+/// the rate has octets a second. What a division leaves over is carried on, so that the rate is met exactly
+/// over any number of packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    rate: Rate,
+    at: Instant,
+    numerator: u64,
+}
+
+impl Line {
+    pub const fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            at: Instant::START,
+            numerator: 0,
+        }
+    }
+
+    /// A packet is to leave as soon as the transmitter is free; the instant at which its last octet has left.
+    pub fn transmit(&mut self, now: Instant, octets: u64) -> Instant {
+        if self.at < now {
+            self.at = now;
+            self.numerator = 0;
+        }
+        let rate = u128::from(self.rate.octets_per_s());
+        let parts = u128::from(octets) * NANOS_PER_S + u128::from(self.numerator);
+        let nanos = u64::try_from(parts / rate).unwrap_or(u64::MAX);
+        self.at = self.at + Duration::from_nanos(nanos);
+        self.numerator = u64::try_from(parts % rate).unwrap_or(0);
+        if self.numerator == 0 {
+            self.at
+        } else {
+            self.at + Duration::from_nanos(1)
+        }
+    }
+
+    /// What was leaving is cut off.
+    pub const fn reset(&mut self, now: Instant) {
+        self.at = now;
+        self.numerator = 0;
+    }
+}

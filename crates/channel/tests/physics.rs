@@ -1,0 +1,255 @@
+//! A channel does to packets what its profile says, whatever comes and whenever.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    missing_docs,
+    reason = "a test says what is wrong by failing"
+)]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::Instant;
+use dhow_channel::channel::Contact;
+use dhow_channel::{Channel, Counters, Loss, Profile, ProfileError, Rate};
+use proptest::prelude::*;
+
+const NANOS_PER_S: u128 = 1_000_000_000;
+
+/// A packet that carries its own number.
+fn packet(number: usize, octets: usize) -> Bytes {
+    let mut packet = vec![0; octets.max(8)];
+    packet[..8].copy_from_slice(&number.to_be_bytes());
+    packet.into()
+}
+
+fn number(packet: &Bytes) -> usize {
+    usize::from_be_bytes(packet[..8].try_into().unwrap())
+}
+
+fn rate(octets_per_s: u64) -> Rate {
+    Rate::from_octets_per_s(octets_per_s).unwrap()
+}
+
+/// What happens at the near end, in order: nanoseconds since what was before, and a packet's size.
+type Traffic = Vec<(u64, usize)>;
+
+fn traffic() -> impl Strategy<Value = Traffic> {
+    prop::collection::vec((0..3_000_000_u64, 8..3_000_usize), 1..200)
+}
+
+fn profiles() -> impl Strategy<Value = Profile> {
+    (1_000..2_000_000_000_u64, 0..500_u64, 1_500..400_000_u64).prop_map(|(octets, delay, queue)| {
+        Profile::new(rate(octets), Duration::from_millis(delay)).with_queue_octets(queue)
+    })
+}
+
+/// One arrival: when, and the packet.
+type Arrival = (Instant, Bytes);
+
+/// Carries the traffic across, looking at the channel exactly when it asks for it.
+fn carry(channel: &mut Channel, traffic: &Traffic) -> Vec<Arrival> {
+    let mut arrivals = Vec::new();
+    let mut now = Instant::START;
+    for (place, &(pause, octets)) in traffic.iter().enumerate() {
+        let next = now + Duration::from_nanos(pause);
+        drain(channel, Some(next), &mut arrivals);
+        now = next;
+        channel.handle_packet(now, packet(place, octets));
+    }
+    drain(channel, None, &mut arrivals);
+    arrivals
+}
+
+/// Everything that arrives until then, or at all.
+fn drain(channel: &mut Channel, until: Option<Instant>, arrivals: &mut Vec<Arrival>) {
+    while let Some(at) = channel.poll_timeout() {
+        if until.is_some_and(|until| at > until) {
+            return;
+        }
+        // A packet lost on the way gives nothing at its time; the next look finds another time.
+        while let Some(packet) = channel.poll_packet(at) {
+            arrivals.push((at, packet));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn packets_arrive_in_the_order_in_which_they_came(profile in profiles(), traffic in traffic()) {
+        let arrivals = carry(&mut Channel::new(profile, 1), &traffic);
+        let numbers: Vec<usize> = arrivals.iter().map(|(_, packet)| number(packet)).collect();
+        prop_assert!(numbers.is_sorted());
+        prop_assert!(arrivals.iter().map(|(at, _)| at).is_sorted());
+    }
+
+    #[test]
+    fn no_window_of_time_passes_more_than_the_rate_and_one_packet(
+        profile in profiles(), traffic in traffic(),
+    ) {
+        let arrivals = carry(&mut Channel::new(profile, 1), &traffic);
+        for (first, (from, _)) in arrivals.iter().enumerate() {
+            let mut octets = 0_u128;
+            for (to, packet) in &arrivals[first + 1..] {
+                octets += packet.len() as u128;
+                // A nanosecond is the finest that instants can tell.
+                let nanos = to.since(*from).as_nanos() + 1;
+                let allowed = u128::from(profile.rate.octets_per_s()) * nanos;
+                prop_assert!(octets * NANOS_PER_S <= allowed, "{octets} octets in {nanos} ns");
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_found_nothing_before_it_arrives_after_its_own_time_and_the_delay(
+        profile in profiles(), octets in 8..100_000_usize, at in 0..u64::from(u32::MAX),
+    ) {
+        let mut channel = Channel::new(profile, 1);
+        let start = Instant::from_nanos(at);
+        channel.handle_packet(start, packet(0, octets));
+        let leaving = (octets as u128 * NANOS_PER_S).div_ceil(u128::from(profile.rate.octets_per_s()));
+        let arrival = start + Duration::from_nanos(leaving as u64) + profile.delay;
+        prop_assert_eq!(channel.poll_timeout(), Some(arrival));
+        prop_assert_eq!(channel.poll_packet(Instant::from_nanos(arrival.as_nanos() - 1)), None);
+        prop_assert!(channel.poll_packet(arrival).is_some());
+    }
+
+    #[test]
+    fn the_queue_holds_no_more_than_its_limit_and_every_packet_is_accounted_for(
+        profile in profiles(), traffic in traffic(),
+    ) {
+        let mut channel = Channel::new(profile, 1);
+        let mut now = Instant::START;
+        for (place, &(pause, octets)) in traffic.iter().enumerate() {
+            now = now + Duration::from_nanos(pause / 50);
+            channel.handle_packet(now, packet(place, octets));
+            let one = octets.max(8) as u64;
+            prop_assert!(channel.waiting_octets() <= profile.queue_octets.max(one));
+        }
+        let mut arrivals = Vec::new();
+        drain(&mut channel, None, &mut arrivals);
+        let counters = channel.counters();
+        prop_assert_eq!(counters.delivered as usize, arrivals.len());
+        prop_assert_eq!((counters.delivered + counters.overflowed) as usize, traffic.len());
+        prop_assert_eq!(channel.waiting_octets(), 0);
+    }
+
+    #[test]
+    fn how_often_the_channel_is_looked_at_changes_nothing_but_when_a_packet_is_seen(
+        profile in profiles(), traffic in traffic(), seed in any::<u64>(),
+    ) {
+        let profile = profile.with_loss(Loss::independent(100_000_000).unwrap());
+        let mut seldom = Channel::new(profile, seed);
+        let mut now = Instant::START;
+        for (place, &(pause, octets)) in traffic.iter().enumerate() {
+            now = now + Duration::from_nanos(pause);
+            seldom.handle_packet(now, packet(place, octets));
+        }
+        let end = now + Duration::from_secs(10_000);
+        let late: Vec<Bytes> = std::iter::from_fn(|| seldom.poll_packet(end)).collect();
+        let arrivals = carry(&mut Channel::new(profile, seed), &traffic);
+        prop_assert_eq!(late, arrivals.into_iter().map(|(_, packet)| packet).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_same_seed_loses_the_same_packets(traffic in traffic(), seed in any::<u64>()) {
+        let loss = Loss::independent(300_000_000).unwrap();
+        let profile = Profile::new(rate(1_000_000_000), Duration::from_millis(1)).with_loss(loss);
+        let first = carry(&mut Channel::new(profile, seed), &traffic);
+        let second = carry(&mut Channel::new(profile, seed), &traffic);
+        prop_assert_eq!(first, second);
+    }
+}
+
+#[test]
+fn the_rate_is_met_to_the_nanosecond_over_many_packets() {
+    // A third of a nanosecond is left over at every octet.
+    let profile = Profile::new(rate(3_000_000), Duration::ZERO).with_queue_octets(1 << 30);
+    let mut channel = Channel::new(profile, 1);
+    for place in 0..100_000 {
+        channel.handle_packet(Instant::START, packet(place, 10));
+    }
+    let mut arrivals = Vec::new();
+    drain(&mut channel, None, &mut arrivals);
+    let last = arrivals.last().unwrap().0;
+    // 1,000,000 octets at 3,000,000 a second, rounded up.
+    assert_eq!(last.as_nanos(), 333_333_334);
+}
+
+#[test]
+fn packets_are_lost_as_often_as_the_profile_says() {
+    let loss = Loss::independent(10_000_000).unwrap();
+    let profile = Profile::new(rate(1_000_000_000), Duration::ZERO)
+        .with_queue_octets(u64::MAX)
+        .with_loss(loss);
+    let mut channel = Channel::new(profile, 42);
+    let traffic: Traffic = (0..100_000).map(|_| (10, 8)).collect();
+    carry(&mut channel, &traffic);
+    let Counters {
+        lost, delivered, ..
+    } = channel.counters();
+    assert_eq!(lost + delivered, 100_000);
+    // Five standard deviations of a binomial distribution about 1,000.
+    assert!((843..=1_157).contains(&lost), "{lost} of 100,000 at 1 %");
+}
+
+#[test]
+fn what_has_left_outlives_the_contact_and_what_waits_does_not() {
+    let profile = Profile::new(rate(1_000), Duration::from_secs(5));
+    let mut channel = Channel::new(profile, 1);
+    for place in 0..3 {
+        channel.handle_packet(Instant::START, packet(place, 1_000));
+    }
+    let cut = Instant::START + Duration::from_millis(1_500);
+    channel.handle_contact(cut, Contact::Down);
+    channel.handle_packet(cut, packet(3, 8));
+    let mut arrivals = Vec::new();
+    drain(&mut channel, None, &mut arrivals);
+    let [(at, first)] = arrivals.as_slice() else {
+        panic!("one packet had left: {arrivals:?}");
+    };
+    assert_eq!((at.as_nanos(), number(first)), (6_000_000_000, 0));
+    assert_eq!(channel.counters().cut, 3);
+    assert_eq!(channel.waiting_octets(), 0);
+
+    let back = Instant::START + Duration::from_secs(10);
+    channel.handle_contact(back, Contact::Up);
+    channel.handle_packet(back, packet(4, 1_000));
+    assert_eq!(channel.poll_timeout(), Some(back + Duration::from_secs(6)));
+}
+
+#[test]
+fn a_packet_larger_than_the_queue_crosses_alone() {
+    let profile = Profile::new(rate(1_000_000), Duration::ZERO).with_queue_octets(100);
+    let mut channel = Channel::new(profile, 1);
+    channel.handle_packet(Instant::START, packet(0, 1_000));
+    channel.handle_packet(Instant::START, packet(1, 8));
+    let mut arrivals = Vec::new();
+    drain(&mut channel, None, &mut arrivals);
+    assert_eq!(arrivals.len(), 1);
+    assert_eq!(channel.counters().overflowed, 1);
+}
+
+#[test]
+fn empty_packets_do_not_escape_the_bounds() {
+    let profile = Profile::new(rate(1_000), Duration::ZERO).with_queue_octets(10);
+    let mut channel = Channel::new(profile, 1);
+    for _ in 0..1_000 {
+        channel.handle_packet(Instant::START, Bytes::new());
+    }
+    assert_eq!(channel.waiting_octets(), 10);
+    assert_eq!(channel.counters().overflowed, 990);
+}
+
+#[test]
+fn what_is_no_profile_is_refused() {
+    assert_eq!(Rate::from_octets_per_s(0), Err(ProfileError::NoRate));
+    assert_eq!(Loss::independent(0), Ok(Loss::None));
+    assert_eq!(
+        Loss::independent(1_000_000_001),
+        Err(ProfileError::MoreThanAll(1_000_000_001))
+    );
+}

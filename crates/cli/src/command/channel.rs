@@ -1,0 +1,205 @@
+//! `dhow channel`: a link with a rate, a delay and losses between two network namespaces.
+
+use std::time::Duration;
+
+use clap::Args;
+use dhow_channel::channel::Contact;
+use dhow_channel::profile::BILLION;
+use dhow_channel::{Counters, Loss, Profile, Rate};
+use dhow_testbed::emulate::{EmulateError, Emulator, Place};
+use serde_json::{Value, json};
+
+use crate::arguments::{Common, parse_duration, parse_rate, parse_size};
+use crate::failure::{Ending, Failure};
+use crate::interrupt;
+use crate::output::{self, Form};
+use crate::quantity;
+
+const AFTER_HELP: &str = "\
+Example, as root:
+  ip netns add east; ip netns add west
+  dhow channel --left east:d0/10.9.0.1/30 --right west:d0/10.9.0.2/30 --rate 24Mbit --delay 50ms";
+
+/// Join two network namespaces by a link with a rate, a delay and losses
+///
+/// Makes an interface in each namespace and carries packets between them until Ctrl-C, which removes both. The first line on stdout says that the link is ready, the last what became of packets. Needs root.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Channel {
+    /// One end: NAMESPACE:INTERFACE/ADDRESS/PREFIX; no namespace before the colon means the current one
+    #[arg(long, value_name = "PLACE")]
+    left: Place,
+    /// The other end
+    #[arg(long, value_name = "PLACE")]
+    right: Place,
+    /// Rate of each direction: 24Mbit, 1Gbit; octets of IP packets are counted
+    #[arg(long, value_parser = parse_rate)]
+    rate: u64,
+    /// Time that a packet is on its way, each direction
+    #[arg(long, value_parser = parse_duration, default_value = "0ms")]
+    delay: Duration,
+    /// Part of packets that are lost, each by itself: 0.01
+    #[arg(long, value_name = "PART", value_parser = parse_loss, default_value = "0")]
+    loss: Loss,
+    /// Octets that may wait at each end [default: what the rate moves in two delays, at least 256 KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    queue: Option<u64>,
+    /// Largest packet, octets
+    #[arg(long, value_name = "OCTETS", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
+    mtu: u16,
+    /// Which packets are lost: the same seed loses the same ones
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Read lines from stdin: `down` ends the contact, `up` begins it; the interfaces stay up and notice nothing
+    #[arg(long)]
+    stdin: bool,
+}
+
+impl Channel {
+    /// Runs the link until it is interrupted.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let profile = self.profile()?;
+        let mut emulator = Emulator::open(&self.left, &self.right, self.mtu, profile, self.seed)
+            .map_err(|error| failed(&error))?;
+        if self.stdin {
+            emulator = emulator.with_control();
+        }
+        self.say_ready(common, profile)?;
+        let outcome = emulator.run(interrupt::is_requested, tell);
+        let (rightward, leftward) = emulator.counters();
+        match common.form() {
+            Form::Json => output::json(&json!({
+                "rightward": counters_json(rightward),
+                "leftward": counters_json(leftward),
+            }))?,
+            Form::Text => output::text(&format!(
+                "to the right  {}\nto the left   {}\n",
+                counters_text(rightward),
+                counters_text(leftward)
+            ))?,
+        }
+        match outcome {
+            Ok(()) => Ok(Ending::Interrupted),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    fn profile(&self) -> Result<Profile, Failure> {
+        let rate = Rate::from_octets_per_s(self.rate)
+            .map_err(|error| Failure::usage(format!("cannot make a link: {error}")))?;
+        let profile = Profile::new(rate, self.delay).with_loss(self.loss);
+        Ok(match self.queue {
+            Some(octets) => profile.with_queue_octets(octets),
+            None => profile,
+        })
+    }
+
+    fn say_ready(&self, common: &Common, profile: Profile) -> Result<(), Failure> {
+        match common.form() {
+            Form::Json => output::json(&json!({
+                "ready": true,
+                "left": self.left.to_string(),
+                "right": self.right.to_string(),
+                "rate_octets_per_s": self.rate,
+                "delay_ms": self.delay.as_secs_f64() * 1000.0,
+                "queue_octets": profile.queue_octets,
+                "mtu_octets": self.mtu,
+            })),
+            Form::Text => output::line(&format!(
+                "ready: {} – {}, {} each way, {} late, {} may wait",
+                self.left,
+                self.right,
+                quantity::rate(self.rate, Duration::from_secs(1)),
+                quantity::elapsed(self.delay),
+                quantity::size(profile.queue_octets)
+            )),
+        }
+    }
+}
+
+fn tell(said: &Result<Contact, String>) {
+    match said {
+        Ok(Contact::Up) => output::talk("contact begins"),
+        Ok(Contact::Down) => output::talk("contact ends"),
+        Err(line) => output::note(&format!("'{line}' is neither up nor down")),
+    }
+}
+
+fn failed(error: &EmulateError) -> Failure {
+    let failure = Failure::refused(format!("cannot run the link: {error}"));
+    match error.hint() {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+fn counters_json(counters: Counters) -> Value {
+    json!({
+        "delivered": counters.delivered,
+        "delivered_octets": counters.delivered_octets,
+        "overflowed": counters.overflowed,
+        "lost": counters.lost,
+        "cut": counters.cut,
+    })
+}
+
+fn counters_text(counters: Counters) -> String {
+    format!(
+        "{} packets with {} delivered, {} found the queue full, {} lost, {} cut",
+        quantity::thousands(counters.delivered),
+        quantity::size(counters.delivered_octets),
+        quantity::thousands(counters.overflowed),
+        quantity::thousands(counters.lost),
+        quantity::thousands(counters.cut)
+    )
+}
+
+/// A part of a whole, `0.01` or `1%`, exact to one of a billion.
+fn parse_loss(text: &str) -> Result<Loss, String> {
+    const DIGITS: usize = 9;
+    let (number, digits) = match text.strip_suffix('%') {
+        Some(percent) => (percent, DIGITS - 2),
+        None => (text, DIGITS),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = !whole.is_empty()
+        && (whole.to_owned() + fraction)
+            .bytes()
+            .all(|c| c.is_ascii_digit());
+    if !is_number || fraction.len() > digits || whole.len() > 3 {
+        return Err(format!("'{text}' is no part of a whole such as 0.01 or 1%"));
+    }
+    let parts = format!("{whole}{fraction:0<digits$}").parse::<u64>();
+    match parts.map(u32::try_from) {
+        Ok(Ok(parts)) if parts <= BILLION => {
+            Loss::independent(parts).map_err(|error| error.to_string())
+        }
+        _ => Err(format!("'{text}' is more than all packets")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_parts_of_a_whole() {
+        for (text, per_billion) in [
+            ("0.01", 10_000_000),
+            ("1%", 10_000_000),
+            ("0.000000001", 1),
+            ("1", BILLION),
+            ("100%", BILLION),
+        ] {
+            assert_eq!(
+                parse_loss(text),
+                Ok(Loss::Independent { per_billion }),
+                "{text}"
+            );
+        }
+        assert_eq!(parse_loss("0"), Ok(Loss::None));
+        for text in ["", "1.1", "101%", "-1", "x", "0.0000000001", "1e-3", "."] {
+            assert!(parse_loss(text).is_err(), "{text}");
+        }
+    }
+}

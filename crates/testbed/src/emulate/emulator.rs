@@ -1,0 +1,189 @@
+//! The driver of two channels: packets from one end's device to the other's, at the time that a channel says.
+
+use std::io;
+use std::time::{Duration, Instant as SystemInstant};
+
+use dhow_bundle::Instant;
+use dhow_channel::channel::Contact;
+use dhow_channel::{Channel, Counters, Profile};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::control::Control;
+use super::place::Place;
+use super::port::{PACKET_OCTETS_MAX, Port, PortError};
+
+/// Packets read of one end before those of the other and those that arrive have their turn.
+const BATCH_PACKETS: usize = 256;
+
+/// How long the emulator sleeps at most between two looks at whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How much later than its time a packet may arrive: those of this long travel together, so that a busy link costs
+/// some thousand turns a second and not one for each packet. A device holds 500 packets until they are read.
+const GATHERING: Duration = Duration::from_micros(200);
+
+/// Why a link cannot be emulated any longer, or at all.
+#[derive(Debug, thiserror::Error)]
+pub enum EmulateError {
+    /// An end cannot be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A device failed.
+    #[error("interface failed: {0}")]
+    Device(io::Error),
+    /// Standard input failed.
+    #[error("standard input failed: {0}")]
+    Control(io::Error),
+}
+
+impl EmulateError {
+    /// What somebody may do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Port(error) => error.hint(),
+            Self::Device(_) | Self::Control(_) => None,
+        }
+    }
+}
+
+/// A link between two places: open for as long as this lives, at work while it runs.
+pub struct Emulator {
+    left: Port,
+    right: Port,
+    rightward: Channel,
+    leftward: Channel,
+    control: Option<Control>,
+    start: SystemInstant,
+}
+
+impl Emulator {
+    /// Opens both ends; the profile holds for each direction, and the seeds of their losses differ.
+    ///
+    /// # Errors
+    /// When an end cannot be opened.
+    pub fn open(
+        left: &Place,
+        right: &Place,
+        mtu: u16,
+        profile: Profile,
+        seed: u64,
+    ) -> Result<Self, EmulateError> {
+        Ok(Self {
+            left: Port::open(left, mtu)?,
+            right: Port::open(right, mtu)?,
+            rightward: Channel::new(profile, seed),
+            leftward: Channel::new(profile, !seed),
+            control: None,
+            start: SystemInstant::now(),
+        })
+    }
+
+    /// With lines `down` and `up` on standard input ending and beginning the contact, unnoticed by both ends.
+    #[must_use]
+    pub fn with_control(mut self) -> Self {
+        self.control = Some(Control::new());
+        self
+    }
+
+    /// Carries packets until `stop` says so; it is asked ten times a second at least. `said` is told of every
+    /// line of standard input: that a contact began or ended, or what is no such line.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub fn run(
+        &mut self,
+        stop: impl Fn() -> bool,
+        said: impl Fn(&Result<Contact, String>),
+    ) -> Result<(), EmulateError> {
+        let mut buffer = [0; PACKET_OCTETS_MAX];
+        while !stop() {
+            let more = self.turn(&mut buffer).map_err(EmulateError::Device)?;
+            if more {
+                continue;
+            }
+            if self.sleep()? {
+                self.obey(&said)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of packets: to the right, to the left.
+    #[must_use]
+    pub const fn counters(&self) -> (Counters, Counters) {
+        (self.rightward.counters(), self.leftward.counters())
+    }
+
+    /// Delivers what has arrived and takes what is sent; true when there may be more at once.
+    fn turn(&mut self, buffer: &mut [u8; PACKET_OCTETS_MAX]) -> io::Result<bool> {
+        let now = self.now();
+        let mut more = false;
+        for (near, channel, far) in [
+            (&self.left, &mut self.rightward, &self.right),
+            (&self.right, &mut self.leftward, &self.left),
+        ] {
+            while let Some(packet) = channel.poll_packet(now) {
+                far.send(&packet)?;
+            }
+            let mut taken = 0;
+            while taken < BATCH_PACKETS
+                && let Some(packet) = near.receive(buffer)?
+            {
+                channel.handle_packet(now, packet);
+                taken += 1;
+            }
+            more |= taken == BATCH_PACKETS;
+        }
+        Ok(more)
+    }
+
+    /// Waits for packets, their time, or a line; true when there is a line.
+    fn sleep(&self) -> Result<bool, EmulateError> {
+        let now = self.now();
+        let next = [self.rightward.poll_timeout(), self.leftward.poll_timeout()];
+        let wait = next
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(LOOK, |at| at.since(now).max(GATHERING).min(LOOK));
+        let mut sources = vec![
+            PollFd::new(&self.left, PollFlags::IN),
+            PollFd::new(&self.right, PollFlags::IN),
+        ];
+        if let Some(source) = self.control.as_ref().and_then(Control::source) {
+            sources.push(PollFd::from_borrowed_fd(source, PollFlags::IN));
+        }
+        let timeout = Timespec::try_from(wait).unwrap_or_default();
+        match poll(&mut sources, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(false),
+            Ok(_) => {}
+            Err(error) => return Err(EmulateError::Device(error.into())),
+        }
+        let line = sources
+            .get(2)
+            .is_some_and(|source| !source.revents().is_empty());
+        Ok(line)
+    }
+
+    fn obey(&mut self, said: impl Fn(&Result<Contact, String>)) -> Result<(), EmulateError> {
+        let now = self.now();
+        let Some(control) = &mut self.control else {
+            return Ok(());
+        };
+        for line in control.read().map_err(EmulateError::Control)? {
+            if let Ok(contact) = line {
+                self.rightward.handle_contact(now, contact);
+                self.leftward.handle_contact(now, contact);
+            }
+            said(&line);
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Instant {
+        let nanos = self.start.elapsed().as_nanos();
+        Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}

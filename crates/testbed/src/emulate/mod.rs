@@ -1,0 +1,12 @@
+//! One emulated link: a TUN device at either end, a channel in each direction, one thread.
+//!
+//! Start at [`Emulator`]; a [`Place`] says where an end is, a [`Port`](port::Port) is that end while it is open.
+
+mod control;
+mod emulator;
+mod place;
+pub mod port;
+
+pub use emulator::{EmulateError, Emulator};
+pub use place::{Place, PlaceError};
+pub use port::PortError;

@@ -1,0 +1,6 @@
+//! The testbed's drivers: what gives nodes on one machine the links that an experiment asks for.
+//!
+//! [`emulate`] joins two network namespaces by a link whose physics are a
+//! [`Channel`](dhow_channel::Channel)'s.
+
+pub mod emulate;

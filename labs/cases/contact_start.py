@@ -1,0 +1,134 @@
+"""From the moment that a path is back to the first bundle on the wire.
+
+Two hosts joined by a link; a bundle waits at the dialling one. Three kinds of return, ten phases of the node's own
+timers each: the interface comes up again (the kernel tells), the address comes back (the kernel tells), and packets
+pass again that had been dropped without a word (nothing tells; the link is `dhow channel`, whose contact ended). The
+moment is the end of the command that brought the path back, the bundle's first packet is stamped by the kernel as it
+leaves. Round trips are a fraction of a millisecond here.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from statistics import median
+
+from labs.cases.case import Outcome, Skipped, Workplace
+from labs.cases.traffic import received, wait_received
+from labs.rig.crew import Program
+from labs.rig.hosts import Emulated, End, Hosts, Veth, run
+from labs.rig.network import namespaces_possible
+from labs.rig.node import Link, Node, NodeFailed, Settings
+from labs.rig.terminal import Bar
+
+ROUNDS, QUICK_ROUNDS = 10, 3
+PORT = 4556
+
+# Milliseconds within which the first bundle is on the wire where the kernel tells of the path's return.
+TOLD_MS = 50
+
+# Milliseconds of the link's longest pause between two attempts (backoff_max) and of a connect's timeout: what a
+# silent return may cost, since nothing but an attempt can notice it.
+BACKOFF_MAX_MS, CONNECT_TIMEOUT_MS = 500, 500
+
+POLICY = f'backoff_max = "{BACKOFF_MAX_MS}ms"\nconnect_timeout = "{CONNECT_TIMEOUT_MS}ms"'
+
+# Seconds away: the first is over before sessions notice, in the last the node has given up and dials again and again.
+AWAY_S = (0.5, 4.0)
+
+PATIENCE_S = 60.0
+
+MARK = "first-octets-of-the-bundle-"
+
+
+class Stage:
+    """Two nodes on a link, and a sniffer on the sender's interface."""
+
+    def __init__(self, place: Workplace, name: str, link: Veth | Emulated) -> None:
+        self.place = place
+        self.link = link
+        west = f"{link.right.address}:{PORT}"
+        self.receiver = Node(place.crew, place.dhow, place.directory / f"{name}-west", Settings(
+            "ipn:2.0", listen=f"0.0.0.0:{PORT}"), namespace=link.right.namespace)
+        self.sender = Node(place.crew, place.dhow, place.directory / f"{name}-east", Settings(
+            "ipn:1.0", listen=f"0.0.0.0:{PORT}", links=[Link("west", west, POLICY)], routes=[("ipn:2.*", "west")]),
+            namespace=link.left.namespace)
+        self.receiver.start()
+        self.sender.start()
+        self.rounds = 0
+
+    def sniffer(self, mark: str) -> Program:
+        """Looks for a bundle on the sender's interface."""
+        sniffer = self.place.crew.start(
+            ["python3", "-m", "labs.rig.sniffer", self.link.left.device, mark], namespace=self.link.left.namespace)
+        if sniffer.line(PATIENCE_S) != "ready":
+            raise NodeFailed("the sniffer did not start")
+        return sniffer
+
+    def once(self, leave: Callable[[], None], come: Callable[[], None], away_s: float) -> float:
+        """Milliseconds from the path's return to the first packet of the bundle that waited."""
+        self.rounds += 1
+        mark = f"{MARK}{self.rounds:04d}"
+        bundle = self.place.directory / mark
+        bundle.write_text(mark)
+        before = received(self.receiver)
+        leave()
+        self.place.run(self.sender, "send", "ipn:2.42", str(bundle))
+        time.sleep(away_s)
+        sniffer = self.sniffer(mark)
+        come()
+        back = time.time()
+        while True:
+            line = sniffer.line(PATIENCE_S)
+            stamp = float((line or "0 none").split()[0])
+            # What was sent into the dead path before it came back has not left anywhere.
+            if line is None or stamp >= back - 0.05:
+                break
+        wait_received(self.receiver, before + 1, stall_s=PATIENCE_S)
+        sniffer.stop()
+        self.place.crew.dismiss(sniffer)
+        self.place.drain(self.receiver, "ipn:2.42", 1)
+        return max(0.0, (stamp - back) * 1000)
+
+
+def address(end: End, verb: str) -> None:
+    """Adds or removes the address of an end."""
+    run("ip", "-n", end.namespace, "address", verb, f"{end.address}/30", "dev", end.device)
+
+
+def measure(place: Workplace) -> Outcome:
+    """Every kind of return, in many phases."""
+    if reason := namespaces_possible():
+        raise Skipped(reason)
+    rounds = QUICK_ROUNDS if place.quick else ROUNDS
+    phases = random.Random(1)
+    delays: dict[str, list[float]] = {}
+    bar = Bar(3 * rounds, "returns")
+    with Hosts("east", "west", "south", "north") as hosts:
+        cable = hosts.veth(0, 1)
+        channel = hosts.emulated(place.crew, place.dhow, 2, 3, "--rate", "1Gbit", log=place.directory / "channel.log")
+        loud, silent = Stage(place, "loud", cable), Stage(place, "silent", channel)
+        kinds = {
+            "interface up again": (loud, lambda: cable.left.set("down"), lambda: cable.left.set("up")),
+            "address back": (loud, lambda: address(cable.left, "delete"), lambda: address(cable.left, "add")),
+            "packets pass again": (silent, channel.cut, channel.join),
+        }
+        for stage in (loud, silent):
+            stage.once(lambda: None, lambda: None, 0.0)
+        for kind, (stage, leave, come) in kinds.items():
+            delays[kind] = []
+            for _ in range(rounds):
+                delays[kind].append(stage.once(leave, come, phases.uniform(*AWAY_S)))
+                bar.show(sum(map(len, delays.values())), 0, f"{kind}: {delays[kind][-1]:.1f} ms")
+    bar.clear()
+    allowed = dict.fromkeys(kinds, float(TOLD_MS))
+    allowed["packets pass again"] = float(BACKOFF_MAX_MS + CONNECT_TIMEOUT_MS)
+    return Outcome(
+        f"the first bundle is on the wire within {TOLD_MS} ms of the path's return, and after a silent cut within one "
+        f"pause and one connect ({BACKOFF_MAX_MS} + {CONNECT_TIMEOUT_MS} ms, as configured)",
+        all(max(delays[kind]) <= allowed[kind] for kind in kinds),
+        ["what comes back", "median ms", "lowest", "highest", "allowed"],
+        [[kind, f"{median(of):.1f}", f"{min(of):.1f}", f"{max(of):.1f}", f"{allowed[kind]:.0f}"]
+         for kind, of in delays.items()],
+        {"delays_ms": delays, "allowed_ms": allowed},
+        [f"{rounds} returns each, away for {AWAY_S[0]} to {AWAY_S[1]} s"],
+    )
