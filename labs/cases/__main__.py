@@ -27,6 +27,7 @@ CASES = {
     "contact-start": "contact_start",
     "cut-through": "cut_through",
     "resume": "resume",
+    "threads": "threads",
 }
 
 

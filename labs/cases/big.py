@@ -72,14 +72,6 @@ def _send(address: tuple[str, int], source: Path) -> None:
         stream.sendfile(file)
 
 
-def resident_peak(pid: int) -> int:
-    """Most resident memory that a process has had, files mapped by it included."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def measure(place: Workplace) -> Outcome:
     """One bundle, all the way."""
     if reason := cgroup.impossible("memory"):
@@ -121,7 +113,7 @@ def through(place: Workplace, groups: dict[str, Group], octets: int) -> Outcome:
         raise NodeFailed(f"the bundle did not arrive (killed for memory: {kills})\n"
                          f"{log.read_text(errors='replace')}\n{ends}")
     equal = json.loads(line)["sha256"] == digest and same_file(Path(json.loads(line)["path"]), digest)
-    peaks = [resident_peak(node.program.pid) for node in nodes if node.program]
+    peaks = [node.peak_memory_octets() for node in nodes]
     rows = [
         [name, show_octets(peaks[place_of]) if place_of < len(peaks) else "–",
          show_octets(groups[name].peak_octets()), str(kills[name])]

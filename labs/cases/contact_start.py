@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 from statistics import median
 
+from labs.bench.arrival import wait_for
 from labs.cases.case import Outcome, Skipped, Workplace
-from labs.cases.traffic import received, wait_received
+from labs.cases.traffic import received
 from labs.rig.crew import Program
 from labs.rig.hosts import Emulated, End, Hosts, Veth, run
 from labs.rig.network import namespaces_possible
@@ -83,7 +84,7 @@ class Stage:
             # What was sent into the dead path before it came back has not left anywhere.
             if line is None or stamp >= back - 0.05:
                 break
-        wait_received(self.receiver, before + 1, stall_s=PATIENCE_S)
+        wait_for(self.receiver, before + 1)
         sniffer.stop()
         self.place.crew.dismiss(sniffer)
         self.place.drain(self.receiver, "ipn:2.42", 1)

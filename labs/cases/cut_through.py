@@ -8,9 +8,10 @@ destination. Raw TCP over one hop is the yardstick.
 import time
 from statistics import median
 
+from labs.bench.arrival import wait_for
 from labs.cases.case import Outcome, Skipped, Workplace
 from labs.cases.long_path import raw_mbit_s
-from labs.cases.traffic import received, wait_empty, wait_received
+from labs.cases.traffic import received, wait_empty
 from labs.rig.hosts import Hosts
 from labs.rig.network import namespaces_possible
 from labs.rig.node import Link, Node, Settings
@@ -75,8 +76,8 @@ def seconds(place: Workplace, nodes: list[Node], hops: int) -> float:
     endpoint = f"{target.settings.node_id.removesuffix('.0')}.42"
     place.run(nodes[0], "send", endpoint, str(place.payload(OCTETS)))
     start = time.monotonic()
-    place.run(nodes[0], "link", "up", "next")
-    wait_received(target, before + 1)
+    nodes[0].link_up("next")
+    wait_for(target, before + 1)
     elapsed = time.monotonic() - start
     for node in nodes[:hops]:
         wait_empty(node)

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 from statistics import fmean, median
 
+from labs.bench.arrival import wait_for
 from labs.bench.rawtcp import mbit_per_s
 from labs.cases import statistics
 from labs.cases.case import Outcome, Workplace, pictures
 from labs.cases.statistics import Line
-from labs.cases.traffic import received, wait_empty, wait_received
-from labs.rig.hosts import cpu_seconds
+from labs.cases.traffic import received, wait_empty
 from labs.rig.node import Link, Node, Settings
 from labs.rig.terminal import Bar
 
@@ -34,14 +34,12 @@ def one_run(place: Workplace, sender: Node, receiver: Node, bundles: int) -> tup
     """Bundles a second, and processor microseconds of both nodes per bundle."""
     before = received(receiver)
     place.run(sender, "send", "ipn:2.42", str(place.payload(BUNDLE_OCTETS)), "--count", str(bundles))
-    assert sender.program and receiver.program
-    pids = sender.program.pid, receiver.program.pid
-    cpu = sum(map(cpu_seconds, pids))
+    cpu = sender.cpu_seconds() + receiver.cpu_seconds()
     start = time.monotonic()
-    place.run(sender, "link", "up", "receiver")
-    wait_received(receiver, before + bundles)
+    sender.link_up("receiver")
+    wait_for(receiver, before + bundles)
     elapsed = time.monotonic() - start
-    cpu = sum(map(cpu_seconds, pids)) - cpu
+    cpu = sender.cpu_seconds() + receiver.cpu_seconds() - cpu
     wait_empty(sender)
     place.run(sender, "link", "down", "receiver")
     place.drain(receiver, "ipn:2.42", bundles)

@@ -9,9 +9,10 @@ import json
 import time
 from statistics import median
 
+from labs.bench.arrival import wait_for
 from labs.cases.case import Outcome, Skipped, Workplace
-from labs.cases.traffic import received, wait_received
-from labs.rig.hosts import Emulated, Hosts, cpu_seconds
+from labs.cases.traffic import received
+from labs.rig.hosts import Emulated, Hosts
 from labs.rig.network import namespaces_possible
 from labs.rig.node import Link, Node, Settings
 
@@ -48,10 +49,10 @@ def bundles_mbit_s(place: Workplace, sender: Node, receiver: Node, seconds: int)
     before = received(receiver)
     place.run(sender, "send", "ipn:2.42", str(place.payload(BUNDLE_OCTETS)), "--count", str(count))
     opened = time.monotonic()
-    place.run(sender, "link", "up", "west")
-    wait_received(receiver, before + 1)
+    sender.link_up("west")
+    wait_for(receiver, before + 1)
     start, first = time.monotonic(), received(receiver) - before
-    wait_received(receiver, before + count)
+    wait_for(receiver, before + count)
     elapsed = time.monotonic() - start
     place.run(sender, "link", "down", "west")
     return (count - first) * BUNDLE_OCTETS * 8 / elapsed / 1e6, start - opened
@@ -83,8 +84,7 @@ def measure(place: Workplace) -> Outcome:
             firsts.append(first_s)
             place.say(f"  {raw[-1]:.1f} Mbit/s raw, {bundles[-1]:.1f} Mbit/s of payload in bundles")
         emulator_share = path.cpu_seconds() / (time.monotonic() - start)
-        assert sender.program and receiver.program
-        node_cpu_s = [cpu_seconds(node.program.pid) for node in (sender, receiver) if node.program]
+        node_cpu_s = [node.cpu_seconds() for node in (sender, receiver)]
     ratio = median(bundles) / median(raw)
     return Outcome(
         f"bundles of 4 kB move at least {LEAST} of what raw TCP moves over {RATE}/s with {DELAY} each way",

@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
+from labs.bench.arrival import wait_for
 from labs.cases.case import Outcome, Workplace
-from labs.cases.traffic import received, stored, wait_empty, wait_received
-from labs.rig.hosts import cpu_seconds
+from labs.cases.traffic import received, stored, wait_empty
 from labs.rig.node import Link, Node, Settings
 from labs.rig.terminal import Bar, say
 
@@ -37,14 +37,13 @@ class Trio:
         """Bundles a second from the source to the sink, and processor microseconds per bundle of the relay."""
         before = received(self.sink)
         place.run(self.source, "send", "ipn:3.42", str(place.payload(BUNDLE_OCTETS)), "--count", str(bundles))
-        assert self.relay.program
-        cpu = cpu_seconds(self.relay.program.pid)
+        cpu = self.relay.cpu_seconds()
         start = time.monotonic()
-        place.run(self.source, "link", "up", "next")
-        wait_received(self.sink, before + bundles)
+        self.source.link_up("next")
+        wait_for(self.sink, before + bundles)
         elapsed = time.monotonic() - start
         wait_empty(self.relay, left=self.held)
-        cpu = cpu_seconds(self.relay.program.pid) - cpu
+        cpu = self.relay.cpu_seconds() - cpu
         place.run(self.source, "link", "down", "next")
         place.drain(self.sink, "ipn:3.42", bundles)
         return bundles / elapsed, cpu / bundles * 1e6

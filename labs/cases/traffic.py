@@ -1,4 +1,4 @@
-"""Bundles on their way under a case's eyes: what a node has received, and waiting for it."""
+"""Bundles on their way under a case's eyes: what a node has received and what it holds."""
 
 import time
 
@@ -19,18 +19,6 @@ def received(node: Node) -> int:
 def stored(node: Node) -> int:
     """Bundles that a node holds."""
     return int(node.metrics().get("dhow_bundles_stored", 0))
-
-
-def wait_received(node: Node, target: int, stall_s: float = STALL_S) -> None:
-    """Until a node has received so many bundles."""
-    last, since = -1, time.monotonic()
-    while (count := received(node)) < target:
-        now = time.monotonic()
-        if count != last:
-            last, since = count, now
-        elif now - since > stall_s:
-            raise NodeFailed(f"stalled with {count} of {target} bundles\n{node.last_words()}")
-        time.sleep(POLL_S)
 
 
 def wait_empty(node: Node, stall_s: float = STALL_S, left: int = 0) -> None:

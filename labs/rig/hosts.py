@@ -5,12 +5,12 @@ import json
 import os
 import queue
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labs.rig.crew import Crew, Program
+from labs.rig.node import process_cpu_seconds
 
 # The bucket of tbf: 20 ms at the rate, at least 16 kB, so that segmentation offload is not cut into drops.
 TBF_BURST_S = 0.02
@@ -22,10 +22,6 @@ READY_TIMEOUT_S = 10.0
 
 # Addresses kept for such tests (RFC 2544), apart from those of labs/rig/network.py.
 FIRST_NETWORK = ipaddress.IPv4Address("198.18.128.0")
-
-# The kind of clock that counts what the scheduler gave to a process (Linux).
-CPUCLOCK_SCHED = 2
-
 
 class HostsFailed(Exception):
     """Hosts could not be made or joined; says why."""
@@ -113,7 +109,7 @@ class Emulated:
 
     def cpu_seconds(self) -> float:
         """Processor time of the emulator so far."""
-        return cpu_seconds(self.program.pid)
+        return process_cpu_seconds(self.program.pid)
 
     def stop(self) -> dict[str, Any]:
         """Ends the link; what became of packets."""
@@ -164,8 +160,3 @@ class Hosts:
     def emulated(self, crew: Crew, dhow: Path, left: int, right: int, *options: str, log: Path) -> Emulated:
         """Joins two hosts by `dhow channel` with these options."""
         return Emulated(crew, dhow, *self.ends(left, right), *options, log=log)
-
-
-def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far, all its threads, to the nanosecond (clock_getcpuclockid)."""
-    return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
