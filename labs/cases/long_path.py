@@ -7,6 +7,7 @@ first arrival until the last one is durable at the receiver, as raw TCP's runs f
 
 import json
 import time
+from pathlib import Path
 from statistics import median
 
 from labs.bench.arrival import wait_for
@@ -21,6 +22,11 @@ OCTETS_PER_S = 12_500_000
 DELAY = "100ms"
 BUNDLE_OCTETS = 4_000
 PORT = 4556
+
+# The most that a socket may hold (default 4 and 6 MB): what is under way counts with the kernel's own overhead, about
+# 5 MB here, so neither raw TCP nor anything else could fill the path with less.
+TCP_WMEM = "4096 131072 33554432"
+TCP_RMEM = "4096 131072 33554432"
 
 # Of what raw TCP moves, the least that the bundles' payload must be.
 LEAST = 0.95
@@ -58,12 +64,19 @@ def bundles_mbit_s(place: Workplace, sender: Node, receiver: Node, seconds: int)
     return (count - first) * BUNDLE_OCTETS * 8 / elapsed / 1e6, start - opened
 
 
+def congestion_control() -> str:
+    """How the kernel's TCP finds its rate."""
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+
+
 def measure(place: Workplace) -> Outcome:
     """Takes turns and compares medians."""
     if reason := namespaces_possible():
         raise Skipped(reason)
     seconds, rounds = (QUICK_SECONDS, QUICK_ROUNDS) if place.quick else (SECONDS, ROUNDS)
     with Hosts("east", "west") as hosts:
+        hosts.set_kernel("net.ipv4.tcp_wmem", TCP_WMEM)
+        hosts.set_kernel("net.ipv4.tcp_rmem", TCP_RMEM)
         path = hosts.emulated(place.crew, place.dhow, 0, 1, "--rate", RATE, "--delay", DELAY,
                               log=place.directory / "channel.log")
         receiver = Node(place.crew, place.dhow, place.directory / "west", Settings(
@@ -96,5 +109,6 @@ def measure(place: Workplace) -> Outcome:
         {"raw_mbit_s": raw, "bundles_mbit_s": bundles, "ratio": ratio, "least": LEAST, "first_bundle_s": firsts,
          "emulator_cores": emulator_share, "sender_cpu_s": node_cpu_s[0], "receiver_cpu_s": node_cpu_s[1]},
         [f"medians of {rounds}; first bundle durable {median(firsts):.2f} s after the link's opening",
+         f"{congestion_control()} in both; sockets may hold {TCP_WMEM.split()[-1]} octets (tcp_wmem, tcp_rmem)",
          f"the emulated link used {emulator_share:.1%} of one core"],
     )

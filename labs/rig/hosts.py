@@ -144,6 +144,11 @@ class Hosts:
         while self._made:
             subprocess.run(["ip", "netns", "delete", self._made.pop()], capture_output=True, check=False)
 
+    def set_kernel(self, name: str, value: str) -> None:
+        """Sets a value of the kernel (sysctl) in every namespace."""
+        for namespace in self.names:
+            run("ip", "netns", "exec", namespace, "sysctl", "-q", "-w", f"{name}={value}")
+
     def ends(self, left: int, right: int) -> tuple[End, End]:
         """The two ends of a new link between two hosts: interfaces named after the other side, new addresses."""
         network = FIRST_NETWORK + 4 * self._links
