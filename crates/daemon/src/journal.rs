@@ -7,7 +7,7 @@ use dhow_bundle::admin::ReasonCode;
 use dhow_bundle::{Instant, NodeId};
 use dhow_link::stream::{DownReason, RefuseReason};
 use dhow_node::config::LinkId;
-use dhow_node::door::{Occurrence, Purpose, StreamId};
+use dhow_node::door::{Occurrence, Purpose, StreamId, Telling};
 use tracing::field::display;
 
 use crate::pace::Pace;
@@ -33,6 +33,16 @@ struct Connection {
     peer: Option<NodeId>,
     /// Why it failed was said already.
     told: bool,
+}
+
+/// Of what a node is to tell: of what happens to every bundle only where somebody reads it.
+#[must_use]
+pub fn telling() -> Telling {
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        Telling::Everything
+    } else {
+        Telling::Exceptions
+    }
 }
 
 impl Journal {

@@ -26,7 +26,7 @@ use crate::config::file::{DurabilitySetting, StoreSettings};
 use crate::contact::Flushing;
 use crate::core::Core;
 use crate::extents::ExtentReader;
-use crate::journal::Journal;
+use crate::journal::{self, Journal};
 use crate::network;
 use crate::storing::{Answers, SlowDisk, StoreThread};
 use crate::streams::accept::{
@@ -272,7 +272,7 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
         error,
     };
     let (store, recovered) = Store::open(disk, options).map_err(fault)?;
-    let mut node = Node::new(file.node.clone());
+    let mut node = Node::new(file.node.clone()).with_telling(journal::telling());
     let mut count = 0_u64;
     for (_, bundle, extents) in recovered.bundles {
         node.handle(clock.now(), Event::Recovered { bundle, extents });

@@ -12,11 +12,12 @@ use crate::bundles::{Entry, Fragment, Identity, Removal, State};
 use crate::config::Enabled;
 use crate::dispatch::Origin;
 use crate::door::{Occurrence, StreamId};
+use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::Refused;
 use crate::removed::Recollection;
-use crate::reports::{ReportKind, Subject};
+use crate::reports::{ReportKind, Subject, kept_flags};
 use crate::transmission::FRESH;
 
 /// Whether a copy of an incoming bundle is here to stay.
@@ -29,7 +30,7 @@ enum Copy {
 /// What becomes of an incoming bundle.
 pub(crate) enum Admission {
     /// It is taken.
-    New(Box<Entry>),
+    New(BundleKey),
     /// This node has it or had it: the sender may forget it.
     Known,
     /// It is accepted and deleted at once, as its flags or its age demand.
@@ -79,8 +80,8 @@ impl Node {
             }
             let delivered = Some(Recollection::Delivered);
             let recollection = self.removed.recall(&identity, now.monotonic);
-            if recollection == delivered || self.removed.recall(&whole, now.monotonic) == delivered
-            {
+            let has_whole = || self.removed.recall(&whole, now.monotonic) == delivered;
+            if recollection == delivered || (id.fragment.is_some() && has_whole()) {
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -97,10 +98,14 @@ impl Node {
             }
         }
         let age_ms = age_on_reception(header, now);
-        let subject = Subject::of_header(header);
-        let doom = self.doom(header, age_ms, &subject, now);
+        let doom = self.doom(header, age_ms, now);
         if let Some(reason) = doom {
-            self.report(now, &subject, ReportKind::Deleted, reason);
+            self.report(
+                now,
+                &Subject::of_header(header),
+                ReportKind::Deleted,
+                reason,
+            );
             if reason == 1 {
                 self.counters.expired += 1;
             } else {
@@ -119,14 +124,14 @@ impl Node {
             })
         });
         let remaining_ms = header.primary.lifetime_ms.saturating_sub(age_ms);
-        Ok(Admission::New(Box::new(Entry {
+        let entry = Entry {
             source: self.endpoints.acquire(&id.source),
             destination: self.endpoints.acquire(&header.primary.destination),
             report_to: self.endpoints.acquire(&header.primary.report_to),
             previous: Some(self.endpoints.retain(from)),
             creation: id.creation,
             fragment,
-            flags: subject.flags,
+            flags: kept_flags(header),
             lifetime_ms: header.primary.lifetime_ms,
             age_ms,
             held_ms: 0,
@@ -144,7 +149,9 @@ impl Node {
             hops,
             doomed: None,
             removal: Removal::Deleted,
-        })))
+            timed: Timed::No,
+        };
+        Ok(Admission::New(self.bundles.insert(entry)))
     }
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {
@@ -278,7 +285,7 @@ impl Node {
     }
 
     /// The status report reason for which a bundle is deleted on reception, if it is.
-    fn doom(&mut self, header: &Header, age_ms: u64, subject: &Subject, now: Now) -> Option<u64> {
+    fn doom(&mut self, header: &Header, age_ms: u64, now: Now) -> Option<u64> {
         // RFC 9171 5.5: a bundle expires when its age exceeds its lifetime.
         if age_ms > header.primary.lifetime_ms {
             return Some(1);
@@ -290,7 +297,8 @@ impl Node {
         // RFC 9171 5.6 step 4: blocks that this node cannot process.
         for block in header.unsupported_blocks() {
             if block.flags.contains(BlockFlags::REPORT_IF_UNPROCESSABLE) {
-                self.report(now, subject, ReportKind::Received, 11);
+                let subject = Subject::of_header(header);
+                self.report(now, &subject, ReportKind::Received, 11);
             }
             if block.flags.contains(BlockFlags::DELETE_IF_UNPROCESSABLE) {
                 return Some(11);

@@ -10,6 +10,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::endpoints::EndpointIndex;
+use crate::expiries::Timed;
+
+/// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
+const SHEET: usize = 256;
 
 /// What identifies a bundle inside the node: [`dhow_bundle::BundleId`] with its source interned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,8 +97,10 @@ pub(crate) struct Entry {
     /// Its hop count when it was received, if it carries one and this run saw it (RFC 9171 4.4.3).
     pub(crate) hops: Option<u8>,
     /// Delete it as soon as it is back from where it is.
-    pub(crate) doomed: Option<u64>,
+    pub(crate) doomed: Option<u8>,
     pub(crate) removal: Removal,
+    /// Where its expiry is noted.
+    pub(crate) timed: Timed,
 }
 
 impl Entry {
@@ -107,11 +113,31 @@ impl Entry {
     }
 }
 
+/// An identity's hash, as much of it as tables keep so that they need not look at what they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digest(u32);
+
+impl Digest {
+    pub(crate) fn of(hasher: &FixedState, identity: &Identity) -> Self {
+        let mut state = hasher.build_hasher();
+        identity.hash(&mut state);
+        let hash = core::hash::Hasher::finish(&state);
+        Self(u32::try_from(hash >> 32).unwrap_or(0))
+    }
+
+    /// The hash for a table, which looks at the lowest and at the highest bits.
+    pub(crate) fn spread(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.0)
+    }
+}
+
 /// The table of held bundles.
 pub(crate) struct Bundles {
-    entries: Vec<Option<Entry>>,
+    sheets: Vec<Box<[Option<Entry>]>>,
+    /// Entries on all sheets that have been in use.
+    used: u32,
     free: Vec<u32>,
-    by_identity: HashTable<u32>,
+    by_identity: HashTable<(Digest, u32)>,
     hasher: FixedState,
     count: u64,
     octets: u64,
@@ -120,7 +146,8 @@ pub(crate) struct Bundles {
 impl Bundles {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            entries: Vec::new(),
+            sheets: Vec::new(),
+            used: 0,
             free: Vec::new(),
             by_identity: HashTable::new(),
             hasher: FixedState::with_seed(seed),
@@ -131,46 +158,52 @@ impl Bundles {
 
     /// Hold a bundle; its identity must be new.
     pub(crate) fn insert(&mut self, entry: Entry) -> BundleKey {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
-        });
-        let hash = hash(&self.hasher, &entry.identity());
+        let place = self.free.pop().unwrap_or_else(|| self.fresh());
+        let digest = Digest::of(&self.hasher, &entry.identity());
         self.count += 1;
         self.octets = self.octets.saturating_add(entry.octets);
-        if let Some(slot) = usize::try_from(place)
-            .ok()
-            .and_then(|place| self.entries.get_mut(place))
-        {
+        if let Some(slot) = self.slot(place) {
             *slot = Some(entry);
         }
-        let (entries, hasher) = (&self.entries, &self.hasher);
         self.by_identity
-            .insert_unique(hash, place, |&other| hash_place(entries, hasher, other));
+            .insert_unique(digest.spread(), (digest, place), |(digest, _)| {
+                digest.spread()
+            });
         BundleKey(place)
+    }
+
+    /// A place that was never in use.
+    fn fresh(&mut self) -> u32 {
+        let (sheet, row) = split(self.used);
+        if sheet == self.sheets.len() {
+            assert!(row == 0, "sheets are filled one after the other");
+            self.sheets.push((0..SHEET).map(|_| None).collect());
+        }
+        self.used += 1;
+        self.used - 1
     }
 
     /// Find a bundle by its identity no longer: another copy takes its place while it goes.
     pub(crate) fn disown(&mut self, key: BundleKey) {
-        let Some(identity) = self.entry(key).map(Entry::identity) else {
-            return;
-        };
-        let hash = hash(&self.hasher, &identity);
-        if let Ok(found) = self.by_identity.find_entry(hash, |&place| place == key.0) {
+        if let Some(identity) = self.entry(key).map(Entry::identity) {
+            self.unlist(key, &identity);
+        }
+    }
+
+    fn unlist(&mut self, key: BundleKey, identity: &Identity) {
+        let digest = Digest::of(&self.hasher, identity);
+        let found = self
+            .by_identity
+            .find_entry(digest.spread(), |&(_, place)| place == key.0);
+        if let Ok(found) = found {
             found.remove();
         }
     }
 
     /// Let a bundle go; its key may be used again.
     pub(crate) fn remove(&mut self, key: BundleKey) -> Option<Entry> {
-        let slot = usize::try_from(key.0)
-            .ok()
-            .and_then(|place| self.entries.get_mut(place))?;
-        let entry = slot.take()?;
-        let hash = hash(&self.hasher, &entry.identity());
-        if let Ok(found) = self.by_identity.find_entry(hash, |&place| place == key.0) {
-            found.remove();
-        }
+        let entry = self.slot(key.0)?.take()?;
+        self.unlist(key, &entry.identity());
         self.free.push(key.0);
         self.count -= 1;
         self.octets = self.octets.saturating_sub(entry.octets);
@@ -178,29 +211,30 @@ impl Bundles {
     }
 
     pub(crate) fn entry(&self, key: BundleKey) -> Option<&Entry> {
-        usize::try_from(key.0)
-            .ok()
-            .and_then(|place| self.entries.get(place))
-            .and_then(Option::as_ref)
+        let (sheet, row) = split(key.0);
+        self.sheets.get(sheet)?.get(row)?.as_ref()
     }
 
     pub(crate) fn entry_mut(&mut self, key: BundleKey) -> Option<&mut Entry> {
-        usize::try_from(key.0)
-            .ok()
-            .and_then(|place| self.entries.get_mut(place))
-            .and_then(Option::as_mut)
+        self.slot(key.0)?.as_mut()
+    }
+
+    fn slot(&mut self, place: u32) -> Option<&mut Option<Entry>> {
+        let (sheet, row) = split(place);
+        self.sheets.get_mut(sheet)?.get_mut(row)
     }
 
     /// The key under which a bundle of this identity is held.
     pub(crate) fn find(&self, identity: &Identity) -> Option<BundleKey> {
-        let hash = hash(&self.hasher, identity);
-        self.by_identity
-            .find(hash, |&place| {
-                self.entry(BundleKey(place))
+        let digest = Digest::of(&self.hasher, identity);
+        let is_it = |&(other, place): &(Digest, u32)| {
+            other == digest
+                && self
+                    .entry(BundleKey(place))
                     .is_some_and(|entry| entry.identity() == *identity)
-            })
-            .copied()
-            .map(BundleKey)
+        };
+        let found = self.by_identity.find(digest.spread(), is_it)?;
+        Some(BundleKey(found.1))
     }
 
     /// Bundles held.
@@ -215,23 +249,98 @@ impl Bundles {
 
     /// All held bundles in the order of their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BundleKey, &Entry)> {
-        self.entries
-            .iter()
+        let slots = self.sheets.iter().flat_map(|sheet| sheet.iter());
+        slots
             .zip(0_u32..)
             .filter_map(|(slot, place)| Some((BundleKey(place), slot.as_ref()?)))
     }
 }
 
-fn hash(hasher: &FixedState, identity: &Identity) -> u64 {
-    let mut state = hasher.build_hasher();
-    identity.hash(&mut state);
-    core::hash::Hasher::finish(&state)
+/// A place's sheet, and its row there.
+fn split(place: u32) -> (usize, usize) {
+    let place = usize::try_from(place).unwrap_or(usize::MAX);
+    (place / SHEET, place % SHEET)
 }
 
-fn hash_place(entries: &[Option<Entry>], hasher: &FixedState, place: u32) -> u64 {
-    usize::try_from(place)
-        .ok()
-        .and_then(|place| entries.get(place))
-        .and_then(Option::as_ref)
-        .map_or(0, |entry| hash(hasher, &entry.identity()))
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::endpoints::Endpoints;
+
+    /// A small bundle without source.
+    pub(crate) fn entry(sequence: u64, expires: Instant) -> Entry {
+        let nobody = Endpoints::new(1).acquire(&dhow_bundle::EndpointId::Null);
+        Entry {
+            source: nobody,
+            destination: nobody,
+            report_to: nobody,
+            previous: None,
+            creation: CreationTimestamp {
+                time: DtnTime::UNKNOWN,
+                sequence,
+            },
+            fragment: None,
+            flags: 0,
+            lifetime_ms: 0,
+            age_ms: 0,
+            held_ms: 0,
+            received: Instant::START,
+            received_dtn: DtnTime::UNKNOWN,
+            expires,
+            extents: Extents::Many(Box::default()),
+            header_octets: 1,
+            payload_octets: 0,
+            octets: 2,
+            order: 0,
+            state: State::Waiting,
+            sound_until: Instant::START,
+            returns: 0,
+            hops: None,
+            doomed: None,
+            removal: Removal::Deleted,
+            timed: Timed::No,
+        }
+    }
+
+    /// A million bundles take what a small node has: 100 octets each beyond their endpoint IDs would be half of
+    /// this, and what is rare is behind a pointer already.
+    #[test]
+    fn an_entry_has_no_more_octets_than_it_needs() {
+        assert!(
+            size_of::<Option<Entry>>() <= 216,
+            "{}",
+            size_of::<Option<Entry>>()
+        );
+    }
+
+    #[test]
+    fn bundles_are_found_by_key_and_identity_until_they_go() {
+        let mut bundles = Bundles::new(7);
+        let entries = (0..1_000).map(|sequence| entry(sequence, Instant::START));
+        let keys: Vec<BundleKey> = entries.map(|entry| bundles.insert(entry)).collect();
+        assert!((0..).zip(&keys).all(|(place, key)| key.0 == place), "dense");
+        for (sequence, &key) in (0..).zip(&keys) {
+            let identity = entry(sequence, Instant::START).identity();
+            assert_eq!(bundles.find(&identity), Some(key));
+        }
+        for &key in keys.iter().step_by(2) {
+            let gone = bundles.remove(key).unwrap();
+            assert_eq!(bundles.find(&gone.identity()), None);
+            assert!(bundles.entry(key).is_none() && bundles.remove(key).is_none());
+        }
+        assert_eq!((bundles.count(), bundles.octets()), (500, 1_000));
+        assert!(
+            bundles
+                .iter()
+                .map(|(key, _)| key)
+                .eq(keys.iter().skip(1).step_by(2).copied())
+        );
+        let odd = entry(1, Instant::START).identity();
+        bundles.disown(keys[1]);
+        assert_eq!(bundles.find(&odd), None);
+        let again = bundles.insert(entry(1, Instant::START));
+        assert_eq!(bundles.find(&odd), Some(again));
+        bundles.remove(keys[1]);
+        assert_eq!(bundles.find(&odd), Some(again), "the other copy stays");
+    }
 }

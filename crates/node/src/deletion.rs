@@ -17,7 +17,7 @@ impl Node {
     }
 
     /// Delete a bundle for a reason, as soon as nobody is busy with it.
-    pub(crate) fn doom_or_delete(&mut self, now: Now, key: BundleKey, reason: u64) {
+    pub(crate) fn doom_or_delete(&mut self, now: Now, key: BundleKey, reason: u8) {
         // A fragment of a whole goes the way of the whole.
         let key = self.reassembly.stand_in(key).unwrap_or(key);
         let Some(entry) = self.bundles.entry_mut(key) else {
@@ -27,7 +27,7 @@ impl Node {
             State::Deleting | State::Arriving => {}
             State::InFlight => entry.doomed = Some(reason),
             State::Waiting | State::Reassembling | State::Resting { .. } | State::Quarantined => {
-                self.delete(now, key, Removal::Deleted, Some(reason));
+                self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
             }
         }
     }
@@ -92,10 +92,10 @@ impl Node {
 
     /// Take a bundle out of everything that waits or counts time for it.
     pub(crate) fn withdraw(&mut self, key: BundleKey) {
+        self.expiries.remove(&mut self.bundles, key);
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        self.expiries.remove(&(entry.expires, key));
         match entry.state {
             State::Waiting => {
                 let (destination, place) = (entry.destination, place(entry));

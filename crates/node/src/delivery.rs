@@ -349,19 +349,29 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let mut subject = self.subject(entry);
-        if self.reassembly.parts(key).is_some() {
-            subject.id.fragment = None;
+        let whole = self.reassembly.parts(key).is_some();
+        let (mut subject, mut id) = (
+            self.reported(entry, ReportKind::Delivered),
+            self.told(entry),
+        );
+        if whole {
+            for id in subject.iter_mut().map(|it| &mut it.id).chain(&mut id) {
+                id.fragment = None;
+            }
         }
-        let endpoint = self.endpoints.id(entry.destination).clone();
-        let octets = entry.payload_octets;
+        let (destination, octets) = (entry.destination, entry.payload_octets);
         self.counters.delivered += 1;
-        self.report(now, &subject, ReportKind::Delivered, 0);
-        self.occurred(Occurrence::Delivered {
-            id: subject.id.clone(),
-            endpoint,
-            octets,
-        });
+        if let Some(subject) = subject {
+            self.report(now, &subject, ReportKind::Delivered, 0);
+        }
+        if let Some(id) = id {
+            let endpoint = self.endpoints.id(destination).clone();
+            self.occurred(Occurrence::Delivered {
+                id,
+                endpoint,
+                octets,
+            });
+        }
         self.delete(now, key, Removal::Delivered, None);
     }
 

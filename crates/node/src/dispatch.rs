@@ -10,7 +10,7 @@ use dhow_link::stream::{RefuseReason, TransferId};
 
 use crate::api::seam::{ApiRefusal, RequestId};
 use crate::bundles::{Entry, Identity, Removal, State};
-use crate::door::{Occurrence, StreamId};
+use crate::door::{Occurrence, StreamId, Telling};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
@@ -21,7 +21,7 @@ use crate::reports::{ReportKind, Subject};
 use crate::routing::Hop;
 
 /// "Depleted storage" (RFC 9171 9.5).
-const DEPLETED_STORAGE: u64 = 4;
+const DEPLETED_STORAGE: u8 = 4;
 
 /// Where a bundle that is arriving comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,26 +112,31 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let id = self.bundle_id(entry);
-        let subject = self.subject(entry);
         match arrival.map(|arrival| arrival.origin) {
             Some(Origin::Neighbour { stream, transfer }) => {
+                let subject = self.reported(entry, ReportKind::Received);
+                let id = self.told(entry);
                 self.counters.received += 1;
                 self.counters.received_octets += octets;
                 if let Some(neighbour) = self.neighbours.get_mut(&stream) {
                     neighbour.bundles_received += 1;
                     neighbour.octets_received += octets;
-                    if let Some(from) = neighbour.peer_id().cloned() {
+                    if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
                         self.occurred(Occurrence::Received { id, from, octets });
                     }
                 }
                 self.acknowledge(now, key, (stream, transfer), octets);
-                self.report(now, &subject, ReportKind::Received, 0);
+                if let Some(subject) = subject {
+                    self.report(now, &subject, ReportKind::Received, 0);
+                }
             }
             Some(Origin::Client { stream, request }) => {
+                let outcome = Ok((self.endpoints.id(entry.source).clone(), entry.creation));
+                let id = self.told(entry);
                 self.counters.created += 1;
-                let outcome = Ok((id.source.clone(), id.creation));
-                self.occurred(Occurrence::Created { id, octets });
+                if let Some(id) = id {
+                    self.occurred(Occurrence::Created { id, octets });
+                }
                 self.transmission_done(now, stream, request, outcome);
             }
             Some(Origin::Own) | None => self.counters.created += 1,
@@ -149,8 +154,8 @@ impl Node {
         let order = self.order();
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.order = order;
-            self.expiries.insert((entry.expires, key));
         }
+        self.expiries.insert(&mut self.bundles, key);
     }
 
     /// RFC 9171 5.3: deliver it here or forward it.
@@ -270,7 +275,7 @@ impl Node {
     fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
         let doomed = self.bundles.entry(key).and_then(|entry| entry.doomed);
         if let Some(reason) = doomed {
-            self.delete(now, key, Removal::Deleted, Some(reason));
+            self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
         }
         doomed.is_some()
     }
@@ -357,6 +362,17 @@ impl Node {
             lifetime_ms: entry.lifetime_ms,
             expires: entry.expires,
         }
+    }
+
+    /// What a report of this kind needs to know of a bundle; `None` where none will be made.
+    pub(crate) fn reported(&self, entry: &Entry, kind: ReportKind) -> Option<Subject> {
+        self.reports_on(entry.flags, kind)
+            .then(|| self.subject(entry))
+    }
+
+    /// A bundle's identity for whoever is told of what happens to every bundle.
+    pub(crate) fn told(&self, entry: &Entry) -> Option<BundleId> {
+        (self.telling == Telling::Everything).then(|| self.bundle_id(entry))
     }
 
     /// The endpoint's registration says that bundles are not kept while nobody takes them.

@@ -207,6 +207,16 @@ pub enum OperatorRefusal {
     UnknownBundle(BundleId),
 }
 
+/// Of which occurrences a driver wants to be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Telling {
+    /// Of all.
+    #[default]
+    Everything,
+    /// Not of what happens to every bundle: received, created, forwarded, delivered. Counters count that.
+    Exceptions,
+}
+
 /// Something that happened in a node: for logs, metrics and measurements, none of which the node knows.
 #[derive(Clone, Debug)]
 pub enum Occurrence {

@@ -11,11 +11,18 @@ use hashbrown::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EndpointIndex(u32);
 
+/// Places that are remembered for what asks next: a source, a destination, a report-to endpoint, a neighbour.
+const RECENT: usize = 4;
+
 /// The table. Every `acquire` wants its `release`.
 pub(crate) struct Endpoints {
     places: Vec<Option<(EndpointId, u32)>>,
     free: Vec<u32>,
     by_id: HashMap<EndpointId, u32, FixedState>,
+    /// Places that were asked for last: bundles that come together name the same few endpoints.
+    recent: [u32; RECENT],
+    /// Which of them is the oldest.
+    oldest: usize,
 }
 
 impl Endpoints {
@@ -24,13 +31,20 @@ impl Endpoints {
             places: Vec::new(),
             free: Vec::new(),
             by_id: HashMap::with_hasher(FixedState::with_seed(seed)),
+            recent: [u32::MAX; RECENT],
+            oldest: 0,
         }
     }
 
     /// Count one more user of `id`.
     pub(crate) fn acquire(&mut self, id: &EndpointId) -> EndpointIndex {
+        if let Some(place) = self.recent(id) {
+            self.count(place, 1);
+            return EndpointIndex(place);
+        }
         if let Some(&place) = self.by_id.get(id) {
             self.count(place, 1);
+            self.remember(place);
             return EndpointIndex(place);
         }
         let place = self.free.pop().unwrap_or_else(|| {
@@ -71,7 +85,26 @@ impl Endpoints {
 
     /// The place of an ID, if it is in use.
     pub(crate) fn find(&self, id: &EndpointId) -> Option<EndpointIndex> {
-        self.by_id.get(id).copied().map(EndpointIndex)
+        let recent = self.recent(id);
+        recent
+            .or_else(|| self.by_id.get(id).copied())
+            .map(EndpointIndex)
+    }
+
+    fn recent(&self, id: &EndpointId) -> Option<u32> {
+        self.recent.iter().copied().find(|&place| {
+            let slot = usize::try_from(place)
+                .ok()
+                .and_then(|place| self.places.get(place));
+            matches!(slot, Some(Some((known, _))) if known == id)
+        })
+    }
+
+    fn remember(&mut self, place: u32) {
+        if let Some(oldest) = self.recent.get_mut(self.oldest) {
+            *oldest = place;
+        }
+        self.oldest = (self.oldest + 1) % RECENT;
     }
 
     /// How many users each ID in use has.
@@ -113,6 +146,7 @@ mod tests {
         let first = endpoints.acquire(&id);
         let second = endpoints.acquire(&id);
         assert_eq!(first, second);
+        assert_eq!(endpoints.find(&id), Some(first));
         endpoints.release(first);
         assert_eq!(endpoints.id(second), &id);
         endpoints.release(second);

@@ -10,8 +10,6 @@ use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{FragmentEdit, FragmentRange, Header, Now};
 use dhow_link::stream::RefuseReason;
 
-use alloc::vec;
-
 use bytes::Bytes;
 
 use crate::door::StreamId;
@@ -138,7 +136,7 @@ impl Node {
         let mut crc = outgoing.payload_crc();
         crc.update(&payload);
         let length = outgoing.total_octets();
-        let pieces = vec![
+        let pieces = [
             Piece::Octets(outgoing.octets),
             Piece::Octets(payload),
             Piece::Octets(crc.trailer()),

@@ -10,6 +10,7 @@ use dhow_bundle::storage::BundleKey;
 use crate::bundles::{Entry, State};
 use crate::dispatch::place;
 use crate::endpoints::EndpointIndex;
+use crate::expiries::Timed;
 use crate::node::{Node, Stage};
 use crate::passing::Pass;
 use crate::sending::PendingRead;
@@ -71,7 +72,7 @@ impl Node {
         let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
         let wanted = u32::from(entry.state == State::InFlight || passes);
         expect(holders == wanted, || format!("has {holders} holders"))?;
-        let timed = self.expiries.contains(&(entry.expires, key));
+        let timed = self.expiries.contains(entry, key);
         let part = self.reassembly.stand_in(key).is_some();
         match entry.state {
             State::Arriving => {
@@ -112,7 +113,7 @@ impl Node {
                 sessions += 1;
                 let neighbour = self.neighbours.get(&passing.stream);
                 let knows = neighbour.is_some_and(|it| {
-                    it.passing == Some(*key) && it.outgoing.contains_key(&passing.transfer)
+                    it.passing == Some(*key) && it.outgoing.contains(passing.transfer.0)
                 });
                 expect(knows, || format!("{key:?} is passed on by nobody"))?;
             }
@@ -188,6 +189,10 @@ impl Node {
         }
         expect(self.timeouts.len() == armed, || {
             "timers of nobody are set".into()
+        })?;
+        let timed = self.bundles.iter().filter(|(_, it)| it.timed != Timed::No);
+        expect(self.expiries.len() == timed.count(), || {
+            "expiries of nobody are noted".into()
         })?;
         let resting = |key| self.bundles.entry(key).map(|entry| entry.state);
         for &(until, key) in &self.rests {

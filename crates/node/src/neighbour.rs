@@ -17,6 +17,7 @@ use crate::passing::Queueing;
 use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::sending::{Outgoing, Split};
+use crate::series::Series;
 
 /// One neighbour's stream.
 pub(crate) struct Neighbour {
@@ -34,7 +35,8 @@ pub(crate) struct Neighbour {
     /// The hops that this session is.
     pub(crate) hops: Vec<Hop>,
     pub(crate) receptions: BTreeMap<TransferId, Reception>,
-    pub(crate) outgoing: BTreeMap<TransferId, Outgoing>,
+    /// What is being sent, by transfer.
+    pub(crate) outgoing: Series<Outgoing>,
     pub(crate) next_transfer: u64,
     /// Octets of bundles given to this session, read for it or sent and not acknowledged.
     pub(crate) in_flight_octets: u64,
@@ -88,7 +90,7 @@ impl Neighbour {
             peer: None,
             hops: Vec::new(),
             receptions: BTreeMap::new(),
-            outgoing: BTreeMap::new(),
+            outgoing: Series::default(),
             next_transfer: 0,
             in_flight_octets: 0,
             in_flight: 0,

@@ -13,6 +13,8 @@ use core::time::Duration;
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::tcpcl::v4::Session;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 use crate::bundles::Bundles;
 use crate::client::Client;
@@ -21,8 +23,9 @@ use crate::config::{Config, LinkId, SendOrder};
 use crate::creation::Creation;
 use crate::delivery::Registrations;
 use crate::dispatch::Arrival;
-use crate::door::{Action, Event, Occurrence, Purpose, StreamId, Ticket};
+use crate::door::{Action, Event, Occurrence, Purpose, StreamId, Telling, Ticket};
 use crate::endpoints::{EndpointIndex, Endpoints};
+use crate::expiries::Expiries;
 use crate::links::Link;
 use crate::local::Local;
 use crate::neighbour::Neighbour;
@@ -32,7 +35,8 @@ use crate::reassembly::Reassembly;
 use crate::removed::Removed;
 use crate::reports::ReportRate;
 use crate::routing::static_routes::StaticRoutes;
-use crate::sending::{PendingRead, SplitBundle};
+use crate::sending::{Heads, PendingRead, SplitBundle};
+use crate::series::Series;
 use crate::view::Counters;
 
 /// The wall clock moved by more than this against the monotonic one: a jump, not drift.
@@ -65,6 +69,7 @@ pub(crate) enum Attending {
 pub struct Node {
     pub(crate) config: Config,
     pub(crate) stage: Stage,
+    pub(crate) telling: Telling,
     pub(crate) local: Local,
     pub(crate) endpoints: Endpoints,
     pub(crate) bundles: Bundles,
@@ -81,14 +86,16 @@ pub struct Node {
     pub(crate) peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
     pub(crate) registrations: Registrations,
     pub(crate) reassembly: Reassembly,
-    pub(crate) arrivals: BTreeMap<BundleKey, Arrival>,
+    pub(crate) arrivals: HashMap<BundleKey, Arrival, FixedState>,
     /// Bundles that go out while they come in, or did.
     pub(crate) passes: BTreeMap<BundleKey, Pass>,
     /// Acknowledgments that wait for the next hop's.
     pub(crate) owed: BTreeMap<BundleKey, Owed>,
     pub(crate) splits: BTreeMap<BundleKey, SplitBundle>,
-    pub(crate) reads: BTreeMap<Ticket, PendingRead>,
-    pub(crate) expiries: BTreeSet<(Instant, BundleKey)>,
+    /// Reads that the driver has not answered, by ticket.
+    pub(crate) reads: Series<PendingRead>,
+    pub(crate) heads: Heads,
+    pub(crate) expiries: Expiries,
     /// When bundles that a neighbour refused are tried again.
     pub(crate) rests: BTreeSet<(Instant, BundleKey)>,
     /// When sessions want their `handle_timeout`.
@@ -138,11 +145,12 @@ impl Node {
             .collect();
         let mut node = Self {
             stage: Stage::Recovering,
+            telling: Telling::default(),
             local: Local::new(&config.node_ids, config.echo_service),
             endpoints: Endpoints::new(config.seed),
             bundles: Bundles::new(config.seed),
             queues: Queues::new(expiry_links),
-            removed: Removed::new(config.removed_bound),
+            removed: Removed::new(config.removed_bound, config.seed),
             creation: Creation::default(),
             routes: StaticRoutes::default(),
             links: config.links.iter().cloned().map(Link::new).collect(),
@@ -152,12 +160,13 @@ impl Node {
             peers: BTreeMap::new(),
             registrations: Registrations::default(),
             reassembly: Reassembly::default(),
-            arrivals: BTreeMap::new(),
+            arrivals: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             passes: BTreeMap::new(),
             owed: BTreeMap::new(),
             splits: BTreeMap::new(),
-            reads: BTreeMap::new(),
-            expiries: BTreeSet::new(),
+            reads: Series::default(),
+            heads: Heads::default(),
+            expiries: Expiries::default(),
             rests: BTreeSet::new(),
             timeouts: BTreeSet::new(),
             report_rate: ReportRate::new(config.reports.per_second),
@@ -181,6 +190,13 @@ impl Node {
         };
         node.add_configured_routes();
         node
+    }
+
+    /// Tell of these occurrences; of all of them otherwise.
+    #[must_use]
+    pub const fn with_telling(mut self, telling: Telling) -> Self {
+        self.telling = telling;
+        self
     }
 
     /// Something happened.
@@ -251,10 +267,7 @@ impl Node {
         if self.stage == Stage::Recovering {
             return;
         }
-        while let Some(&(at, key)) = self.expiries.first()
-            && at <= now.monotonic
-        {
-            self.expiries.remove(&(at, key));
+        while let Some(key) = self.expiries.pop(&mut self.bundles, now.monotonic) {
             self.expire(now, key);
         }
         while let Some(&(at, key)) = self.rests.first()
@@ -285,7 +298,7 @@ impl Node {
     /// When `handle_timeout` or `poll` wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let expiry = self.expiries.first().map(|&(at, _)| at);
+        let expiry = self.expiries.next();
         let rest = self.rests.first().map(|&(at, _)| at);
         let timeout = self.timeouts.first().map(|&(at, _)| at);
         let pause = self.pauses.first().map(|&(at, _)| at);

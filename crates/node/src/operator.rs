@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::routing::Hop;
 
 /// The operator asked for it: "transmission canceled" (RFC 9171 table 1).
-const CANCELED: u64 = 3;
+const CANCELED: u8 = 3;
 
 impl Node {
     pub(crate) fn add_configured_routes(&mut self) {

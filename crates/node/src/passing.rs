@@ -221,7 +221,7 @@ impl Node {
             return;
         };
         neighbour.stop_passing();
-        let outgoing = neighbour.outgoing.remove(&transfer);
+        let outgoing = neighbour.outgoing.remove(transfer.0);
         let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
         self.discharge(stream, octets);
         self.command(now, stream, LinkCommand::Cancel { transfer });
@@ -297,9 +297,9 @@ impl Node {
         (stream, transfer): (StreamId, TransferId),
         octets: u64,
     ) {
-        let policy = self.neighbours.get(&stream).map(|it| it.policy.acknowledge);
         let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
-        if passes && policy == Some(Acknowledge::NextHop) {
+        let policy = || self.neighbours.get(&stream).map(|it| it.policy.acknowledge);
+        if passes && policy() == Some(Acknowledge::NextHop) {
             let owed = Owed {
                 stream,
                 transfer,
@@ -307,7 +307,7 @@ impl Node {
             };
             self.owed.insert(key, owed);
         } else {
-            self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+            self.command_soon(now, stream, LinkCommand::Acknowledge { transfer, octets });
         }
     }
 

@@ -9,6 +9,7 @@ use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
 use crate::endpoints::EndpointIndex;
+use crate::line::Line;
 use crate::routing::Hop;
 
 /// Destinations and bundles that are looked at for one choice: bounds the work when what is first in a
@@ -18,6 +19,9 @@ const LOOK_BOUND: usize = 64;
 /// Destinations of a hop that are passed by for one choice because another hop of theirs is better: each
 /// takes some tens of nanoseconds.
 const DESTINATIONS_BOUND: usize = 16_384;
+
+/// Places of a queue that are looked at for one choice, those that bundles have left among them.
+const PLACES_BOUND: usize = 1_024;
 
 /// A bundle's places in a queue: by arrival and by expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,23 +33,74 @@ pub(crate) struct Place {
 /// The bundles of one destination that wait.
 #[derive(Default)]
 struct Queue {
-    by_arrival: BTreeSet<(u64, BundleKey)>,
+    by_arrival: Line,
     /// Kept only where some link sends by expiry.
     by_expiry: BTreeSet<(u64, BundleKey)>,
     hops: Vec<Hop>,
+    /// The heads under which it is listed at its hops. They may be those of a while ago: never behind what is
+    /// the first now.
+    listed: Heads,
+}
+
+/// The first places of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Heads {
+    arrival: Option<u64>,
+    expiry: Option<u64>,
+}
+
+impl Heads {
+    fn of(self, order: SendOrder) -> Option<u64> {
+        match order {
+            SendOrder::Arrival => self.arrival,
+            SendOrder::Expiry => self.expiry,
+        }
+    }
 }
 
 impl Queue {
-    fn ordered(&self, order: SendOrder) -> &BTreeSet<(u64, BundleKey)> {
+    fn first(&self, order: SendOrder) -> Option<(u64, BundleKey)> {
         match order {
-            SendOrder::Arrival => &self.by_arrival,
-            SendOrder::Expiry => &self.by_expiry,
+            SendOrder::Arrival => self.by_arrival.first(),
+            SendOrder::Expiry => self.by_expiry.first().copied(),
         }
     }
 
-    fn head(&self, order: SendOrder) -> Option<u64> {
-        self.ordered(order).first().map(|&(place, _)| place)
+    /// The first in order that `wanted` says; not many are looked at.
+    fn looked_at(
+        &self,
+        order: SendOrder,
+        wanted: impl Fn(BundleKey) -> bool,
+    ) -> Option<(u64, BundleKey)> {
+        let wanted = |&(_, key): &(u64, BundleKey)| wanted(key);
+        match order {
+            SendOrder::Arrival => {
+                let mut looks = self.by_arrival.iter(PLACES_BOUND).take(LOOK_BOUND);
+                looks.find(wanted)
+            }
+            SendOrder::Expiry => {
+                let mut looks = self.by_expiry.iter().copied().take(LOOK_BOUND);
+                looks.find(wanted)
+            }
+        }
     }
+
+    fn heads(&self) -> Heads {
+        Heads {
+            arrival: self.first(SendOrder::Arrival).map(|(place, _)| place),
+            expiry: self.first(SendOrder::Expiry).map(|(place, _)| place),
+        }
+    }
+}
+
+/// A bundle that is to go, and what may follow it without another choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) key: BundleKey,
+    pub(crate) destination: EndpointIndex,
+    order: SendOrder,
+    /// Up to here its destination's queue has the oldest.
+    before: u64,
 }
 
 /// All queues.
@@ -78,12 +133,16 @@ impl Queues {
             hops: hops(),
             ..Queue::default()
         });
-        let before = heads(queue);
-        queue.by_arrival.insert((place.arrival, key));
+        queue.by_arrival.insert(place.arrival, key);
         if expiry {
             queue.by_expiry.insert((place.expiry, key));
         }
-        self.reindex(destination, before);
+        let ahead = |listed: Option<u64>, place| listed.is_none_or(|listed| place < listed);
+        if ahead(queue.listed.arrival, place.arrival)
+            || (expiry && ahead(queue.listed.expiry, place.expiry))
+        {
+            self.list(destination);
+        }
     }
 
     /// Take a bundle out of its destination's queue.
@@ -91,15 +150,10 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(&destination) else {
             return;
         };
-        let before = heads(queue);
-        queue.by_arrival.remove(&(place.arrival, key));
+        queue.by_arrival.remove(place.arrival, key);
         queue.by_expiry.remove(&(place.expiry, key));
-        self.reindex(destination, before);
-        if self
-            .queues
-            .get(&destination)
-            .is_some_and(|queue| queue.by_arrival.is_empty())
-        {
+        if queue.by_arrival.is_empty() {
+            self.list(destination);
             self.queues.remove(&destination);
         }
     }
@@ -107,19 +161,29 @@ impl Queues {
     /// The first bundle in order that may go over a session reached by `hops`, each with its order.
     /// `best` tells which of a destination's hops is the best that is up; `acceptable` whether a bundle
     /// may go over this session.
+    /// Beside it come destinations that are to be listed anew, for [`Self::refresh`].
     pub(crate) fn next(
         &self,
         hops: &[Hop],
         best: impl Fn(&[Hop]) -> Option<usize>,
         acceptable: impl Fn(BundleKey) -> bool,
-    ) -> Option<BundleKey> {
-        let mut found: Option<(u64, BundleKey)> = None;
+    ) -> (Option<Choice>, Vec<EndpointIndex>) {
+        let mut found: Option<(u64, Choice)> = None;
+        let mut stale = Vec::new();
         for hop in hops {
             let order = self.order_of(hop);
             let served = self.by_hop.get(hop).into_iter().flatten();
             let mut looks = 0;
             for &(head, destination) in served.take(DESTINATIONS_BOUND) {
-                if looks >= LOOK_BOUND || found.is_some_and(|(place, _)| place <= head) {
+                if let Some((place, choice)) = &mut found {
+                    if choice.destination == destination {
+                        continue;
+                    }
+                    if looks >= LOOK_BOUND || *place <= head {
+                        choice.before = choice.before.min(head);
+                        break;
+                    }
+                } else if looks >= LOOK_BOUND {
                     break;
                 }
                 let Some(queue) = self.queues.get(&destination) else {
@@ -131,19 +195,49 @@ impl Queues {
                     continue;
                 }
                 looks += 1;
-                let first = queue
-                    .ordered(order)
-                    .iter()
-                    .take(LOOK_BOUND)
-                    .find(|&&(_, key)| acceptable(key));
-                if let Some(&(place, key)) = first
-                    && found.is_none_or(|(other, _)| place < other)
-                {
-                    found = Some((place, key));
+                if queue.first(order).is_some_and(|(first, _)| head < first) {
+                    stale.push(destination);
                 }
+                let Some((place, key)) = queue.looked_at(order, &acceptable) else {
+                    continue;
+                };
+                let before = match &mut found {
+                    Some((other, choice)) if *other <= place => {
+                        choice.before = choice.before.min(place);
+                        continue;
+                    }
+                    Some((other, choice)) => choice.before.min(*other),
+                    None => u64::MAX,
+                };
+                let choice = Choice {
+                    key,
+                    destination,
+                    order,
+                    before,
+                };
+                found = Some((place, choice));
             }
         }
-        found.map(|(_, key)| key)
+        let choice = found.map(|(_, choice)| choice);
+        // With one destination to choose from there is nothing to compare its head with.
+        if choice.is_some_and(|choice| choice.before == u64::MAX) && stale.len() == 1 {
+            stale.clear();
+        }
+        (choice, stale)
+    }
+
+    /// List these destinations by what is their first now.
+    pub(crate) fn refresh(&mut self, stale: Vec<EndpointIndex>) {
+        for destination in stale {
+            self.list(destination);
+        }
+    }
+
+    /// What follows a bundle that was chosen and has left its queue, if no other destination's is before it.
+    pub(crate) fn following(&self, choice: &Choice) -> Option<Choice> {
+        let queue = self.queues.get(&choice.destination)?;
+        let (place, key) = queue.first(choice.order)?;
+        (place < choice.before).then_some(Choice { key, ..*choice })
     }
 
     /// Bundles at the heads of queues that this session should serve and that may not go over it: they
@@ -166,8 +260,13 @@ impl Queues {
                 best.is_some_and(|best| hops.contains(best))
             });
             for queue in ours.take(LOOK_BOUND) {
-                let first = queue.ordered(order).iter().take(LOOK_BOUND);
-                found.extend(first.map(|&(_, key)| key).filter(|&key| !acceptable(key)));
+                let seen = core::cell::RefCell::new(&mut found);
+                queue.looked_at(order, |key| {
+                    if !acceptable(key) {
+                        seen.borrow_mut().push(key);
+                    }
+                    false
+                });
             }
         }
         found
@@ -180,18 +279,14 @@ impl Queues {
         acceptable: impl Fn(BundleKey) -> bool,
     ) -> Option<BundleKey> {
         let queue = self.queues.get(&destination)?;
-        queue
-            .by_arrival
-            .iter()
-            .take(LOOK_BOUND)
-            .map(|&(_, key)| key)
-            .find(|&key| acceptable(key))
+        let found = queue.looked_at(SendOrder::Arrival, acceptable)?;
+        Some(found.1)
     }
 
     /// True when a bundle waits in its destination's queue.
     pub(crate) fn holds(&self, destination: EndpointIndex, place: Place, key: BundleKey) -> bool {
         let queue = self.queues.get(&destination);
-        queue.is_some_and(|queue| queue.by_arrival.contains(&(place.arrival, key)))
+        queue.is_some_and(|queue| queue.by_arrival.contains(place.arrival, key))
     }
 
     /// Bundles that wait for one destination.
@@ -215,8 +310,9 @@ impl Queues {
         for destination in destinations {
             if let Some(queue) = self.queues.get_mut(&destination) {
                 queue.hops = hops(destination);
+                queue.listed = Heads::default();
             }
-            self.reindex(destination, (None, None));
+            self.list(destination);
         }
     }
 
@@ -227,20 +323,20 @@ impl Queues {
         }
     }
 
-    fn reindex(&mut self, destination: EndpointIndex, before: (Option<u64>, Option<u64>)) {
-        let Some(queue) = self.queues.get(&destination) else {
+    /// List a queue at its hops by what is the first of it now; nowhere when it is empty.
+    fn list(&mut self, destination: EndpointIndex) {
+        let Some(queue) = self.queues.get_mut(&destination) else {
             return;
         };
-        let after = heads(queue);
-        if before == after {
+        let heads = queue.heads();
+        let before = core::mem::replace(&mut queue.listed, heads);
+        if before == heads {
             return;
         }
         for hop in &queue.hops {
-            let expiry = matches!(hop, Hop::Link(link) if self.expiry_links.contains(link));
-            let (old, new) = if expiry {
-                (before.1, after.1)
-            } else {
-                (before.0, after.0)
+            let order = match hop {
+                Hop::Link(link) if self.expiry_links.contains(link) => SendOrder::Expiry,
+                Hop::Link(_) | Hop::Peer(_) => SendOrder::Arrival,
             };
             if !self.by_hop.contains_key(hop) {
                 self.by_hop.insert(hop.clone(), BTreeSet::new());
@@ -248,10 +344,10 @@ impl Queues {
             let Some(served) = self.by_hop.get_mut(hop) else {
                 continue;
             };
-            if let Some(old) = old {
+            if let Some(old) = before.of(order) {
                 served.remove(&(old, destination));
             }
-            if let Some(new) = new {
+            if let Some(new) = heads.of(order) {
                 served.insert((new, destination));
             }
             if served.is_empty() {
@@ -261,16 +357,10 @@ impl Queues {
     }
 }
 
-fn heads(queue: &Queue) -> (Option<u64>, Option<u64>) {
-    (
-        queue.head(SendOrder::Arrival),
-        queue.head(SendOrder::Expiry),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use dhow_bundle::EndpointId;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::endpoints::Endpoints;
@@ -303,21 +393,26 @@ mod tests {
         });
         let both_up = |hops: &[Hop]| (!hops.is_empty()).then_some(0);
         let over_gamma = queues.next(core::slice::from_ref(&gamma), both_up, |_| true);
-        assert_eq!(over_gamma, Some(BundleKey(10)));
+        assert_eq!(over_gamma.0.map(|it| it.key), Some(BundleKey(10)));
         queues.remove(five, place(1, 0), BundleKey(10));
         // Destination four prefers beta, which is up.
         assert_eq!(
-            queues.next(core::slice::from_ref(&gamma), both_up, |_| true),
+            queues
+                .next(core::slice::from_ref(&gamma), both_up, |_| true)
+                .0,
             None
         );
         let beta_down = |hops: &[Hop]| hops.iter().position(|hop| *hop == gamma);
         assert_eq!(
-            queues.next(core::slice::from_ref(&gamma), beta_down, |_| true),
+            queues
+                .next(core::slice::from_ref(&gamma), beta_down, |_| true)
+                .0
+                .map(|it| it.key),
             Some(BundleKey(20))
         );
         queues.reroute(|_| Vec::new());
         let anything = queues.next(&[beta, gamma], both_up, |_| true);
-        assert_eq!(anything, None, "without routes nothing leaves");
+        assert_eq!(anything.0, None, "without routes nothing leaves");
     }
 
     #[test]
@@ -335,6 +430,70 @@ mod tests {
         });
         queues.push(four, place(2, 100), BundleKey(2), Vec::new);
         let next = queues.next(core::slice::from_ref(&link), |_| Some(0), |_| true);
-        assert_eq!(next, Some(BundleKey(2)));
+        assert_eq!(next.0.map(|it| it.key), Some(BundleKey(2)));
+    }
+
+    fn ipn(endpoints: &mut Endpoints, node: u32) -> EndpointIndex {
+        endpoints.acquire(&EndpointId::Ipn {
+            allocator: 0,
+            node,
+            service: 1,
+        })
+    }
+
+    proptest! {
+        /// Bundles of any destinations leave in the order of their places, chosen or following, whatever came back.
+        #[test]
+        fn what_follows_is_what_would_be_chosen(
+            steps in proptest::collection::vec((0_u8..5, 4_u32..8, any::<prop::sample::Index>()), 0..300)
+        ) {
+            let mut endpoints = Endpoints::new(1);
+            let (link, other) = (Hop::Link(LinkId(0)), Hop::Link(LinkId(1)));
+            let hops = [link.clone(), other.clone()];
+            let mut queues = Queues::new(BTreeSet::new());
+            let mut waiting: BTreeMap<u64, (EndpointIndex, BundleKey)> = BTreeMap::new();
+            let mut away = Vec::new();
+            let mut last: Option<Choice> = None;
+            for (number, (step, node, which)) in (0_u32..).zip(steps) {
+                let destination = ipn(&mut endpoints, node);
+                let hops_of = || Vec::from(if node == 4 { [other.clone(), link.clone()] } else { hops.clone() });
+                match step {
+                    0..2 => {
+                        let order = u64::from(number) * 3;
+                        queues.push(destination, place(order, 0), BundleKey(number), hops_of);
+                        waiting.insert(order, (destination, BundleKey(number)));
+                        last = None;
+                    }
+                    2 if !away.is_empty() => {
+                        let (order, (destination, key)) = away.swap_remove(which.index(away.len()));
+                        queues.push(destination, place(order, 0), key, || Vec::from(hops.clone()));
+                        waiting.insert(order, (destination, key));
+                        // What came may be before what follows: the session chooses anew.
+                        last = None;
+                    }
+                    _ => {
+                        let best = |hops: &[Hop]| (!hops.is_empty()).then_some(0);
+                        let followed = last.as_ref().and_then(|last| queues.following(last));
+                        let choice = followed.or_else(|| {
+                            let (choice, stale) = queues.next(&hops, best, |_| true);
+                            queues.refresh(stale);
+                            choice
+                        });
+                        let first = waiting.pop_first();
+                        prop_assert_eq!(choice.map(|it| it.key), first.map(|(_, (_, key))| key));
+                        if let Some((order, (destination, key))) = first {
+                            queues.remove(destination, place(order, 0), key);
+                            away.push((order, (destination, key)));
+                        }
+                        last = choice;
+                    }
+                }
+            }
+            for (order, (destination, key)) in waiting {
+                prop_assert!(queues.holds(destination, place(order, 0), key));
+                queues.remove(destination, place(order, 0), key);
+            }
+            prop_assert!(queues.queues.is_empty() && queues.by_hop.is_empty());
+        }
     }
 }

@@ -4,10 +4,11 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use core::cmp::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
-use dhow_bundle::{Header, Now, PayloadVerifier};
+use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::admission::Admission;
@@ -62,6 +63,19 @@ impl Refused {
             why: why.to_string(),
         }
     }
+
+    /// The bundle breaks a rule.
+    fn breaks(refusal: Refusal) -> Self {
+        Self::not_acceptable(format!("{refusal} ({})", refusal.section()))
+    }
+}
+
+fn goes_on() -> Refused {
+    Refused::not_acceptable("octets follow the end of the bundle (RFC 9171 4.1)")
+}
+
+fn ends_early() -> Refused {
+    Refused::not_acceptable("the bundle ends before its payload block does (RFC 9171 4.1)")
 }
 
 impl Node {
@@ -180,12 +194,7 @@ impl Node {
                     announced,
                 }));
             }
-            Err(refusal) => {
-                return Err(Refused::not_acceptable(format!(
-                    "{refusal} ({})",
-                    refusal.section()
-                )));
-            }
+            Err(refusal) => return Err(Refused::breaks(refusal)),
         };
         // RFC 9174 5.2.5.1: the announced length is the length of the bundle.
         if announced.is_some_and(|length| length != header.total_octets()) {
@@ -207,10 +216,12 @@ impl Node {
                 octets: arrived,
                 taken: true,
             })),
-            Admission::New(entry) => {
-                let key = self.bundles.insert(*entry);
+            Admission::New(key) => {
                 let origin = Origin::Neighbour { stream, transfer };
                 self.arrivals.insert(key, Arrival::new(origin));
+                if end {
+                    return self.receive_whole(now, key, &header, octets);
+                }
                 let verifier = PayloadVerifier::new(&header);
                 let incoming = Incoming {
                     key,
@@ -226,6 +237,29 @@ impl Node {
                 Ok(next)
             }
         }
+    }
+
+    /// A bundle that came in one piece, as most small ones do: nothing of it is to be kept for later.
+    fn receive_whole(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        header: &Header,
+        octets: Bytes,
+    ) -> Result<Option<Reception>, Refused> {
+        let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        let outcome = match arrived.cmp(&header.total_octets()) {
+            Ordering::Less => Err(ends_early()),
+            Ordering::Greater => Err(goes_on()),
+            Ordering::Equal => header.check_body(&octets).map_err(Refused::breaks),
+        };
+        if let Err(refused) = outcome {
+            self.abandon(now, key);
+            return Err(refused);
+        }
+        self.append(key, Piece::Octets(octets));
+        self.commit(key);
+        Ok(None)
     }
 
     fn receive_payload(
@@ -314,9 +348,7 @@ impl Incoming {
             .received
             .saturating_add(u64::try_from(rest.len()).unwrap_or(u64::MAX));
         if self.received > self.header.total_octets() {
-            return Err(Refused::not_acceptable(
-                "octets follow the end of the bundle (RFC 9171 4.1)",
-            ));
+            return Err(goes_on());
         }
         for (bound, part) in [
             (header_octets, Place::Header),
@@ -337,16 +369,12 @@ impl Incoming {
             return Ok(false);
         }
         if self.received < self.header.total_octets() {
-            return Err(Refused::not_acceptable(
-                "the bundle ends before its payload block does (RFC 9171 4.1)",
-            ));
+            return Err(ends_early());
         }
         self.verifier
             .clone()
             .finish(&self.trailer)
-            .map_err(|refusal| {
-                Refused::not_acceptable(format!("{refusal} ({})", refusal.section()))
-            })?;
+            .map_err(Refused::breaks)?;
         Ok(true)
     }
 }

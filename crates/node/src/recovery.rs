@@ -10,6 +10,7 @@ use dhow_bundle::{BundleId, DtnTime, Instant, Now};
 use crate::bundles::{Entry, Fragment, Identity, Removal, State};
 use crate::dispatch::unit_of;
 use crate::door::Occurrence;
+use crate::expiries::Timed;
 use crate::node::{Node, Stage};
 
 /// How long a comparison with checksums is good for.
@@ -65,6 +66,7 @@ impl Node {
             hops: None,
             doomed: None,
             removal: Removal::Deleted,
+            timed: Timed::No,
         };
         self.bundles.insert(entry);
     }
@@ -154,9 +156,8 @@ impl Node {
                 }
             }
             State::Waiting | State::Resting { .. } | State::Reassembling => {
-                let expiry = self.bundles.entry(key).map(|entry| entry.expires);
                 self.withdraw(key);
-                self.expiries.extend(expiry.map(|at| (at, key)));
+                self.expiries.insert(&mut self.bundles, key);
                 if let Some(entry) = self.bundles.entry_mut(key) {
                     entry.state = State::Quarantined;
                 }
@@ -175,9 +176,8 @@ impl Node {
         if self.reassembly.parts(head).is_none() {
             return;
         }
-        let expiry = self.bundles.entry(head).map(|entry| entry.expires);
         self.withdraw(head);
-        self.expiries.extend(expiry.map(|at| (at, head)));
+        self.expiries.insert(&mut self.bundles, head);
         let mut again = None;
         let others = self.reassembly.dissolve(head);
         for member in others.into_iter().chain([head]) {
@@ -185,8 +185,8 @@ impl Node {
                 continue;
             };
             entry.state = State::Reassembling;
-            let (expires, unit) = (entry.expires, unit_of(entry));
-            self.expiries.insert((expires, member));
+            let unit = unit_of(entry);
+            self.expiries.insert(&mut self.bundles, member);
             // Without the damaged one the whole may still be there, from fragments that overlap.
             if let Some((unit, range)) = unit.filter(|_| member != key)
                 && let Some(head) = self.reassembly.add(unit, range, member)

@@ -7,26 +7,52 @@
 //! here. Where that cannot be told, it is taken again, and rests longer each time before it leaves: a copy
 //! too many is known for one at its destination, a copy too few is a lost bundle.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 
-use dhow_bundle::Instant;
+use dhow_bundle::{CreationTimestamp, FragmentRange, Instant};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 
-use crate::bundles::{Identity, Removal};
+use crate::bundles::{Digest, Identity, Removal};
 use crate::endpoints::{EndpointIndex, Endpoints};
 
 /// The memory, bounded: the oldest is forgotten first.
 pub(crate) struct Removed {
-    by_identity: BTreeMap<Identity, Remembered>,
-    oldest: VecDeque<Identity>,
+    /// The oldest first.
+    remembered: VecDeque<Remembered>,
+    /// Number of the first of them; numbers wrap around.
+    first: u32,
+    by_identity: HashTable<(Digest, u32)>,
+    hasher: FixedState,
     bound: usize,
 }
 
-#[derive(Clone, Copy)]
+/// One identity, in 56 octets.
 struct Remembered {
-    until: Instant,
+    source: EndpointIndex,
     removal: Removal,
     returns: u8,
     hops: Option<u8>,
+    creation: CreationTimestamp,
+    fragment: Option<Box<FragmentRange>>,
+    until: Instant,
+}
+
+impl Remembered {
+    fn is(&self, identity: &Identity) -> bool {
+        self.source == identity.source
+            && self.creation == identity.creation
+            && self.fragment.as_deref() == identity.fragment.as_ref()
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            source: self.source,
+            creation: self.creation,
+            fragment: self.fragment.as_deref().copied(),
+        }
+    }
 }
 
 /// What is known of a bundle that comes again.
@@ -39,10 +65,13 @@ pub(crate) enum Recollection {
 }
 
 impl Removed {
-    pub(crate) fn new(bound: usize) -> Self {
+    /// A memory of at most `bound` identities.
+    pub(crate) fn new(bound: usize, seed: u64) -> Self {
         Self {
-            by_identity: BTreeMap::new(),
-            oldest: VecDeque::new(),
+            remembered: VecDeque::new(),
+            first: 0,
+            by_identity: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
             bound,
         }
     }
@@ -56,22 +85,40 @@ impl Removed {
         removal: Removal,
         (returns, hops): (u8, Option<u8>),
     ) {
-        let remembered = Remembered {
-            until,
+        let digest = Digest::of(&self.hasher, &identity);
+        if let Some(known) = self.find_mut(digest, &identity) {
+            known.until = until;
+            known.removal = removal;
+            known.returns = returns;
+            known.hops = hops;
+            endpoints.release(identity.source);
+            return;
+        }
+        let length = u32::try_from(self.remembered.len()).unwrap_or(u32::MAX);
+        let number = self.first.wrapping_add(length);
+        self.remembered.push_back(Remembered {
+            source: identity.source,
             removal,
             returns,
             hops,
-        };
-        match self.by_identity.insert(identity, remembered) {
-            Some(_) => endpoints.release(identity.source),
-            None => self.oldest.push_back(identity),
-        }
-        while self.by_identity.len() > self.bound && self.forget_oldest(endpoints) {}
+            creation: identity.creation,
+            fragment: identity.fragment.map(Box::new),
+            until,
+        });
+        self.by_identity
+            .insert_unique(digest.spread(), (digest, number), |(digest, _)| {
+                digest.spread()
+            });
+        while self.remembered.len() > self.bound && self.forget_oldest(endpoints) {}
     }
 
     /// What is known of a bundle of this identity.
     pub(crate) fn recall(&self, identity: &Identity, now: Instant) -> Option<Recollection> {
-        let remembered = self.by_identity.get(identity).filter(|it| now < it.until)?;
+        if self.remembered.is_empty() {
+            return None;
+        }
+        let digest = Digest::of(&self.hasher, identity);
+        let remembered = self.find(digest, identity).filter(|it| now < it.until)?;
         Some(match remembered.removal {
             Removal::Delivered => Recollection::Delivered,
             Removal::Forwarded | Removal::Deleted => Recollection::Left {
@@ -83,29 +130,124 @@ impl Removed {
 
     /// The endpoints that are named here, once for each time.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = EndpointIndex> {
-        self.by_identity.keys().map(|identity| identity.source)
+        self.remembered.iter().map(|remembered| remembered.source)
     }
 
     /// Forget what has expired, as far as it is at the old end.
     pub(crate) fn prune(&mut self, endpoints: &mut Endpoints, now: Instant) {
-        while let Some(identity) = self.oldest.front() {
-            let expired = self
-                .by_identity
-                .get(identity)
-                .is_none_or(|remembered| remembered.until <= now);
-            if !expired || !self.forget_oldest(endpoints) {
-                break;
-            }
+        while self
+            .remembered
+            .front()
+            .is_some_and(|remembered| remembered.until <= now)
+        {
+            self.forget_oldest(endpoints);
         }
     }
 
+    fn at(&self, number: u32) -> Option<&Remembered> {
+        let place = usize::try_from(number.wrapping_sub(self.first)).ok()?;
+        self.remembered.get(place)
+    }
+
+    fn number(&self, digest: Digest, identity: &Identity) -> Option<u32> {
+        let is_it = |&(other, number): &(Digest, u32)| {
+            other == digest && self.at(number).is_some_and(|it| it.is(identity))
+        };
+        let found = self.by_identity.find(digest.spread(), is_it)?;
+        Some(found.1)
+    }
+
+    fn find(&self, digest: Digest, identity: &Identity) -> Option<&Remembered> {
+        self.at(self.number(digest, identity)?)
+    }
+
+    fn find_mut(&mut self, digest: Digest, identity: &Identity) -> Option<&mut Remembered> {
+        let number = self.number(digest, identity)?;
+        let place = usize::try_from(number.wrapping_sub(self.first)).ok()?;
+        self.remembered.get_mut(place)
+    }
+
     fn forget_oldest(&mut self, endpoints: &mut Endpoints) -> bool {
-        let Some(identity) = self.oldest.pop_front() else {
+        let number = self.first;
+        let Some(oldest) = self.remembered.pop_front() else {
             return false;
         };
-        if self.by_identity.remove(&identity).is_some() {
-            endpoints.release(identity.source);
+        self.first = number.wrapping_add(1);
+        let digest = Digest::of(&self.hasher, &oldest.identity());
+        let found = self
+            .by_identity
+            .find_entry(digest.spread(), |&(_, other)| other == number);
+        if let Ok(found) = found {
+            found.remove();
         }
+        endpoints.release(oldest.source);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    use dhow_bundle::{DtnTime, EndpointId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn identity(source: EndpointIndex, sequence: u64) -> Identity {
+        let range = FragmentRange {
+            offset: sequence,
+            length: 1,
+        };
+        Identity {
+            source,
+            creation: CreationTimestamp {
+                time: DtnTime::from_millis(sequence / 3),
+                sequence,
+            },
+            fragment: sequence.is_multiple_of(4).then_some(range),
+        }
+    }
+
+    proptest! {
+        /// The newest are known, what was said of them last holds, and every endpoint is counted.
+        #[test]
+        fn the_last_so_many_are_remembered(
+            bound in 1_usize..20,
+            steps in proptest::collection::vec((0_u64..40, 0_u8..3), 0..200),
+        ) {
+            let mut endpoints = Endpoints::new(1);
+            let mut removed = Removed::new(bound, 2);
+            removed.first = u32::MAX - 50;
+            let mut order: Vec<u64> = Vec::new();
+            let mut known: BTreeMap<u64, u8> = BTreeMap::new();
+            let until = Instant::from_nanos(10);
+            for (sequence, returns) in steps {
+                let source = endpoints.acquire(&EndpointId::Null);
+                let removal = if returns == 0 { Removal::Delivered } else { Removal::Forwarded };
+                removed.insert(&mut endpoints, identity(source, sequence), until, removal, (returns, None));
+                if known.insert(sequence, returns).is_none() {
+                    order.push(sequence);
+                }
+                if order.len() > bound {
+                    known.remove(&order.remove(0));
+                }
+                for sequence in 0..40 {
+                    let expected = known.get(&sequence).map(|&returns| match returns {
+                        0 => Recollection::Delivered,
+                        returns => Recollection::Left { returns, hops: None },
+                    });
+                    let identity = identity(source, sequence);
+                    prop_assert_eq!(removed.recall(&identity, Instant::START), expected);
+                    prop_assert_eq!(removed.recall(&identity, until), None);
+                }
+                let users: u32 = endpoints.users().values().sum();
+                prop_assert_eq!(usize::try_from(users).unwrap(), known.len());
+                prop_assert_eq!(removed.by_identity.len(), known.len());
+            }
+            removed.prune(&mut endpoints, until);
+            prop_assert!(removed.remembered.is_empty() && endpoints.users().is_empty());
+        }
     }
 }

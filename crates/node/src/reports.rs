@@ -120,13 +120,7 @@ impl Node {
     /// Report on a bundle where it asks for it and this node may.
     pub(crate) fn report(&mut self, now: Now, subject: &Subject, kind: ReportKind, reason: u64) {
         let flags = BundleFlags::from_bits(subject.flags);
-        let generated = BundleFlags::from_bits(self.config.reports.generate).contains(kind.flag());
-        // RFC 9171 5.1: off by default. 4.2.3: never about administrative records.
-        if !generated
-            || !flags.contains(kind.flag())
-            || flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
-            || subject.report_to.is_null()
-        {
+        if !self.reports_on(subject.flags, kind) || subject.report_to.is_null() {
             return;
         }
         let time = flags
@@ -142,6 +136,15 @@ impl Node {
         if !is_taken {
             self.suppress(1);
         }
+    }
+
+    /// Whether a bundle with these flags asks for a report of this kind, and this node makes it.
+    pub(crate) fn reports_on(&self, flags: u64, kind: ReportKind) -> bool {
+        let flags = BundleFlags::from_bits(flags);
+        // RFC 9171 5.1: off by default. 4.2.3: never about administrative records.
+        BundleFlags::from_bits(self.config.reports.generate).contains(kind.flag())
+            && flags.contains(kind.flag())
+            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
     }
 
     /// Send a status report in a bundle of its own; false when it may not be, or has no room.

@@ -4,20 +4,21 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use dhow_bundle::forward::UnsupportedBlocks;
 use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreCommand};
 use dhow_bundle::{
-    BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, PayloadVerifier,
-    Reading,
+    BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, Reading,
 };
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::{Removal, State};
 use crate::door::{Action, Occurrence, StreamId, Ticket};
+use crate::endpoints::EndpointIndex;
 use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE, Neighbour};
 use crate::node::Node;
 use crate::passing::Pass;
+use crate::queues::Choice;
 use crate::reports::ReportKind;
 use crate::routing::Hop;
 
@@ -35,6 +36,30 @@ const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
 /// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
 pub(crate) const VERIFYING_BOUND: usize = 256;
+
+/// Header blocks that are allocated at once, octets: of some hundred small bundles.
+const HEADS_OCTETS: usize = 16 * 1024;
+
+/// Room for header blocks on their way out: written here one after the other, and shared, not copied.
+#[derive(Default)]
+pub(crate) struct Heads {
+    room: BytesMut,
+    /// The header under construction.
+    draft: Vec<u8>,
+}
+
+impl Heads {
+    /// The header for the next hop, and octets of the bundle with it.
+    fn forwarded(&mut self, header: &Header, edit: &HopEdit) -> (Bytes, u64) {
+        self.draft.clear();
+        let total = header.append_forwarded(edit, &mut self.draft);
+        if self.room.capacity() < self.draft.len() {
+            self.room = BytesMut::with_capacity(HEADS_OCTETS.max(self.draft.len()));
+        }
+        self.room.extend_from_slice(&self.draft);
+        (self.room.split().freeze(), total)
+    }
+}
 
 /// What a session is sending.
 #[derive(Debug)]
@@ -86,6 +111,7 @@ pub(crate) struct SplitBundle {
 impl Node {
     /// Give a session what it has room for.
     pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
+        let mut last: Option<Choice> = None;
         loop {
             let Some(neighbour) = self.neighbours.get(&stream) else {
                 return;
@@ -100,7 +126,15 @@ impl Node {
                 self.send_fragment(stream);
                 continue;
             }
-            let Some(key) = self.choose(stream) else {
+            last = match last.and_then(|last| self.follow(stream, &last)) {
+                None => {
+                    let (choice, stale) = self.weigh(stream);
+                    self.queues.refresh(stale);
+                    choice
+                }
+                following => following,
+            };
+            let Some(Choice { key, .. }) = last else {
                 if self.clear_the_way(now, stream) {
                     continue;
                 }
@@ -129,11 +163,25 @@ impl Node {
     }
 
     /// The next bundle for a session.
-    pub(crate) fn choose(&self, stream: StreamId) -> Option<BundleKey> {
-        let neighbour = self.neighbours.get(&stream)?;
+    pub(crate) fn choose(&self, stream: StreamId) -> Option<Choice> {
+        self.weigh(stream).0
+    }
+
+    /// The next bundle for a session, and the queues that are to be listed anew.
+    fn weigh(&self, stream: StreamId) -> (Option<Choice>, Vec<EndpointIndex>) {
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return (None, Vec::new());
+        };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
         self.queues
             .next(&neighbour.hops, best, |key| self.may_go(neighbour, key))
+    }
+
+    /// What follows the bundle that was chosen for a session last, while nothing else has happened.
+    fn follow(&self, stream: StreamId, last: &Choice) -> Option<Choice> {
+        let following = self.queues.following(last)?;
+        let neighbour = self.neighbours.get(&stream)?;
+        self.may_go(neighbour, following.key).then_some(following)
     }
 
     /// Let what may not go over a session rest, so that others can; false when there is nothing.
@@ -206,13 +254,13 @@ impl Node {
     /// Ask the driver for octets of the store.
     pub(crate) fn read(&mut self, pending: PendingRead, extents: Vec<Extent>) {
         let ticket = self.ticket();
-        self.reads.insert(ticket, pending);
+        self.reads.push(ticket.0, pending);
         self.act(Action::Read { ticket, extents });
     }
 
     /// Octets that were asked for are here.
     pub(crate) fn handle_read(&mut self, now: Now, ticket: Ticket, octets: Option<Bytes>) {
-        let Some(pending) = self.reads.remove(&ticket) else {
+        let Some(pending) = self.reads.remove(ticket.0) else {
             return;
         };
         match (pending, octets) {
@@ -250,7 +298,7 @@ impl Node {
         // What was accepted on reception is read again as leniently as it may have been then.
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
         let header = match Header::decode(&octets, Reading::Lenient) {
-            Ok(Some(header)) if !whole || is_intact(&header, &octets) => header,
+            Ok(Some(header)) if !whole || header.check_body(&octets).is_ok() => header,
             _ => {
                 self.discharge(stream, length);
                 self.enqueue(key);
@@ -260,8 +308,9 @@ impl Node {
         };
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
-        let outgoing = header.forwarded(&self.hop_edit(now, key, None));
-        let (total, payload) = (outgoing.total_octets(), header.payload_octets());
+        let edit = self.hop_edit(now, key, None);
+        let (head, total) = self.heads.forwarded(&header, &edit);
+        let payload = header.payload_octets();
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit);
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
             let overhead = total.saturating_sub(payload);
@@ -274,32 +323,21 @@ impl Node {
             self.rest(now, key, NOT_ACCEPTABLE_REST);
             return;
         }
-        let mut pieces = Vec::with_capacity(2);
-        pieces.push(Piece::Octets(outgoing.octets));
-        let from = u64::from(header.header_octets());
+        let outgoing = Outgoing {
+            key,
+            octets: length,
+            fragment: false,
+        };
+        let head = Piece::Octets(head);
         if whole {
             let body = octets.slice(header.octets.len().min(octets.len())..);
-            pieces.push(Piece::Octets(body));
+            self.transmit(now, stream, outgoing, total, [head, Piece::Octets(body)]);
         } else if let Some(entry) = self.bundles.entry(key) {
-            pieces.extend(
-                entry
-                    .extents
-                    .slice(from, u64::MAX)
-                    .into_iter()
-                    .map(Piece::Extent),
-            );
+            let from = u64::from(header.header_octets());
+            let body = entry.extents.slice(from, u64::MAX).into_iter();
+            let pieces = core::iter::once(head).chain(body.map(Piece::Extent));
+            self.transmit(now, stream, outgoing, total, pieces);
         }
-        self.transmit(
-            now,
-            stream,
-            Outgoing {
-                key,
-                octets: length,
-                fragment: false,
-            },
-            total,
-            pieces,
-        );
     }
 
     /// What changes in a bundle's header blocks at this hop.
@@ -335,7 +373,7 @@ impl Node {
         stream: StreamId,
         outgoing: Outgoing,
         length: u64,
-        pieces: Vec<Piece>,
+        pieces: impl IntoIterator<Item = Piece>,
     ) {
         let Some(transfer) = self.open_transfer(now, stream, outgoing, length) else {
             return;
@@ -360,7 +398,7 @@ impl Node {
         let neighbour = self.neighbours.get_mut(&stream)?;
         let transfer = TransferId(neighbour.next_transfer);
         neighbour.next_transfer += 1;
-        neighbour.outgoing.insert(transfer, outgoing);
+        neighbour.outgoing.push(transfer.0, outgoing);
         neighbour.command(now, LinkCommand::Transmit { transfer, length });
         Some(transfer)
     }
@@ -370,7 +408,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        let Some(outgoing) = neighbour.outgoing.remove(&transfer) else {
+        let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
         neighbour.bundles_sent += 1;
@@ -395,15 +433,15 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let (subject, id, octets) = (self.subject(entry), self.bundle_id(entry), entry.octets);
+        let subject = self.reported(entry, ReportKind::Forwarded);
+        let (id, octets) = (self.told(entry), entry.octets);
         self.counters.forwarded += 1;
         self.counters.forwarded_octets += octets;
-        self.report(now, &subject, ReportKind::Forwarded, 0);
-        if let Some(to) = self
-            .neighbours
-            .get(&stream)
-            .and_then(|neighbour| neighbour.peer_id().cloned())
-        {
+        if let Some(subject) = subject {
+            self.report(now, &subject, ReportKind::Forwarded, 0);
+        }
+        let peer = self.neighbours.get(&stream).and_then(Neighbour::peer_id);
+        if let Some((id, to)) = id.zip(peer.cloned()) {
             self.occurred(Occurrence::Forwarded { id, to, octets });
         }
         self.delete(now, key, Removal::Forwarded, None);
@@ -420,7 +458,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        let Some(outgoing) = neighbour.outgoing.remove(&transfer) else {
+        let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
         let key = outgoing.key;
@@ -503,7 +541,8 @@ impl Node {
         };
         let outgoing = core::mem::take(&mut neighbour.outgoing);
         let splits = core::mem::take(&mut neighbour.splits);
-        for (_, outgoing) in outgoing {
+        // The oldest last: it is the first of its queue again.
+        for outgoing in outgoing.into_values().rev() {
             if outgoing.fragment {
                 self.settle_fragment(now, stream, outgoing.key, Some(None));
             } else if !self.pass_over(stream, outgoing.key, Pass::Failed(None)) {
@@ -534,16 +573,4 @@ impl Node {
 /// RFC 9171 4.2.3: the bundle must not be fragmented.
 fn must_not_fragment(flags: u64) -> bool {
     BundleFlags::from_bits(flags).contains(BundleFlags::MUST_NOT_FRAGMENT)
-}
-
-/// The payload of a bundle that was read whole is what its checksum says.
-fn is_intact(header: &Header, octets: &Bytes) -> bool {
-    let body = octets.get(header.octets.len()..).unwrap_or_default();
-    let payload = usize::try_from(header.payload_octets()).unwrap_or(usize::MAX);
-    let Some((payload, trailer)) = body.split_at_checked(payload) else {
-        return false;
-    };
-    let mut verifier = PayloadVerifier::new(header);
-    verifier.update(payload);
-    verifier.finish(trailer).is_ok()
 }

@@ -95,6 +95,15 @@ impl Node {
         }
     }
 
+    /// Give a session a command whose consequences may wait until the driver asks what to do: with many of
+    /// them they are carried out once.
+    pub(crate) fn command_soon(&mut self, now: Now, stream: StreamId, command: LinkCommand) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.command(now, command);
+            self.to_attend.insert(stream);
+        }
+    }
+
     /// Give an application session a command and carry out what follows.
     pub(crate) fn answer(&mut self, now: Now, stream: StreamId, command: ClientCommand) {
         if let Some(client) = self.clients.get_mut(&stream) {

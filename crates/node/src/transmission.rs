@@ -15,6 +15,7 @@ use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
 use crate::bundles::{Entry, Removal, State};
 use crate::dispatch::{Arrival, Origin};
 use crate::door::StreamId;
+use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 
@@ -313,6 +314,7 @@ impl Node {
             hops: Some(0),
             doomed: None,
             removal: Removal::Deleted,
+            timed: Timed::No,
         };
         self.bundles.insert(entry)
     }

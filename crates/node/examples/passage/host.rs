@@ -8,7 +8,7 @@ use dhow_bundle::{DtnTime, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::Config;
-use dhow_node::door::{Action, Event, StreamId};
+use dhow_node::door::{Action, Event, StreamId, Telling};
 
 use crate::counted::{counted_handle, counted_poll, counted_poll_octets};
 use crate::shelf::Shelf;
@@ -38,7 +38,7 @@ impl Host {
     /// A node that has found its store empty.
     pub fn new(config: Config, now: Now) -> Self {
         let mut host = Self {
-            node: Node::new(config),
+            node: Node::new(config).with_telling(Telling::Exceptions),
             counting: Counting::Off,
             shelf: Shelf::default(),
             commands: Vec::new(),

@@ -9,9 +9,15 @@ use dhow_bundle::storage::{Extent, Piece};
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Pieces of a transfer in order. They are handed on in parts and never copied.
+///
+/// Most transfers have two pieces, a bundle's header blocks and its body, which take no room elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Supply {
-    pieces: VecDeque<Piece>,
+    /// The front; where it is empty, so is all behind it.
+    first: Option<Piece>,
+    /// What follows it; where it is empty, so is all behind it.
+    second: Option<Piece>,
+    more: VecDeque<Piece>,
     /// Octets ever supplied.
     total: u64,
 }
@@ -22,8 +28,26 @@ impl Supply {
         let length = octets.length();
         if length > 0 {
             self.total = self.total.saturating_add(length);
-            self.pieces.push_back(octets);
+            self.add(octets);
         }
+    }
+
+    fn add(&mut self, piece: Piece) {
+        if self.first.is_none() {
+            self.first = Some(piece);
+        } else if self.second.is_none() {
+            self.second = Some(piece);
+        } else {
+            self.more.push_back(piece);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Piece> {
+        let next = self.second.take();
+        if next.is_some() {
+            self.second = self.more.pop_front();
+        }
+        core::mem::replace(&mut self.first, next)
     }
 
     /// Octets ever supplied.
@@ -38,18 +62,20 @@ impl Supply {
             let zeros = usize::try_from(length).unwrap_or(usize::MAX);
             let piece = Piece::Octets(Bytes::from_static(ZEROS.get(..zeros).unwrap_or(&ZEROS)));
             length = length.saturating_sub(piece.length());
-            self.pieces.push_back(piece);
+            self.add(piece);
         }
     }
 
     /// Forget what is left.
     pub(super) fn clear(&mut self) {
-        self.pieces = VecDeque::new();
+        self.first = None;
+        self.second = None;
+        self.more = VecDeque::new();
     }
 
     /// Take up to `length` octets from the front: one piece or a part of one.
     pub(super) fn take(&mut self, length: u64) -> Piece {
-        let part = match self.pieces.front_mut() {
+        let part = match &mut self.first {
             Some(Piece::Octets(octets)) => usize::try_from(length)
                 .ok()
                 .filter(|length| *length < octets.len())
@@ -65,7 +91,7 @@ impl Supply {
             }
             Some(Piece::Extent(_)) | None => None,
         };
-        let piece = part.or_else(|| self.pieces.pop_front());
+        let piece = part.or_else(|| self.pop());
         assert!(
             piece.is_some(),
             "a segment never announces more octets than were supplied"

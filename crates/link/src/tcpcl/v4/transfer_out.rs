@@ -13,7 +13,7 @@ use super::writer::Writer;
 use crate::stream::{LinkEvent, RefuseReason, TransferId};
 
 /// Finished transfers that may stay in the queue behind one that the peer never answers. RFC 9174
-/// asks for no order of acknowledgments, so this is generous; each takes about 100 octets.
+/// asks for no order of acknowledgments, so this is generous; each takes about 200 octets.
 const MAX_FINISHED_BEHIND: usize = 65_536;
 
 /// Outgoing transfers, from `Transmit` to the peer's last acknowledgment or refusal.
