@@ -58,12 +58,8 @@ def of_application(case: str, kind: Kind, bundles: int, spent: Spent, node: Node
 def settings_of(
     node_id: str, kind: Kind, links: Sequence[Link] = (), routes: Sequence[tuple[str, str]] = ()
 ) -> Settings:
-    """A node with the durability and the flush delay of a kind of measurement."""
+    """A node with the durability, flush delay and threads of a kind of measurement."""
     return Settings(
         node_id, links=list(links), routes=list(routes), durability=kind.durability, quota=QUOTA,
-        store_policy=store_policy(kind.flush_delay_ms))
-
-
-def store_policy(flush_delay_ms: int) -> str:
-    """Further keys of [store]."""
-    return f'flush_delay = "{flush_delay_ms}ms"' if flush_delay_ms else ""
+        store_policy=f'flush_delay = "{kind.flush_delay_ms}ms"' if kind.flush_delay_ms else "",
+        node_policy=f"threads = {kind.threads}" if kind.threads > 1 else "")

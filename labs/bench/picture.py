@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from labs.bench import node_to_node, relay, yardstick
 from labs.bench.row import Row
-from labs.bench.sample import size_name
+from labs.bench.sample import Kind, size_name
 from labs.bench.targets import Unit
 
 WIDTH = 960
@@ -54,8 +54,7 @@ def series(rows: list[Row]) -> list[Series]:
     """What the upper panel shows."""
 
     def of(case: str, durability: str = "sync", delay: int = 0) -> list[Row]:
-        wanted = (case, durability, delay)
-        found = [row for row in rows if (row.kind.case, row.kind.durability, row.kind.flush_delay_ms) == wanted]
+        found = [row for row in rows if row.kind == Kind(case, row.kind.size, durability, delay)]
         return sorted(found, key=lambda row: row.kind.size)
 
     made = [
@@ -83,7 +82,7 @@ def bars(rows: list[Row]) -> list[Bars]:
     ):
         found = [
             row for row in rows
-            if row.kind.case == case and row.kind.durability == "sync" and not row.kind.flush_delay_ms
+            if row.kind == Kind(case, row.kind.size, "sync")
             and (row.target is None or row.target.unit is not Unit.BUNDLES_PER_S) and row.reached is not None
         ]
         if found:

@@ -24,7 +24,11 @@ FLUSH_DELAY_MS = 5
 RELAY_PART = 0.5
 DELAYED_PART = 0.6
 
-CASES = ["node-to-node", "delayed", "relay", "narrow", "ping", "peers"]
+# Where two threads, and flushes that wait for the end of the contact, are shown beside one thread that syncs.
+VARIANT_SIZES = [1_000, 10_000, 100_000, 1_000_000]
+VARIANTS = [("sync", 2), ("contact", 1)]
+
+CASES = ["node-to-node", "delayed", "variants", "relay", "narrow", "ping", "peers"]
 
 
 @dataclass
@@ -80,6 +84,10 @@ class Plan:
             if "delayed" in self.cases:
                 kind = Kind(node_to_node.CASE, size, "sync", FLUSH_DELAY_MS)
                 steps += self._pair(kind, DELAYED_PART, applications=False)
+            if "variants" in self.cases and size in VARIANT_SIZES:
+                for durability, threads in VARIANTS:
+                    kind = Kind(node_to_node.CASE, size, durability, threads=threads)
+                    steps.append(self._nodes(kind, DELAYED_PART, applications=False))
             if "relay" in self.cases:
                 steps.append(self._relay(Kind(relay.CASE, size, "sync")))
         if "narrow" in self.cases:
@@ -98,14 +106,15 @@ class Plan:
 
     def _pair(self, kind: Kind, part: float, applications: bool) -> Iterator[Step]:
         """The yardstick, then the nodes, with the same size and durability."""
-        delay = f", flush + {kind.flush_delay_ms} ms" if kind.flush_delay_ms else ""
-        name = f"{size_name(kind.size)} {kind.durability}{delay}"
+        name = f"{size_name(kind.size)}, {kind.terms}: yardstick"
+        yield Step(name, lambda: self._keep([yardstick.measure(self.workshop, kind, self.scale)]))
+        yield self._nodes(kind, part, applications)
 
-        def nodes() -> None:
+    def _nodes(self, kind: Kind, part: float, applications: bool) -> Step:
+        def take() -> None:
             self._keep(node_to_node.measure(self.workshop, kind, self.count(kind.size, part), applications))
 
-        yield Step(f"{name}: yardstick", lambda: self._keep([yardstick.measure(self.workshop, kind, self.scale)]))
-        yield Step(f"{name}: node to node", nodes)
+        return Step(f"{size_name(kind.size)}, {kind.terms}: node to node", take)
 
     def _relay(self, kind: Kind) -> Step:
         def take() -> None:

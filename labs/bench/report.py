@@ -49,9 +49,8 @@ def line(row: Row) -> list[str]:
     """One line of the table."""
     kind = row.kind
     low, high = row.spread
-    delay = f" +{kind.flush_delay_ms} ms" if kind.flush_delay_ms else ""
     return [
-        kind.case, size_name(kind.size), kind.durability + delay, f"{row.bundles_per_s:,.0f}", f"{row.mbit_per_s:,.0f}",
+        kind.case, size_name(kind.size), kind.terms, f"{row.bundles_per_s:,.0f}", f"{row.mbit_per_s:,.0f}",
         f"{low:+.0%} {high:+.0%}", share(row.share(row.yardstick_mbit_s)), share(row.share(row.iperf3_mbit_s)),
         f"{median(sample.cpu_s_per_gb for sample in row.samples):.2f}",
         f"{median(sample.cpu_s_per_million for sample in row.samples):,.1f}", row.peaks() or "–", *verdict(row),
@@ -64,8 +63,8 @@ def ordered(rows: list[Row]) -> list[Row]:
     first = [yardstick.CASE, narrow.YARDSTICK]
     cases = sorted(cases, key=lambda case: case not in first)
     return sorted(rows, key=lambda row: (
-        cases.index(row.kind.case), row.kind.flush_delay_ms, row.kind.durability != "sync", row.kind.durability,
-        row.kind.size))
+        cases.index(row.kind.case), row.kind.flush_delay_ms, row.kind.threads, row.kind.durability != "sync",
+        row.kind.durability, row.kind.size))
 
 
 def comparisons(rows: list[Row]) -> list[tuple[str, bool]]:
@@ -75,7 +74,7 @@ def comparisons(rows: list[Row]) -> list[tuple[str, bool]]:
         goodput = {
             row.kind.size: row.mbit_per_s for row in rows
             if (row.kind.case, row.kind.durability) == (comparison.case, "sync")
-            and row.kind.flush_delay_ms == comparison.flush_delay_ms
+            and (row.kind.flush_delay_ms, row.kind.threads) == (comparison.flush_delay_ms, 1)
         }
         if SMALL in goodput and LARGE in goodput:
             reached, target = goodput[SMALL] / goodput[LARGE], comparison.target

@@ -29,6 +29,12 @@ class Kind:
     flush_delay_ms: int = 0
     threads: int = 1
 
+    @property
+    def terms(self) -> str:
+        """Durability, flush delay and threads for people."""
+        delay = f" +{self.flush_delay_ms} ms" if self.flush_delay_ms else ""
+        return f"{self.durability}{delay}" + (f", {self.threads} threads" if self.threads > 1 else "")
+
 
 @dataclass
 class Sample:

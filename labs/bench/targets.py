@@ -48,7 +48,7 @@ _DELAYED = Target(Unit.UNDELAYED, 0.8)
 
 def target(kind: Kind) -> Target | None:
     """What a kind of measurement should reach, where that was said."""
-    if kind.durability != "sync":
+    if kind.durability != "sync" or kind.threads > 1:
         return None
     if kind.case == node_to_node.CASE and kind.flush_delay_ms:
         return _DELAYED

@@ -29,10 +29,12 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="make profile", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("case", nargs="?", choices=CASES, default=CASES[0], help=f"default {CASES[0]}")
-    parser.add_argument("--size", type=size_of, default=1_000, metavar="SIZE", help="such as 100B 2kB 1MB (default 1kB)")
+    parser.add_argument(
+        "--size", type=size_of, default=1_000, metavar="SIZE", help="such as 100B 2kB 1MB (default 1kB)")
     parser.add_argument("--count", type=int, help="bundles (default: as in the bench)")
-    parser.add_argument("--durability", choices=["sync", "os", "memory"], default="sync")
+    parser.add_argument("--durability", choices=["sync", "contact", "os", "memory"], default="sync")
     parser.add_argument("--flush-delay", type=int, default=0, metavar="MS", help="added to every flush")
+    parser.add_argument("--threads", type=int, default=1, help="of each node (default 1)")
     parser.add_argument("--top", type=int, default=15, metavar="N", help="functions shown (default 15)")
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), help="where the stores lie")
     return parser.parse_args()
@@ -59,14 +61,14 @@ def shown(recording: Recording, top: int) -> str:
 
 def profile(options: argparse.Namespace, room: Path) -> None:
     """Makes ready, records, prints."""
-    kind = Kind(options.case, options.size, options.durability, options.flush_delay)
+    kind = Kind(options.case, options.size, options.durability, options.flush_delay, options.threads)
     bundles = options.count or SIZES.get(options.size, max(1, 1_600_000_000 // max(options.size, 1)))
     binary = dhow("release")
     KEPT.mkdir(parents=True, exist_ok=True)
     for old in KEPT.iterdir():
         old.unlink()
     with Crew() as crew, scene(Workshop(crew, binary, Path(), room), kind, bundles) as ready:
-        say(f"{options.case}: {bundles:,} bundles of {size_name(options.size)}, {options.durability}")
+        say(f"{options.case}: {bundles:,} bundles of {size_name(options.size)}, {kind.terms}")
         recordings: list[Recording] = []
         try:
             for name, node in ready.nodes.items():
