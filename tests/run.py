@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-MODULES = ["house", "readme", "two_nodes", "durable", "wire", "clients", "kill", "channel", "instructions", "figures"]
+MODULES = ["house", "readme", "two_nodes", "contacts", "durable", "wire", "clients", "kill", "channel", "instructions", "figures"]
 
 
 class Talk(unittest.TestResult):

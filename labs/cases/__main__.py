@@ -25,6 +25,7 @@ CASES = {
     "million-stored": "million_stored",
     "small-device": "small_device",
     "contact-start": "contact_start",
+    "contact-sides": "contact_sides",
     "cut-through": "cut_through",
     "resume": "resume",
     "threads": "threads",

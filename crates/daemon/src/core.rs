@@ -6,7 +6,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -17,7 +16,7 @@ use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::LinkId;
 use dhow_node::door::{
-    Action, Event, Occurrence, OperatorCommand, OperatorRefusal, Purpose, StreamId, Ticket,
+    Action, Event, Occurrence, OperatorCommand, OperatorRefusal, Path, Purpose, StreamId, Ticket,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -27,6 +26,7 @@ use crate::contact::Contact;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
 use crate::storing::StoreThread;
+use crate::streams::path::{Ends, Inspector};
 use crate::streams::worker::{Assignment, Workers};
 
 /// Actions carried out in one turn before other tasks of the thread get theirs.
@@ -62,9 +62,20 @@ pub struct DriverCounts {
     pub read_failures: u64,
 }
 
+/// What the node wants of those who dial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DialOrder {
+    /// Connect to a link's address.
+    Dial(LinkId),
+    /// Give up what is under way to it.
+    Stop(LinkId),
+}
+
 /// What the node wants of a stream's task.
 #[derive(Debug, Default)]
 struct StreamState {
+    /// Between which addresses it runs, where it has some.
+    ends: Option<Ends>,
     waker: Option<Waker>,
     wishes: Wishes,
     /// The task stopped reading because the node takes no octets.
@@ -99,7 +110,8 @@ struct State {
     next_stream: u64,
     next_ticket: u64,
     operators: BTreeMap<Ticket, oneshot::Sender<Outcome>>,
-    dials: Vec<LinkId>,
+    dials: Vec<DialOrder>,
+    inspector: Inspector,
     armed: Option<Instant>,
     counts: DriverCounts,
     journal: Journal,
@@ -150,6 +162,7 @@ impl Core {
             next_ticket: 0,
             operators: BTreeMap::new(),
             dials: Vec::new(),
+            inspector: Inspector::default(),
             armed: None,
             counts: DriverCounts::default(),
             journal,
@@ -175,8 +188,8 @@ impl Core {
         });
     }
 
-    /// Number a new stream to `address`, and tell the node of it.
-    pub fn open_stream(&self, purpose: Purpose, address: Option<SocketAddr>) -> StreamId {
+    /// Number a new stream between `ends`, and tell the node of it.
+    pub fn open_stream(&self, purpose: Purpose, ends: Option<Ends>) -> StreamId {
         let stream = {
             let mut state = self.state.borrow_mut();
             let stream = StreamId(state.next_stream);
@@ -186,8 +199,14 @@ impl Core {
                 Purpose::Accepted { .. } => state.counts.accepted += 1,
                 Purpose::Client => state.counts.clients += 1,
             }
-            state.streams.insert(stream, StreamState::default());
-            state.journal.connected(stream, &purpose, address);
+            let entry = StreamState {
+                ends,
+                ..StreamState::default()
+            };
+            state.streams.insert(stream, entry);
+            state
+                .journal
+                .connected(stream, &purpose, ends.map(|ends| ends.peer));
             stream
         };
         self.handle(Event::Connected { stream, purpose });
@@ -405,8 +424,8 @@ impl Core {
         }
     }
 
-    /// Waits for links to be dialled and moves them to `dials`.
-    pub async fn next_dials(&self, dials: &mut Vec<LinkId>) {
+    /// Waits for orders about dials and moves them to `dials`.
+    pub async fn next_dials(&self, dials: &mut Vec<DialOrder>) {
         loop {
             std::mem::swap(&mut self.state.borrow_mut().dials, dials);
             if !dials.is_empty() {
@@ -501,7 +520,13 @@ impl State {
         match action {
             Action::Store(command) => self.batch.push(command),
             Action::Read { ticket, extents } => self.reads.push((ticket, extents)),
-            Action::Dial { link } => self.dials.push(link),
+            Action::Dial { link } => self.dials.push(DialOrder::Dial(link)),
+            Action::StopDialling { link } => self.dials.push(DialOrder::Stop(link)),
+            Action::CheckPath { stream } => {
+                let ends = self.streams.get(&stream).and_then(|stream| stream.ends);
+                let path = ends.map_or(Path::Unknown, |ends| self.inspector.inspect(ends));
+                self.node.handle(now, Event::PathChecked { stream, path });
+            }
             Action::Flush { stream } => self.wish(stream, |wishes| wishes.flush = true),
             Action::StartTls { stream } => self.wish(stream, |wishes| wishes.start_tls = true),
             Action::Abort { stream } => self.wish(stream, |wishes| wishes.cut = true),

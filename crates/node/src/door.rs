@@ -40,6 +40,18 @@ pub enum Purpose {
     Client,
 }
 
+/// What a driver knows of the path that a stream takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Nothing speaks against it.
+    Open,
+    /// What was sent over it has been sent again and is still not answered, or it began at an address that
+    /// this machine no longer has.
+    Lost,
+    /// The system does not tell.
+    Unknown,
+}
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -108,6 +120,13 @@ pub enum Event {
     },
     /// Addresses or routes of the machine changed: waiting links dial at once.
     NetworkChanged,
+    /// Answer to `Action::CheckPath`.
+    PathChecked {
+        /// The stream.
+        stream: StreamId,
+        /// What is known of its path.
+        path: Path,
+    },
     /// The operator wants something; answered by `Action::Answer`.
     Operator {
         /// To be repeated in the answer.
@@ -155,6 +174,16 @@ pub enum Action {
     Dial {
         /// The link.
         link: LinkId,
+    },
+    /// Give up the dials of a link that are under way; they are not answered.
+    StopDialling {
+        /// The link.
+        link: LinkId,
+    },
+    /// Find out whether the path of a stream still carries anything; answer with `PathChecked`.
+    CheckPath {
+        /// The stream.
+        stream: StreamId,
     },
     /// A stream has octets to write: call `poll_octets`.
     Flush {

@@ -31,6 +31,7 @@ mod neighbour;
 mod node;
 mod operator;
 mod passing;
+mod paths;
 mod queues;
 mod reassembly;
 mod reception;

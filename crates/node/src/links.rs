@@ -9,8 +9,19 @@ use dhow_bundle::{Instant, NodeId};
 use crate::config::{Enabled, LinkConfig};
 use crate::door::StreamId;
 
-/// A session that has lasted this long was a good one: the next delay starts from the smallest again.
-const GOOD_SESSION: Duration = Duration::from_secs(5);
+/// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
+/// begun while the path was away may be answered late or never, and must not be waited for.
+const ATTEMPTS_BESIDE: u8 = 31;
+
+/// How soon an attempt that nothing has answered is followed by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// After the longest delay.
+    Steady,
+    /// After delays that grow from the smallest: the network has just changed, and what is sent in its first
+    /// moments may be lost.
+    Hurried,
+}
 
 /// One configured link.
 pub(crate) struct Link {
@@ -20,9 +31,11 @@ pub(crate) struct Link {
     pub(crate) streams: Vec<StreamId>,
     /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
     pub(crate) doubted: Vec<StreamId>,
+    /// Attempts to connect that nothing has answered.
     pub(crate) dialling: u8,
     /// Sessions wanted beyond the configured number, because one has no time for others.
     pub(crate) relief: u8,
+    pace: Pace,
     pub(crate) failures: u32,
     pub(crate) next_attempt: Option<Instant>,
     pub(crate) peer: Option<NodeId>,
@@ -40,6 +53,7 @@ impl Link {
             doubted: Vec::new(),
             dialling: 0,
             relief: 0,
+            pace: Pace::Steady,
             failures: 0,
             next_attempt: (enabled == Enabled::Yes).then_some(Instant::START),
             peer: None,
@@ -47,29 +61,66 @@ impl Link {
         }
     }
 
-    /// How many connections should be dialled now.
-    pub(crate) fn dials_wanted(&mut self, now: Instant) -> u8 {
-        let due = self.next_attempt.is_some_and(|at| at <= now);
-        if self.enabled == Enabled::No || !due {
+    /// True when `dials_wanted` is to be asked.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.next_attempt.is_some_and(|at| at <= now)
+    }
+
+    /// How many connections should be dialled now, also beside attempts that nothing has answered.
+    pub(crate) fn dials_wanted(&mut self, now: Instant, jitter: u64) -> u8 {
+        if !self.is_due(now) {
             return 0;
         }
         self.next_attempt = None;
-        let sound = self.streams.len().saturating_sub(self.doubted.len());
-        let under_way = u8::try_from(sound)
-            .unwrap_or(u8::MAX)
-            .saturating_add(self.dialling);
-        let wanted = (self.config.sessions.max(1))
-            .saturating_add(self.relief)
-            .saturating_sub(under_way);
-        self.dialling = self.dialling.saturating_add(wanted);
-        wanted
+        let missing = self.missing();
+        if missing == 0 {
+            return 0;
+        }
+        let room = missing
+            .saturating_add(ATTEMPTS_BESIDE)
+            .saturating_sub(self.dialling);
+        let dials = missing.min(room);
+        self.dialling = self.dialling.saturating_add(dials);
+        let delay = match self.pace {
+            Pace::Steady => self.longest_delay(),
+            Pace::Hurried => self.delay(jitter),
+        };
+        self.next_attempt = Some(now + delay);
+        dials
     }
 
-    /// A dial led to a connection.
-    pub(crate) fn connected(&mut self, stream: StreamId) {
+    /// Sessions that are wanted and have no sound connection.
+    fn missing(&self) -> u8 {
+        if self.enabled == Enabled::No {
+            return 0;
+        }
+        let sound = self.streams.len().saturating_sub(self.doubted.len());
+        let sound = u8::try_from(sound).unwrap_or(u8::MAX);
+        (self.config.sessions.max(1))
+            .saturating_add(self.relief)
+            .saturating_sub(sound)
+    }
+
+    /// A dial led to a connection; what is to become of it comes back.
+    pub(crate) fn connected(&mut self, stream: StreamId) -> Welcome {
         self.dialling = self.dialling.saturating_sub(1);
+        if self.enabled == Enabled::Yes && self.missing() == 0 {
+            return Welcome::Surplus;
+        }
         self.relief = 0;
         self.streams.push(stream);
+        Welcome::Wanted
+    }
+
+    /// Nothing more is to be dialled while nothing is missing; true when attempts are under way that can be
+    /// given up.
+    pub(crate) fn is_sated(&mut self) -> bool {
+        if self.missing() > 0 {
+            return false;
+        }
+        self.next_attempt = None;
+        self.pace = Pace::Steady;
+        core::mem::take(&mut self.dialling) > 0
     }
 
     /// A dial failed.
@@ -97,10 +148,15 @@ impl Link {
     ) {
         self.streams.retain(|&other| other != stream);
         self.doubted.retain(|&other| other != stream);
-        if since.is_some_and(|since| now - since >= GOOD_SESSION) {
+        // Attempts after sessions that lasted are no more frequent for being made at once.
+        if since.is_some_and(|since| now - since >= self.longest_delay()) {
             self.failures = 0;
+            if self.missing() > 0 {
+                self.next_attempt = Some(now);
+            }
+        } else {
+            self.back_off(now, jitter);
         }
-        self.back_off(now, jitter);
     }
 
     /// A peer has taken a bundle: whatever happens next, this link works.
@@ -108,31 +164,32 @@ impl Link {
         self.failures = 0;
     }
 
-    /// Dial at once if the link waits: something about the network changed.
+    /// Dial at once if a session is missing, whatever is under way: something about the network changed.
     pub(crate) fn hurry(&mut self, now: Instant) {
-        if self.next_attempt.is_some() {
+        if self.missing() > 0 {
+            self.failures = 0;
+            self.pace = Pace::Hurried;
+            self.next_attempt = Some(now);
+        }
+    }
+
+    /// This stream may never say anything again: dial another beside it.
+    pub(crate) fn doubt(&mut self, now: Instant, stream: StreamId) {
+        if !self.streams.contains(&stream) || self.doubted.contains(&stream) {
+            return;
+        }
+        self.doubted.push(stream);
+        if self.missing() > 0 {
             self.failures = 0;
             self.next_attempt = Some(now);
         }
     }
 
-    /// These streams may never say anything again: dial others beside them.
-    pub(crate) fn doubt(&mut self, now: Instant, streams: Vec<StreamId>) {
+    /// A stream is alive after all; true when it was doubted.
+    pub(crate) fn trust(&mut self, stream: StreamId) -> bool {
         let before = self.doubted.len();
-        for stream in streams {
-            if !self.doubted.contains(&stream) {
-                self.doubted.push(stream);
-            }
-        }
-        if self.enabled == Enabled::Yes && self.doubted.len() > before {
-            self.failures = 0;
-            self.next_attempt = Some(now);
-        }
-    }
-
-    /// A stream is alive after all.
-    pub(crate) fn trust(&mut self, stream: StreamId) {
         self.doubted.retain(|&other| other != stream);
+        self.doubted.len() < before
     }
 
     /// The operator wants the link up.
@@ -151,9 +208,16 @@ impl Link {
     }
 
     fn back_off(&mut self, now: Instant, jitter: u64) {
-        if self.enabled == Enabled::No {
+        if self.missing() == 0 {
             return;
         }
+        let at = now + self.delay(jitter);
+        // An attempt that is due earlier, because nothing answered those before, stays due.
+        self.next_attempt = Some(self.next_attempt.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// The next delay; each is twice the one before.
+    fn delay(&mut self, jitter: u64) -> Duration {
         let smallest = self.config.backoff_min_ms.max(1);
         let delay_ms = smallest
             .saturating_mul(1_u64.checked_shl(self.failures.min(32)).unwrap_or(u64::MAX))
@@ -161,9 +225,22 @@ impl Link {
         self.failures = self.failures.saturating_add(1);
         // Neighbours that lost the same link must not dial in step: up to a quarter sooner.
         let sooner = delay_ms / 4;
-        let delay_ms = delay_ms - if sooner == 0 { 0 } else { jitter % sooner };
-        self.next_attempt = Some(now + Duration::from_millis(delay_ms));
+        Duration::from_millis(delay_ms - if sooner == 0 { 0 } else { jitter % sooner })
     }
+
+    fn longest_delay(&self) -> Duration {
+        let smallest = self.config.backoff_min_ms.max(1);
+        Duration::from_millis(self.config.backoff_max_ms.max(smallest))
+    }
+}
+
+/// What becomes of a connection that a dial led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Welcome {
+    /// It is a session of the link.
+    Wanted,
+    /// The link has all its sessions by now.
+    Surplus,
 }
 
 #[cfg(test)]
@@ -190,7 +267,7 @@ mod tests {
         let mut now = Instant::START;
         let mut delays = Vec::new();
         for _ in 0..8 {
-            assert_eq!(link.dials_wanted(now), 1);
+            assert_eq!(link.dials_wanted(now, 0), 1);
             link.dial_failed(now, 0);
             let next = link.next_attempt.expect("it waits");
             delays.push((next - now).as_millis());
@@ -200,14 +277,71 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_network_ends_the_waiting() {
+    fn an_attempt_that_nothing_answers_is_followed_by_others_at_the_cap() {
         let mut link = link();
-        link.dials_wanted(Instant::START);
+        let mut now = Instant::START;
+        let mut dials = 0;
+        for _ in 0..100 {
+            dials += u32::from(link.dials_wanted(now, 0));
+            assert!(link.dialling <= 1 + ATTEMPTS_BESIDE);
+            now = link.next_attempt.expect("it goes on");
+        }
+        assert_eq!(now - Instant::START, Duration::from_secs(100));
+        assert_eq!(dials, 32, "a bound, since none of them ever ends");
+        link.dial_failed(now, 0);
+        assert_eq!(link.dials_wanted(now, 0), 1);
+    }
+
+    #[test]
+    fn the_first_connection_ends_the_other_attempts_and_later_ones_are_surplus() {
+        let mut link = link();
+        link.dials_wanted(Instant::START, 0);
+        let now = Instant::START + Duration::from_secs(1);
+        assert_eq!(link.dials_wanted(now, 0), 1);
+        assert_eq!(link.connected(StreamId(1)), Welcome::Wanted);
+        assert!(link.is_sated(), "the other attempt is given up");
+        assert_eq!(link.next_attempt, None);
+        assert_eq!(link.connected(StreamId(2)), Welcome::Surplus);
+        assert_eq!(link.streams, [StreamId(1)]);
+    }
+
+    #[test]
+    fn a_session_that_lasted_is_followed_by_an_attempt_at_once() {
+        let mut link = link();
+        link.dials_wanted(Instant::START, 0);
+        link.connected(StreamId(1));
+        link.is_sated();
+        let now = Instant::START + Duration::from_secs(1);
+        link.disconnected(now, StreamId(1), Some(Instant::START), 0);
+        assert_eq!(link.dials_wanted(now, 0), 1);
+    }
+
+    #[test]
+    fn a_doubted_stream_is_dialled_beside_until_it_speaks() {
+        let mut link = link();
+        link.dials_wanted(Instant::START, 0);
+        link.connected(StreamId(1));
+        link.is_sated();
+        let now = Instant::START + Duration::from_secs(9);
+        link.doubt(now, StreamId(1));
+        assert_eq!(link.dials_wanted(now, 0), 1);
+        assert!(link.trust(StreamId(1)));
+        assert!(link.is_sated());
+        assert_eq!(link.next_attempt, None);
+    }
+
+    #[test]
+    fn a_changed_network_ends_the_waiting_also_for_an_answer() {
+        let mut link = link();
+        link.dials_wanted(Instant::START, 0);
         link.dial_failed(Instant::START, 0);
         let now = Instant::from_nanos(1);
-        assert_eq!(link.dials_wanted(now), 0);
+        assert_eq!(link.dials_wanted(now, 0), 0);
         link.hurry(now);
-        assert_eq!(link.dials_wanted(now), 1);
+        assert_eq!(link.dials_wanted(now, 0), 1);
+        // What goes out in the first moments may be lost: the next follows soon, not after a second.
+        let soon = now + Duration::from_millis(50);
+        assert_eq!(link.dials_wanted(soon, 0), 1);
     }
 
     #[test]
@@ -215,8 +349,9 @@ mod tests {
         let mut link = link();
         let mut now = Instant::START;
         for number in 0..6 {
-            link.dials_wanted(now);
+            link.dials_wanted(now, 0);
             link.connected(StreamId(number));
+            link.is_sated();
             link.disconnected(now, StreamId(number), Some(now), 0);
             now = link.next_attempt.expect("it waits");
         }
@@ -227,8 +362,8 @@ mod tests {
     fn a_link_taken_down_stays_down_until_brought_up() {
         let mut link = link();
         link.take_down();
-        assert_eq!(link.dials_wanted(Instant::START), 0);
+        assert_eq!(link.dials_wanted(Instant::START, 0), 0);
         link.bring_up(Instant::START);
-        assert_eq!(link.dials_wanted(Instant::START), 1);
+        assert_eq!(link.dials_wanted(Instant::START, 0), 1);
     }
 }

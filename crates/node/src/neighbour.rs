@@ -30,6 +30,8 @@ pub(crate) struct Neighbour {
     pub(crate) since: Option<Instant>,
     /// When octets last came.
     pub(crate) heard: Instant,
+    /// What follows if its path turns out to be lost.
+    pub(crate) if_lost: IfLost,
     /// The peer's node ID among the endpoints, once established.
     pub(crate) peer: Option<EndpointIndex>,
     /// The hops that this session is.
@@ -60,7 +62,16 @@ pub(crate) struct Neighbour {
     pub(crate) octets_received: u64,
 }
 
-/// A session that has bundles under way and says nothing for this long has lost its path for now.
+/// What follows for an accepted session whose path is lost and that nothing has replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfLost {
+    /// It may come back by itself.
+    Keep,
+    /// It is cut, so that the peer dials anew.
+    Cut,
+}
+
+/// A session that has bundles under way and says nothing for this long may have lost its path.
 const SILENCE: Duration = Duration::from_millis(250);
 /// First pause after a peer said that it has no resources; doubles up to [`LONGEST_PAUSE`].
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -87,6 +98,7 @@ impl Neighbour {
             parameters: None,
             since: None,
             heard: now.monotonic,
+            if_lost: IfLost::Keep,
             peer: None,
             hops: Vec::new(),
             receptions: BTreeMap::new(),
@@ -134,7 +146,18 @@ impl Neighbour {
 
     /// True when bundles are under way and nothing has come back for a while.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        self.parameters.is_some() && self.in_flight > 0 && now - self.heard >= SILENCE
+        self.parameters.is_some() && self.in_flight > 0 && self.is_quiet(now)
+    }
+
+    /// True when nothing has come for a while.
+    pub(crate) fn is_quiet(&self, now: Instant) -> bool {
+        now - self.heard >= SILENCE
+    }
+
+    /// True when another session is wanted should this one's path be lost: this node dialled it, or has bundles
+    /// under way on it.
+    pub(crate) fn needs_path(&self) -> bool {
+        self.link.is_some() || self.in_flight > 0
     }
 
     /// Largest bundle that may go out in one transfer, octets.

@@ -1,11 +1,11 @@
 //! The node: one value with one door.
 //!
 //! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
-//! `streams` (connections), `reception` and `admission` (bundles coming in), `transmission` (bundles
-//! made here), `dispatch` (where a stored bundle goes), `deletion` (how it ends), `recovery` (what a
-//! restart found), `sending` and `fragmentation` (bundles going out), `passing` (those that still come
-//! in), `delivery` (registrations, and bundles for applications), `reports` and `collection` (status
-//! reports), `echo`, `operator`.
+//! `streams` (connections), `paths` (whether they still carry anything), `reception` and `admission` (bundles
+//! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
+//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `passing`
+//! (those that still come in), `delivery` (registrations, and bundles for applications), `reports` and
+//! `collection` (status reports), `echo`, `operator`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
@@ -80,6 +80,8 @@ pub struct Node {
     pub(crate) links: alloc::vec::Vec<Link>,
     /// When the network, which has just changed, is looked at.
     pub(crate) settles: Option<Instant>,
+    /// When the paths of sessions are looked at.
+    pub(crate) path_check: Option<Instant>,
     pub(crate) neighbours: BTreeMap<StreamId, Neighbour>,
     pub(crate) clients: BTreeMap<StreamId, Client>,
     /// Established sessions by their peer.
@@ -155,6 +157,7 @@ impl Node {
             routes: StaticRoutes::default(),
             links: config.links.iter().cloned().map(Link::new).collect(),
             settles: None,
+            path_check: None,
             neighbours: BTreeMap::new(),
             clients: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -230,6 +233,7 @@ impl Node {
                     link.last_error = Some(reason);
                 }
             }
+            Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
             Event::NetworkChanged => {
                 self.settles.get_or_insert(now.monotonic + SETTLING);
             }
@@ -292,6 +296,9 @@ impl Node {
             self.settles = None;
             self.network_changed(now);
         }
+        if self.path_check.is_some_and(|at| at <= now.monotonic) {
+            self.path_timeout(now);
+        }
         self.removed.prune(&mut self.endpoints, now.monotonic);
     }
 
@@ -304,10 +311,19 @@ impl Node {
         let pause = self.pauses.first().map(|&(at, _)| at);
         let reports = self.collections.due();
         let dial = self.links.iter().filter_map(|link| link.next_attempt).min();
-        [expiry, rest, timeout, pause, reports, dial, self.settles]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            expiry,
+            rest,
+            timeout,
+            pause,
+            reports,
+            dial,
+            self.settles,
+            self.path_check,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn handle_store(&mut self, now: Now, event: StoreEvent) {

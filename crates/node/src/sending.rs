@@ -149,6 +149,7 @@ impl Node {
                 continue;
             }
             self.charge(stream, key);
+            self.watch_paths(now);
             let Some(entry) = self.bundles.entry(key) else {
                 return;
             };

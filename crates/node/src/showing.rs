@@ -37,8 +37,8 @@ impl Node {
             let state = match (link.enabled, link.next_attempt) {
                 _ if sessions > 0 => LinkState::Up,
                 (Enabled::No, _) => LinkState::Down,
-                (Enabled::Yes, Some(at)) => LinkState::Waiting(at),
-                (Enabled::Yes, None) => LinkState::Dialling,
+                (Enabled::Yes, Some(at)) if link.dialling == 0 => LinkState::Waiting(at),
+                (Enabled::Yes, _) => LinkState::Dialling,
             };
             LinkView {
                 name: link.config.name.clone(),

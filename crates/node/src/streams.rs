@@ -14,7 +14,7 @@ use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::client::Client;
 use crate::config::{Enabled, LinkId, ListenerId};
 use crate::door::{Action, Occurrence, StreamId};
-use crate::links::Link;
+use crate::links::{Link, Welcome};
 use crate::neighbour::Neighbour;
 use crate::node::{Attending, Node, Stage};
 use crate::routing::Hop;
@@ -33,8 +33,13 @@ impl Node {
                 let Some(link) = self.link_mut(link) else {
                     return;
                 };
-                link.connected(stream);
-                (Role::Active, link.config.policy.clone())
+                let policy = link.config.policy.clone();
+                if link.connected(stream) == Welcome::Surplus {
+                    self.act(Action::Abort { stream });
+                    self.act(Action::Close { stream });
+                    return;
+                }
+                (Role::Active, policy)
             }
             (None, Some(ListenerId(id))) => {
                 let listener = usize::try_from(id)
@@ -49,6 +54,10 @@ impl Node {
         self.neighbours
             .insert(stream, Neighbour::new(node_id, role, &policy, link, now));
         self.attend(now, stream);
+        self.watch_paths(now);
+        if let Some(link) = link {
+            self.stop_dialling(link);
+        }
         // The operator or the shutdown was quicker than the connection.
         let unwanted = link
             .and_then(|link| self.link(link))
@@ -70,8 +79,10 @@ impl Node {
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.heard = now.monotonic;
             neighbour.session.handle_octets(now, octets);
-            if let Some(link) = neighbour.link.and_then(|link| self.link_mut(link)) {
-                link.trust(stream);
+            if let Some(id) = neighbour.link
+                && self.link_mut(id).is_some_and(|link| link.trust(stream))
+            {
+                self.stop_dialling(id);
             }
         } else if let Some(client) = self.clients.get_mut(&stream) {
             client.session.handle_octets(now, octets);
@@ -287,9 +298,7 @@ impl Node {
                     link,
                     parameters,
                 });
-                if let Some(link) = link {
-                    self.retire(now, link);
-                }
+                self.supersede(now, stream);
             }
             LinkEvent::Segment {
                 transfer,
@@ -419,64 +428,15 @@ impl Node {
         }
         let ids = 0..u32::try_from(self.links.len()).unwrap_or(u32::MAX);
         for link in ids.map(LinkId) {
+            if !self.link(link).is_some_and(|it| it.is_due(now.monotonic)) {
+                continue;
+            }
+            let jitter = self.random();
             let dials = self
                 .link_mut(link)
-                .map_or(0, |it| it.dials_wanted(now.monotonic));
+                .map_or(0, |it| it.dials_wanted(now.monotonic, jitter));
             for _ in 0..dials {
                 self.act(Action::Dial { link });
-            }
-        }
-    }
-
-    /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and beside
-    /// sessions that have fallen silent. A stream may take long to find out that its path is back (TCP
-    /// asks at growing intervals), and every second of a contact counts.
-    pub(crate) fn network_changed(&mut self, now: Now) {
-        let neighbours = &self.neighbours;
-        let silent = |stream: &StreamId| {
-            neighbours
-                .get(stream)
-                .is_some_and(|neighbour| neighbour.is_silent(now.monotonic))
-        };
-        for link in &mut self.links {
-            link.hurry(now.monotonic);
-            let streams = link.streams.iter().copied().filter(silent).collect();
-            link.doubt(now.monotonic, streams);
-        }
-    }
-
-    /// A link has one session more: the oldest of those above its number have had their time.
-    fn retire(&mut self, now: Now, id: LinkId) {
-        let Some(link) = self.link(id) else { return };
-        let established = |stream: &&StreamId| {
-            self.neighbours
-                .get(stream)
-                .is_some_and(|it| it.parameters.is_some() && !it.ending)
-        };
-        let streams: Vec<StreamId> = link.streams.iter().filter(established).copied().collect();
-        let surplus = streams
-            .len()
-            .saturating_sub(usize::from(link.config.sessions.max(1)));
-        // First those for whose bundle, which still comes in, others would have to wait.
-        let is_busy = |stream: &StreamId| {
-            let neighbour = self.neighbours.get(stream);
-            neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
-        };
-        let (busy, free): (Vec<_>, Vec<_>) = streams.into_iter().partition(is_busy);
-        for stream in busy.into_iter().chain(free).take(surplus) {
-            if self
-                .link(id)
-                .is_some_and(|link| link.doubted.contains(&stream))
-            {
-                // It has said nothing since another was dialled in its place. What lies unsent in its
-                // connection must not take the path's time when that is back: it goes over the new one.
-                self.act(Action::Abort { stream });
-                self.command(now, stream, LinkCommand::Disconnected);
-                if let Some(link) = self.link_mut(id) {
-                    link.last_error = None;
-                }
-            } else {
-                self.terminate(now, stream);
             }
         }
     }

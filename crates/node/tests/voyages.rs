@@ -8,6 +8,7 @@
     reason = "a test says what is wrong by failing"
 )]
 
+mod contacts;
 mod world;
 
 use std::collections::BTreeMap;
@@ -1162,6 +1163,7 @@ proptest! {
             }
         });
         world.hostile = true;
+        world.misled = true;
         let mut sender = Client::new("ipn:1.5", false);
         let count = 40;
         for number in 0..count {

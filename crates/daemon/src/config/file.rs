@@ -99,6 +99,12 @@ pub struct DialSettings {
     pub port: u16,
     /// How long an attempt may take.
     pub timeout: Duration,
+    /// How long it is at most until the next attempt while nothing answers.
+    pub retry: Duration,
+    /// Parallel sessions.
+    pub sessions: u8,
+    /// How long a connection is idle before its path is probed; zero for never.
+    pub path_check: Duration,
     /// How long sent octets may stay unacknowledged by the peer's TCP; zero for the system's own bound.
     pub stall_timeout: Duration,
 }
@@ -353,6 +359,9 @@ fn read_link(
             host,
             port,
             timeout: entries.duration("connect_timeout"),
+            retry: entries.duration("backoff_max"),
+            sessions: small(entries, "sessions").unwrap_or(1),
+            path_check: entries.duration("path_check"),
             stall_timeout: entries.duration("stall_timeout"),
         },
     ))

@@ -60,7 +60,7 @@ pub enum Side {
 
 /// Serve a connected socket until it is gone, on a thread for connections where the node has some.
 pub async fn serve(core: Core, socket: Socket, purpose: Purpose, side: Side, tls: Option<Tls>) {
-    let stream = core.open_stream(purpose, socket.peer());
+    let stream = core.open_stream(purpose, socket.ends());
     if !core.has_workers() {
         return serve_here(core, socket, stream, side, tls).await;
     }

@@ -11,13 +11,14 @@ use dhow_node::config::LinkId;
 use dhow_node::door::{Event, Purpose};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 
 use super::connection::{Side, serve};
-use super::listener::set_stall_timeout;
+use super::listener::{set_path_check, set_stall_timeout};
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::config::file::DialSettings;
-use crate::core::Core;
+use crate::core::{Core, DialOrder};
 
 /// Addresses of one host that are tried, at most.
 const ADDRESSES_MAX: usize = 8;
@@ -26,37 +27,101 @@ const ADDRESSES_MAX: usize = 8;
 /// every attempt.
 type LastFailures = Rc<RefCell<BTreeMap<LinkId, String>>>;
 
-/// Dials whenever the node asks; runs for as long as the node does.
-pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tls>) {
-    let failures = LastFailures::default();
-    let mut dials = Vec::new();
-    loop {
-        core.next_dials(&mut dials).await;
-        for link in dials.drain(..) {
-            let settings = usize::try_from(link.0)
-                .ok()
-                .and_then(|at| links.get(at))
-                .cloned();
-            match settings {
-                Some(settings) => {
-                    let dialled = dial(
-                        core.clone(),
-                        link,
-                        settings,
-                        tls.clone(),
-                        Rc::clone(&failures),
-                    );
-                    drop(tokio::task::spawn_local(dialled));
-                }
-                None => core.handle(Event::DialFailed {
-                    link,
-                    reason: "the link has no address".to_owned(),
-                }),
-            }
+/// Attempts under way, by link; how many there may be is the node's business.
+type Attempts = BTreeMap<LinkId, Vec<Attempt>>;
+
+/// One attempt to connect.
+struct Attempt {
+    task: AbortHandle,
+    patience: Patience,
+}
+
+/// How long an attempt waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// As long as is configured: the path may be that long.
+    Long,
+    /// Until about the next one begins. The system sends an attempt's SYN again and again, and a path that is
+    /// down needs no more of them.
+    Short,
+}
+
+impl Attempt {
+    /// What the next attempt may be: every session that is missing has one that waits long.
+    fn next_patience(under_way: &[Self], sessions: u8) -> Patience {
+        let long = under_way
+            .iter()
+            .filter(|attempt| attempt.patience == Patience::Long)
+            .count();
+        if long < usize::from(sessions) {
+            Patience::Long
+        } else {
+            Patience::Short
         }
     }
 }
 
+impl Patience {
+    fn timeout(self, settings: &DialSettings) -> Duration {
+        match self {
+            Self::Long => settings.timeout,
+            // The system's second SYN would leave as the next attempt begins.
+            Self::Short => settings.timeout.min(settings.retry * 9 / 10),
+        }
+    }
+}
+
+/// Dials whenever the node asks; runs for as long as the node does.
+pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tls>) {
+    let failures = LastFailures::default();
+    let mut attempts = Attempts::new();
+    let mut orders = Vec::new();
+    loop {
+        core.next_dials(&mut orders).await;
+        for order in orders.drain(..) {
+            let link = match order {
+                DialOrder::Dial(link) => link,
+                DialOrder::Stop(link) => {
+                    for attempt in attempts.remove(&link).unwrap_or_default() {
+                        attempt.task.abort();
+                    }
+                    continue;
+                }
+            };
+            let settings = usize::try_from(link.0)
+                .ok()
+                .and_then(|at| links.get(at))
+                .cloned();
+            let Some(settings) = settings else {
+                core.handle(Event::DialFailed {
+                    link,
+                    reason: "the link has no address".to_owned(),
+                });
+                continue;
+            };
+            let under_way = attempts.entry(link).or_default();
+            under_way.retain(|attempt| !attempt.task.is_finished());
+            let patience = Attempt::next_patience(under_way, settings.sessions);
+            let settings = DialSettings {
+                timeout: patience.timeout(&settings),
+                ..settings
+            };
+            let dialled = tokio::task::spawn_local(dial(
+                core.clone(),
+                link,
+                settings,
+                tls.clone(),
+                Rc::clone(&failures),
+            ));
+            under_way.push(Attempt {
+                task: dialled.abort_handle(),
+                patience,
+            });
+        }
+    }
+}
+
+/// One attempt. What it leads to has a task of its own: giving up attempts does not touch it.
 async fn dial(
     core: Core,
     link: LinkId,
@@ -68,15 +133,16 @@ async fn dial(
         Ok(stream) => {
             failures.borrow_mut().remove(&link);
             set_stall_timeout(&stream, settings.stall_timeout);
+            set_path_check(&stream, settings.path_check);
             let side = Side::Dialled(server_name(&settings.host, &stream));
-            serve(
+            let purpose = Purpose::Dialled { link };
+            drop(tokio::task::spawn_local(serve(
                 core,
                 Socket::tcp(stream),
-                Purpose::Dialled { link },
+                purpose,
                 side,
                 tls,
-            )
-            .await;
+            )));
         }
         Err(error) => {
             let (said, name) = (error.to_string(), core.link_name(link));
@@ -134,4 +200,30 @@ fn server_name(host: &str, stream: &TcpStream) -> ServerName<'static> {
             .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
         ServerName::from(address)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_missing_session_has_one_attempt_that_waits_long() {
+        let attempt = |patience| Attempt {
+            task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
+            patience,
+        };
+        let mut under_way = Vec::new();
+        for expected in [
+            Patience::Long,
+            Patience::Long,
+            Patience::Short,
+            Patience::Short,
+        ] {
+            let patience = Attempt::next_patience(&under_way, 2);
+            assert_eq!(patience, expected);
+            under_way.push(attempt(patience));
+        }
+        under_way.remove(0);
+        assert_eq!(Attempt::next_patience(&under_way, 2), Patience::Long);
+    }
 }

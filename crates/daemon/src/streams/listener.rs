@@ -10,6 +10,8 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use tokio::net::{TcpListener, UnixListener};
 
+use super::path::PROBE_INTERVAL_MS;
+
 /// Connections that the system keeps waiting for one listener.
 const BACKLOG: i32 = 128;
 
@@ -220,5 +222,20 @@ pub fn set_stall_timeout(stream: &impl AsFd, timeout: Duration) {
         && let Err(error) = sockopt::set_tcp_user_timeout(stream, timeout_ms)
     {
         tracing::debug!("TCP_USER_TIMEOUT cannot be set: {error}");
+    }
+}
+
+/// Have the system probe a connection over which nothing has come for this long, and then every second; zero
+/// for never.
+pub fn set_path_check(stream: &impl AsFd, idle: Duration) {
+    if idle.is_zero() {
+        return;
+    }
+    let interval = Duration::from_millis(u64::from(PROBE_INTERVAL_MS));
+    let set = sockopt::set_tcp_keepidle(stream, idle.max(Duration::from_secs(1)))
+        .and_then(|()| sockopt::set_tcp_keepintvl(stream, interval))
+        .and_then(|()| sockopt::set_socket_keepalive(stream, true));
+    if let Err(error) = set {
+        tracing::debug!("SO_KEEPALIVE cannot be set: {error}");
     }
 }

@@ -11,6 +11,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 use tokio_util::io::poll_read_buf;
 
+use super::path::Ends;
+
 /// A connected socket.
 #[derive(Debug)]
 pub enum Socket {
@@ -74,6 +76,20 @@ impl Socket {
             Self::Unix(_) => None,
             Self::Tls(stream) => stream.get_ref().0.peer_addr().ok(),
         }
+    }
+
+    /// Between which addresses it runs, where it has some.
+    #[must_use]
+    pub fn ends(&self) -> Option<Ends> {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Unix(_) => return None,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        Some(Ends {
+            own: stream.local_addr().ok()?,
+            peer: stream.peer_addr().ok()?,
+        })
     }
 
     /// Let closing reset the connection: what lies unsent in the kernel is dropped, not sent when the path

@@ -15,7 +15,7 @@ use dhow_node::Node;
 use dhow_node::config::{
     Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, Reports, Route, SessionPolicy,
 };
-use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId, Ticket};
+use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
 use store::Store;
 
 /// Wall clock when a world begins.
@@ -58,9 +58,15 @@ pub struct World {
     random: u64,
     /// Which pairs of nodes cannot reach each other.
     pub cut: Vec<(usize, usize)>,
+    /// Between which pairs of nodes everything vanishes, dials too.
+    pub silent: Vec<(usize, usize)>,
+    /// When dials were made.
+    pub dials: Vec<Instant>,
     /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
     /// checked after every event.
     pub hostile: bool,
+    /// What drivers know of paths is wrong now and then.
+    pub misled: bool,
     /// How often a hostile disk refuses what is being written, per thousand syncs.
     pub refusals: u64,
 }
@@ -155,7 +161,10 @@ impl World {
             next_stream: 0,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             cut: Vec::new(),
+            silent: Vec::new(),
+            dials: Vec::new(),
             hostile: false,
+            misled: false,
             refusals: 40,
         };
         for machine in 0..world.machines.len() {
@@ -260,6 +269,20 @@ impl World {
         true
     }
 
+    /// What nodes `a` and `b` send each other vanishes, and nobody is told. What connects them now never
+    /// recovers from that.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn silence(&mut self, a: usize, b: usize) {
+        self.freeze(a, b);
+        self.silent.push((a.min(b), a.max(b)));
+    }
+
+    /// Nodes `a` and `b` hear each other again.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn end_silence(&mut self, a: usize, b: usize) {
+        self.silent.retain(|&pair| pair != (a.min(b), a.max(b)));
+    }
+
     pub fn join(&mut self, a: usize, b: usize) {
         self.cut.retain(|&pair| pair != (a.min(b), a.max(b)));
     }
@@ -349,6 +372,11 @@ impl World {
                     }
                 }
                 Action::Dial { link } => self.dial(at, link),
+                Action::StopDialling { .. } => {}
+                Action::CheckPath { stream } => {
+                    let path = self.path(at, stream);
+                    self.handle(at, Event::PathChecked { stream, path });
+                }
                 Action::Flush { stream } | Action::StartTls { stream } => self.flush(at, stream),
                 Action::Abort { stream } => self.disconnect(|ends| ends.contains(&(at, stream))),
                 Action::Close { stream } => {
@@ -386,12 +414,17 @@ impl World {
         }
     }
 
-    fn dial(&mut self, at: usize, link: LinkId) {
+    /// A link is dialled, by whoever wants it.
+    pub fn dial(&mut self, at: usize, link: LinkId) {
         // Further links lead where the first does.
         let leads = &self.machines[at].leads;
         let to = *leads
             .get(usize::try_from(link.0).unwrap())
             .unwrap_or(&leads[0]);
+        self.dials.push(self.monotonic);
+        if self.silent.contains(&(at.min(to), at.max(to))) {
+            return;
+        }
         let reachable =
             self.machines[to].node.is_some() && !self.cut.contains(&(at.min(to), at.max(to)));
         if !reachable {
@@ -425,6 +458,27 @@ impl World {
                 purpose: Purpose::Accepted { listener },
             },
         );
+    }
+
+    /// What a driver would know of a stream's path.
+    fn path(&mut self, at: usize, stream: StreamId) -> Path {
+        if self.misled && self.random(4) == 0 {
+            return match self.random(3) {
+                0 => Path::Open,
+                1 => Path::Lost,
+                _ => Path::Unknown,
+            };
+        }
+        let connection = self
+            .connections
+            .iter()
+            .find(|it| it.ends.contains(&(at, stream)));
+        // The other side may have cut it without a word getting through.
+        if connection.is_none_or(|it| it.frozen) {
+            Path::Lost
+        } else {
+            Path::Open
+        }
     }
 
     fn flush(&mut self, at: usize, stream: StreamId) {

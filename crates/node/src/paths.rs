@@ -1,0 +1,208 @@
+//! Paths of sessions: when a driver is asked whether one still carries anything, and what follows when it
+//! does not.
+//!
+//! TCP finds out late that a path is back: it asks at growing intervals. So a lost path is dialled beside the
+//! connection that believes in it, at the link's own intervals, and what is answered first goes on. A session
+//! that another has replaced is cut, so that what lies unsent in its connection does not take the path's time,
+//! and its bundles go over the new one at once.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use dhow_bundle::Now;
+use dhow_link::stream::LinkCommand;
+
+use crate::config::LinkId;
+use crate::door::{Action, Path, StreamId};
+use crate::neighbour::IfLost;
+use crate::node::Node;
+
+/// How often a session that says nothing has its path checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and look at the paths
+    /// of sessions that have fallen silent.
+    pub(crate) fn network_changed(&mut self, now: Now) {
+        for link in &mut self.links {
+            link.hurry(now.monotonic);
+        }
+        self.check_paths(now, IfLost::Cut);
+    }
+
+    /// Look after the paths of sessions from now on, if that is not done already.
+    pub(crate) fn watch_paths(&mut self, now: Now) {
+        self.path_check
+            .get_or_insert(now.monotonic + CHECK_INTERVAL);
+    }
+
+    /// It is time to check paths again.
+    pub(crate) fn path_timeout(&mut self, now: Now) {
+        self.path_check = None;
+        self.check_paths(now, IfLost::Keep);
+        if self.neighbours.values().any(|it| it.needs_path()) {
+            self.watch_paths(now);
+        }
+    }
+
+    fn check_paths(&mut self, now: Now, if_lost: IfLost) {
+        let quiet = self
+            .neighbours
+            .iter()
+            .filter(|(_, it)| it.needs_path() && it.is_quiet(now.monotonic));
+        let streams: Vec<StreamId> = quiet.map(|(&stream, _)| stream).collect();
+        for stream in streams {
+            self.check_path(stream, if_lost);
+        }
+    }
+
+    fn check_path(&mut self, stream: StreamId, if_lost: IfLost) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.if_lost = if_lost;
+            self.act(Action::CheckPath { stream });
+        }
+    }
+
+    /// The driver has looked at a path.
+    pub(crate) fn path_checked(&mut self, now: Now, stream: StreamId, path: Path) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let if_lost = core::mem::replace(&mut neighbour.if_lost, IfLost::Keep);
+        let link = neighbour.link;
+        let lost = match path {
+            Path::Open => false,
+            Path::Lost => true,
+            // Silence alone proves nothing: the peer may be slow. With a changed network it is reason enough
+            // to dial beside a session.
+            Path::Unknown => {
+                link.is_some() && if_lost == IfLost::Cut && neighbour.is_silent(now.monotonic)
+            }
+        };
+        match link {
+            Some(link) if lost => {
+                if let Some(it) = self.link_mut(link) {
+                    it.doubt(now.monotonic, stream);
+                }
+                if self.has_all_sessions(link) {
+                    self.cut(now, stream);
+                }
+            }
+            Some(link) => {
+                if path == Path::Open && self.link_mut(link).is_some_and(|it| it.trust(stream)) {
+                    self.stop_dialling(link);
+                }
+                self.retire(now, link);
+            }
+            None if lost && (if_lost == IfLost::Cut || self.has_sibling(stream)) => {
+                self.cut(now, stream);
+            }
+            None => {}
+        }
+    }
+
+    /// A session stands: look at those that it may have replaced.
+    pub(crate) fn supersede(&mut self, now: Now, stream: StreamId) {
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return;
+        };
+        if let Some(link) = neighbour.link {
+            let doubted = self.link(link).map(|it| it.doubted.clone());
+            for stream in doubted.unwrap_or_default() {
+                self.check_path(stream, IfLost::Cut);
+            }
+            self.retire(now, link);
+            return;
+        }
+        let siblings: Vec<StreamId> = self.siblings(stream).collect();
+        for sibling in siblings {
+            self.check_path(sibling, IfLost::Cut);
+        }
+    }
+
+    /// Other established sessions with the same peer that it dialled, as this one.
+    fn siblings(&self, stream: StreamId) -> impl Iterator<Item = StreamId> {
+        let peer = self
+            .neighbours
+            .get(&stream)
+            .and_then(|neighbour| neighbour.peer_id());
+        let streams = peer.and_then(|peer| self.peers.get(peer));
+        streams
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(move |&other| {
+                other != stream
+                    && self
+                        .neighbours
+                        .get(&other)
+                        .is_some_and(|it| it.link.is_none())
+            })
+    }
+
+    /// True when a session that has said something more recently can take what this one has under way.
+    fn has_sibling(&self, stream: StreamId) -> bool {
+        let heard = self.neighbours.get(&stream).map(|it| it.heard);
+        self.siblings(stream).any(|other| {
+            self.neighbours
+                .get(&other)
+                .is_some_and(|it| !it.ending && Some(it.heard) > heard)
+        })
+    }
+
+    /// Established sessions of a link that nothing speaks against, the oldest first.
+    fn sound_sessions(&self, id: LinkId) -> Vec<StreamId> {
+        let Some(link) = self.link(id) else {
+            return Vec::new();
+        };
+        let is_sound = |stream: &&StreamId| {
+            !link.doubted.contains(stream)
+                && self
+                    .neighbours
+                    .get(stream)
+                    .is_some_and(|it| it.parameters.is_some() && !it.ending)
+        };
+        link.streams.iter().filter(is_sound).copied().collect()
+    }
+
+    fn has_all_sessions(&self, id: LinkId) -> bool {
+        let sessions = self
+            .link(id)
+            .map_or(1, |link| usize::from(link.config.sessions.max(1)));
+        self.sound_sessions(id).len() >= sessions
+    }
+
+    /// The oldest sessions of a link above its number have had their time.
+    fn retire(&mut self, now: Now, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        let sessions = usize::from(link.config.sessions.max(1));
+        let sound = self.sound_sessions(id);
+        let surplus = sound.len().saturating_sub(sessions);
+        // First those for whose bundle, which still comes in, others would have to wait.
+        let is_busy = |stream: &StreamId| {
+            let neighbour = self.neighbours.get(stream);
+            neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
+        };
+        let (busy, free): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_busy);
+        for stream in busy.into_iter().chain(free).take(surplus) {
+            self.terminate(now, stream);
+        }
+    }
+
+    /// Give up a session without a word over its connection.
+    fn cut(&mut self, now: Now, stream: StreamId) {
+        let link = self.neighbours.get(&stream).and_then(|it| it.link);
+        self.act(Action::Abort { stream });
+        self.command(now, stream, LinkCommand::Disconnected);
+        if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+            link.last_error = None;
+        }
+    }
+
+    /// Let go of attempts to connect that are not needed any more.
+    pub(crate) fn stop_dialling(&mut self, id: LinkId) {
+        if self.link_mut(id).is_some_and(|link| link.is_sated()) {
+            self.act(Action::StopDialling { link: id });
+        }
+    }
+}
