@@ -5,7 +5,7 @@ import time
 from labs.rig.node import Node, NodeFailed
 
 # Seconds between two questions: as long as what is missing should still take, within these bounds. The shortest is
-# how late the end may be noticed, the longest about a hundredth of what a question may cost.
+# how late the end may be noticed; a question costs a node about 0.1 ms.
 SHORTEST_S = 0.003
 LONGEST_S = 0.25
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Octets of one buffer: what one read takes at most. It fits a processor's second cache beside what
-/// else is in use; larger ones moved no more.
+/// else is in use. On a busy machine 128 KiB to 1 MiB differed by less than the runs did.
 pub const PIECE_OCTETS: usize = 128 << 10;
 
 /// A last buffer with less room than this is not read into again.
