@@ -136,6 +136,29 @@ impl CrcDigest {
         u32::try_from(value).unwrap_or(0)
     }
 
+    /// The checksum as it would be had the octets added so far, of which the last `octets` came behind `before`,
+    /// come behind `instead`.
+    pub(crate) fn behind(&self, before: &[u8], instead: &[u8], octets: u64) -> u32 {
+        let algorithm = match self.crc_type {
+            CrcType::None => return 0,
+            CrcType::Crc16 => CrcAlgorithm::Crc16IbmSdlc,
+            CrcType::Crc32C => CrcAlgorithm::Crc32Iscsi,
+        };
+        let of = |octets: &[u8]| crc_fast::checksum(algorithm, octets);
+        // The checksum of two parts is that of the first, moved on by the second's length, plus that of the
+        // second: so what `before` adds is taken out, and what `instead` adds put in.
+        let moved = |crc: u64| crc_fast::checksum_combine(algorithm, crc, 0, octets);
+        let own = u64::from(self.value()) ^ moved(of(before));
+        let field = self.crc_type.zeroed_field();
+        let ended = crc_fast::checksum_combine(
+            algorithm,
+            moved(of(instead)) ^ own,
+            of(field),
+            u64::try_from(field.len()).unwrap_or(0),
+        );
+        u32::try_from(ended).unwrap_or(0)
+    }
+
     /// Whether these octets are the checksum in network byte order.
     #[must_use]
     pub(crate) fn matches(&self, octets: &[u8]) -> bool {

@@ -109,6 +109,26 @@ impl PayloadVerifier {
         self.crc.left
     }
 
+    /// What follows the payload of a fragment that has the payload octets which have passed by so far: `whole`
+    /// is the head of the payload block that they came in, `fragment` that of the fragment's.
+    ///
+    /// # Panics
+    /// When the fragment's head does not announce just these octets.
+    #[must_use]
+    pub fn fragment_trailer(&self, whole: &PayloadHead, fragment: &PayloadHead) -> Bytes {
+        let octets = whole.length.saturating_sub(self.crc.left);
+        assert!(
+            octets == fragment.length && !fragment.is_indefinite,
+            "a fragment's head announces what it has"
+        );
+        let crc_type = self.crc.digest.crc_type();
+        let value = (self.crc.digest).behind(&whole.octets, &fragment.octets, octets);
+        let mut out = Vec::with_capacity(crc_type.field_octets() + 1);
+        write_crc_field(&mut out, crc_type, value);
+        out.push(BREAK);
+        out.into()
+    }
+
     /// Checks all that follows the payload: its CRC and the end of the bundle, and nothing after it.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use dhow_bundle::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleFlags, CanonicalBlock, CrcType,
     CreationTimestamp, DtnTime, EndpointId, FragmentEdit, FragmentPlace, FragmentRange, Header,
-    HopCount, HopEdit, NodeId, OutgoingHeader, Reading,
+    HopCount, HopEdit, NodeId, OutgoingHeader, PayloadVerifier, Reading,
 };
 use hex::hex;
 use proptest::prelude::*;
@@ -328,5 +328,44 @@ proptest! {
         if let Some(outgoing) = parts[0].header.reassembled() {
             prop_assert_eq!(sent(&outgoing, &payload), whole);
         }
+    }
+}
+
+proptest! {
+    /// RFC 9171 5.8: what has come of a bundle is a fragment of it, whose checksum needs no second look.
+    #[test]
+    fn the_first_part_of_a_payload_is_a_fragment_with_a_checksum_of_its_own(
+        payload in prop::collection::vec(any::<u8>(), 2..5_000),
+        cut in any::<prop::sample::Index>(),
+        step in 1_usize..2_000,
+        crc_type in prop::sample::select(vec![CrcType::None, CrcType::Crc16, CrcType::Crc32C]),
+        place in prop::option::of(1_u64..1_000_000),
+    ) {
+        let mut builder = builder().with_payload_crc_type(crc_type);
+        if let Some(offset) = place {
+            let total_adu_octets = offset + 10_000;
+            builder = builder.with_fragment(FragmentPlace { offset, total_adu_octets });
+        }
+        let whole = header(&builder.bundle(&payload).unwrap());
+        let part = &payload[..1 + cut.index(payload.len() - 1)];
+        let mut verifier = PayloadVerifier::new(&whole);
+        part.chunks(step).for_each(|piece| verifier.update(piece));
+        let range = FragmentRange {
+            offset: whole.range().offset,
+            length: u64::try_from(part.len()).unwrap(),
+        };
+        let edit = HopEdit {
+            fragment: Some(FragmentEdit { range, payload_crc: FragmentPayloadCrc::SameType }),
+            ..HopEdit::default()
+        };
+        let outgoing = whole.forwarded(&edit);
+        let trailer = verifier.fragment_trailer(&whole.payload, &outgoing.payload);
+        let octets = [outgoing.octets.as_ref(), part, trailer.as_ref()].concat();
+        let bundle = check_bundle(&octets).unwrap();
+        prop_assert_eq!(bundle.header.payload.crc_type, crc_type);
+        prop_assert_eq!(bundle.header.id().fragment, Some(range));
+        // The rest of the payload comes as if nobody had asked.
+        payload[part.len()..].chunks(step).for_each(|piece| verifier.update(piece));
+        prop_assert_eq!(verifier.left_octets(), 0);
     }
 }

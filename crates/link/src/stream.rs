@@ -217,11 +217,13 @@ pub enum LinkEvent {
         /// The transfer, by the peer's number.
         transfer: TransferId,
     },
-    /// An incoming transfer will not be completed (the session failed under it, or its announced
-    /// length was wrong).
+    /// An incoming transfer will not be completed.
     Abandoned {
         /// The transfer, by the peer's number.
         transfer: TransferId,
+        /// Why it was refused: it broke a rule, or its announced length was wrong. `None` when the session
+        /// failed under it.
+        refused: Option<RefuseReason>,
     },
     /// The peer has acknowledged octets of an outgoing transfer, counted from its start.
     Acknowledged {

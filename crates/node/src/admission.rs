@@ -54,6 +54,8 @@ impl Node {
         else {
             return Err(Refused::not_acceptable("the session is not established"));
         };
+        self.check_retracted(&id)?;
+        self.end_older(now, from, stream, &id);
         let mut returns = 0;
         let hops = header
             .hop_count()
@@ -176,7 +178,7 @@ impl Node {
         match state {
             State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
             State::Deleting if is_taken => Ok(Copy::Held),
-            State::Arriving | State::Deleting => Err(Refused {
+            State::Arriving | State::Kept | State::Deleting => Err(Refused {
                 reason: RefuseReason::NoResources,
                 why: "another copy of the bundle is on its way to or from the disk".into(),
             }),
@@ -195,7 +197,7 @@ impl Node {
 
     /// Give up a reception that is not complete for another copy of the bundle: its session may have died
     /// without a word. False when it is complete.
-    fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
+    pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
         let origin = self.arrivals.get(&key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
@@ -203,9 +205,10 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return false;
         };
-        if neighbour.receptions.remove(&transfer).is_none() {
+        let Some(reception) = neighbour.receptions.remove(&transfer) else {
             return false;
-        }
+        };
+        self.end_keeping(now, key, reception.incoming());
         self.abandon(now, key);
         self.bundles.disown(key);
         let why = "another copy of the bundle is coming".into();
@@ -268,8 +271,9 @@ impl Node {
 
     /// A full store refuses; it never drops what it has acknowledged.
     pub(crate) fn check_room(&self, octets: u64) -> Result<(), Refused> {
+        let held = (self.bundles.octets()).saturating_sub(self.shared_octets());
         let full = self.bundles.count() >= self.config.quota_bundles
-            || self.bundles.octets().saturating_add(octets) > self.config.quota_octets;
+            || held.saturating_add(octets) > self.config.quota_octets;
         if full {
             let why = format!(
                 "the store holds {} octets in {} bundles and its quota has no room for {octets} more",

@@ -35,6 +35,8 @@ pub(crate) struct Fragment {
 pub(crate) enum State {
     /// Its octets are coming in, or its commit is not durable yet.
     Arriving,
+    /// A fragment that holds what came so far of a bundle that is still coming in.
+    Kept,
     /// It waits in its destination's queue for a hop or a subscriber.
     Waiting,
     /// It is with a session or a subscriber.

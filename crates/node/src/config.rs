@@ -138,6 +138,8 @@ pub struct SessionPolicy {
     pub window_bundles: u32,
     /// Whether large bundles are sent on to this peer while they still come in.
     pub cut_through: Enabled,
+    /// Whether a transfer that fails goes on where it stopped, where the peer does so too.
+    pub resume: Enabled,
     /// When the peer is told that its bundles are safe.
     pub acknowledge: Acknowledge,
     /// Order of sending.
@@ -166,7 +168,7 @@ impl Default for SessionPolicy {
             keepalive_s: 30,
             segment_mru: 1 << 20,
             transfer_mru: 1 << 40,
-            segment_octets: 1 << 20,
+            segment_octets: 1 << 18,
             idle_timeout_s: 0,
             tls: Tls::Never,
             require_node_id: Enabled::No,
@@ -176,6 +178,7 @@ impl Default for SessionPolicy {
             window_octets: 32 << 20,
             window_bundles: 16_384,
             cut_through: Enabled::Yes,
+            resume: Enabled::Yes,
             acknowledge: Acknowledge::Here,
             order: SendOrder::Arrival,
             accept_relayed: Enabled::Yes,

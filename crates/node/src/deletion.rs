@@ -24,7 +24,7 @@ impl Node {
             return;
         };
         match entry.state {
-            State::Deleting | State::Arriving => {}
+            State::Deleting | State::Arriving | State::Kept => {}
             State::InFlight => entry.doomed = Some(reason),
             State::Waiting | State::Reassembling | State::Resting { .. } | State::Quarantined => {
                 self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
@@ -87,6 +87,7 @@ impl Node {
             self.removed
                 .insert(&mut self.endpoints, identity, expires, removal, (0, None));
         }
+        self.handed.remove(&key);
         self.store_behind_reports(StoreCommand::Delete { key, remember });
     }
 
@@ -110,7 +111,11 @@ impl Node {
                 self.rests.remove(&(until, key));
                 self.verifying.remove(&key);
             }
-            State::Arriving | State::InFlight | State::Quarantined | State::Deleting => {}
+            State::Arriving
+            | State::Kept
+            | State::InFlight
+            | State::Quarantined
+            | State::Deleting => {}
         }
     }
 

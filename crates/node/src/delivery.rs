@@ -19,6 +19,7 @@ use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
+use crate::reassembly::UnitId;
 use crate::removed::Recollection;
 use crate::reports::ReportKind;
 use crate::sending::VERIFYING_BOUND;
@@ -372,7 +373,29 @@ impl Node {
                 octets,
             });
         }
+        self.delete_rest(now, key);
         self.delete(now, key, Removal::Delivered, None);
+    }
+
+    /// Fragments that came beside a bundle which is delivered have nothing to wait for.
+    fn delete_rest(&mut self, now: Now, key: BundleKey) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let unit = UnitId {
+            source: entry.source,
+            creation: entry.creation,
+            destination: entry.destination,
+            total_octets: (entry.fragment.as_ref())
+                .map_or(entry.payload_octets, |fragment| fragment.total_octets),
+        };
+        // RFC 9171 4.2.3: without a source they are another bundle's.
+        if self.endpoints.id(entry.source).is_null() {
+            return;
+        }
+        for fragment in self.reassembly.take(&unit) {
+            self.delete(now, fragment, Removal::Deleted, None);
+        }
     }
 
     /// The endpoint that a request without a source is sent from.

@@ -38,6 +38,8 @@ pub(crate) enum Origin {
     },
     /// The node itself.
     Own,
+    /// A bundle that is coming in, of which it is a part.
+    Prefix,
 }
 
 /// A bundle on its way into the store.
@@ -74,6 +76,7 @@ impl Node {
     pub(crate) fn abandon(&mut self, now: Now, key: BundleKey) {
         // First of all nobody reads its octets any more.
         self.drop_pass(now, key);
+        self.drop_keeping(now, key);
         self.forget_arrival(key);
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = State::Deleting;
@@ -89,14 +92,17 @@ impl Node {
         Some(arrival)
     }
 
-    /// Octets of a bundle that is arriving are durable. They are acknowledged only with the whole: a
-    /// peer may resume after acknowledged octets with a fragment, and what came before would be lost
-    /// with a transfer that fails.
+    /// Octets of a bundle that is arriving are durable. They are acknowledged only with the whole, or once a
+    /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
+    /// would be lost with a transfer that fails.
     pub(crate) fn appended(&mut self, key: BundleKey, octets: u64) {
         if let Some(arrival) = self.arrivals.get_mut(&key) {
+            // What it shares with another was not given to the store for it.
+            let octets = octets.min(arrival.appended);
             let more = octets.saturating_sub(arrival.durable);
             arrival.durable = arrival.durable.max(octets);
             self.backlog_octets = self.backlog_octets.saturating_sub(more);
+            self.keep_more(key);
         }
     }
 
@@ -109,6 +115,9 @@ impl Node {
         entry.extents = extents;
         entry.state = State::Waiting;
         let octets = entry.octets;
+        if !self.keepings.is_empty() {
+            self.drop_keeping(now, key);
+        }
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
@@ -139,6 +148,7 @@ impl Node {
                 }
                 self.transmission_done(now, stream, request, outcome);
             }
+            Some(Origin::Prefix) => return self.part_kept(now, key),
             Some(Origin::Own) | None => self.counters.created += 1,
         }
         self.keep(key);
@@ -323,6 +333,7 @@ impl Node {
         };
         self.occurred(Occurrence::StoreRefused { refusal });
         self.drop_pass(now, key);
+        self.end_keeping(now, key, None);
         let why = match refusal {
             StoreRefusal::Full => "the store is full",
             StoreRefusal::Disk => "the disk failed",
@@ -350,6 +361,7 @@ impl Node {
                     Err(ApiRefusal::NoResources(why.into())),
                 );
             }
+            Origin::Prefix => self.part_refused(now, key),
             Origin::Own => {}
         }
     }

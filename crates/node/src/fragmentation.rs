@@ -1,9 +1,11 @@
 //! Bundles that go out in fragments, because the next hop takes no larger transfers or the operator says
 //! so (RFC 9171 5.8).
 //!
-//! Fragments are made on the way out and never stored; the bundle stays until the next hop has
-//! acknowledged all of them, and starts again from the first when one fails. The cut falls at the same
+//! Fragments are made on the way out and never stored; the bundle stays until next hops have acknowledged all of
+//! them. When one fails, it goes on behind those that were acknowledged without a gap. The cut falls at the same
 //! octets each time, so that fragments which a neighbour has already are known there for copies.
+//!
+//! So does a bundle whose transfer failed go on behind what the next hop keeps of it (docs/tcpcl-extensions.md 1).
 
 use dhow_bundle::forward::FragmentPayloadCrc;
 use dhow_bundle::storage::{BundleKey, Piece};
@@ -14,7 +16,9 @@ use bytes::Bytes;
 
 use crate::door::StreamId;
 use crate::node::Node;
-use crate::sending::{NOT_ACCEPTABLE_REST, Outgoing, PendingRead, Split, SplitBundle};
+use crate::sending::{
+    NOT_ACCEPTABLE_REST, Outgoing, PendingRead, Split, SplitBundle, must_not_fragment,
+};
 
 /// Payload of one fragment, at most, octets: a fragment is read into memory to compute its CRC.
 const PIECE_OCTETS_BOUND: u64 = 4 << 20;
@@ -56,7 +60,7 @@ impl Node {
             neighbour.splits.push_back(Split {
                 key,
                 piece_octets,
-                next: 0,
+                next: self.handed.get(&key).copied().unwrap_or(0),
             });
         }
         self.splits.insert(
@@ -136,6 +140,7 @@ impl Node {
         let mut crc = outgoing.payload_crc();
         crc.update(&payload);
         let length = outgoing.total_octets();
+        let header_octets = u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX);
         let pieces = [
             Piece::Octets(outgoing.octets),
             Piece::Octets(payload),
@@ -148,10 +153,27 @@ impl Node {
                 key,
                 octets: range.length,
                 fragment: true,
+                start: range.offset,
+                header_octets,
             },
             length,
             pieces,
         );
+    }
+
+    /// A next hop has so many octets of a bundle's payload behind `start`.
+    pub(crate) fn handed_over(&mut self, key: BundleKey, start: u64, octets: u64) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let may = !must_not_fragment(entry.flags) && !self.endpoints.id(entry.source).is_null();
+        let before = self.handed.get(&key).copied().unwrap_or(0);
+        // A fragment has at least one octet, and the last one tells that all were taken.
+        let most = entry.payload_octets.saturating_sub(1);
+        let end = start.saturating_add(octets).min(most);
+        if may && start <= before && end > before {
+            self.handed.insert(key, end);
+        }
     }
 
     /// A fragment was taken (`failed` is `None`) or not.

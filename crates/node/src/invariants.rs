@@ -62,6 +62,9 @@ impl Node {
             && self.splits.is_empty()
             && self.passes.is_empty()
             && self.owed.is_empty()
+            && self.keepings.is_empty()
+            && self.prefixes.is_empty()
+            && self.handed.is_empty()
             && self.moved.is_empty()
             && self.verifying.is_empty()
             && self.parting.is_empty()
@@ -75,6 +78,14 @@ impl Node {
         let timed = self.expiries.contains(entry, key);
         let part = self.reassembly.stand_in(key).is_some();
         match entry.state {
+            State::Kept => {
+                expect(!timed, || "has an expiry".into())?;
+                let keepings = self.keepings.values().filter_map(|it| it.kept);
+                let replaced = self.prefixes.values().filter_map(|it| it.replaces);
+                return expect(keepings.chain(replaced).any(|kept| kept == key), || {
+                    "is kept for nothing".into()
+                });
+            }
             State::Arriving => {
                 expect(!timed, || "has an expiry".into())?;
                 return expect(self.arrivals.contains_key(&key), || {
@@ -122,6 +133,16 @@ impl Node {
         expect(busy.count() == sessions, || {
             "a session passes nothing on".into()
         })?;
+        for key in self.keepings.keys().chain(self.prefixes.keys()) {
+            expect(self.arrivals.contains_key(key), || {
+                format!("{key:?} is kept in parts and does not arrive")
+            })?;
+        }
+        for key in self.handed.keys() {
+            expect(self.bundles.entry(*key).is_some(), || {
+                format!("{key:?} was handed over and is not held")
+            })?;
+        }
         for key in self.owed.keys() {
             let state = self.bundles.entry(*key).map(|entry| entry.state);
             expect(state == Some(State::InFlight), || {

@@ -32,6 +32,7 @@ mod node;
 mod operator;
 mod passing;
 mod paths;
+mod prefix;
 mod queues;
 mod reassembly;
 mod reception;

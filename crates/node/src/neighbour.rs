@@ -37,6 +37,8 @@ pub(crate) struct Neighbour {
     /// The hops that this session is.
     pub(crate) hops: Vec<Hop>,
     pub(crate) receptions: BTreeMap<TransferId, Reception>,
+    /// The transfer that began last whose octets are not verified by the peer.
+    pub(crate) unverified: Option<TransferId>,
     /// What is being sent, by transfer.
     pub(crate) outgoing: Series<Outgoing>,
     pub(crate) next_transfer: u64,
@@ -102,6 +104,7 @@ impl Neighbour {
             peer: None,
             hops: Vec::new(),
             receptions: BTreeMap::new(),
+            unverified: None,
             outgoing: Series::default(),
             next_transfer: 0,
             in_flight_octets: 0,
@@ -160,6 +163,11 @@ impl Neighbour {
         self.link.is_some() || self.in_flight > 0
     }
 
+    /// What was acknowledged of a transfer that fails stays where it is, in both directions.
+    pub(crate) fn keeps_prefixes(&self) -> bool {
+        self.parameters.as_ref().is_some_and(|it| it.keeps_prefixes)
+    }
+
     /// Largest bundle that may go out in one transfer, octets.
     pub(crate) fn transfer_mru(&self) -> u64 {
         self.parameters
@@ -193,6 +201,7 @@ fn session_config(node_id: NodeId, policy: &SessionPolicy) -> v4::Config {
     config.expected_peer.clone_from(&policy.peer);
     config.idle_timeout =
         (policy.idle_timeout_s > 0).then(|| Duration::from_secs(u64::from(policy.idle_timeout_s)));
+    config.keeps_prefixes = policy.resume == Enabled::Yes;
     config.reading = reading(policy.reading);
     config
 }

@@ -4,8 +4,8 @@
 //! `streams` (connections), `paths` (whether they still carry anything), `reception` and `admission` (bundles
 //! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
 //! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `passing`
-//! (those that still come in), `delivery` (registrations, and bundles for applications), `reports` and
-//! `collection` (status reports), `echo`, `operator`.
+//! (those that still come in), `prefix` (what is kept of those that may not), `delivery` (registrations, and
+//! bundles for applications), `reports` and `collection` (status reports), `echo`, `operator`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
@@ -30,6 +30,7 @@ use crate::links::Link;
 use crate::local::Local;
 use crate::neighbour::Neighbour;
 use crate::passing::{Owed, Pass};
+use crate::prefix::{Keeping, Prefix, Retracted};
 use crate::queues::Queues;
 use crate::reassembly::Reassembly;
 use crate::removed::Removed;
@@ -91,6 +92,13 @@ pub struct Node {
     pub(crate) arrivals: HashMap<BundleKey, Arrival, FixedState>,
     /// Bundles that go out while they come in, or did.
     pub(crate) passes: BTreeMap<BundleKey, Pass>,
+    /// What is kept of bundles that are coming in.
+    pub(crate) keepings: BTreeMap<BundleKey, Keeping>,
+    /// Parts of them on their way into the store.
+    pub(crate) prefixes: BTreeMap<BundleKey, Prefix>,
+    pub(crate) retracted: Retracted,
+    /// Payload octets of bundles here that next hops have already, from the first.
+    pub(crate) handed: BTreeMap<BundleKey, u64>,
     /// Acknowledgments that wait for the next hop's.
     pub(crate) owed: BTreeMap<BundleKey, Owed>,
     pub(crate) splits: BTreeMap<BundleKey, SplitBundle>,
@@ -165,6 +173,10 @@ impl Node {
             reassembly: Reassembly::default(),
             arrivals: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             passes: BTreeMap::new(),
+            keepings: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
+            retracted: Retracted::new(),
+            handed: BTreeMap::new(),
             owed: BTreeMap::new(),
             splits: BTreeMap::new(),
             reads: Series::default(),

@@ -90,11 +90,12 @@ impl Node {
             return;
         }
         self.charge(stream, key);
-        let fragment = false;
         let sent = Outgoing {
             key,
             octets,
-            fragment,
+            fragment: false,
+            start: 0,
+            header_octets: u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX),
         };
         let Some(transfer) = self.open_transfer(now, stream, sent, length) else {
             return;

@@ -130,6 +130,12 @@ impl Reassembly {
         }
     }
 
+    /// The fragments of a unit that is not wanted any more.
+    pub(crate) fn take(&mut self, id: &UnitId) -> Vec<BundleKey> {
+        let unit = self.units.remove(id).unwrap_or_default();
+        unit.fragments.into_keys().map(|(_, key)| key).collect()
+    }
+
     /// The pieces of the whole that `key` stands for, in order.
     pub(crate) fn parts(&self, key: BundleKey) -> Option<&[Part]> {
         self.whole.get(&key).map(|whole| whole.parts.as_slice())

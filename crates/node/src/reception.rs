@@ -32,12 +32,23 @@ pub(crate) enum Reception {
     Discard { octets: u64, taken: bool },
 }
 
+impl Reception {
+    /// The bundle whose payload is coming in.
+    pub(crate) fn incoming(&self) -> Option<&Incoming> {
+        match self {
+            Self::Payload(incoming) => Some(incoming),
+            Self::Header { .. } | Self::Discard { .. } => None,
+        }
+    }
+}
+
 /// A bundle whose payload is coming in.
 pub(crate) struct Incoming {
-    key: BundleKey,
-    header: Header,
-    verifier: PayloadVerifier,
-    received: u64,
+    pub(crate) key: BundleKey,
+    pub(crate) header: Header,
+    pub(crate) verifier: PayloadVerifier,
+    /// Octets of the transfer.
+    pub(crate) received: u64,
     trailer: BytesMut,
 }
 
@@ -222,6 +233,7 @@ impl Node {
                 if end {
                     return self.receive_whole(now, key, &header, octets);
                 }
+                self.begin_keeping(key, (stream, transfer), &header);
                 let verifier = PayloadVerifier::new(&header);
                 let incoming = Incoming {
                     key,
@@ -270,9 +282,19 @@ impl Node {
         end: bool,
     ) -> Result<Option<Reception>, Refused> {
         let key = incoming.key;
+        let begins = incoming.received == 0;
         let outcome = incoming.take(&octets, end);
         if !octets.is_empty() && outcome.is_ok() {
-            self.append(key, Piece::Octets(octets));
+            let mut octets = octets;
+            if begins && !end && self.keepings.contains_key(&key) {
+                // Parts have another header, and all that follows it in common.
+                let header = octets.split_to(incoming.header.octets.len().min(octets.len()));
+                self.append(key, Piece::Octets(header));
+                self.store(StoreCommand::Divide { key });
+            }
+            if !octets.is_empty() {
+                self.append(key, Piece::Octets(octets));
+            }
         }
         match outcome {
             Ok(false) => Ok(Some(Reception::Payload(incoming))),
@@ -281,6 +303,7 @@ impl Node {
                 Ok(None)
             }
             Err(refused) => {
+                self.retract(key);
                 self.abandon(now, key);
                 Err(refused)
             }
@@ -317,11 +340,21 @@ impl Node {
     }
 
     /// The rest of a transfer will not come.
-    pub(crate) fn abandon_reception(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
+    pub(crate) fn abandon_reception(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        transfer: TransferId,
+        refused: Option<RefuseReason>,
+    ) {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
         if let Some(Reception::Payload(incoming)) = neighbour.receptions.remove(&transfer) {
+            match refused {
+                None => self.end_keeping(now, incoming.key, Some(&incoming)),
+                Some(_) => self.retract(incoming.key),
+            }
             self.abandon(now, incoming.key);
         }
     }

@@ -1,6 +1,7 @@
 //! Bundles that a restart found, and what the store says of their octets: whole, damaged or gone.
 
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -94,11 +95,47 @@ impl Node {
                 (0, None),
             );
         }
+        let covered = self.covered();
+        for &key in &covered {
+            self.delete(now, key, Removal::Deleted, None);
+        }
         let keys: Vec<BundleKey> = self.bundles.iter().map(|(key, _)| key).collect();
-        for key in keys {
+        for key in keys.into_iter().filter(|key| !covered.contains(key)) {
             self.keep(key);
             self.dispatch(now, key);
         }
+    }
+
+    /// Fragments all of which another bundle here has: parts of a bundle that was coming in, left by a crash
+    /// beside a longer one or the whole.
+    fn covered(&self) -> BTreeSet<BundleKey> {
+        let mut units: BTreeMap<_, Vec<(u64, u64, BundleKey)>> = BTreeMap::new();
+        for (key, entry) in self.bundles.iter() {
+            if let Some((unit, range)) = unit_of(entry) {
+                let end = range.offset.saturating_add(range.length);
+                units
+                    .entry(unit)
+                    .or_default()
+                    .push((range.offset, end, key));
+            }
+        }
+        let mut covered = BTreeSet::new();
+        for (unit, mut fragments) in units {
+            let whole = Identity {
+                source: unit.source,
+                creation: unit.creation,
+                fragment: None,
+            };
+            let mut reached = self.bundles.find(&whole).map_or(0, |_| unit.total_octets);
+            fragments.sort_unstable_by_key(|&(offset, end, _)| (offset, core::cmp::Reverse(end)));
+            for (_, end, key) in fragments {
+                if end <= reached {
+                    covered.insert(key);
+                }
+                reached = reached.max(end);
+            }
+        }
+        covered
     }
 
     /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
@@ -162,7 +199,7 @@ impl Node {
                     entry.state = State::Quarantined;
                 }
             }
-            State::Arriving | State::Quarantined | State::Deleting => {}
+            State::Arriving | State::Kept | State::Quarantined | State::Deleting => {}
         }
     }
 

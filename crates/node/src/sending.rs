@@ -69,6 +69,10 @@ pub(crate) struct Outgoing {
     pub(crate) octets: u64,
     /// This is only a fragment of it.
     pub(crate) fragment: bool,
+    /// Its payload begins behind so many octets of the bundle's.
+    pub(crate) start: u64,
+    /// Octets of its header as it is sent.
+    pub(crate) header_octets: u64,
 }
 
 /// Octets that were asked for from the store.
@@ -312,9 +316,11 @@ impl Node {
         let edit = self.hop_edit(now, key, None);
         let (head, total) = self.heads.forwarded(&header, &edit);
         let payload = header.payload_octets();
-        let too_large = total > mru || limit.is_some_and(|limit| payload > limit);
+        let resumes = !self.handed.is_empty() && self.handed.contains_key(&key);
+        let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
             let overhead = total.saturating_sub(payload);
+            self.counters.resumed += u64::from(resumes);
             self.begin_split(now, stream, key, header, overhead);
             return;
         }
@@ -328,6 +334,8 @@ impl Node {
             key,
             octets: length,
             fragment: false,
+            start: 0,
+            header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
         };
         let head = Piece::Octets(head);
         if whole {
@@ -422,6 +430,7 @@ impl Node {
         }
         self.discharge(stream, outgoing.octets);
         if outgoing.fragment {
+            self.handed_over(outgoing.key, outgoing.start, outgoing.octets);
             self.settle_fragment(now, stream, outgoing.key, None);
         } else if !self.pass_over(stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
@@ -454,15 +463,25 @@ impl Node {
         now: Now,
         stream: StreamId,
         transfer: TransferId,
-        refused: Option<RefuseReason>,
+        (refused, acknowledged): (Option<RefuseReason>, u64),
     ) {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
+        let keeps = neighbour.keeps_prefixes();
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
         let key = outgoing.key;
+        match refused {
+            None if keeps && acknowledged > outgoing.header_octets => {
+                let octets = acknowledged - outgoing.header_octets;
+                self.handed_over(key, outgoing.start, octets);
+            }
+            // RFC 9174 table 6: the whole is wanted again.
+            Some(RefuseReason::Retransmit) => drop(self.handed.remove(&key)),
+            _ => {}
+        }
         if let Some(reason) = refused {
             self.refused_by_peer(now, stream, key, reason);
         }
@@ -572,6 +591,6 @@ impl Node {
 }
 
 /// RFC 9171 4.2.3: the bundle must not be fragmented.
-fn must_not_fragment(flags: u64) -> bool {
+pub(crate) fn must_not_fragment(flags: u64) -> bool {
     BundleFlags::from_bits(flags).contains(BundleFlags::MUST_NOT_FRAGMENT)
 }

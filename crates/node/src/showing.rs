@@ -200,7 +200,7 @@ impl Node {
 
 fn state_of(entry: &Entry) -> BundleState {
     match entry.state {
-        State::Waiting | State::Arriving | State::Deleting => BundleState::Waiting,
+        State::Waiting | State::Arriving | State::Kept | State::Deleting => BundleState::Waiting,
         State::InFlight => BundleState::InFlight,
         State::Resting { .. } => BundleState::Resting,
         State::Reassembling => BundleState::Reassembling,
@@ -209,7 +209,7 @@ fn state_of(entry: &Entry) -> BundleState {
 }
 
 fn is_stored(entry: &Entry) -> bool {
-    !matches!(entry.state, State::Arriving | State::Deleting)
+    !matches!(entry.state, State::Arriving | State::Kept | State::Deleting)
 }
 
 fn millis(expires: Instant, now: Now) -> u64 {

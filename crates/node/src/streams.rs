@@ -315,14 +315,21 @@ impl Node {
                     crate::reception::Ends { start, end, length },
                 );
             }
-            LinkEvent::Abandoned { transfer } => self.abandon_reception(now, stream, transfer),
-            LinkEvent::Acknowledged { .. }
-            | LinkEvent::Unverified { .. }
-            | LinkEvent::Rejected { .. } => {}
+            LinkEvent::Abandoned { transfer, refused } => {
+                self.abandon_reception(now, stream, transfer, refused);
+            }
+            LinkEvent::Unverified { transfer } => {
+                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                    neighbour.unverified = Some(transfer);
+                }
+            }
+            LinkEvent::Acknowledged { .. } | LinkEvent::Rejected { .. } => {}
             LinkEvent::Transmitted { transfer } => self.transmitted(now, stream, transfer),
             LinkEvent::Failed {
-                transfer, refused, ..
-            } => self.failed(now, stream, transfer, refused),
+                transfer,
+                refused,
+                acknowledged,
+            } => self.failed(now, stream, transfer, (refused, acknowledged)),
             LinkEvent::Ending => {
                 if let Some(neighbour) = self.neighbours.get_mut(&stream) {
                     neighbour.ending = true;
@@ -368,7 +375,7 @@ impl Node {
         );
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {
-            self.abandon_reception(now, stream, transfer);
+            self.abandon_reception(now, stream, transfer, None);
         }
         self.return_outgoing(now, stream);
         self.act(Action::Close { stream });

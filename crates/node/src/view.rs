@@ -195,6 +195,10 @@ pub struct Counters {
     pub fragments: u64,
     /// Bundles that were sent on while they came in.
     pub passed: u64,
+    /// Fragments kept of bundles whose transfer failed.
+    pub kept: u64,
+    /// Times that a bundle went on behind what next hops had of it.
+    pub resumed: u64,
     /// Bundles put together from fragments.
     pub reassembled: u64,
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Acknowledge, Config, Route};
+use dhow_node::config::{Acknowledge, Config, Enabled, Route};
 use dhow_node::door::{Occurrence, StreamId};
 use proptest::prelude::*;
 use world::World;
@@ -141,7 +141,7 @@ fn small_bundles_and_those_for_a_busy_session_are_stored_first() {
 fn a_node_that_is_told_not_to_passes_nothing_on() {
     let (mut world, receiver) = about_to_leave(3, |_, config| {
         for link in &mut config.links {
-            link.policy.cut_through = dhow_node::config::Enabled::No;
+            link.policy.cut_through = Enabled::No;
         }
     });
     arrives(&mut world, receiver);
@@ -383,7 +383,11 @@ fn suffer(
             steps(world, count);
         }
         Trouble::Spoil(at) => {
-            world.spoil(at, at + 1);
+            // Where parts are kept, nothing but the transport tells that one is damaged.
+            let policy = &world.machines[at].config.links[0].policy;
+            if policy.resume == Enabled::No {
+                world.spoil(at, at + 1);
+            }
         }
         Trouble::Full(at) => {
             world.machines[at].store.capacity = Some(0);
@@ -414,9 +418,15 @@ proptest! {
     fn whatever_goes_wrong_large_bundles_arrive_whole_once_and_leave_nothing_behind(
         seed in any::<u64>(),
         waits in any::<bool>(),
+        resumes in any::<bool>(),
+        segment in 20_000_u64..500_000,
         troubles in prop::collection::vec((0_u64..300, trouble(), 1_u64..120), 1..8),
     ) {
         let mut world = World::line(3, seed, |_, config| {
+            for link in &mut config.links {
+                link.policy.segment_octets = segment;
+                link.policy.resume = if resumes { Enabled::Yes } else { Enabled::No };
+            }
             if waits {
                 config.listeners[0].policy.acknowledge = Acknowledge::NextHop;
             }

@@ -55,6 +55,8 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "reports_suppressed": counters.reports_suppressed,
             "quarantined": counters.quarantined,
             "passed": counters.passed,
+            "kept": counters.kept,
+            "resumed": counters.resumed,
             "fragments": counters.fragments,
             "reassembled": counters.reassembled,
         },

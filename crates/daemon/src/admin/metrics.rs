@@ -127,7 +127,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 18] {
+fn bundle_counters(counters: &Counters) -> [Row; 20] {
     [
         (
             "bundles_created",
@@ -204,6 +204,16 @@ fn bundle_counters(counters: &Counters) -> [Row; 18] {
             "bundles_passed",
             "Bundles sent on while they came in",
             counters.passed,
+        ),
+        (
+            "fragments_kept",
+            "Fragments kept of bundles whose transfer failed",
+            counters.kept,
+        ),
+        (
+            "bundles_resumed",
+            "Times that a bundle went on behind what next hops had of it",
+            counters.resumed,
         ),
         ("fragments_created", "Fragments made", counters.fragments),
         (

@@ -83,6 +83,7 @@ pub(super) fn read_policy(
         window_octets: octets("window")?.unwrap_or(0),
         window_bundles: small(entries, "window_bundles").unwrap_or(1),
         cut_through: enabled(entries.is_true("cut_through")),
+        resume: enabled(entries.is_true("resume")),
         acknowledge: if entries.text("acknowledge") == Some("next-hop") {
             Acknowledge::NextHop
         } else {

@@ -162,8 +162,8 @@ const POLICY: &[Key] = &[
     with_default(
         "segment",
         Kind::Size,
-        "\"1MiB\"",
-        "Largest segment sent, octets; the peer's own limit binds too.",
+        "\"256KiB\"",
+        "Largest segment sent, octets; the peer's own limit binds too. A segment is acknowledged as a whole: a transfer that is cut goes on behind the last one.",
     ),
     with_default(
         "idle_timeout",
@@ -220,6 +220,12 @@ const POLICY: &[Key] = &[
         Kind::Boolean,
         "true",
         "Send bundles of 256 KiB and more on to the peer while they still come in, where its session has nothing else to do.",
+    ),
+    with_default(
+        "resume",
+        Kind::Boolean,
+        "true",
+        "Keep what was acknowledged of a transfer that fails, as a fragment, and send only the rest again, where the peer does so too (docs/tcpcl-extensions.md).",
     ),
     with_default(
         "acknowledge",

@@ -69,6 +69,8 @@ pub struct World {
     pub misled: bool,
     /// How often a hostile disk refuses what is being written, per thousand syncs.
     pub refusals: u64,
+    /// Octets that arrived at each node from neighbours.
+    pub carried: BTreeMap<usize, u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -166,6 +168,7 @@ impl World {
             hostile: false,
             misled: false,
             refusals: 40,
+            carried: BTreeMap::new(),
         };
         for machine in 0..world.machines.len() {
             world.start(machine);
@@ -519,16 +522,20 @@ impl World {
 
     /// Carry some octets of one connection to the other side; false when there are none.
     fn carry(&mut self, place: usize, most: usize) -> bool {
+        // Neither side's octets wait until the other has none.
+        let first = if self.hostile { self.random(2) } else { 0 };
+        let first = usize::try_from(first).unwrap();
         let Some(connection) = self.connections.get_mut(place).filter(|it| !it.frozen) else {
             return false;
         };
-        for side in [0, 1] {
+        for side in [first, 1 - first] {
             if let Some(mut octets) = connection.pipes[side].octets.pop_front() {
                 if octets.len() > most {
                     let rest = octets.split_off(most);
                     connection.pipes[side].octets.push_front(rest);
                 }
                 let (machine, stream) = connection.ends[1 - side];
+                *self.carried.entry(machine).or_default() += u64::try_from(octets.len()).unwrap();
                 self.handle(machine, Event::Octets { stream, octets });
                 return true;
             }
@@ -665,6 +672,16 @@ impl World {
             }
         }
         panic!("never: {what}");
+    }
+
+    /// Let so many things happen that can without time.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn settle_some(&mut self, count: u32) {
+        for _ in 0..count {
+            if !self.step() {
+                return;
+            }
+        }
     }
 
     /// Let everything that can happen without time happen.

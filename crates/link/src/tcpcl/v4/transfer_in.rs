@@ -216,6 +216,7 @@ impl TransfersIn {
         if current.begun {
             events.push(LinkEvent::Abandoned {
                 transfer: current.transfer,
+                refused: Some(reason),
             });
         }
     }
@@ -276,6 +277,7 @@ impl TransfersIn {
         {
             events.push(LinkEvent::Abandoned {
                 transfer: current.transfer,
+                refused: None,
             });
         }
     }

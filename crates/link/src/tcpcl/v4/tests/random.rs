@@ -177,7 +177,7 @@ impl World {
                     assert_eq!(node.over.insert(transfer.0, over), None);
                 }
                 // It ended early.
-                LinkEvent::Abandoned { transfer } => node.refused.push(transfer.0),
+                LinkEvent::Abandoned { transfer, .. } => node.refused.push(transfer.0),
                 LinkEvent::Acknowledged { .. } | LinkEvent::Up(_) | LinkEvent::Ending => {}
                 LinkEvent::Down(DownReason::Terminated(TerminateReason::Busy)) => {}
                 other => panic!("{other:?}"),

@@ -779,7 +779,8 @@ fn another_length_than_the_announced_one_is_not_acceptable_5_2_5_1() {
             assert!(matches!(
                 events[1],
                 LinkEvent::Abandoned {
-                    transfer: TransferId(0)
+                    transfer: TransferId(0),
+                    refused: Some(RefuseReason::NotAcceptable),
                 }
             ));
         }
@@ -1005,7 +1006,8 @@ fn an_early_end_is_refused_and_what_came_is_abandoned_5_2_5_1() {
             [
                 LinkEvent::Segment { end: false, .. },
                 LinkEvent::Abandoned {
-                    transfer: TransferId(7)
+                    transfer: TransferId(7),
+                    refused: Some(RefuseReason::NotAcceptable),
                 }
             ]
         ),

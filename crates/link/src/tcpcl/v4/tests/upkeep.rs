@@ -404,7 +404,8 @@ fn a_lost_connection_fails_what_is_under_way_6_1() {
     assert!(matches!(
         pair.events[1][pair.events[1].len() - 2],
         LinkEvent::Abandoned {
-            transfer: TransferId(0)
+            transfer: TransferId(0),
+            refused: None,
         }
     ));
     // Nothing brings a session back.
