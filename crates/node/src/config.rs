@@ -27,6 +27,10 @@ pub struct Config {
     pub reports: Reports,
     /// Service number of the echo service on `ipn:` node IDs (and its name on `dtn:` ones: `echo`); `None` for no echo.
     pub echo_service: Option<u32>,
+    /// Service number of the perf service on `ipn:` node IDs (and its name on `dtn:` ones: `perf`); `None` for none.
+    pub perf_service: Option<u32>,
+    /// Sources whose measurements are counted, by pattern text; empty for all.
+    pub perf_sources: Vec<String>,
     /// Lifetime of bundles whose sender names none, milliseconds.
     pub default_lifetime_ms: u64,
     /// Identities of removed bundles that are remembered until they expire.

@@ -102,7 +102,7 @@ impl Node {
                 let why = format!("{endpoint} is no endpoint of this node, which is {node}");
                 return Err(ApiRefusal::InvalidRequest(why));
             }
-            Locality::Administrative | Locality::Echo => {
+            Locality::Administrative | Locality::Echo | Locality::Perf => {
                 return Err(ApiRefusal::Unauthorized(format!(
                     "{endpoint} is served by the node itself"
                 )));

@@ -204,6 +204,7 @@ impl Node {
         match locality {
             Locality::Administrative => self.delivered(now, key),
             Locality::Echo => self.echo(now, key),
+            Locality::Perf => self.measure(now, key),
             Locality::Application | Locality::Remote => {
                 if self.abandons(key) {
                     self.delete(now, key, Removal::Deleted, None);
@@ -302,7 +303,9 @@ impl Node {
         self.rests.remove(&(until, key));
         self.verifying.remove(&key);
         match locality {
-            Locality::Echo | Locality::Administrative => self.arrive(now, key, locality),
+            Locality::Echo | Locality::Perf | Locality::Administrative => {
+                self.arrive(now, key, locality)
+            }
             Locality::Application | Locality::Remote => self.enqueue(key),
         }
     }

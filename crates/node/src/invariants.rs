@@ -156,13 +156,18 @@ impl Node {
     fn holders(&self) -> BTreeMap<BundleKey, u32> {
         let mut held = BTreeMap::new();
         let reads = self.reads.values().filter_map(|read| match read {
-            PendingRead::Send { key, .. } | PendingRead::Echo { key } => Some(*key),
+            PendingRead::Send { key, .. }
+            | PendingRead::Echo { key }
+            | PendingRead::Perf { key, .. } => Some(*key),
             PendingRead::Fragment { .. } => None,
         });
         let sessions = self.neighbours.values().flat_map(|it| it.outgoing.values());
         let sent = sessions.filter(|it| !it.fragment).map(|it| it.key);
         let delivered = self.clients.values().flat_map(|it| it.deliveries.values());
-        let all = reads.chain(sent).chain(delivered.copied());
+        let all = reads
+            .chain(sent)
+            .chain(delivered.copied())
+            .chain(self.perf.held());
         for key in all.chain(self.splits.keys().copied()) {
             *held.entry(key).or_insert(0) += 1;
         }

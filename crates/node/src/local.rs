@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 
 use dhow_bundle::{EndpointId, NodeId};
 
+use crate::config::Config;
+
 /// What a destination is to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locality {
@@ -13,6 +15,8 @@ pub(crate) enum Locality {
     Administrative,
     /// The node's echo service.
     Echo,
+    /// The node's perf service.
+    Perf,
     /// An endpoint of this node for applications.
     Application,
 }
@@ -21,24 +25,16 @@ pub(crate) enum Locality {
 pub(crate) struct Local {
     node_ids: Vec<NodeId>,
     echo: Vec<EndpointId>,
+    perf: Vec<EndpointId>,
 }
 
 impl Local {
-    pub(crate) fn new(node_ids: &[NodeId], echo_service: Option<u32>) -> Self {
-        let echo = |id: &NodeId| match id.endpoint() {
-            EndpointId::Ipn {
-                allocator, node, ..
-            } => Some(EndpointId::Ipn {
-                allocator: *allocator,
-                node: *node,
-                service: echo_service?,
-            }),
-            EndpointId::Dtn(_) => echo_service.and_then(|_| id.service("echo").ok()),
-            EndpointId::Null => None,
-        };
+    pub(crate) fn new(config: &Config) -> Self {
+        let node_ids = &config.node_ids;
         Self {
-            node_ids: node_ids.to_vec(),
-            echo: node_ids.iter().filter_map(echo).collect(),
+            node_ids: node_ids.clone(),
+            echo: services(node_ids, config.echo_service, "echo"),
+            perf: services(node_ids, config.perf_service, "perf"),
         }
     }
 
@@ -58,6 +54,8 @@ impl Local {
             Locality::Administrative
         } else if self.echo.contains(endpoint) {
             Locality::Echo
+        } else if self.perf.contains(endpoint) {
+            Locality::Perf
         } else {
             Locality::Application
         }
@@ -79,4 +77,23 @@ impl Local {
             _ => endpoint,
         }
     }
+}
+
+/// The endpoints of a service of the node itself: by its number on `ipn:` IDs, by its name on `dtn:` ones.
+fn services(node_ids: &[NodeId], number: Option<u32>, name: &str) -> Vec<EndpointId> {
+    let Some(number) = number else {
+        return Vec::new();
+    };
+    let endpoint = |id: &NodeId| match id.endpoint() {
+        EndpointId::Ipn {
+            allocator, node, ..
+        } => Some(EndpointId::Ipn {
+            allocator: *allocator,
+            node: *node,
+            service: number,
+        }),
+        EndpointId::Dtn(_) => id.service(name).ok(),
+        EndpointId::Null => None,
+    };
+    node_ids.iter().filter_map(endpoint).collect()
 }

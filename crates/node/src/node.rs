@@ -5,7 +5,8 @@
 //! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
 //! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `passing`
 //! (those that still come in), `prefix` (what is kept of those that may not), `delivery` (registrations, and
-//! bundles for applications), `reports` and `collection` (status reports), `echo`, `operator`.
+//! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
+//! `own` (bundles that the node makes for itself), `operator`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
@@ -30,6 +31,7 @@ use crate::links::Link;
 use crate::local::Local;
 use crate::neighbour::Neighbour;
 use crate::passing::{Owed, Pass};
+use crate::perf::Perf;
 use crate::prefix::{Keeping, Prefix, Retracted};
 use crate::queues::Queues;
 use crate::reassembly::Reassembly;
@@ -124,6 +126,7 @@ pub struct Node {
     /// Octets given to the store and not yet durable.
     pub(crate) backlog_octets: u64,
     pub(crate) counters: Counters,
+    pub(crate) perf: Perf,
     pub(crate) to_serve: BTreeSet<StreamId>,
     pub(crate) to_deliver: BTreeSet<EndpointIndex>,
     pub(crate) to_attend: BTreeSet<StreamId>,
@@ -156,7 +159,7 @@ impl Node {
         let mut node = Self {
             stage: Stage::Recovering,
             telling: Telling::default(),
-            local: Local::new(&config.node_ids, config.echo_service),
+            local: Local::new(&config),
             endpoints: Endpoints::new(config.seed),
             bundles: Bundles::new(config.seed),
             queues: Queues::new(expiry_links),
@@ -192,6 +195,7 @@ impl Node {
             verifying: BTreeSet::new(),
             backlog_octets: 0,
             counters: Counters::default(),
+            perf: Perf::new(&config),
             to_serve: BTreeSet::new(),
             to_deliver: BTreeSet::new(),
             to_attend: BTreeSet::new(),
@@ -311,6 +315,9 @@ impl Node {
         if self.path_check.is_some_and(|at| at <= now.monotonic) {
             self.path_timeout(now);
         }
+        if self.perf.due().is_some_and(|at| at <= now.monotonic) {
+            self.summarize_due(now);
+        }
         self.removed.prune(&mut self.endpoints, now.monotonic);
     }
 
@@ -323,6 +330,7 @@ impl Node {
         let pause = self.pauses.first().map(|&(at, _)| at);
         let reports = self.collections.due();
         let dial = self.links.iter().filter_map(|link| link.next_attempt).min();
+        let perf = self.perf.due();
         [
             expiry,
             rest,
@@ -330,6 +338,7 @@ impl Node {
             pause,
             reports,
             dial,
+            perf,
             self.settles,
             self.path_check,
         ]

@@ -1,15 +1,14 @@
 //! Status reports (RFC 9171 6.1.1): made only where the configuration says so, and not more than it says.
 
 use dhow_bundle::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
-use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{
     BundleBuilder, BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now,
 };
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use core::time::Duration;
 
-use crate::dispatch::{Arrival, Origin};
 use crate::door::Occurrence;
 use crate::node::Node;
 use crate::transmission::HOP_LIMIT;
@@ -199,22 +198,6 @@ impl Node {
             .with_report_to(EndpointId::Null)
             .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
             .with_hop_limit(HOP_LIMIT);
-        let header = builder
-            .header(u64::try_from(record.len()).unwrap_or(u64::MAX))
-            .ok()?;
-        self.check_room(header.total_octets()).ok()?;
-        let mut crc = header.payload_crc();
-        crc.update(&record);
-        let trailer = crc.trailer();
-        let mut octets =
-            BytesMut::with_capacity(header.octets.len() + record.len() + trailer.len());
-        octets.put(header.octets.clone());
-        octets.put(record);
-        octets.put(trailer);
-        let key = self.hold_new(now, &builder, &header);
-        self.arrivals.insert(key, Arrival::new(Origin::Own));
-        self.append(key, Piece::Octets(octets.freeze()));
-        self.commit(key);
-        Some(key)
+        self.send_own(now, &builder, &record)
     }
 }

@@ -88,6 +88,8 @@ pub(crate) enum PendingRead {
     },
     /// The header blocks of a bundle to echo.
     Echo { key: BundleKey },
+    /// The head of the payload of a bundle for the perf service, which was durable then.
+    Perf { key: BundleKey, at: Instant },
 }
 
 /// A bundle that a session is cutting into fragments.
@@ -276,6 +278,7 @@ impl Node {
                 self.transmit_fragment(now, stream, key, range, octets);
             }
             (PendingRead::Echo { key }, Some(octets)) => self.reply(now, key, octets),
+            (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Send { stream, key }, None) => {
                 let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
                 self.discharge(stream, octets);
@@ -285,7 +288,9 @@ impl Node {
                 self.discharge(stream, range.length);
                 self.settle_fragment(now, stream, key, Some(None));
             }
-            (PendingRead::Echo { key }, None) => self.rest(now, key, RETRANSMIT_REST),
+            (PendingRead::Echo { key } | PendingRead::Perf { key, .. }, None) => {
+                self.rest(now, key, RETRANSMIT_REST);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Ro
 
 use super::address::split_address;
 use super::error::{ConfigError, nearest};
-use super::policy::read_policy;
+use super::policy::{read_patterns, read_policy};
 use super::reader::{Document, Entries};
 use super::sense::check_sense;
 use crate::machine::{disk_octets, memory_octets};
@@ -192,6 +192,7 @@ impl NodeFile {
         let api = document.one("api")?;
         let reports = document.one("reports")?;
         let echo = document.one("echo")?;
+        let perf = document.one("perf")?;
         let config = Config {
             node_ids,
             links,
@@ -209,6 +210,12 @@ impl NodeFile {
             } else {
                 None
             },
+            perf_service: if perf.is_true("enabled") {
+                small(&perf, "service")
+            } else {
+                None
+            },
+            perf_sources: read_patterns(&document, &perf, "accept_sources")?,
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
             seed: 0,

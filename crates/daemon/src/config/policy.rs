@@ -51,14 +51,6 @@ pub(super) fn read_policy(
             )
             .with_hint("write tls = \"required\" beside it, and a [tls] section"));
     }
-    for pattern in entries.list("accept_sources") {
-        pattern.parse::<EidPattern>().map_err(|error| {
-            document.fault(
-                entries.line_of("accept_sources"),
-                format!("'{pattern}' is no endpoint-ID pattern: {error}"),
-            )
-        })?;
-    }
     let peer = entries
         .text("peer")
         .map(|text| read_node_id(document, entries.line_of("peer"), text))
@@ -96,6 +88,24 @@ pub(super) fn read_policy(
         },
         accept_relayed: enabled(entries.is_true("accept_relayed")),
         relay: enabled(entries.is_true("relay")),
-        accept_sources: entries.list("accept_sources").to_vec(),
+        accept_sources: read_patterns(document, entries, "accept_sources")?,
     })
+}
+
+/// A list of endpoint-ID patterns, as text that can be read.
+pub(super) fn read_patterns(
+    document: &Document,
+    entries: &Entries,
+    key: &str,
+) -> Result<Vec<String>, ConfigError> {
+    let patterns = entries.list(key);
+    for pattern in patterns {
+        pattern.parse::<EidPattern>().map_err(|error| {
+            document.fault(
+                entries.line_of(key),
+                format!("'{pattern}' is no endpoint-ID pattern: {error}"),
+            )
+        })?;
+    }
+    Ok(patterns.to_vec())
 }

@@ -600,6 +600,32 @@ pub const SECTIONS: &[Section] = &[
             ),
         ]],
     },
+    Section {
+        name: "perf",
+        occurs: Occurs::Once,
+        meaning: "The service that counts what \"dhow perf\" sends, and answers with summaries.",
+        groups: &[&[
+            with_default(
+                "enabled",
+                Kind::Boolean,
+                "true",
+                "Whether it counts and answers.",
+            ),
+            with_default(
+                "service",
+                Kind::Integer(1, U32_MAX),
+                "5201",
+                "Its service number on ipn node IDs; on dtn ones its name is \"perf\".",
+            ),
+            key(
+                "accept_sources",
+                Kind::TextList,
+                Absent::Means("every source is counted"),
+                "[\"ipn:1.*\"]",
+                "Endpoint-ID patterns of the only sources whose bundles are counted and answered.",
+            ),
+        ]],
+    },
 ];
 
 /// The section of a name; the empty name is the top.

@@ -117,6 +117,8 @@ fn config(number: u32, hosts: u32) -> Config {
             ..Reports::default()
         },
         echo_service: Some(7),
+        perf_service: Some(5_201),
+        perf_sources: Vec::new(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 100_000,
         seed: u64::from(number),

@@ -97,6 +97,8 @@ pub fn config(node: u32) -> Config {
             collect_most: 4_096,
         },
         echo_service: Some(7),
+        perf_service: Some(5_201),
+        perf_sources: Vec::new(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10_000,
         seed: u64::from(node),

@@ -1,0 +1,36 @@
+//! Whole bundles that the node itself makes: administrative records, summaries of measurements.
+
+use bytes::{BufMut, BytesMut};
+use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::{BundleBuilder, Now};
+
+use crate::dispatch::{Arrival, Origin};
+use crate::node::Node;
+
+impl Node {
+    /// Send a bundle of the node's own; `None` without room for it.
+    pub(crate) fn send_own(
+        &mut self,
+        now: Now,
+        builder: &BundleBuilder,
+        payload: &[u8],
+    ) -> Option<BundleKey> {
+        let header = builder
+            .header(u64::try_from(payload.len()).unwrap_or(u64::MAX))
+            .ok()?;
+        self.check_room(header.total_octets()).ok()?;
+        let mut crc = header.payload_crc();
+        crc.update(payload);
+        let trailer = crc.trailer();
+        let mut octets =
+            BytesMut::with_capacity(header.octets.len() + payload.len() + trailer.len());
+        octets.put_slice(&header.octets);
+        octets.put_slice(payload);
+        octets.put_slice(&trailer);
+        let key = self.hold_new(now, builder, &header);
+        self.arrivals.insert(key, Arrival::new(Origin::Own));
+        self.append(key, Piece::Octets(octets.freeze()));
+        self.commit(key);
+        Some(key)
+    }
+}
