@@ -5,6 +5,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from labs.bench import report
@@ -57,8 +58,8 @@ def arguments() -> argparse.Namespace:
 def run(options: argparse.Namespace, room: Path, results: Results) -> None:
     """All rounds."""
     end = time.monotonic() + options.minutes * 60
-    with Crew() as crew:
-        workshop = Workshop(crew, dhow("release"), yardstick(), room)
+    with Crew() as crew, ExitStack() as ends:
+        workshop = ends.enter_context(closing(Workshop(crew, dhow("release"), yardstick(), room)))
         plan = Plan(workshop, results, options.cases, options.sizes, options.durability, options.scale)
         bar = Bar(options.rounds * len(plan.round()), "measurements")
         done = 0

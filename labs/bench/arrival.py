@@ -19,6 +19,11 @@ STALL_S = 30.0
 RECEIVED = "dhow_bundles_received_total"
 
 
+def count_of(node: Node, counter: str = RECEIVED) -> int:
+    """What a counter of the node says now."""
+    return int(node.metrics().get(counter, 0.0))
+
+
 def wait_for(node: Node, bundles: int, counter: str = RECEIVED) -> float:
     """Waits until a counter of the node has come so far; returns when it was seen there (time.monotonic)."""
     began = moved = time.monotonic()

@@ -9,11 +9,11 @@ from labs.bench.sample import Kind, Sample, size_name
 from labs.bench.workshop import Workshop
 from labs.rig.network import namespaces_possible
 
-# Payload octets of a bundle, and how many bundles make a measurement: one to three seconds between floor and goal, and
-# two gigabytes at most in each store.
+# Payload octets of a bundle, and how many bundles make a measurement: half a second to two between floor and goal, and
+# eight hundred megabytes at most in each store, so that the stores of all nodes that stand fit into the page cache.
 SIZES = {
-    100: 500_000, 1_000: 500_000, 2_000: 400_000, 10_000: 120_000,
-    50_000: 30_000, 100_000: 16_000, 1_000_000: 1_600, 16_000_000: 100,
+    100: 400_000, 1_000: 300_000, 2_000: 250_000, 10_000: 80_000,
+    50_000: 16_000, 100_000: 8_000, 1_000_000: 800, 16_000_000: 50,
 }
 QUICK_SIZES = [1_000, 10_000, 100_000, 1_000_000]
 PEER_SIZES = [1_000, 10_000, 100_000]
@@ -69,7 +69,7 @@ class Plan:
 
     def count(self, size: int, part: float = 1.0) -> int:
         """How many bundles of a size."""
-        usual = SIZES.get(size, max(1, min(500_000, 1_600_000_000 // max(size, 1))))
+        usual = SIZES.get(size, max(1, min(500_000, 800_000_000 // max(size, 1))))
         return max(2, int(usual * part * self.scale))
 
     def round(self) -> list[Step]:

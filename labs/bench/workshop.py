@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from labs.rig.crew import Crew
@@ -25,6 +26,24 @@ class Workshop:
     dhow: Path
     yardstick: Path
     room: Path  # the directory for stores and logs; the same disk for all
+    _standing: dict[Hashable, list[Node]] = field(default_factory=dict)
+    _ends: ExitStack = field(default_factory=ExitStack)
+
+    def standing(self, key: Hashable, make: Callable[[Path, ExitStack], list[Node]]) -> list[Node]:
+        """Nodes that are made once and then stand to the end, or until one of their measurements fails."""
+        if key not in self._standing:
+            self._standing[key] = make(self._ends.enter_context(self.directory()), self._ends)
+        return self._standing[key]
+
+    def dismiss(self, key: Hashable) -> None:
+        """Lets standing nodes go: something went wrong with them."""
+        for node in self._standing.pop(key, []):
+            node.kill()
+
+    def close(self) -> None:
+        """Ends all that stands."""
+        self._standing.clear()
+        self._ends.close()
 
     @contextlib.contextmanager
     def directory(self) -> Iterator[Path]:

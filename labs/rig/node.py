@@ -181,6 +181,10 @@ class Node:
         """Lets a link go up, without a process of its own for it."""
         self.admin(f"/v1/links/{name}/up", "POST")
 
+    def link_down(self, name: str) -> None:
+        """Takes a link down."""
+        self.admin(f"/v1/links/{name}/down", "POST")
+
     def metrics(self) -> dict[str, float]:
         """The counters of /metrics by name; series of one name are added up."""
         values: dict[str, float] = {}
@@ -200,6 +204,11 @@ class Node:
         """The most resident memory that the node's process had."""
         assert self.program, "memory before start"
         return process_memory(self.program.pid, "VmHWM")
+
+    def forget_peak_memory(self) -> None:
+        """Lets `peak_memory_octets` begin anew."""
+        assert self.program, "memory before start"
+        Path(f"/proc/{self.program.pid}/clear_refs").write_text("5")
 
     def cpu_seconds(self) -> float:
         """Processor time of the node's process so far, user and system."""
