@@ -8,7 +8,10 @@ import sys
 import time
 import unittest
 
-MODULES = ["house", "readme", "two_nodes", "contacts", "durable", "wire", "clients", "kill", "channel", "instructions", "figures"]
+MODULES = [
+    "house", "readme", "two_nodes", "contacts", "durable", "wire", "clients", "kill", "hostile", "channel", "instructions",
+    "figures",
+]
 
 
 class Talk(unittest.TestResult):

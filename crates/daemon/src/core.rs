@@ -26,6 +26,7 @@ use crate::contact::Contact;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
 use crate::storing::StoreThread;
+use crate::streams::crowd::{Crowd, Origin};
 use crate::streams::path::{Ends, Inspector};
 use crate::streams::worker::{Assignment, Workers};
 
@@ -46,7 +47,7 @@ pub struct DriverCounts {
     pub clients_cut: u64,
     /// Applications' connections closed at once because there was no place.
     pub clients_refused: u64,
-    /// Times that neighbours' connections waited because there were too many.
+    /// Neighbours' connections that came when there were too many: closed, or given another's place.
     pub held_back: u64,
     /// Connections dialled.
     pub dialled: u64,
@@ -104,6 +105,8 @@ struct State {
     reads: Vec<(Ticket, Vec<Extent>)>,
     pool: ReceivePool,
     streams: BTreeMap<StreamId, StreamState>,
+    /// Neighbours' connections that were accepted.
+    crowd: Crowd,
     /// Neighbours' sessions that are up.
     established: BTreeSet<StreamId>,
     paused: Vec<StreamId>,
@@ -156,6 +159,7 @@ impl Core {
             reads: Vec::new(),
             pool: ReceivePool::default(),
             streams: BTreeMap::new(),
+            crowd: Crowd::default(),
             established: BTreeSet::new(),
             paused: Vec::new(),
             next_stream: 0,
@@ -196,7 +200,12 @@ impl Core {
             state.next_stream += 1;
             match purpose {
                 Purpose::Dialled { .. } => state.counts.dialled += 1,
-                Purpose::Accepted { .. } => state.counts.accepted += 1,
+                Purpose::Accepted { .. } => {
+                    state.counts.accepted += 1;
+                    if let Some(ends) = ends {
+                        state.crowd.enter(stream, Origin::from(ends.peer.ip()));
+                    }
+                }
                 Purpose::Client => state.counts.clients += 1,
             }
             let entry = StreamState {
@@ -217,6 +226,7 @@ impl Core {
     pub fn close_stream(&self, stream: StreamId) {
         self.turn(|state, now| {
             state.streams.remove(&stream);
+            state.crowd.leave(stream);
             state.node.handle(now, Event::Disconnected { stream });
         });
         self.state.borrow_mut().journal.forget(stream);
@@ -380,6 +390,29 @@ impl Core {
         stream.wishes.cut = true;
         wake(stream);
         state.counts.clients_cut += 1;
+        true
+    }
+
+    /// Cut a neighbour's connection to make place for one from `origin`; false where that one is to go instead.
+    pub fn cut_neighbour_for(&self, origin: Origin) -> bool {
+        let mut state = self.state.borrow_mut();
+        let State {
+            crowd,
+            established,
+            streams,
+            ..
+        } = &mut *state;
+        let is_session = |stream| established.contains(&stream);
+        let Some(stream) = crowd.give_way(origin, is_session) else {
+            return false;
+        };
+        crowd.leave(stream);
+        let Some(stream) = streams.get_mut(&stream) else {
+            return false;
+        };
+        stream.wishes.close = true;
+        stream.wishes.cut = true;
+        wake(stream);
         true
     }
 

@@ -157,6 +157,20 @@ impl Journal {
                 let (address, reason) = (self.addresses(to), refusal(*reason));
                 tracing::warn!(%id, %to, address, reason, "the neighbour refused a bundle");
             }
+            Occurrence::MessageRejected {
+                peer,
+                message,
+                reason,
+            } => {
+                let address = peer.as_ref().and_then(|peer| self.addresses(peer));
+                let peer = peer.as_ref().map(ToString::to_string);
+                tracing::warn!(
+                    peer,
+                    address,
+                    "the neighbour rejected a message: type {message:#04x}, {}",
+                    rejection(*reason)
+                );
+            }
             other => log_rest(other),
         }
     }
@@ -244,6 +258,16 @@ fn log_rest(occurrence: &Occurrence) {
             "application's connection ended: {reason}"
         ),
         other => tracing::debug!("{other:?}"),
+    }
+}
+
+/// Why a message was rejected, for people (RFC 9174 5.1.2, table 4).
+fn rejection(reason: u8) -> String {
+    match reason {
+        1 => "its type is not known there".to_owned(),
+        2 => "it is not supported there".to_owned(),
+        3 => "it was not expected there".to_owned(),
+        other => format!("reason {other:#04x}"),
     }
 }
 

@@ -24,6 +24,7 @@ pub mod journal;
 pub mod logging;
 pub mod machine;
 pub mod network;
+pub mod open_files;
 pub mod pace;
 pub mod run;
 pub mod storing;

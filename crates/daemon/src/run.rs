@@ -28,6 +28,7 @@ use crate::core::Core;
 use crate::extents::ExtentReader;
 use crate::journal::{self, Journal};
 use crate::network;
+use crate::open_files;
 use crate::storing::{Answers, SlowDisk, StoreThread};
 use crate::streams::accept::{
     CLIENTS_MAX, ClientListener, NEIGHBOURS_MAX, accept_clients, accept_neighbours,
@@ -162,11 +163,15 @@ pub fn run_until(
     local.block_on(&runtime, live(file, on_ready, stop))
 }
 
+/// Open files that a node wants: connections, and some of its own.
+const OPEN_FILES: u64 = 2048;
+
 async fn live(
     mut file: NodeFile,
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
+    open_files::allow(OPEN_FILES);
     let mut signals = Signals::watch()?;
     let tls = file.tls.as_ref().map(Tls::load).transpose()?;
     let clock = Clock::start(file.clock);

@@ -15,7 +15,7 @@ use crate::door::{Occurrence, StreamId};
 use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
-use crate::reception::Refused;
+use crate::reception::{Reception, Refused};
 use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject, kept_flags};
 use crate::transmission::FRESH;
@@ -205,9 +205,12 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return false;
         };
-        let Some(reception) = neighbour.receptions.remove(&transfer) else {
+        let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
             return false;
         };
+        if let Reception::Payload(incoming) = &mut reception {
+            self.append_gathered(incoming);
+        }
         self.end_keeping(now, key, reception.incoming());
         self.abandon(now, key);
         self.bundles.disown(key);
@@ -271,21 +274,24 @@ impl Node {
 
     /// A full store refuses; it never drops what it has acknowledged.
     pub(crate) fn check_room(&self, octets: u64) -> Result<(), Refused> {
-        let held = (self.bundles.octets()).saturating_sub(self.shared_octets());
         let full = self.bundles.count() >= self.config.quota_bundles
-            || held.saturating_add(octets) > self.config.quota_octets;
-        if full {
-            let why = format!(
-                "the store holds {} octets in {} bundles and its quota has no room for {octets} more",
-                self.bundles.octets(),
-                self.bundles.count(),
-            );
-            return Err(Refused {
-                reason: RefuseReason::NoResources,
-                why,
-            });
+            || self.taken_octets().saturating_add(octets) > self.config.quota_octets;
+        match full {
+            true => Err(self.no_room(octets)),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    pub(crate) fn no_room(&self, octets: u64) -> Refused {
+        let why = format!(
+            "the store holds {} octets in {} bundles and its quota has no room for {octets} more",
+            self.taken_octets(),
+            self.bundles.count(),
+        );
+        Refused {
+            reason: RefuseReason::NoResources,
+            why,
+        }
     }
 
     /// The status report reason for which a bundle is deleted on reception, if it is.
@@ -298,11 +304,12 @@ impl Node {
         if header.hop_count().is_some_and(HopCount::is_exceeded) {
             return Some(9);
         }
-        // RFC 9171 5.6 step 4: blocks that this node cannot process.
+        // RFC 9171 5.6 step 4: blocks that this node cannot process; the block asks for the report, whatever
+        // the bundle asks for.
         for block in header.unsupported_blocks() {
             if block.flags.contains(BlockFlags::REPORT_IF_UNPROCESSABLE) {
                 let subject = Subject::of_header(header);
-                self.report(now, &subject, ReportKind::Received, 11);
+                self.report_asked(now, &subject, ReportKind::Received, 11);
             }
             if block.flags.contains(BlockFlags::DELETE_IF_UNPROCESSABLE) {
                 return Some(11);

@@ -202,6 +202,16 @@ impl Bundles {
         }
     }
 
+    /// A bundle that was coming in stays this small.
+    pub(crate) fn shrink(&mut self, key: BundleKey, octets: u64) {
+        let Some(entry) = self.entry_mut(key) else {
+            return;
+        };
+        let less = entry.octets.saturating_sub(octets);
+        entry.octets -= less;
+        self.octets = self.octets.saturating_sub(less);
+    }
+
     /// Let a bundle go; its key may be used again.
     pub(crate) fn remove(&mut self, key: BundleKey) -> Option<Entry> {
         let entry = self.slot(key.0)?.take()?;

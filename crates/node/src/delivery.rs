@@ -45,6 +45,8 @@ pub(crate) struct Registration {
 #[derive(Default)]
 pub(crate) struct Registrations {
     by_endpoint: BTreeMap<EndpointIndex, Registration>,
+    /// Those that nobody is connected to, kept because they say that bundles are dropped.
+    deserted: BTreeSet<EndpointIndex>,
 }
 
 impl Registrations {
@@ -108,7 +110,7 @@ impl Node {
                 )));
             }
         }
-        if self.registrations.by_endpoint.len() >= REGISTRATIONS_BOUND {
+        if self.registrations.by_endpoint.len() >= REGISTRATIONS_BOUND && !self.forget_deserted() {
             return Err(ApiRefusal::NoResources(
                 "too many endpoints are registered".into(),
             ));
@@ -132,6 +134,7 @@ impl Node {
             self.endpoints.release(index);
             if kept.connections.is_empty() {
                 kept.secret = configure.secret;
+                self.registrations.deserted.remove(&index);
             }
             kept.failure_action = configure.failure_action;
         } else {
@@ -168,12 +171,27 @@ impl Node {
         };
         registration.connections.remove(&stream);
         registration.subscribers.retain(|&other| other != stream);
-        let forgotten = registration.connections.is_empty()
-            && registration.failure_action == DeliveryFailureAction::Defer;
-        if forgotten {
-            self.registrations.by_endpoint.remove(&index);
-            self.endpoints.release(index);
+        if !registration.connections.is_empty() {
+            return;
         }
+        match registration.failure_action {
+            DeliveryFailureAction::Defer => {
+                self.registrations.by_endpoint.remove(&index);
+                self.endpoints.release(index);
+            }
+            DeliveryFailureAction::Abandon => drop(self.registrations.deserted.insert(index)),
+        }
+    }
+
+    /// Make place for a registration: one that nobody is connected to is forgotten, and bundles for it wait again.
+    /// False where there is none.
+    fn forget_deserted(&mut self) -> bool {
+        let Some(index) = self.registrations.deserted.pop_first() else {
+            return false;
+        };
+        self.registrations.by_endpoint.remove(&index);
+        self.endpoints.release(index);
+        true
     }
 
     /// An application's connection is gone: what it had not confirmed is delivered again.

@@ -50,6 +50,8 @@ pub(crate) struct Arrival {
     pub(crate) appended: u64,
     /// Octets that the store has reported durable.
     pub(crate) durable: u64,
+    /// Octets of the bundle for which no room is reserved yet.
+    pub(crate) unreserved: u64,
 }
 
 impl Arrival {
@@ -58,6 +60,7 @@ impl Arrival {
             origin,
             appended: 0,
             durable: 0,
+            unreserved: 0,
         }
     }
 }
@@ -89,6 +92,11 @@ impl Node {
         let arrival = self.arrivals.remove(&key)?;
         let left = arrival.appended.saturating_sub(arrival.durable);
         self.backlog_octets = self.backlog_octets.saturating_sub(left);
+        if arrival.unreserved > 0 {
+            // It will not be completed: what did not come takes no room while the rest is deleted.
+            self.unreserved_octets = self.unreserved_octets.saturating_sub(arrival.unreserved);
+            self.bundles.shrink(key, arrival.appended);
+        }
         Some(arrival)
     }
 

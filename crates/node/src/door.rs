@@ -331,6 +331,15 @@ pub enum Occurrence {
         /// What it said.
         reason: RefuseReason,
     },
+    /// A neighbour rejected a message of this node (RFC 9174 5.1.2): one of the two is at fault.
+    MessageRejected {
+        /// The neighbour, once it has said who it is.
+        peer: Option<NodeId>,
+        /// Type code of the message (RFC 9174 table 2).
+        message: u8,
+        /// Reason code (RFC 9174 table 4).
+        reason: u8,
+    },
     /// A status report was not generated because there were too many.
     ReportSuppressed,
     /// The store refused octets.

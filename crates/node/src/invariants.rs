@@ -38,6 +38,10 @@ impl Node {
         expect(self.backlog_octets == backlog, || {
             format!("backlog {} is {backlog}", self.backlog_octets)
         })?;
+        let unreserved = self.arrivals.values().map(|it| it.unreserved).sum::<u64>();
+        expect(self.unreserved_octets == unreserved, || {
+            format!("unreserved {} is {unreserved}", self.unreserved_octets)
+        })?;
         for key in self.moved.iter().chain(self.arrivals.keys()) {
             expect(self.bundles.entry(*key).is_some(), || {
                 format!("{key:?} moves or arrives and is not held")

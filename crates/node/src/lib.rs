@@ -41,6 +41,7 @@ mod reception;
 mod recovery;
 mod removed;
 mod reports;
+mod reservation;
 mod routing;
 mod sending;
 mod series;

@@ -123,6 +123,8 @@ pub struct Node {
     pub(crate) moved: BTreeSet<BundleKey>,
     /// Bundles that the store is comparing with their checksums.
     pub(crate) verifying: BTreeSet<BundleKey>,
+    /// Octets of bundles that are coming in, for which no room is reserved yet.
+    pub(crate) unreserved_octets: u64,
     /// Octets given to the store and not yet durable.
     pub(crate) backlog_octets: u64,
     pub(crate) counters: Counters,
@@ -193,6 +195,7 @@ impl Node {
             parting: BTreeMap::new(),
             moved: BTreeSet::new(),
             verifying: BTreeSet::new(),
+            unreserved_octets: 0,
             backlog_octets: 0,
             counters: Counters::default(),
             perf: Perf::new(&config),

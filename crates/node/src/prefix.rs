@@ -162,8 +162,8 @@ impl Node {
         };
         let reception = self
             .neighbours
-            .get(&stream)
-            .and_then(|neighbour| neighbour.receptions.get(&transfer));
+            .get_mut(&stream)
+            .and_then(|neighbour| neighbour.receptions.get_mut(&transfer));
         let Some(Reception::Payload(incoming)) = reception else {
             return;
         };
@@ -172,6 +172,10 @@ impl Node {
             return;
         }
         let Some(part) = incoming.part() else { return };
+        // The store shares what it has: all that the part is to have.
+        if let Some(octets) = incoming.take_gathered() {
+            self.append(key, Piece::Octets(octets));
+        }
         let next = self.store_part(key, part, Fate::Kept, None);
         if let Some(keeping) = self.keepings.get_mut(&key) {
             keeping.next = next;

@@ -16,6 +16,13 @@ use crate::dispatch::{Arrival, Origin};
 use crate::door::{Occurrence, StreamId};
 use crate::node::Node;
 
+/// Segments with fewer octets are gathered before the store gets them: a command for each would cost more
+/// than the copy, and would let a peer that sends single octets fill the memory with commands.
+const SMALL_OCTETS: usize = 512;
+
+/// Octets gathered of small segments, at most.
+const GATHERED_OCTETS: usize = 4096;
+
 /// What a transfer is at.
 pub(crate) enum Reception {
     /// The header blocks are not complete.
@@ -50,6 +57,8 @@ pub(crate) struct Incoming {
     /// Octets of the transfer.
     pub(crate) received: u64,
     trailer: BytesMut,
+    /// Octets of small segments that the store has not got.
+    gathered: BytesMut,
 }
 
 /// How a piece lies in its transfer.
@@ -234,6 +243,7 @@ impl Node {
                     return self.receive_whole(now, key, &header, octets);
                 }
                 self.begin_keeping(key, (stream, transfer), &header);
+                self.begin_reservation(key);
                 let verifier = PayloadVerifier::new(&header);
                 let incoming = Incoming {
                     key,
@@ -241,6 +251,7 @@ impl Node {
                     header,
                     received: 0,
                     trailer: BytesMut::new(),
+                    gathered: BytesMut::new(),
                 };
                 let next = self.receive_payload(now, Box::new(incoming), octets, end)?;
                 if let Some(Reception::Payload(incoming)) = &next {
@@ -266,6 +277,8 @@ impl Node {
             Ordering::Equal => header.check_body(&octets).map_err(Refused::breaks),
         };
         if let Err(refused) = outcome {
+            // What it announced and did not bring takes no room while it is deleted.
+            self.begin_reservation(key);
             self.abandon(now, key);
             return Err(refused);
         }
@@ -283,16 +296,18 @@ impl Node {
     ) -> Result<Option<Reception>, Refused> {
         let key = incoming.key;
         let begins = incoming.received == 0;
-        let outcome = incoming.take(&octets, end);
-        if !octets.is_empty() && outcome.is_ok() {
+        let outcome = incoming
+            .take(&octets, end)
+            .and_then(|whole| self.reserve(key, incoming.received).map(|()| whole));
+        if outcome.is_ok() {
             let mut octets = octets;
-            if begins && !end && self.keepings.contains_key(&key) {
+            if begins && !end && !octets.is_empty() && self.keepings.contains_key(&key) {
                 // Parts have another header, and all that follows it in common.
                 let header = octets.split_to(incoming.header.octets.len().min(octets.len()));
                 self.append(key, Piece::Octets(header));
                 self.store(StoreCommand::Divide { key });
             }
-            if !octets.is_empty() {
+            for octets in incoming.gather(octets, end).into_iter().flatten() {
                 self.append(key, Piece::Octets(octets));
             }
         }
@@ -350,12 +365,20 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        if let Some(Reception::Payload(incoming)) = neighbour.receptions.remove(&transfer) {
+        if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
+            self.append_gathered(&mut incoming);
             match refused {
                 None => self.end_keeping(now, incoming.key, Some(&incoming)),
                 Some(_) => self.retract(incoming.key),
             }
             self.abandon(now, incoming.key);
+        }
+    }
+
+    /// Give the store all that came of a bundle: a part of it is to have as much.
+    pub(crate) fn append_gathered(&mut self, incoming: &mut Incoming) {
+        if let Some(octets) = incoming.take_gathered() {
+            self.append(incoming.key, Piece::Octets(octets));
         }
     }
 
@@ -371,6 +394,26 @@ impl Node {
 }
 
 impl Incoming {
+    /// All that the store has not got of what came.
+    pub(crate) fn take_gathered(&mut self) -> Option<Bytes> {
+        Some(self.gathered.split().freeze()).filter(|octets| !octets.is_empty())
+    }
+
+    /// What the store is to get now, in order: small segments wait for more.
+    fn gather(&mut self, octets: Bytes, end: bool) -> [Option<Bytes>; 2] {
+        let is_kept = octets.len() < SMALL_OCTETS && !(end && self.gathered.is_empty());
+        let next = match is_kept {
+            true => {
+                self.gathered.extend_from_slice(&octets);
+                None
+            }
+            false => Some(octets).filter(|octets| !octets.is_empty()),
+        };
+        let is_due = end || next.is_some() || self.gathered.len() >= GATHERED_OCTETS;
+        let before = if is_due { self.take_gathered() } else { None };
+        [before, next]
+    }
+
     /// Account for octets; true when the bundle is whole and correct.
     fn take(&mut self, octets: &Bytes, end: bool) -> Result<bool, Refused> {
         let mut rest = &octets[..];

@@ -118,8 +118,26 @@ impl ReportRate {
 impl Node {
     /// Report on a bundle where it asks for it and this node may.
     pub(crate) fn report(&mut self, now: Now, subject: &Subject, kind: ReportKind, reason: u64) {
+        if self.reports_on(subject.flags, kind) {
+            self.report_asked(now, subject, kind, reason);
+        }
+    }
+
+    /// Report on a bundle of which something asks for it, if this node may.
+    pub(crate) fn report_asked(
+        &mut self,
+        now: Now,
+        subject: &Subject,
+        kind: ReportKind,
+        reason: u64,
+    ) {
         let flags = BundleFlags::from_bits(subject.flags);
-        if !self.reports_on(subject.flags, kind) || subject.report_to.is_null() {
+        let generated = BundleFlags::from_bits(self.config.reports.generate).contains(kind.flag());
+        // RFC 9171 5.1: off by default. 4.2.3: never about administrative records.
+        if !generated
+            || flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+            || subject.report_to.is_null()
+        {
             return;
         }
         let time = flags

@@ -323,7 +323,16 @@ impl Node {
                     neighbour.unverified = Some(transfer);
                 }
             }
-            LinkEvent::Acknowledged { .. } | LinkEvent::Rejected { .. } => {}
+            LinkEvent::Acknowledged { .. } => {}
+            LinkEvent::Rejected { reason, message } => {
+                let peer = self.neighbours.get(&stream).and_then(Neighbour::peer_id);
+                let peer = peer.cloned();
+                self.occurred(Occurrence::MessageRejected {
+                    peer,
+                    message,
+                    reason,
+                });
+            }
             LinkEvent::Transmitted { transfer } => self.transmitted(now, stream, transfer),
             LinkEvent::Failed {
                 transfer,

@@ -248,7 +248,7 @@ fn connection_counters(drivers: &DriverCounts) -> [Row; 11] {
         ),
         (
             "connections_held_back",
-            "Times that neighbours' connections waited because there were too many",
+            "Connections of neighbours that came when there were too many",
             drivers.held_back,
         ),
         (

@@ -10,13 +10,14 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connection::{Side, serve};
+use super::crowd::Origin;
 use super::listener::set_stall_timeout;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::core::Core;
 use crate::pace::Pace;
 
-/// Neighbours' connections at a time; more wait in the system's queue.
+/// Neighbours' connections at a time; for more, those of whoever has the most give way.
 pub const NEIGHBOURS_MAX: usize = 1024;
 
 /// Applications' connections at a time, counted apart so that neighbours cannot lock them out.
@@ -28,7 +29,8 @@ const SHORTAGE_WAITS: (Duration, Duration) = (Duration::from_millis(50), Duratio
 /// How long a connection that was cut may take to be gone: a turn of its task.
 const CUT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Accept neighbours for as long as the node runs.
+/// Accept neighbours for as long as the node runs. None is left waiting: where there is no place, another
+/// connection gives way ([`Crowd`](super::crowd::Crowd)), or the new one is closed at once.
 pub async fn accept_neighbours(
     core: Core,
     listener: TcpListener,
@@ -42,18 +44,42 @@ pub async fn accept_neighbours(
         set_stall_timeout(&stream, stall_timeout);
         Ok(Socket::tcp(stream))
     };
+    let mut pace = Pace::default();
     loop {
-        if places.available_permits() == 0 {
-            tracing::warn!("too many connections of neighbours: further ones wait");
-            core.count(|counts| counts.held_back += 1);
-        }
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
         let socket = next(&accept).await;
-        let purpose = Purpose::Accepted { listener: id };
-        spawn(&core, socket, purpose, tls.clone(), place);
+        let origin = socket.peer().map(|address| Origin::from(address.ip()));
+        match neighbour_place(&core, &places, origin).await {
+            Some(place) => {
+                let purpose = Purpose::Accepted { listener: id };
+                spawn(&core, socket, purpose, tls.clone(), place);
+            }
+            None => {
+                if let Some(more) = pace.say(core.now().monotonic) {
+                    tracing::warn!(
+                        more,
+                        "a neighbour's connection was closed: {NEIGHBOURS_MAX} are there, and nobody has more than it"
+                    );
+                }
+            }
+        }
     }
+}
+
+/// A place for a neighbour's connection, another's where there is no free one.
+async fn neighbour_place(
+    core: &Core,
+    places: &Arc<Semaphore>,
+    origin: Option<Origin>,
+) -> Option<OwnedSemaphorePermit> {
+    if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+        return Some(place);
+    }
+    core.count(|counts| counts.held_back += 1);
+    if !core.cut_neighbour_for(origin?) {
+        return None;
+    }
+    let place = Arc::clone(places).acquire_owned();
+    tokio::time::timeout(CUT_TIMEOUT, place).await.ok()?.ok()
 }
 
 /// Where applications connect.

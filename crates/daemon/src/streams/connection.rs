@@ -26,6 +26,9 @@ pub const GATHER_OCTETS: usize = 1 << 20;
 /// Reads and writes of one connection before the others of the thread get their turn.
 const STEPS_PER_TURN: usize = 8;
 
+/// Longest turn, about: whoever's octets cost much (segments of one octet, say) gets fewer of them into a turn.
+pub const TURN_TIME: Duration = Duration::from_millis(2);
+
 /// How long a TLS handshake may take: RFC 9174 sets no bound, and a peer that stalls holds a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -122,8 +125,10 @@ async fn serve_here(
 
 impl Connection {
     fn turn(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> Poll<Stop> {
+        let begun = self.core.now().monotonic;
         for _ in 0..STEPS_PER_TURN {
             match self.step(context, socket) {
+                Ok(Step::Progress) if self.core.now().monotonic.since(begun) > TURN_TIME => break,
                 Ok(Step::Progress) => {}
                 Ok(Step::Nothing) => return Poll::Pending,
                 Ok(Step::Stop(stop)) => return Poll::Ready(stop),

@@ -8,6 +8,7 @@
 pub mod accept;
 pub mod bound;
 pub mod connection;
+pub mod crowd;
 pub mod dial;
 pub mod flow;
 pub mod identity;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dhow_link::Gather;
 use dhow_node::door::{Event, StreamId};
 
-use super::connection::GATHER_OCTETS;
+use super::connection::{GATHER_OCTETS, TURN_TIME};
 use super::pipe::{News, Orders, Pipe};
 use crate::core::Core;
 
@@ -48,8 +48,10 @@ enum Step {
 
 impl Relay {
     fn turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let begun = self.core.now().monotonic;
         for _ in 0..STEPS_PER_TURN {
             match self.step(context) {
+                Step::Progress if self.core.now().monotonic.since(begun) > TURN_TIME => break,
                 Step::Progress => {}
                 Step::Nothing => return Poll::Pending,
                 Step::Gone => return Poll::Ready(()),

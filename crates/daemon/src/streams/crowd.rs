@@ -1,0 +1,142 @@
+//! Who gives way when more neighbours connect than there is room for.
+//!
+//! Whoever has the most connections loses one, so that nobody who has few is kept out by somebody who opens
+//! thousands. Of those, the oldest goes that has not become a session.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use dhow_node::door::StreamId;
+
+/// Bits of an IPv6 address that tell networks apart: one host may have all addresses of the rest.
+const NETWORK_BITS: u32 = 64;
+
+/// Where a connection comes from, as far as that tells who makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin(u128);
+
+impl From<IpAddr> for Origin {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self(u128::from(u32::from(address))),
+            IpAddr::V6(address) => {
+                let host = u128::MAX >> NETWORK_BITS;
+                // No network has a number as small as those of IPv4 addresses, but for reserved ones.
+                Self(u128::from(address) | host)
+            }
+        }
+    }
+}
+
+/// Accepted connections of neighbours, by where they come from.
+#[derive(Debug, Default)]
+pub struct Crowd {
+    streams: BTreeMap<Origin, BTreeSet<StreamId>>,
+    origins: BTreeMap<StreamId, Origin>,
+}
+
+impl Crowd {
+    /// A connection was accepted.
+    pub fn enter(&mut self, stream: StreamId, origin: Origin) {
+        self.streams.entry(origin).or_default().insert(stream);
+        self.origins.insert(stream, origin);
+    }
+
+    /// A connection is gone, or going.
+    pub fn leave(&mut self, stream: StreamId) {
+        let Some(origin) = self.origins.remove(&stream) else {
+            return;
+        };
+        if let Some(streams) = self.streams.get_mut(&origin) {
+            streams.remove(&stream);
+            if streams.is_empty() {
+                self.streams.remove(&origin);
+            }
+        }
+    }
+
+    /// The connection that is to go for a new one from `origin`; `None` where the new one is to.
+    #[must_use]
+    pub fn give_way(
+        &self,
+        origin: Origin,
+        is_session: impl Fn(StreamId) -> bool,
+    ) -> Option<StreamId> {
+        let own = self.streams.get(&origin).map_or(0, BTreeSet::len);
+        let (&largest, streams) = self
+            .streams
+            .iter()
+            .max_by_key(|(_, streams)| streams.len())?;
+        let (crowded, streams) = match self.streams.get(&origin) {
+            // Whoever has as many as anybody gives way to itself.
+            Some(streams) if own >= self.streams.get(&largest).map_or(0, BTreeSet::len) => {
+                (origin, streams)
+            }
+            _ => (largest, streams),
+        };
+        let oldest = streams.iter().copied().find(|stream| !is_session(*stream));
+        match oldest {
+            // A session is not cut for one more of the same origin, nor where that has nearly as many.
+            None if crowded == origin || own + 1 >= streams.len() => None,
+            None => streams.last().copied(),
+            oldest => oldest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(address: &str) -> Origin {
+        Origin::from(address.parse::<IpAddr>().unwrap())
+    }
+
+    fn crowd(of: &[(u64, &str)]) -> Crowd {
+        let mut crowd = Crowd::default();
+        for (stream, address) in of {
+            crowd.enter(StreamId(*stream), origin(address));
+        }
+        crowd
+    }
+
+    #[test]
+    fn the_oldest_idle_connection_of_whoever_has_the_most_goes() {
+        let mut crowd = crowd(&[
+            (1, "10.0.0.1"),
+            (2, "10.0.0.2"),
+            (3, "10.0.0.2"),
+            (4, "10.0.0.2"),
+        ]);
+        let session = |stream| stream == StreamId(2);
+        let new = origin("10.0.0.3");
+        assert_eq!(crowd.give_way(new, session), Some(StreamId(3)));
+        crowd.leave(StreamId(3));
+        assert_eq!(crowd.give_way(new, session), Some(StreamId(4)));
+    }
+
+    #[test]
+    fn sessions_of_whoever_has_many_give_way_to_those_who_have_none_only() {
+        let crowd = crowd(&[(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.2")]);
+        let all = |_| true;
+        assert_eq!(
+            crowd.give_way(origin("10.0.0.3"), all),
+            Some(StreamId(3)),
+            "the newest session"
+        );
+        assert_eq!(crowd.give_way(origin("10.0.0.2"), all), None);
+        assert_eq!(crowd.give_way(origin("10.0.0.1"), all), None);
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one_and_a_mapped_address_as_its_own() {
+        assert_eq!(origin("2001:db8::1"), origin("2001:db8::2"));
+        assert_ne!(origin("2001:db8::1"), origin("2001:db8:0:1::1"));
+        assert_eq!(origin("::ffff:10.0.0.1"), origin("10.0.0.1"));
+    }
+
+    #[test]
+    fn nobody_gives_way_in_an_empty_crowd() {
+        assert_eq!(crowd(&[]).give_way(origin("10.0.0.1"), |_| false), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Neighbours that mean harm, by hand: what they announce and do not send, and how small they cut what they send.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "a test says what is wrong by failing"
+)]
+
+#[allow(
+    dead_code,
+    reason = "each test program uses what it needs of the world"
+)]
+mod world;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use dhow_bundle::storage::{StoreCommand, StoreEvent};
+use dhow_bundle::{
+    BlockFlags, BlockType, BundleBuilder, BundleFlags, CreationTimestamp, DtnTime, Instant, Now,
+};
+use dhow_node::Node;
+use dhow_node::config::ListenerId;
+use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId};
+
+const START: u8 = 2;
+const END: u8 = 1;
+
+const NOW: Now = Now {
+    monotonic: Instant::START,
+    dtn: world::EPOCH,
+};
+
+/// A node without a driver: what it says to its store and of itself is kept.
+struct Bare {
+    node: Node,
+    commands: Vec<StoreCommand>,
+    occurrences: Vec<Occurrence>,
+}
+
+impl Bare {
+    fn new(quota_octets: u64) -> Self {
+        let mut config = world::config(1);
+        config.quota_octets = quota_octets;
+        config.reports.generate = BundleFlags::ALL_REPORTS.bits();
+        let mut bare = Self {
+            node: Node::new(config),
+            commands: Vec::new(),
+            occurrences: Vec::new(),
+        };
+        bare.handle(Event::Opened {
+            reserved_time: DtnTime::UNKNOWN,
+            reserved_sequence: 0,
+            removed: Vec::new(),
+        });
+        bare
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.node.handle(NOW, event);
+        while let Some(action) = self.node.poll(NOW) {
+            match action {
+                Action::Store(command) => self.commands.push(command),
+                Action::Occurred(occurrence) => self.occurrences.push(occurrence),
+                _ => {}
+            }
+        }
+        self.node.check_invariants().unwrap();
+    }
+
+    /// A neighbour has connected and its session is up.
+    fn meet(&mut self, stream: u64) -> StreamId {
+        let stream = StreamId(stream);
+        let purpose = Purpose::Accepted {
+            listener: ListenerId(0),
+        };
+        self.handle(Event::Connected { stream, purpose });
+        let mut hello = BytesMut::from(&b"dtn!\x04\x00"[..]);
+        let name = format!("ipn:{}.0", 60 + stream.0);
+        hello.put_u8(7);
+        hello.put_u16(0);
+        hello.put_u64(1 << 20);
+        hello.put_u64(1 << 40);
+        hello.put_u16(u16::try_from(name.len()).unwrap());
+        hello.put_slice(name.as_bytes());
+        hello.put_u32(0);
+        self.handle(Event::Octets {
+            stream,
+            octets: hello.freeze(),
+        });
+        stream
+    }
+
+    fn segment(&mut self, stream: StreamId, transfer: u64, flags: u8, octets: &[u8]) {
+        let mut segment = BytesMut::new();
+        segment.put_u8(1);
+        segment.put_u8(flags);
+        segment.put_u64(transfer);
+        if flags & START != 0 {
+            segment.put_u32(0);
+        }
+        segment.put_u64(u64::try_from(octets.len()).unwrap());
+        segment.put_slice(octets);
+        let octets = segment.freeze();
+        self.handle(Event::Octets { stream, octets });
+    }
+
+    /// The store answers everything.
+    fn answer(&mut self) {
+        for command in std::mem::take(&mut self.commands) {
+            let event = match command {
+                StoreCommand::Abandon { key } | StoreCommand::Delete { key, .. } => {
+                    StoreEvent::Deleted { key }
+                }
+                _ => continue,
+            };
+            self.handle(Event::Store(event));
+        }
+    }
+
+    fn refusals(&self) -> usize {
+        let refused = |it: &&Occurrence| matches!(it, Occurrence::RefusedIncoming { .. });
+        self.occurrences.iter().filter(refused).count()
+    }
+
+    fn appended(&self) -> Vec<u64> {
+        let commands = self.commands.iter();
+        commands
+            .filter_map(|command| match command {
+                StoreCommand::Append { octets, .. } => Some(octets.length()),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn builder(sequence: u64) -> BundleBuilder {
+    let creation = CreationTimestamp {
+        time: world::EPOCH,
+        sequence,
+    };
+    let (source, destination) = ("ipn:66.1".parse().unwrap(), "ipn:1.5".parse().unwrap());
+    BundleBuilder::new(source, destination, creation, 60_000)
+}
+
+/// Header blocks that announce `payload` octets.
+fn header(sequence: u64, payload: u64) -> Bytes {
+    builder(sequence).header(payload).unwrap().octets
+}
+
+#[test]
+fn what_is_announced_and_not_sent_keeps_nobody_out() {
+    let mut bare = Bare::new(100 << 20);
+    for peer in 0..6 {
+        let stream = bare.meet(peer);
+        bare.segment(stream, 0, START, &header(peer, 90 << 20));
+    }
+    let honest = bare.meet(99);
+    let bundle = builder(99).bundle(&vec![7; 50 << 20]).unwrap();
+    for (number, part) in (0..).zip(bundle.chunks(1 << 20)) {
+        let is_last = (number + 1) * (1 << 20) >= bundle.len();
+        let flags = if number == 0 { START } else { 0 } | if is_last { END } else { 0 };
+        bare.segment(honest, 0, flags, part);
+    }
+    assert_eq!(bare.refusals(), 0);
+    let is_kept = |it: &StoreCommand| matches!(it, StoreCommand::Commit { .. });
+    assert!(bare.commands.iter().any(is_kept));
+}
+
+#[test]
+fn whoever_brings_more_than_there_is_room_for_is_refused_and_leaves_the_room_to_others() {
+    let quota = 20 << 20;
+    let mut bare = Bare::new(quota);
+    let (one, other) = (bare.meet(0), bare.meet(1));
+    for (sequence, stream) in [(0, one), (1, other)] {
+        bare.segment(stream, 0, START, &header(sequence, 15 << 20));
+    }
+    let piece = vec![0; 1 << 20];
+    for _ in 0..15 {
+        for stream in [one, other] {
+            bare.segment(stream, 0, 0, &piece);
+            let (_, octets) = bare.node.stored();
+            assert!(octets <= 2 * quota, "both are counted");
+        }
+    }
+    assert_eq!(bare.refusals(), 1, "one of the two has all the room");
+    bare.answer();
+    // The rest of the refused one is dropped; a small bundle has room.
+    bare.segment(one, 1, START | END, &[]);
+    let small = bare.meet(2);
+    let before = bare.refusals();
+    bare.segment(small, 0, START | END, &builder(9).bundle(b"x").unwrap());
+    assert_eq!(bare.refusals(), before);
+}
+
+#[test]
+fn segments_of_one_octet_reach_the_store_together() {
+    let mut bare = Bare::new(100 << 20);
+    let stream = bare.meet(0);
+    let bundle = builder(0).bundle(&[7; 20_000]).unwrap();
+    let last = bundle.len() - 1;
+    for (place, octet) in bundle.iter().enumerate() {
+        let flags = if place == 0 { START } else { 0 } | if place == last { END } else { 0 };
+        bare.segment(stream, 0, flags, &[*octet]);
+    }
+    let appended = bare.appended();
+    assert!(appended.len() < 10, "{} commands", appended.len());
+    assert_eq!(
+        appended.iter().sum::<u64>(),
+        u64::try_from(bundle.len()).unwrap()
+    );
+    assert_eq!(bare.refusals(), 0);
+}
+
+/// RFC 9171 5.6 step 4: the block's own flag asks for the report, whatever the bundle asks for.
+#[test]
+fn a_block_that_cannot_be_processed_is_reported_where_it_asks_for_that() {
+    for (flags, reports) in [
+        (BlockFlags::REPORT_IF_UNPROCESSABLE, 1),
+        (BlockFlags::NONE, 0),
+    ] {
+        let mut bare = Bare::new(1 << 20);
+        let stream = bare.meet(0);
+        let bundle = builder(0)
+            .with_block(BlockType(200), flags, Bytes::from_static(b"\x00"))
+            .bundle(b"x")
+            .unwrap();
+        bare.segment(stream, 0, START | END, &bundle);
+        assert_eq!(bare.node.counters().reports, reports);
+    }
+}
+
+/// RFC 9174 5.1.2.
+#[test]
+fn a_message_that_the_neighbour_rejects_is_told_of() {
+    let mut bare = Bare::new(1 << 20);
+    let stream = bare.meet(0);
+    let octets = Bytes::from_static(&[6, 2, 1]);
+    bare.handle(Event::Octets { stream, octets });
+    let told = bare.occurrences.iter().any(|it| {
+        matches!(it, Occurrence::MessageRejected { peer: Some(peer), message: 1, reason: 2 }
+            if peer.to_string() == "ipn:60.0")
+    });
+    assert!(told, "{:?}", bare.occurrences);
+}
