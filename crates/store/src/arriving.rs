@@ -9,13 +9,16 @@ use crate::room::Purpose;
 use crate::segment::Reference;
 use crate::slot::{Before, Slot, reference};
 use crate::store::Store;
-use crate::wire::{index, length, put_bundle, put_varint};
+use crate::wire::{index, length, put_varint};
 
 /// A bundle, or the rest of one, of at most so many octets is not divided at the end of a segment.
 const WHOLE_OCTETS: u64 = 16 * 1024;
 
 /// Stored octets are copied in steps of this many.
 const COPY_STEP_OCTETS: u64 = 1024 * 1024;
+
+/// Pieces for which the room of one bundle is kept for the next.
+const SPARE_PIECES: usize = 16;
 
 /// Keys are small and dense: the table grows to the largest. A node has far fewer bundles than this.
 const KEY_BOUND: u32 = 1 << 28;
@@ -90,7 +93,10 @@ impl Store {
             .as_ref()
             .is_none_or(|(current, _)| *current != key)
         {
-            let arriving = self.arriving.remove(&key).unwrap_or_default();
+            let arriving = self.arriving.remove(&key).unwrap_or_else(|| Arriving {
+                pending: std::mem::take(&mut self.spare),
+                ..Arriving::default()
+            });
             if let Some((before, arriving)) = self.current.replace((key, arriving)) {
                 self.arriving.insert(before, arriving);
             }
@@ -286,20 +292,29 @@ impl Store {
         body: &mut Vec<u8>,
     ) -> Result<Slot, Trouble> {
         self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
-        put_bundle(body, bundle);
-        let whole = arriving.pending_octets
-            <= WHOLE_OCTETS.min(self.log.largest_payload(length(body.len())))
-            || self.fits(arriving.pending_octets, length(body.len()), Purpose::Bundle)?;
-        if !whole {
-            self.write_pending(arriving)?;
-            self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
-            put_bundle(body, bundle);
+        self.envelope.put(body, bundle);
+        if !self
+            .log
+            .is_sure(arriving.pending_octets, length(body.len()))
+        {
+            let whole = arriving.pending_octets
+                <= WHOLE_OCTETS.min(self.log.largest_payload(length(body.len())))
+                || self.fits(arriving.pending_octets, length(body.len()), Purpose::Bundle)?;
+            if !whole {
+                self.write_pending(arriving)?;
+                self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
+                self.envelope.put(body, bundle);
+            }
+            self.make_room(arriving.pending_octets, length(body.len()), Purpose::Bundle)?;
         }
-        self.make_room(arriving.pending_octets, length(body.len()), Purpose::Bundle)?;
         // A checkpoint on the way may have begun other segments, but places of extents do not change by that.
-        let payload = std::mem::take(&mut arriving.pending);
+        let mut payload = std::mem::take(&mut arriving.pending);
         let payload_octets = std::mem::take(&mut arriving.pending_octets);
         let appended = self.log.append(Kind::Commit, &payload, body)?;
+        payload.clear();
+        if payload.capacity() <= SPARE_PIECES {
+            self.spare = payload;
+        }
         self.next_arrival += 1;
         let extents = std::mem::take(&mut arriving.extents);
         for extent in &extents {

@@ -145,11 +145,8 @@ impl Store {
             let Some(slot) = self.slots.at(key).cloned() else {
                 continue;
             };
-            let held = slot.references(&self.log.layout);
-            if !held
-                .iter()
-                .any(|reference| reference.segment == compaction.segment)
-            {
+            let mut held = slot.references(&self.log.layout);
+            if !held.any(|reference| reference.segment == compaction.segment) {
                 continue;
             }
             match self.move_bundle(key, &slot, compaction.segment) {
@@ -206,7 +203,7 @@ impl Store {
         let result = self.write_moved(old, victim, &body, &mut copied);
         match result {
             Ok((slot, octets)) => {
-                let references = old.references(&self.log.layout);
+                let references: Vec<_> = old.references(&self.log.layout).collect();
                 for reference in &references {
                     self.log.segments.pin(*reference);
                 }

@@ -34,6 +34,9 @@ const ENTRY_OCTETS: u64 = 30;
 /// A summary may take one part in this many of a segment; else recovery walks the segment.
 const SUMMARY_SHARE: u64 = 16;
 
+/// Octets of a segment after which it shows whether its bundles are too small for a summary.
+const SUMMARY_TRIAL_OCTETS: u32 = 1024 * 1024;
+
 enum Staged {
     Own(Range<usize>),
     Shared(Bytes),
@@ -44,6 +47,8 @@ struct Head {
     generation: u64,
     /// Where the next record goes.
     offset: u32,
+    /// Records that end before this offset fit without a closer look.
+    sure: u32,
     /// Entries of the seal's body so far; `None` when there are too many.
     summary: Option<Vec<u8>>,
     summary_entries: u64,
@@ -69,6 +74,8 @@ pub(crate) struct Log {
     last_generation: u64,
     previous_generation: u64,
     buffer: Vec<u8>,
+    /// Octets of `buffer` that `staged` names.
+    owned: usize,
     staged: Vec<Staged>,
     staged_octets: u64,
     /// Position in the log of the first staged octet.
@@ -90,6 +97,7 @@ impl Log {
             last_generation,
             previous_generation: 0,
             buffer: Vec::new(),
+            owned: 0,
             staged: Vec::new(),
             staged_octets: 0,
             staged_at: 0,
@@ -151,6 +159,14 @@ impl Log {
         u64::from(self.layout.segment_octets) / SUMMARY_SHARE
     }
 
+    /// Whether a record fits behind what is there, as far as that is known without a closer look.
+    pub(crate) fn is_sure(&self, payload_octets: u64, body_octets: u64) -> bool {
+        self.head.as_ref().is_some_and(|head| {
+            let end = u64::from(head.offset) + record_octets(payload_octets, body_octets);
+            end <= u64::from(head.sure)
+        })
+    }
+
     /// Whether a record fits behind what is there, with `spare` octets to spare unless the segment ends before; sees
     /// to the disk's room for it.
     pub(crate) fn fits(
@@ -173,18 +189,25 @@ impl Log {
         let needed = u32::try_from(needed)
             .unwrap_or(u32::MAX)
             .min(self.layout.segment_octets);
-        if self
-            .segments
-            .at(segment)
-            .is_some_and(|segment| segment.filled >= needed)
+        let filled = |segments: &Segments| segments.at(segment).map_or(0, |at| at.filled);
+        if filled(&self.segments) < needed {
+            match self.fill(segment, needed.saturating_add(ROOM_OCTETS)) {
+                Ok(()) => {}
+                Err(DiskError::Full) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let seal = record_octets(0, SEAL_OCTETS + self.summary_bound() + ENTRY_OCTETS);
+        let behind = u32::try_from(seal)
+            .unwrap_or(u32::MAX)
+            .saturating_add(spare);
+        let sure = filled(&self.segments).saturating_sub(behind);
+        if let Some(head) = &mut self.head
+            && spare > 0
         {
-            return Ok(true);
+            head.sure = sure;
         }
-        match self.fill(segment, needed.saturating_add(ROOM_OCTETS)) {
-            Ok(()) => Ok(true),
-            Err(DiskError::Full) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(true)
     }
 
     /// Sees that the disk has room for a segment up to an offset in it. Zeros are not written on the way of records that
@@ -223,7 +246,7 @@ impl Log {
     /// Begins the free segment that comes next; the caller has sealed the one before.
     pub(crate) fn begin(&mut self) -> Result<(), Trouble> {
         assert!(
-            self.staged.is_empty() && self.head.is_none(),
+            self.staged.is_empty() && self.buffer.is_empty() && self.head.is_none(),
             "a segment is begun after the one before was written"
         );
         let Some(segment) = self.segments.take() else {
@@ -238,6 +261,7 @@ impl Log {
             segment,
             generation,
             offset: 0,
+            sure: 0,
             summary: Some(Vec::new()),
             summary_entries: 0,
         });
@@ -339,17 +363,20 @@ impl Log {
         if self.staged.is_empty() && self.buffer.is_empty() {
             self.staged_at = position;
         }
-        self.stage_own(&header.encode(self.layout.seed, position));
+        self.buffer
+            .extend_from_slice(&header.encode(self.layout.seed, position));
         for piece in payload {
             if piece.len() < COPY_OCTETS {
-                self.stage_own(piece);
+                self.buffer.extend_from_slice(piece);
             } else {
+                self.stage_buffer();
                 self.staged.push(Staged::Shared(piece.clone()));
             }
         }
-        self.stage_own(body);
+        self.buffer.extend_from_slice(body);
         let unpadded = u64::from(HEADER_OCTETS) + payload_octets + length(body.len());
-        self.stage_own([0; 8].get(..padding(unpadded)).unwrap_or_default());
+        let padded = self.buffer.len() + padding(unpadded);
+        self.buffer.resize(padded, 0);
         self.staged_octets += octets;
         if self.staged_octets >= STAGE_OCTETS {
             self.flush()?;
@@ -366,7 +393,11 @@ impl Log {
         let Some(summary) = &mut head.summary else {
             return;
         };
-        if length(summary.len()) + length(body.len()) + ENTRY_OCTETS > bound {
+        let octets = length(summary.len()) + length(body.len()) + ENTRY_OCTETS;
+        // Small bundles so far: the summary would not fit in the end, and is not worth its making.
+        let small = place.offset >= SUMMARY_TRIAL_OCTETS
+            && octets > u64::from(place.offset) / SUMMARY_SHARE;
+        if octets > bound || small {
             head.summary = None;
             return;
         }
@@ -377,18 +408,18 @@ impl Log {
         head.summary_entries += 1;
     }
 
-    fn stage_own(&mut self, octets: &[u8]) {
-        let start = self.buffer.len();
-        self.buffer.extend_from_slice(octets);
+    /// Stages what the buffer has gained.
+    fn stage_buffer(&mut self) {
         let end = self.buffer.len();
-        match self.staged.last_mut() {
-            Some(Staged::Own(range)) => range.end = end,
-            _ => self.staged.push(Staged::Own(start..end)),
+        if self.owned < end {
+            self.staged.push(Staged::Own(self.owned..end));
+            self.owned = end;
         }
     }
 
     /// Writes what is staged.
     pub(crate) fn flush(&mut self) -> Result<(), Trouble> {
+        self.stage_buffer();
         if self.staged.is_empty() {
             return Ok(());
         }
@@ -410,6 +441,7 @@ impl Log {
     fn drop_staged(&mut self) {
         self.staged.clear();
         self.buffer.clear();
+        self.owned = 0;
         self.staged_octets = 0;
     }
 

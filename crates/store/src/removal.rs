@@ -34,7 +34,10 @@ impl Deletions {
 
     /// Forgets them: a checkpoint tells of them.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        self.places.clear();
+        self.remembered.clear();
+        self.count = 0;
+        self.remembered_count = 0;
     }
 }
 
@@ -61,11 +64,13 @@ impl Store {
             segment.turn_commit(slot.offset, Turn::Dead);
         }
         self.releases.extend(slot.references(&self.log.layout));
-        for reference in self.moved.remove(&key).unwrap_or_default() {
-            self.log.segments.unpin(reference);
-            self.releases.push(reference);
+        if !self.moved.is_empty() || !self.moving.is_empty() {
+            for reference in self.moved.remove(&key).unwrap_or_default() {
+                self.log.segments.unpin(reference);
+                self.releases.push(reference);
+            }
+            self.moving.retain(|(moving, _)| *moving != key);
         }
-        self.moving.retain(|(moving, _)| *moving != key);
         self.quarantined.remove(&key);
         self.waiting.push(StoreEvent::Deleted { key });
         if self.deletions.octets() >= RECORD_OCTETS {

@@ -1,22 +1,21 @@
 //! Identifiers of bundles that are gone, kept so that a late copy is known for one.
 
-use std::collections::VecDeque;
-
 use dhow_bundle::{BundleId, DtnTime};
 
-use crate::wire::{Reader, SharedEndpoints, length, put_id, put_varint};
+use crate::record::u64_at;
+use crate::wire::{Reader, SharedEndpoints, index, length, put_id, put_varint};
 
-/// One identifier as it stands in the log.
-#[derive(Clone, Debug)]
-struct Entry {
-    expiry: u64,
-    id: Box<[u8]>,
-}
+/// Octets before an entry's identifier: how many it has, and its expiry.
+const FRAME_OCTETS: usize = 16;
 
 /// The identifiers, oldest first, bounded in number and in octets.
 #[derive(Debug, Default)]
 pub(crate) struct Removed {
-    entries: VecDeque<Entry>,
+    /// Entries one after the other: octets of the identifier, expiry, the identifier as it stands in the log.
+    entries: Vec<u8>,
+    /// Where the oldest entry begins: before it are dropped ones.
+    start: usize,
+    count: usize,
     octets: u64,
     /// At most so many.
     bound: usize,
@@ -24,6 +23,22 @@ pub(crate) struct Removed {
     octets_bound: u64,
     /// Dropped before their time because of the bounds.
     pub(crate) dropped: u64,
+}
+
+/// One identifier with its expiry.
+#[derive(Clone, Copy, Debug)]
+struct Entry<'a> {
+    expiry: u64,
+    id: &'a [u8],
+}
+
+/// The entry at `start` and where the next one begins; `None` at the end.
+fn entry_at(entries: &[u8], start: usize) -> Option<(Entry<'_>, usize)> {
+    let first = start + FRAME_OCTETS;
+    let end = first.saturating_add(index(u64_at(entries, start)?));
+    let expiry = u64_at(entries, start + 8)?;
+    let id = entries.get(first..end)?;
+    Some((Entry { expiry, id }, end))
 }
 
 impl Removed {
@@ -36,24 +51,43 @@ impl Removed {
         }
     }
 
-    /// Adds an identifier and writes it to a record's body.
-    pub(crate) fn remember(&mut self, id: &BundleId, expiry: DtnTime, body: &mut Vec<u8>) {
-        let mut encoded = Vec::with_capacity(32);
-        put_id(&mut encoded, id);
-        put_varint(body, expiry.as_millis());
-        body.extend_from_slice(&encoded);
-        self.push(expiry.as_millis(), encoded.into_boxed_slice());
+    fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut next = self.start;
+        std::iter::from_fn(move || {
+            let (entry, end) = entry_at(&self.entries, next)?;
+            next = end;
+            Some(entry)
+        })
     }
 
-    fn push(&mut self, expiry: u64, id: Box<[u8]>) {
-        self.octets += Self::entry_octets(&id);
-        self.entries.push_back(Entry { expiry, id });
-        while self.entries.len() > self.bound || self.octets > self.octets_bound {
-            let Some(oldest) = self.entries.pop_front() else {
+    /// Adds an identifier and writes it to a record's body.
+    pub(crate) fn remember(&mut self, id: &BundleId, expiry: DtnTime, body: &mut Vec<u8>) {
+        put_varint(body, expiry.as_millis());
+        let start = body.len();
+        put_id(body, id);
+        self.push(expiry.as_millis(), body.get(start..).unwrap_or_default());
+    }
+
+    fn push(&mut self, expiry: u64, id: &[u8]) {
+        self.entries
+            .extend_from_slice(&length(id.len()).to_le_bytes());
+        self.entries.extend_from_slice(&expiry.to_le_bytes());
+        self.entries.extend_from_slice(id);
+        self.count += 1;
+        self.octets += Self::entry_octets(id);
+        while self.count > self.bound || self.octets > self.octets_bound {
+            let Some((oldest, end)) = entry_at(&self.entries, self.start) else {
                 break;
             };
-            self.octets -= Self::entry_octets(&oldest.id);
+            self.octets -= Self::entry_octets(oldest.id);
+            self.count -= 1;
             self.dropped += 1;
+            self.start = end;
+        }
+        // Each octet is moved once at most for one that is dropped.
+        if self.start > self.entries.len() / 2 {
+            self.entries.drain(..self.start);
+            self.start = 0;
         }
     }
 
@@ -74,41 +108,43 @@ impl Removed {
             let before = reader.0;
             reader.id(shared)?;
             let octets = before.get(..before.len() - reader.0.len())?;
-            self.push(expiry, octets.into());
+            self.push(expiry, octets);
         }
         Some(())
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        put_varint(out, length(self.entries.len()));
-        for entry in &self.entries {
+        put_varint(out, length(self.count));
+        for entry in self.iter() {
             put_varint(out, entry.expiry);
-            out.extend_from_slice(&entry.id);
+            out.extend_from_slice(entry.id);
         }
     }
 
     /// Drops what has expired.
     pub(crate) fn prune(&mut self, now: DtnTime) {
-        self.entries.retain(|entry| entry.expiry > now.as_millis());
-        self.octets = self
-            .entries
-            .iter()
-            .map(|entry| Self::entry_octets(&entry.id))
-            .sum();
+        let before = std::mem::take(&mut self.entries);
+        let mut next = std::mem::take(&mut self.start);
+        (self.count, self.octets) = (0, 0);
+        while let Some((entry, end)) = entry_at(&before, next) {
+            if entry.expiry > now.as_millis() {
+                self.push(entry.expiry, entry.id);
+            }
+            next = end;
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.count
     }
 
     /// The identifiers with their expiries, oldest first.
     pub(crate) fn list(&self) -> Vec<(BundleId, DtnTime)> {
         let mut shared = SharedEndpoints::default();
-        self.entries
-            .iter()
+        self.iter()
             .filter_map(|entry| {
                 Some((
-                    Reader(&entry.id).id(&mut shared)?,
+                    Reader(entry.id).id(&mut shared)?,
                     DtnTime::from_millis(entry.expiry),
                 ))
             })

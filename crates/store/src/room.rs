@@ -7,7 +7,7 @@ use crate::disk::DiskError;
 use crate::error::Trouble;
 use crate::record::Kind;
 use crate::segment::Turn;
-use crate::store::{Durability, Store};
+use crate::store::{Durability, Store, pass_on};
 use crate::wire::{index, length};
 
 /// Rolls to another segment while one record looks for room: one for itself, and what a checkpoint takes.
@@ -77,6 +77,9 @@ impl Store {
         body: u64,
         purpose: Purpose,
     ) -> Result<(), Trouble> {
+        if self.log.is_sure(payload, body) {
+            return Ok(());
+        }
         if payload > self.log.largest_payload(body) {
             return Err(Trouble::Full);
         }
@@ -140,7 +143,7 @@ impl Store {
         self.durable = self.log.place();
         self.moving.clear();
         self.promised.clear();
-        self.ready.append(&mut self.waiting);
+        pass_on(&mut self.waiting, &mut self.ready);
         for reference in std::mem::take(&mut self.releases) {
             self.log
                 .segments

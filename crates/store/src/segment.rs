@@ -27,6 +27,8 @@ pub(crate) struct Segment {
     /// One bit for each of `commits`: it is a live bundle's.
     live: Vec<u64>,
     live_commits: u32,
+    /// Which of `commits` is looked at first for the next that goes: they mostly go in order.
+    next: usize,
     /// Commit records and extents of bundles that are not durably gone.
     references: u64,
     /// Octets of those.
@@ -47,6 +49,7 @@ impl Segment {
             commits: Vec::new(),
             live: Vec::new(),
             live_commits: 0,
+            next: 0,
             references: 0,
             live_octets: 0,
             pinned: 0,
@@ -78,8 +81,15 @@ impl Segment {
 
     /// Notes that a commit record no longer counts, or that it does again.
     pub(crate) fn turn_commit(&mut self, offset: u32, turn: Turn) {
-        if let Ok(bit) = self.commits.binary_search(&offset) {
+        let expected = self.commits.get(self.next) == Some(&offset);
+        let found = if expected {
+            Ok(self.next)
+        } else {
+            self.commits.binary_search(&offset)
+        };
+        if let Ok(bit) = found {
             self.mark(bit, turn == Turn::Live);
+            self.next = bit + 1;
         }
     }
 

@@ -53,13 +53,20 @@ impl Slot {
     }
 
     /// What the bundle holds in the segments.
-    pub(crate) fn references(&self, layout: &Layout) -> Vec<Reference> {
+    pub(crate) fn references<'a>(
+        &'a self,
+        layout: &Layout,
+    ) -> impl Iterator<Item = Reference> + use<'a> {
+        let layout = *layout;
         let commit = Reference {
             segment: self.segment,
             octets: record_octets(u64::from(self.payload), u64::from(self.body)),
         };
-        let before = self.before().iter().map(|extent| reference(layout, extent));
-        std::iter::once(commit).chain(before).collect()
+        let before = self
+            .before()
+            .iter()
+            .map(move |extent| reference(&layout, extent));
+        std::iter::once(commit).chain(before)
     }
 }
 

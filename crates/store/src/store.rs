@@ -23,7 +23,7 @@ use crate::room::Purpose;
 use crate::segment::Reference;
 use crate::slot::{Slot, Slots};
 use crate::superblock::{CheckpointPlace, segment_octets_allowed};
-use crate::wire::put_varint;
+use crate::wire::{Envelope, put_varint};
 
 /// When an event is given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,6 +136,9 @@ pub struct Store {
     pub(crate) cramped: bool,
     pub(crate) failure: Option<DiskError>,
     pub(crate) body: Vec<u8>,
+    pub(crate) envelope: Envelope,
+    /// An empty list of pieces with room, for the next bundle that arrives.
+    pub(crate) spare: Vec<bytes::Bytes>,
     pub(crate) counts: Statistics,
 }
 
@@ -185,6 +188,8 @@ impl Store {
             cramped: false,
             failure: None,
             body: Vec::new(),
+            envelope: Envelope::default(),
+            spare: Vec::new(),
             counts: Statistics::default(),
             options,
         };
@@ -250,14 +255,14 @@ impl Store {
         {
             self.run(Self::sync_once);
         } else {
-            self.ready.append(&mut self.waiting);
+            pass_on(&mut self.waiting, &mut self.ready);
         }
     }
 
     /// The second half of [`Store::commit`]: adds the events that are true to `out`.
     pub fn settle(&mut self, out: &mut Vec<StoreEvent>) {
         out.append(&mut self.written);
-        out.append(&mut self.ready);
+        pass_on(&mut self.ready, out);
     }
 
     /// Whether some command waits for a sync.
@@ -428,5 +433,14 @@ impl Store {
         } else {
             Opening::Open
         }
+    }
+}
+
+/// Moves events to the end of others; as a whole where there are none.
+pub(crate) fn pass_on(events: &mut Vec<StoreEvent>, out: &mut Vec<StoreEvent>) {
+    if out.is_empty() {
+        std::mem::swap(events, out);
+    } else {
+        out.append(events);
     }
 }

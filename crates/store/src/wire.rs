@@ -50,6 +50,11 @@ pub(crate) fn put_endpoint(out: &mut Vec<u8>, endpoint: &EndpointId) {
 
 pub(crate) fn put_id(out: &mut Vec<u8>, id: &BundleId) {
     put_endpoint(out, &id.source);
+    put_instance(out, id);
+}
+
+/// Which one of its source's a bundle is.
+fn put_instance(out: &mut Vec<u8>, id: &BundleId) {
     put_varint(out, id.creation.time.as_millis());
     put_varint(out, id.creation.sequence);
     match id.fragment {
@@ -62,27 +67,96 @@ pub(crate) fn put_id(out: &mut Vec<u8>, id: &BundleId) {
     }
 }
 
-pub(crate) fn put_bundle(out: &mut Vec<u8>, bundle: &StoredBundle) {
-    out.push(bundle.version);
-    put_id(out, &bundle.id);
-    put_endpoint(out, &bundle.destination);
-    put_endpoint(out, &bundle.report_to);
-    for value in [
-        bundle.flags,
-        bundle.lifetime_ms,
-        bundle.age_at_reception_ms,
-        bundle.received.as_millis(),
-        u64::from(bundle.header_octets),
-        bundle.payload_octets,
-        bundle.total_adu_octets,
-    ] {
-        put_varint(out, value);
+/// Writes what is kept about bundles. What those of one flow have in common is put together once, and copied from then on:
+/// it is most of the fields.
+#[derive(Debug, Default)]
+pub(crate) struct Envelope {
+    common: Option<Common>,
+    /// The fields before the creation timestamp.
+    before: Vec<u8>,
+    /// The fields between the fragment's place and the age.
+    between: Vec<u8>,
+    /// The fields behind the payload's length.
+    behind: Vec<u8>,
+}
+
+/// The fields that are the same in all bundles of a flow.
+#[derive(Debug)]
+struct Common {
+    version: u8,
+    flags: u64,
+    lifetime_ms: u64,
+    total_adu_octets: u64,
+    source: EndpointId,
+    destination: EndpointId,
+    report_to: EndpointId,
+    previous: Option<EndpointId>,
+}
+
+impl Common {
+    fn of(bundle: &StoredBundle) -> Self {
+        Self {
+            version: bundle.version,
+            flags: bundle.flags,
+            lifetime_ms: bundle.lifetime_ms,
+            total_adu_octets: bundle.total_adu_octets,
+            source: bundle.id.source.clone(),
+            destination: bundle.destination.clone(),
+            report_to: bundle.report_to.clone(),
+            previous: bundle.previous.clone(),
+        }
     }
-    match &bundle.previous {
-        None => out.push(0),
-        Some(previous) => {
-            out.push(1);
-            put_endpoint(out, previous);
+
+    fn is_of(&self, bundle: &StoredBundle) -> bool {
+        self.version == bundle.version
+            && self.flags == bundle.flags
+            && self.lifetime_ms == bundle.lifetime_ms
+            && self.total_adu_octets == bundle.total_adu_octets
+            && self.source == bundle.id.source
+            && self.destination == bundle.destination
+            && self.report_to == bundle.report_to
+            && self.previous == bundle.previous
+    }
+}
+
+impl Envelope {
+    /// Writes what is kept about a bundle.
+    pub(crate) fn put(&mut self, out: &mut Vec<u8>, bundle: &StoredBundle) {
+        if !self
+            .common
+            .as_ref()
+            .is_some_and(|common| common.is_of(bundle))
+        {
+            self.learn(bundle);
+        }
+        out.extend_from_slice(&self.before);
+        put_instance(out, &bundle.id);
+        out.extend_from_slice(&self.between);
+        put_varint(out, bundle.age_at_reception_ms);
+        put_varint(out, bundle.received.as_millis());
+        put_varint(out, u64::from(bundle.header_octets));
+        put_varint(out, bundle.payload_octets);
+        out.extend_from_slice(&self.behind);
+    }
+
+    fn learn(&mut self, bundle: &StoredBundle) {
+        self.common = Some(Common::of(bundle));
+        self.before.clear();
+        self.before.push(bundle.version);
+        put_endpoint(&mut self.before, &bundle.id.source);
+        self.between.clear();
+        put_endpoint(&mut self.between, &bundle.destination);
+        put_endpoint(&mut self.between, &bundle.report_to);
+        put_varint(&mut self.between, bundle.flags);
+        put_varint(&mut self.between, bundle.lifetime_ms);
+        self.behind.clear();
+        put_varint(&mut self.behind, bundle.total_adu_octets);
+        match &bundle.previous {
+            None => self.behind.push(0),
+            Some(previous) => {
+                self.behind.push(1);
+                put_endpoint(&mut self.behind, previous);
+            }
         }
     }
 }
@@ -200,5 +274,73 @@ impl SharedEndpoints {
             self.0.insert(Arc::clone(&shared));
         }
         shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle(number: u64) -> StoredBundle {
+        let ipn = |node| EndpointId::Ipn {
+            allocator: u32::MAX,
+            node,
+            service: 1,
+        };
+        StoredBundle {
+            id: BundleId {
+                source: ipn(1),
+                creation: CreationTimestamp {
+                    time: DtnTime::from_millis(u64::MAX),
+                    sequence: number,
+                },
+                fragment: None,
+            },
+            destination: EndpointId::Dtn(Arc::from("//destination/")),
+            report_to: EndpointId::Null,
+            version: 7,
+            flags: 1 << 20,
+            lifetime_ms: 1000,
+            age_at_reception_ms: number,
+            received: DtnTime::from_millis(number << 30),
+            header_octets: u32::MAX,
+            payload_octets: number,
+            total_adu_octets: 9,
+            previous: Some(ipn(3)),
+        }
+    }
+
+    #[test]
+    fn bundles_of_any_mix_of_flows_are_read_back() {
+        let mut others = vec![bundle(0)];
+        for change in 0..9_usize {
+            let mut other = bundle(300);
+            match change {
+                0 => other.version = 8,
+                1 => other.flags = 0,
+                2 => other.lifetime_ms += 1,
+                3 => other.total_adu_octets = 0,
+                4 => other.id.source = EndpointId::Null,
+                5 => other.destination = EndpointId::Null,
+                6 => other.report_to = EndpointId::Dtn(Arc::from("//report/")),
+                7 => other.previous = None,
+                _ => {
+                    other.id.fragment = Some(FragmentRange {
+                        offset: 128,
+                        length: u64::MAX,
+                    });
+                }
+            }
+            others.extend([other, bundle(u64::from(u32::MAX) << 20)]);
+        }
+        let mut envelope = Envelope::default();
+        for bundle in others {
+            let mut out = Vec::new();
+            envelope.put(&mut out, &bundle);
+            let mut reader = Reader(&out);
+            let mut shared = SharedEndpoints::default();
+            assert_eq!(reader.bundle(&mut shared), Some(bundle));
+            assert!(reader.0.is_empty());
+        }
     }
 }
