@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labs.cases.case import Workplace
-from labs.cases.traffic import received
+from labs.cases.traffic import received, stored
 from labs.interop import installation
 from labs.rig.binary import target_directory
 from labs.rig.cgroup import Group
@@ -24,7 +24,7 @@ from labs.rig.crew import Crew
 from labs.rig.node import Link, Node, NodeFailed, Settings, free_port
 
 # What a machine with so little memory is told, beside what is default (docs/small-devices.md).
-STORE = 'queue = "4MiB"\nsegment = "4MiB"'
+STORE = 'queue = "4MiB"\nsegment = "4MiB"\nquota_bundles = 50_000'
 POLICY = 'window = "4MiB"'
 
 # Seconds in which a node must start: a tenth of a processor is slow at that too.
@@ -80,6 +80,9 @@ class DhowPair(Pair):
     name = "dhow, sync"
     durable = True
 
+    # Bundles that wait at the sender, at least: enough that it never runs dry, few enough that they fit its memory.
+    BATCH_MIN, BATCH_MAX, BATCH_OCTETS = 16, 10_000, 32_000_000
+
     @staticmethod
     def missing() -> str | None:
         return None
@@ -94,14 +97,13 @@ class DhowPair(Pair):
             store_policy=STORE, listen_policy=POLICY))
         sender.under = self.groups[0].enter()
         sender.start(START_S)
-        application = sender.begin(
-            "send", f"ipn:2.{SERVICE}", str(self.place.payload(size)), "--count", str(10**9))
+        batch = max(self.BATCH_MIN, min(self.BATCH_MAX, self.BATCH_OCTETS // size))
 
         def keep_busy() -> None:
-            if not application.running():
-                log = (sender.directory / "commands.log").read_text(errors="replace").splitlines()
-                raise Unable(f"dhow send ended: {'; '.join(log[-2:]) or 'no reason given'}")
-            time.sleep(0.1)
+            if stored(sender) < batch:
+                self.place.run(sender, "send", f"ipn:2.{SERVICE}", str(self.place.payload(size)), "--count", str(batch))
+            else:
+                time.sleep(0.05)
 
         try:
             return self.count_for(seconds, lambda: received(receiver), keep_busy)

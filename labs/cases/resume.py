@@ -18,6 +18,9 @@ OCTETS, QUICK_OCTETS = 64_000_000, 16_000_000
 PORT = 4556
 AWAY_S = 2.0
 
+# So long that the limited link drops nothing: what TCP itself sends again would be counted too.
+QUEUE_MS = 2_000
+
 # What may be lost at a cut: octets in sockets, in the queue of the link and at the disk, as seconds at the rate. It
 # has left the sender, and nobody has said that it is durable.
 UNDER_WAY_S = 1.0
@@ -32,7 +35,7 @@ def measure(place: Workplace) -> Outcome:
     octets = QUICK_OCTETS if place.quick else OCTETS
     with Hosts("east", "west") as hosts:
         path = hosts.veth(0, 1)
-        path.limit(RATE_OCTETS_PER_S)
+        path.limit(RATE_OCTETS_PER_S, QUEUE_MS)
         receiver = Node(place.crew, place.dhow, place.directory / "west", Settings(
             "ipn:2.0", listen=f"0.0.0.0:{PORT}"), namespace=path.right.namespace)
         sender = Node(place.crew, place.dhow, place.directory / "east", Settings(

@@ -64,12 +64,12 @@ class Veth:
             run("ip", "-n", end.namespace, "address", "add", f"{end.address}/30", "dev", end.device)
             run("ip", "-n", end.namespace, "link", "set", end.device, "up")
 
-    def limit(self, octets_per_s: float) -> None:
-        """Limits the rate of each direction (tbf)."""
+    def limit(self, octets_per_s: float, latency_ms: int = TBF_LATENCY_MS) -> None:
+        """Limits the rate of each direction (tbf); what would wait longer than the latency is dropped."""
         burst = max(TBF_BURST_MIN_OCTETS, int(octets_per_s * TBF_BURST_S))
         for end in (self.left, self.right):
             run("tc", "-n", end.namespace, "qdisc", "replace", "dev", end.device, "root", "tbf",
-                "rate", f"{int(octets_per_s * 8)}bit", "burst", str(burst), "latency", f"{TBF_LATENCY_MS}ms")
+                "rate", f"{int(octets_per_s * 8)}bit", "burst", str(burst), "latency", f"{latency_ms}ms")
 
     def cut(self) -> None:
         """Takes both interfaces down."""

@@ -1,12 +1,14 @@
 //! What the machine has: the defaults of what takes memory or disk space follow from it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Where a container or a service finds its limit of memory: control groups of version 2, and of version 1.
-const LIMITS: [&str; 2] = [
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-];
+/// Where control groups are, and where each process finds its own.
+const GROUPS: &str = "/sys/fs/cgroup";
+const OWN_GROUPS: &str = "/proc/self/cgroup";
+
+/// Below this much memory, octets, huge pages cost more than they bring: each holds 2 MiB for what may be a few
+/// thousand octets in use, and a node of 64 MB was seen to need twice its memory.
+const SMALL_OCTETS: u64 = 512 << 20;
 
 /// Octets of memory that this process may use, as far as the system says: the machine's, or less where a control group
 /// has less.
@@ -14,10 +16,44 @@ const LIMITS: [&str; 2] = [
 pub fn memory_octets() -> u64 {
     let machine = rustix::system::sysinfo();
     let memory = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
-    LIMITS
+    let own = std::fs::read_to_string(OWN_GROUPS).unwrap_or_default();
+    limits(&own)
         .iter()
         .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok())
         .fold(memory, u64::min)
+}
+
+/// Does without huge pages where memory is small.
+pub fn spare_memory() {
+    if memory_octets() < SMALL_OCTETS {
+        // A kernel that has no huge pages has none to do without.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
+}
+
+/// The files that may hold a limit of memory for who is in these groups (cgroups(7)): the groups' own and those above
+/// them, up to the root, which is a container's own group as seen from within.
+fn limits(own_groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in own_groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        let (root, name) = if controllers.is_empty() {
+            (PathBuf::from(GROUPS), "memory.max")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            let root = Path::new(GROUPS).join("memory");
+            (root, "memory.limit_in_bytes")
+        } else {
+            continue;
+        };
+        for group in Path::new(group).ancestors() {
+            let group = group.strip_prefix("/").unwrap_or(group);
+            files.push(root.join(group).join(name));
+        }
+    }
+    files
 }
 
 /// Octets that the file system of a path, or of the nearest directory above it that is there, has left for this user; none
@@ -27,4 +63,36 @@ pub fn disk_octets(path: &Path) -> u64 {
     path.ancestors()
         .find_map(|place| rustix::fs::statvfs(place).ok())
         .map_or(0, |system| system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_looked_for_in_the_groups_of_this_process_and_above_them() {
+        let files = |text| {
+            let files = limits(text).into_iter();
+            files
+                .map(|file| file.display().to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            files("0::/system.slice/dhow.service\n"),
+            [
+                "/sys/fs/cgroup/system.slice/dhow.service/memory.max",
+                "/sys/fs/cgroup/system.slice/memory.max",
+                "/sys/fs/cgroup/memory.max"
+            ]
+        );
+        assert_eq!(
+            files("5:cpu,memory:/small\n4:cpuset:/\n0::/\n"),
+            [
+                "/sys/fs/cgroup/memory/small/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory.max"
+            ]
+        );
+        assert!(files("nonsense\n").is_empty());
+    }
 }

@@ -119,6 +119,7 @@ impl Run {
                 None => failure,
             }
         })?;
+        dhow_daemon::machine::spare_memory();
         logging::init(&self.log)
             .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;
         // Whoever started the node may not care to read that it is ready.
