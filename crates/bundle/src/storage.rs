@@ -75,6 +75,21 @@ impl Extents {
             .fold(0, |sum, extent| sum.saturating_add(extent.length))
     }
 
+    /// As [`Self::slice`]; of one extent that is one, and nothing is allocated.
+    #[must_use]
+    pub fn part(&self, start: u64, length: u64) -> Self {
+        match self {
+            Self::One(extent) if start < extent.length && length > 0 => {
+                let left = extent.length - start;
+                Self::One(Extent {
+                    offset: extent.offset.saturating_add(start),
+                    length: length.min(left),
+                })
+            }
+            _ => Self::Many(self.slice(start, length).into()),
+        }
+    }
+
     /// The extents that hold `length` octets from `start` of the bundle, clipped to what there is.
     #[must_use]
     pub fn slice(&self, start: u64, length: u64) -> Vec<Extent> {
@@ -94,6 +109,20 @@ impl Extents {
             position = next;
         }
         slices
+    }
+}
+
+impl AsRef<[Extent]> for Extents {
+    fn as_ref(&self) -> &[Extent] {
+        self.as_slice()
+    }
+}
+
+impl core::ops::Deref for Extents {
+    type Target = [Extent];
+
+    fn deref(&self) -> &[Extent] {
+        self.as_slice()
     }
 }
 
@@ -269,4 +298,24 @@ pub enum StoreEvent {
         /// The bundle.
         key: BundleKey,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_what_slices_are() {
+        let extent = |offset, length| Extent { offset, length };
+        let one = Extents::One(extent(100, 10));
+        let many = Extents::Many([extent(100, 4), extent(7, 1), extent(300, 5)].into());
+        for extents in [one, many, Extents::Many(Box::default())] {
+            for start in 0..12 {
+                for length in [0, 1, 3, 6, 10, u64::MAX] {
+                    let part = extents.part(start, length);
+                    assert_eq!(part.as_slice(), extents.slice(start, length));
+                }
+            }
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use bytes::Bytes;
-use dhow_bundle::storage::{Extent, StoreCommand, StoreEvent};
+use dhow_bundle::storage::{Extents, StoreCommand, StoreEvent};
 use dhow_bundle::{Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
@@ -102,7 +102,7 @@ struct State {
     store: StoreThread,
     batch: Vec<StoreCommand>,
     reader: ExtentReader,
-    reads: Vec<(Ticket, Vec<Extent>)>,
+    reads: Vec<(Ticket, Extents)>,
     pool: ReceivePool,
     streams: BTreeMap<StreamId, StreamState>,
     /// Neighbours' connections that were accepted.

@@ -119,10 +119,11 @@ impl ExtentReader {
     /// The octets of each request's extents as one; `None` where the disk refused. Requests near each
     /// other in the log come in by one read: a node asks for the headers of many small bundles at once.
     #[must_use]
-    pub fn read_each(&self, requests: &[Vec<Extent>]) -> Vec<Option<Bytes>> {
-        let is_short = |extents: &&Vec<Extent>| matches!(extents.as_slice(), [extent] if extent.length <= buffer_octets());
-        let pieces: Vec<Piece> = requests
-            .iter()
+    pub fn read_each<T: AsRef<[Extent]>>(&self, requests: &[T]) -> Vec<Option<Bytes>> {
+        let is_short =
+            |extents: &&[Extent]| matches!(extents, [extent] if extent.length <= buffer_octets());
+        let requests = || requests.iter().map(AsRef::as_ref);
+        let pieces: Vec<Piece> = requests()
             .filter(is_short)
             .flatten()
             .copied()
@@ -131,14 +132,10 @@ impl ExtentReader {
         let mut parts = Vec::with_capacity(pieces.len());
         if self.resolve(&pieces, &mut parts).is_err() {
             // One by one, so that only those that cannot be read fail.
-            return requests
-                .iter()
-                .map(|extents| self.read(extents).ok())
-                .collect();
+            return requests().map(|extents| self.read(extents).ok()).collect();
         }
         let mut parts = parts.into_iter();
-        requests
-            .iter()
+        requests()
             .map(|extents| {
                 if is_short(&extents) {
                     parts.next()

@@ -280,6 +280,7 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
     let mut node = Node::new(file.node.clone()).with_telling(journal::telling());
     let mut count = 0_u64;
     for (_, bundle, extents) in recovered.bundles {
+        let bundle = Box::new(bundle);
         node.handle(clock.now(), Event::Recovered { bundle, extents });
         count += 1;
     }

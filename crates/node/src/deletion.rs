@@ -71,12 +71,14 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let mut id = self.bundle_id(entry);
-        if whole {
-            // What was delivered is the whole: no fragment of it is wanted again.
-            id.fragment = None;
-        }
-        let remember = (removal == Removal::Delivered).then(|| (id, dtn_expiry(expires, now)));
+        let remember = (removal == Removal::Delivered).then(|| {
+            let mut id = self.bundle_id(entry);
+            if whole {
+                // What was delivered is the whole: no fragment of it is wanted again.
+                id.fragment = None;
+            }
+            (id, dtn_expiry(expires, now))
+        });
         if whole && removal == Removal::Delivered {
             let identity = Identity {
                 fragment: None,

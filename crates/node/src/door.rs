@@ -5,11 +5,12 @@
 //! [`Node::poll_octets`](crate::Node::poll_octets) for each stream that an `Action::Flush` names.
 //! Octet streams are numbered by the driver; what speaks on them (TCPCLv4, AAP 2.0) is the node's.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::storage::{Extent, Extents, StoreCommand, StoreEvent, StoreRefusal, StoredBundle};
+use dhow_bundle::storage::{Extents, StoreCommand, StoreEvent, StoreRefusal, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime, EndpointId, NodeId};
 use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParameters};
 
@@ -58,7 +59,7 @@ pub enum Event {
     /// The store was opened and holds this bundle (one event each, before any other; keys dense from 0).
     Recovered {
         /// The bundle.
-        bundle: StoredBundle,
+        bundle: Box<StoredBundle>,
         /// Where it lies.
         extents: Extents,
     },
@@ -168,7 +169,7 @@ pub enum Action {
         /// To be repeated in the answer.
         ticket: Ticket,
         /// What to read, in order.
-        extents: Vec<Extent>,
+        extents: Extents,
     },
     /// Connect to a link's address; answer with `Connected` or `DialFailed`.
     Dial {
@@ -364,4 +365,16 @@ pub enum Occurrence {
         /// Why.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some pass for every bundle, and each is copied a few times on its way.
+    #[test]
+    fn what_passes_the_door_is_small() {
+        assert!(size_of::<Event>() <= 104, "{}", size_of::<Event>());
+        assert!(size_of::<Action>() <= 104, "{}", size_of::<Action>());
+    }
 }

@@ -26,7 +26,7 @@ impl Node {
             self.delivered(now, key);
             return;
         }
-        let extents = entry.extents.slice(0, u64::from(entry.header_octets));
+        let extents = entry.extents.part(0, u64::from(entry.header_octets));
         if self.is_stale(now, key) {
             self.verify(now, key);
             return;

@@ -94,7 +94,7 @@ impl Node {
             length,
         };
         let start = u64::from(entry.header_octets).saturating_add(range.offset);
-        let extents = entry.extents.slice(start, length);
+        let extents = entry.extents.part(start, length);
         split.next = split.next.saturating_add(length);
         state.outstanding += 1;
         state.complete = split.next >= total;

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::forward::UnsupportedBlocks;
-use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreCommand};
+use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
     BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, Reading,
 };
@@ -164,7 +164,7 @@ impl Node {
             } else {
                 u64::from(entry.header_octets)
             };
-            let extents = entry.extents.slice(0, wanted);
+            let extents = entry.extents.part(0, wanted);
             self.read(PendingRead::Send { stream, key }, extents);
         }
     }
@@ -259,7 +259,7 @@ impl Node {
     }
 
     /// Ask the driver for octets of the store.
-    pub(crate) fn read(&mut self, pending: PendingRead, extents: Vec<Extent>) {
+    pub(crate) fn read(&mut self, pending: PendingRead, extents: Extents) {
         let ticket = self.ticket();
         self.reads.push(ticket.0, pending);
         self.act(Action::Read { ticket, extents });

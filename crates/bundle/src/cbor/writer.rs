@@ -43,13 +43,18 @@ pub fn write_indefinite_array(out: &mut Vec<u8>) {
 }
 
 /// RFC 8949 4.2.1: the shortest argument that holds the value.
+#[inline]
 fn write_head(out: &mut Vec<u8>, major: u8, value: u64) {
+    match u8::try_from(value) {
+        // Most heads are one octet.
+        Ok(octet @ 0..=23) => out.push(major | octet),
+        _ => write_long_head(out, major, value),
+    }
+}
+
+fn write_long_head(out: &mut Vec<u8>, major: u8, value: u64) {
     if let Ok(octet) = u8::try_from(value) {
-        if octet < 24 {
-            out.push(major | octet);
-        } else {
-            out.extend_from_slice(&[major | 24, octet]);
-        }
+        out.extend_from_slice(&[major | 24, octet]);
     } else if let Ok(short) = u16::try_from(value) {
         out.push(major | 25);
         out.extend_from_slice(&short.to_be_bytes());

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::storage::{BundleKey, Extent, Piece};
+use dhow_bundle::storage::{BundleKey, Extent, Extents, Piece};
 use dhow_bundle::{BundleBuilder, BundleFlags, EidPattern, EndpointId, Instant, Now};
 
 use super::run::{Came, Run};
@@ -91,7 +91,7 @@ impl Node {
             entry.state = State::InFlight;
         }
         let at = now.monotonic;
-        self.read(PendingRead::Perf { key, at }, extents);
+        self.read(PendingRead::Perf { key, at }, Extents::Many(extents.into()));
     }
 
     /// Where as much of a payload lies as a probe's head has.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use client::Client;
-use dhow_bundle::storage::{Extent, Piece, StoreEvent};
+use dhow_bundle::storage::{Extents, Piece, StoreEvent};
 use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
@@ -34,7 +34,7 @@ pub struct Machine {
     /// Whether the clock is known to this node, and how far it is off, milliseconds.
     pub clock_ms: Option<i64>,
     /// Reads that the disk has not answered.
-    reads: Vec<(Ticket, Vec<Extent>)>,
+    reads: Vec<(Ticket, Extents)>,
 }
 
 /// One direction of a connection.
@@ -211,6 +211,7 @@ impl World {
         let removed = machine.store.kept.removed.clone();
         machine.node = Some(Node::new(machine.config.clone()));
         for (bundle, extents) in found {
+            let bundle = Box::new(bundle);
             self.handle(at, Event::Recovered { bundle, extents });
         }
         self.handle(
