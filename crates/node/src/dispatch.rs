@@ -103,14 +103,14 @@ impl Node {
     /// Octets of a bundle that is arriving are durable. They are acknowledged only with the whole, or once a
     /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
     /// would be lost with a transfer that fails.
-    pub(crate) fn appended(&mut self, key: BundleKey, octets: u64) {
+    pub(crate) fn appended(&mut self, now: Now, key: BundleKey, octets: u64) {
         if let Some(arrival) = self.arrivals.get_mut(&key) {
             // What it shares with another was not given to the store for it.
             let octets = octets.min(arrival.appended);
             let more = octets.saturating_sub(arrival.durable);
             arrival.durable = arrival.durable.max(octets);
             self.backlog_octets = self.backlog_octets.saturating_sub(more);
-            self.keep_more(key);
+            self.keep_more(now, key);
         }
     }
 

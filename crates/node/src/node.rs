@@ -352,7 +352,7 @@ impl Node {
 
     fn handle_store(&mut self, now: Now, event: StoreEvent) {
         match event {
-            StoreEvent::Durable { key, octets } => self.appended(key, octets),
+            StoreEvent::Durable { key, octets } => self.appended(now, key, octets),
             StoreEvent::Written { key, extents } => self.written(now, key, &extents),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(key),

@@ -9,12 +9,13 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::forward::{FragmentPayloadCrc, UnsupportedBlocks};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
-    BundleFlags, BundleId, EndpointId, FragmentEdit, FragmentRange, Header, HopEdit, Now,
+    BundleFlags, BundleId, EndpointId, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now,
     OutgoingHeader,
 };
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
@@ -31,16 +32,18 @@ use crate::transmission::FRESH;
 /// Payloads of fewer octets are kept as a whole only: they fit a segment or two.
 const KEEP_OCTETS: u64 = 64 * 1024;
 
-/// A fragment has so many octets more than the one before, at least, and a share of what that has: each costs
-/// the store two records and a list of all places.
-const STEP_OCTETS: u64 = 64 * 1024;
+/// A fragment is made so long after the one before, or after the bundle began to come in, at least: no more
+/// than that is lost with a contact, and bundles over fast links are here before.
+const STEP: Duration = Duration::from_millis(20);
+
+/// It has this share more than the one before, at least: each costs the store a list of all places.
 const STEP_SHARE: u64 = 32;
 
 /// Prefixes that were acknowledged and then not kept because the whole turned out wrong, remembered at most.
 const RETRACTED_BOUND: usize = 64;
 
 /// What of a bundle that is coming in is kept so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Keeping {
     /// The fragment that is durable.
     pub(crate) kept: Option<BundleKey>,
@@ -48,6 +51,8 @@ pub(crate) struct Keeping {
     covered: u64,
     /// The next fragment, on its way into the store.
     pub(crate) next: Option<BundleKey>,
+    /// When the last one was made, or the bundle began to come in.
+    last: Instant,
 }
 
 /// A fragment on its way into the store.
@@ -131,6 +136,7 @@ impl Node {
     /// A bundle has begun to come in: what comes of it is kept in parts where that is agreed and allowed.
     pub(crate) fn begin_keeping(
         &mut self,
+        now: Now,
         key: BundleKey,
         (stream, transfer): (StreamId, TransferId),
         header: &Header,
@@ -145,13 +151,20 @@ impl Node {
                 neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
             });
         if agreed {
-            self.keepings.insert(key, Keeping::default());
+            let keeping = Keeping {
+                kept: None,
+                covered: 0,
+                next: None,
+                last: now.monotonic,
+            };
+            self.keepings.insert(key, keeping);
         }
     }
 
     /// Octets of a bundle that is coming in have become durable: time for the next part, perhaps.
-    pub(crate) fn keep_more(&mut self, key: BundleKey) {
-        let Some(keeping) = self.keepings.get(&key).filter(|it| it.next.is_none()) else {
+    pub(crate) fn keep_more(&mut self, now: Now, key: BundleKey) {
+        let is_due = |it: &&Keeping| it.next.is_none() && now.monotonic.since(it.last) >= STEP;
+        let Some(keeping) = self.keepings.get(&key).filter(is_due) else {
             return;
         };
         let covered = keeping.covered;
@@ -167,8 +180,7 @@ impl Node {
         let Some(Reception::Payload(incoming)) = reception else {
             return;
         };
-        let step = STEP_OCTETS.max(covered / STEP_SHARE);
-        if incoming.received.saturating_sub(covered) < step {
+        if incoming.received.saturating_sub(covered) <= covered / STEP_SHARE {
             return;
         }
         let Some(part) = incoming.part() else { return };
@@ -179,6 +191,7 @@ impl Node {
         let next = self.store_part(key, part, Fate::Kept, None);
         if let Some(keeping) = self.keepings.get_mut(&key) {
             keeping.next = next;
+            keeping.last = now.monotonic;
         }
     }
 
@@ -259,7 +272,7 @@ impl Node {
                     let octets = prefix.covers;
                     self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
                 }
-                self.keep_more(prefix.of);
+                self.keep_more(now, prefix.of);
             }
         }
     }

@@ -242,7 +242,7 @@ impl Node {
                 if end {
                     return self.receive_whole(now, key, &header, octets);
                 }
-                self.begin_keeping(key, (stream, transfer), &header);
+                self.begin_keeping(now, key, (stream, transfer), &header);
                 self.begin_reservation(key);
                 let verifier = PayloadVerifier::new(&header);
                 let incoming = Incoming {

@@ -433,6 +433,7 @@ proptest! {
         });
         world.hostile = true;
         world.refusals = 2;
+        world.pace = Duration::from_millis(1);
         let mut sender = Client::new("ipn:1.5", false);
         let sizes = [400_000, 10, LARGE, 20_000, 300_000];
         for (number, size) in (0..).zip(sizes) {

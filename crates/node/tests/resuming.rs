@@ -66,6 +66,7 @@ fn begin(count: u32, seed: u64, flags: u64, edit: impl Fn(u32, &mut Config)) -> 
     });
     world.hostile = true;
     world.refusals = 0;
+    world.pace = Duration::from_millis(2);
     let last = usize::try_from(count - 1).unwrap();
     world.until("the last session is up", |world| {
         let node = world.machines[last].node.as_ref().unwrap();

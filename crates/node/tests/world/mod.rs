@@ -69,6 +69,8 @@ pub struct World {
     pub misled: bool,
     /// How often a hostile disk refuses what is being written, per thousand syncs.
     pub refusals: u64,
+    /// How long each thing takes that happens.
+    pub pace: Duration,
     /// Octets that arrived at each node from neighbours.
     pub carried: BTreeMap<usize, u64>,
 }
@@ -170,6 +172,7 @@ impl World {
             hostile: false,
             misled: false,
             refusals: 40,
+            pace: Duration::ZERO,
             carried: BTreeMap::new(),
         };
         for machine in 0..world.machines.len() {
@@ -568,6 +571,7 @@ impl World {
 
     /// One thing happens somewhere; false when nothing can but time.
     pub fn step(&mut self) -> bool {
+        self.monotonic = self.monotonic + self.pace;
         let machines = u64::try_from(self.machines.len()).unwrap();
         let first = usize::try_from(self.random(machines)).unwrap();
         let most = 1 + usize::try_from(self.random(20_000)).unwrap();
