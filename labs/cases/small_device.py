@@ -19,7 +19,7 @@ MEMORY_OCTETS = 64_000_000
 CPU_SHARE = 0.10
 
 SIZES = [100, 1_000, 10_000, 100_000, 1_000_000]
-QUICK_SIZES = [1_000]
+QUICK_SIZES = [1_000, 100_000]
 SECONDS, QUICK_SECONDS = 10.0, 4.0
 
 KINDS: list[type[Pair]] = [YardstickPair, DhowPair, HardyPair, Dtn7Pair]
