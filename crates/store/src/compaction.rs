@@ -7,7 +7,7 @@ use crate::disk::DiskError;
 use crate::error::Trouble;
 use crate::record::{HEADER_OCTETS, Header, Kind, Place, RunningCrc, crc};
 use crate::room::Purpose;
-use crate::segment::{Reference, Turn, Usage};
+use crate::segment::{Reference, Segment, Turn, Usage};
 use crate::slot::{Before, Slot, reference};
 use crate::store::Store;
 use crate::wire::{Reader, index, length};
@@ -23,6 +23,13 @@ const INLINE_OCTETS: u64 = 16 * 1024;
 
 /// A segment is not worth copying when more than this many eighths of it are live.
 const WORTH_EIGHTHS: u64 = 7;
+
+/// A log that may grow is kept short all the same: a segment of which so many eighths or less are live, a few bundles that
+/// stay while all others went, is emptied rather than another one added.
+const SPARSE_EIGHTHS: u64 = 2;
+
+/// Such a segment has not lost anything while so many others were begun: one that a stream drains is soon empty by itself.
+const SETTLED_SEGMENTS: u64 = 4;
 
 /// The segment that is being emptied, and what is left in it.
 #[derive(Debug)]
@@ -165,7 +172,9 @@ impl Store {
         let segments = &self.log.segments;
         let grows = !self.cramped && segments.len() < self.bound(Purpose::Bundle);
         let enough = segments.free() > self.reserve(Purpose::Bundle) + 1;
-        if grows || enough || segments.dead() > 0 || !self.moved.is_empty() {
+        // Where the log may grow, a checkpoint need not free what is dead before more is made so.
+        let freeing = segments.dead() > 0 && (!grows || segments.dead() * 8 >= segments.len());
+        if enough || freeing || !self.moved.is_empty() {
             return None;
         }
         let spoiled: Vec<u32> = self
@@ -175,13 +184,19 @@ impl Store {
             .flat_map(|slot| slot.references(&self.log.layout))
             .map(|reference| reference.segment)
             .collect();
-        let worth = u64::from(self.log.layout.segment_octets) / 8 * WORTH_EIGHTHS;
+        let eighths = if grows { SPARSE_EIGHTHS } else { WORTH_EIGHTHS };
+        let worth = u64::from(self.log.layout.segment_octets) / 8 * eighths;
+        let settled = |segment: &Segment| {
+            !grows || segment.touched.saturating_add(SETTLED_SEGMENTS) <= segments.newest()
+        };
         let (victim, _) = segments
             .iter()
             .filter(|(number, segment)| {
                 segment.usage == Usage::Sealed
                     && segment.pinned == 0
                     && segment.live_octets <= worth
+                    && segment.live_octets > 0
+                    && settled(segment)
                     && !spoiled.contains(number)
             })
             .min_by_key(|(_, segment)| segment.live_octets)?;

@@ -254,9 +254,7 @@ impl Log {
         };
         self.last_generation += 1;
         let generation = self.last_generation;
-        if let Some(segment) = self.segments.at_mut(segment) {
-            segment.begin(generation);
-        }
+        self.segments.begin(segment, generation);
         self.head = Some(Head {
             segment,
             generation,

@@ -63,6 +63,7 @@ impl Store {
         if let Some(segment) = self.log.segments.at_mut(slot.segment) {
             segment.turn_commit(slot.offset, Turn::Dead);
         }
+        self.log.segments.touch(slot.segment);
         self.releases.extend(slot.references(&self.log.layout));
         if !self.moved.is_empty() || !self.moving.is_empty() {
             for reference in self.moved.remove(&key).unwrap_or_default() {

@@ -33,6 +33,8 @@ pub(crate) struct Segment {
     references: u64,
     /// Octets of those.
     pub(crate) live_octets: u64,
+    /// The log's newest generation when something here was last let go of.
+    pub(crate) touched: u64,
     /// Of the references, those of bundles that are still arriving or that readers may use at a former place.
     pub(crate) pinned: u64,
 }
@@ -52,12 +54,13 @@ impl Segment {
             next: 0,
             references: 0,
             live_octets: 0,
+            touched: 0,
             pinned: 0,
         }
     }
 
     /// Begins a new use.
-    pub(crate) fn begin(&mut self, generation: u64) {
+    fn begin(&mut self, generation: u64) {
         assert!(
             self.usage == Usage::Free && self.references == 0,
             "only a segment that nothing refers to is begun"
@@ -65,6 +68,7 @@ impl Segment {
         *self = Self {
             usage: Usage::Head,
             generation,
+            touched: generation,
             ..Self::empty(self.filled)
         };
     }
@@ -173,6 +177,8 @@ pub(crate) struct Segments {
     /// Free segments; the one freed last, which is most likely still in the page cache, is used first.
     free: Vec<u32>,
     dead: usize,
+    /// The highest generation of any.
+    newest: u64,
 }
 
 impl Segments {
@@ -199,6 +205,18 @@ impl Segments {
 
     pub(crate) fn at_mut(&mut self, segment: u32) -> Option<&mut Segment> {
         self.list.get_mut(crate::wire::index(segment))
+    }
+
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Begins a new use of a segment.
+    pub(crate) fn begin(&mut self, segment: u32, generation: u64) {
+        self.newest = self.newest.max(generation);
+        if let Some(segment) = self.at_mut(segment) {
+            segment.begin(generation);
+        }
     }
 
     /// Adds a segment at the log's end; free.
@@ -253,6 +271,7 @@ impl Segments {
         assert!(segment.references > 0, "what is released was held");
         segment.references -= 1;
         segment.live_octets -= reference.octets;
+        segment.touched = self.newest;
         if segment.is_dead() {
             if segment.generation < checkpoint {
                 Self::free_up(segment);
@@ -260,6 +279,14 @@ impl Segments {
             } else {
                 self.dead += 1;
             }
+        }
+    }
+
+    /// Notes that something in a segment is about to go.
+    pub(crate) fn touch(&mut self, segment: u32) {
+        let newest = self.newest;
+        if let Some(segment) = self.at_mut(segment) {
+            segment.touched = newest;
         }
     }
 
