@@ -71,6 +71,7 @@ pub enum Command {
     Send(command::send::Send),
     Recv(command::recv::Recv),
     Ping(command::ping::Ping),
+    Perf(command::perf::Perf),
     Trace(command::trace::Trace),
     /// Show what a node is and does
     Status(command::status::Status),

@@ -13,12 +13,14 @@ mod command;
 mod digest;
 mod failure;
 mod interrupt;
+mod measurement;
 mod names;
 mod output;
 mod portion;
 mod progress;
 mod quantity;
 mod report_kind;
+mod steady_sender;
 mod table;
 
 use std::process::ExitCode;

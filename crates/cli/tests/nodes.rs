@@ -898,3 +898,282 @@ fn an_interrupted_command_exits_with_130_and_leaves_nothing_unfinished() {
     assert_eq!(receiver.end(rustix::process::Signal::INT), Some(130));
     assert_eq!(names_in(&out).len(), 1);
 }
+
+/// What `dhow perf --json` said, line by line; the last line is the summary.
+fn measured(said: &Said) -> (Vec<Value>, Value) {
+    let mut lines = json_lines(&said.stdout);
+    let summary = lines.pop().expect("a summary");
+    assert_eq!(summary["event"], "summary", "{}", said.stderr);
+    assert!(lines.iter().all(|line| line["event"] == "interval"));
+    (lines, summary)
+}
+
+#[test]
+fn all_that_perf_sends_is_counted_at_the_other_node() {
+    let pair = Pair::start();
+    let perf = [
+        "perf",
+        "ipn:2.0",
+        "--count",
+        "2000",
+        "--size",
+        "1kB",
+        "--streams",
+        "2",
+        "--interval",
+        "200ms",
+        "--timeout",
+        "60s",
+        "--json",
+    ];
+    let said = on(&pair.alpha, &perf);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let (intervals, summary) = measured(&said);
+    let names: BTreeSet<&str> = summary
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        names,
+        BTreeSet::from([
+            "bundles_per_s",
+            "delay_max_ms",
+            "delay_mean_ms",
+            "delay_min_ms",
+            "destination",
+            "ended",
+            "event",
+            "loss_percent",
+            "lost",
+            "mbit_per_s",
+            "octets",
+            "received",
+            "received_s",
+            "repeated",
+            "resent",
+            "sent",
+            "sent_s",
+            "service_restarts",
+            "size_octets",
+            "streams",
+            "uncertain"
+        ]),
+        "the names are a contract"
+    );
+    for (name, value) in [
+        ("ended", json!("complete")),
+        ("destination", json!("ipn:2.5201")),
+        ("sent", json!(2_000)),
+        ("received", json!(2_000)),
+        ("octets", json!(2_000_000)),
+        ("lost", json!(0)),
+        ("repeated", json!(0)),
+        ("streams", json!(2)),
+    ] {
+        assert_eq!(summary[name], value, "{name}");
+    }
+    assert!(summary["mbit_per_s"].as_f64().unwrap() > 0.0);
+    let received: u64 = intervals
+        .iter()
+        .map(|interval| interval["received"].as_u64().unwrap())
+        .sum();
+    assert_eq!(received, 2_000, "the intervals tell of all");
+
+    let text = on(&pair.alpha, &["perf", "ipn:2.0", "--count", "10"]);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    assert!(
+        text.stdout
+            .contains("10 bundles of 1.0 kB sent to ipn:2.5201")
+            && text.stdout.contains("0 lost (0 %)"),
+        "{}",
+        text.stdout
+    );
+}
+
+#[test]
+fn perf_counts_right_over_a_link_that_is_closed_and_a_service_that_is_killed() {
+    let Pair {
+        alpha,
+        beta,
+        directory: _directory,
+    } = Pair::start();
+    // Beta dials: with it away the link is closed.
+    let beta_directory = beta.kill();
+    let mut child = dhow(&[
+        "perf",
+        "ipn:2.0",
+        "--count",
+        "2000",
+        "--size",
+        "1kB",
+        "--interval",
+        "200ms",
+        "--timeout",
+        "100s",
+        "--json",
+        "--node",
+        &alpha.socket(),
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::inherit())
+    .spawn()
+    .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    loop {
+        let interval = lines.json();
+        assert_eq!(
+            (&interval["event"], &interval["received"]),
+            (&json!("interval"), &json!(0))
+        );
+        if interval["outstanding"] == 2_000 {
+            break;
+        }
+    }
+    let beta = Node::start_again(&beta_directory);
+    let mut received = 0;
+    while received == 0 {
+        received += lines.json()["received"].as_u64().unwrap();
+    }
+    let beta = Node::start_again(&beta.kill());
+    let summary = loop {
+        let line = lines.json();
+        if line["event"] == "summary" {
+            break line;
+        }
+    };
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{summary}");
+    assert_eq!(
+        (&summary["received"], &summary["lost"], &summary["repeated"]),
+        (&json!(2_000), &json!(0), &json!(0)),
+        "{summary}"
+    );
+    drop(beta);
+}
+
+#[test]
+fn perf_says_when_nobody_answers_and_how_far_it_came_when_interrupted() {
+    let pair = Pair::start();
+    let said = on(
+        &pair.alpha,
+        &["perf", "ipn:9.0", "--count", "3", "--timeout", "1s"],
+    );
+    assert_eq!(said.code, 1);
+    assert!(
+        said.stderr
+            .starts_with("error: no answer from ipn:9.5201 to 3 bundles within 1 s\nhint: "),
+        "{}",
+        said.stderr
+    );
+    let mut child = dhow(&[
+        "perf",
+        "ipn:2.0",
+        "--duration",
+        "1h",
+        "--rate",
+        "100",
+        "--interval",
+        "100ms",
+        "--json",
+        "--node",
+        &pair.alpha.socket(),
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::inherit())
+    .spawn()
+    .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    while lines.json()["received"] == 0 {}
+    assert_eq!(Reaped(child).end(rustix::process::Signal::INT), Some(130));
+    let mut last = Value::Null;
+    while let Some(line) = lines.next() {
+        last = serde_json::from_str(&line).unwrap();
+    }
+    assert_eq!(
+        (&last["event"], &last["ended"]),
+        (&json!("summary"), &json!("interrupted"))
+    );
+    assert!(last["received"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn split_auto_finds_a_size_and_says_which() {
+    let pair = Pair::start();
+    let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
+    let file = pair.file("content", &content);
+    let found = on(
+        &pair.alpha,
+        &["send", "ipn:2.42", &file, "--split", "auto", "--json"],
+    );
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let lines = json_lines(&found.stdout);
+    assert_eq!(lines[0]["event"], "split");
+    let size = lines[0]["size_octets"].as_u64().unwrap();
+    assert!(!lines[0]["trials"].as_array().unwrap().is_empty());
+    let pieces = 1_200_000_u64.div_ceil(size);
+    assert_eq!(u64::try_from(lines.len() - 1).unwrap(), pieces);
+
+    let nobody = on(&pair.alpha, &["send", "ipn:9.42", &file, "--split", "auto"]);
+    assert_eq!(nobody.code, 0, "{}", nobody.stderr);
+    assert!(
+        nobody
+            .stderr
+            .contains("no perf service answered; cutting into bundles of 100.0 kB"),
+        "{}",
+        nobody.stderr
+    );
+    assert!(
+        nobody.stdout.starts_with("sent 12 bundles"),
+        "{}",
+        nobody.stdout
+    );
+}
+
+#[test]
+fn a_send_goes_on_when_its_node_is_back() {
+    let pair = Pair::start();
+    let file = pair.file("content", &[7; 1000]);
+    let mut child = dhow(&[
+        "send",
+        "ipn:9.42",
+        &file,
+        "--count",
+        "200000",
+        "--json",
+        "--node",
+        &pair.alpha.socket(),
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    lines.next().expect("a bundle was taken");
+    let Pair {
+        alpha,
+        beta: _beta,
+        directory: _directory,
+    } = pair;
+    let alpha = Node::start_again(&alpha.kill());
+    let mut sent = 1;
+    while lines.next().is_some() {
+        sent += 1;
+    }
+    let mut talk = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut talk)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{talk}");
+    assert_eq!(sent, 200_000, "each is answered once");
+    assert!(
+        talk.starts_with(
+            "note: the node is away, trying again\nnote: the node is back\nnote: the node was away;"
+        ),
+        "{talk}"
+    );
+    drop(alpha);
+}

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 25] = [
+const COMMANDS: [&[&str]; 26] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -22,6 +22,7 @@ const COMMANDS: [&[&str]; 25] = [
     &["send"],
     &["recv"],
     &["ping"],
+    &["perf"],
     &["trace"],
     &["status"],
     &["bundles"],
@@ -74,6 +75,9 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         &["recv", "ipn:4.42", "--out", "d", "--stdout"],
         &["bundle", "make", "ipn:1.0", "ipn:2.42", "f", "--crc", "64"],
         &["node", "init", "ipn:2.7", "--dir", "d"],
+        &["perf", "ipn:4.0", "--size", "51"],
+        &["perf", "ipn:4.0", "--rate", "10MB"],
+        &["perf", "ipn:4.0", "--count", "5", "--duration", "1s"],
     ] {
         let said = run(arguments);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{arguments:?}");
@@ -176,6 +180,7 @@ fn completions_name_every_command() {
             "send",
             "recv",
             "ping",
+            "perf",
             "trace",
             "status",
             "bundles",

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod links;
 pub mod listing;
 pub mod node;
+pub mod perf;
 pub mod ping;
 pub mod recv;
 pub mod registrations;
@@ -31,6 +32,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Send(command) => command.run(&common),
         Command::Recv(command) => command.run(&common),
         Command::Ping(command) => command.run(&common),
+        Command::Perf(command) => command.run(&common),
         Command::Trace(command) => command.run(&common),
         Command::Status(command) => command.run(&common),
         Command::Bundles(command) => command.run(&common),

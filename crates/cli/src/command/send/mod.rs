@@ -2,6 +2,7 @@
 
 mod fate;
 mod receipts;
+mod split;
 mod tally;
 
 use std::path::PathBuf;
@@ -9,14 +10,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dhow_bundle::{BundleFlags, EndpointId};
-use dhow_client::{Address, Registration, SendHead, Sender};
+use dhow_client::{Address, Error, Registration, SendHead, Sender};
 
 use self::receipts::Receipts;
+use self::split::Split;
 use self::tally::Tally;
 use crate::address::locate;
 use crate::admin::Admin;
 use crate::application;
-use crate::arguments::{Common, parse_lifetime, parse_size};
+use crate::arguments::{Common, parse_lifetime};
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
 use crate::output::{self, Form};
@@ -24,10 +26,11 @@ use crate::portion::{Portion, PortionOctets, Source};
 use crate::progress::Progress;
 use crate::quantity;
 use crate::report_kind::ReportKind;
+use crate::steady_sender::{SteadySender, Write};
 
 /// Send files as bundles
 ///
-/// A bundle counts as sent when the node has it durably. With --json, a line for each: source, destination, creation [time, sequence], octets. With --json --wait, a line more for each, as reports come: event (delivered, deleted, or unreported when it expired unheard of), source, creation, at (the node that reported), time_dtn_ms, reason, reason_text. Ctrl-C says how far it came and exits with 130.
+/// A bundle counts as sent when the node has it durably. With --json, a line for each: source, destination, creation [time, sequence], octets. With --json --wait, a line more for each, as reports come: event (delivered, deleted, or unreported when it expired unheard of), source, creation, at (the node that reported), time_dtn_ms, reason, reason_text. With --json --split auto, a line before all: event (split), size_octets, trials. Goes on when the node restarts within a minute; what it had not answered then is sent again. Ctrl-C says how far it came and exits with 130.
 #[derive(Args, Debug)]
 pub struct Send {
     /// Destination endpoint: ipn:4.42 or dtn://delta/inbox
@@ -44,9 +47,9 @@ pub struct Send {
     /// Status reports asked for
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     report: Vec<ReportKind>,
-    /// Cut files into independent bundles of at most this many octets; `dhow recv --out DIR` names the pieces so that `cat DIR/*` joins one file again
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    split: Option<u64>,
+    /// Cut files into independent bundles of at most this many octets, or auto: the smallest size that the path carries nearly as fast as any, tried within 10 s against the perf service of the destination's node (100 kB if nobody answers); `dhow recv --out DIR` names the pieces so that `cat DIR/*` joins one file again
+    #[arg(long, value_name = "SIZE")]
+    split: Option<Split>,
     /// Send everything this often
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
@@ -74,14 +77,13 @@ impl Send {
             None => application::random_endpoint(client.node_id())?,
         };
         let registration = self.registration(&source)?;
+        let limit = self.limit(&address, &sources, common.form())?;
         // Reports may come as soon as the first bundle has left.
         let receipts = self
             .wait
             .then(|| Receipts::begin(&address, registration.clone()))
             .transpose()?;
-        let mut sender = client
-            .sender(&registration)
-            .map_err(|error| application::failure("send from the endpoint", &error))?;
+        let mut sender = SteadySender::begin(client, &address, registration)?;
         let total = sources
             .iter()
             .fold(0_u64, |sum, source| sum.saturating_add(source.octets()))
@@ -92,14 +94,16 @@ impl Send {
             Progress::octets(Some(total), "sending"),
             receipts,
         );
-        let bundles = self.bundles(&sources);
+        let bundles = self.bundles(&sources, limit);
         let interrupted = tally.interrupted(bundles);
         interrupt::say_at_end(tally.interrupted(bundles));
         let begun = Instant::now();
+        let head = self.head();
+        let mut write = |sender: &mut Sender, item: &Item| write(sender, &head, &sources, *item);
         let outcome = self
-            .send_all(&mut sender, &sources, &mut tally)
+            .send_all(&mut sender, &sources, limit, &mut write, &mut tally)
             .and_then(|ending| {
-                let drained = drain(&mut sender, &mut tally)?;
+                let drained = drain(&mut sender, &mut write, &mut tally)?;
                 tally.judge()?;
                 Ok(if drained == Ending::Done {
                     ending
@@ -115,6 +119,12 @@ impl Send {
         let ending = outcome.map_err(|failure| tally.explain(failure, bundles))?;
         if ending == Ending::Interrupted {
             output::talk(&interrupted());
+        }
+        if sender.repeated() > 0 {
+            output::note(&format!(
+                "the node was away; what it had not answered was sent again: up to {} bundles may arrive twice",
+                sender.repeated()
+            ));
         }
         self.note_reports(&address);
         match tally.into_receipts() {
@@ -167,29 +177,44 @@ impl Send {
         }
     }
 
+    /// Octets of a piece, where files are cut.
+    fn limit(
+        &self,
+        node: &Address,
+        sources: &[Source],
+        form: Form,
+    ) -> Result<Option<u64>, Failure> {
+        let largest = sources.iter().map(Source::octets).max().unwrap_or_default();
+        match self.split {
+            Some(split) => split.octets(node, &self.destination, largest, form),
+            None => Ok(None),
+        }
+    }
+
     fn send_all(
         &self,
-        sender: &mut Sender,
+        sender: &mut SteadySender<Item>,
         sources: &[Source],
+        limit: Option<u64>,
+        write: &mut impl Write<Item>,
         tally: &mut Tally,
     ) -> Result<Ending, Failure> {
-        let head = self.head();
         let mut unlooked = 0;
         for _ in 0..self.count {
-            for source in sources {
-                for portion in source.portions(self.split) {
+            for (number, source) in sources.iter().enumerate() {
+                for portion in source.portions(limit) {
                     if interrupt::is_requested() {
                         return Ok(Ending::Interrupted);
                     }
                     if tally.is_refused() {
                         return Ok(Ending::Done);
                     }
-                    send_portion(sender, &head, source, portion)?;
                     tally.sent(portion.octets);
+                    sender.send((number, portion), write)?;
                     unlooked += 1;
                     if unlooked == LOOK_BUNDLES || portion.octets > LARGE_OCTETS {
                         unlooked = 0;
-                        take_answers(sender, tally)?;
+                        take_answers(sender, write, tally)?;
                     }
                 }
             }
@@ -197,12 +222,9 @@ impl Send {
         Ok(Ending::Done)
     }
 
-    fn bundles(&self, sources: &[Source]) -> u64 {
+    fn bundles(&self, sources: &[Source], limit: Option<u64>) -> u64 {
         let once = sources.iter().fold(0_u64, |sum, source| {
-            sum + source
-                .octets()
-                .div_ceil(self.split.unwrap_or(u64::MAX))
-                .max(1)
+            sum + source.octets().div_ceil(limit.unwrap_or(u64::MAX)).max(1)
         });
         once.saturating_mul(self.count)
     }
@@ -235,32 +257,32 @@ impl Send {
 /// Payloads larger than this are worth a look at the answers after each: the look costs little beside them.
 const LARGE_OCTETS: u64 = 256 * 1024;
 
-fn send_portion(
+/// What becomes a bundle: which source, and which portion of it.
+type Item = (usize, Portion);
+
+fn write(
     sender: &mut Sender,
     head: &SendHead,
-    source: &Source,
-    portion: Portion,
-) -> Result<(), Failure> {
-    let sent = match source.read(portion) {
-        Ok(PortionOctets::Memory(octets)) => sender.send_octets(head, octets),
-        Ok(octets) => sender.send(head, octets, portion.octets),
-        Err(error) => {
-            return Err(Failure::refused(format!(
-                "cannot read {}: {error}",
-                source.path().display()
-            )));
-        }
+    sources: &[Source],
+    (number, portion): Item,
+) -> Result<(), Error> {
+    let Some(source) = sources.get(number) else {
+        return Ok(());
+    };
+    let sent = match source.read(portion).map_err(Error::Payload)? {
+        PortionOctets::Memory(octets) => sender.send_octets(head, octets),
+        octets => sender.send(head, octets, portion.octets),
     };
     sent.map(|_| ())
-        .map_err(|error| application::failure(&format!("send {}", source.path().display()), &error))
 }
 
-fn take_answers(sender: &mut Sender, tally: &mut Tally) -> Result<(), Failure> {
-    while let Some(answer) = sender
-        .poll_answer()
-        .map_err(|error| application::failure("hear from the node", &error))?
-    {
-        tally.answered(answer.outcome)?;
+fn take_answers(
+    sender: &mut SteadySender<Item>,
+    write: &mut impl Write<Item>,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    while let Some((_, outcome)) = sender.poll_answer(write)? {
+        tally.answered(outcome)?;
     }
     tally.tell_outcomes()
 }
@@ -269,7 +291,11 @@ fn take_answers(sender: &mut Sender, tally: &mut Tally) -> Result<(), Failure> {
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Waits for all answers.
-fn drain(sender: &mut Sender, tally: &mut Tally) -> Result<Ending, Failure> {
+fn drain(
+    sender: &mut SteadySender<Item>,
+    write: &mut impl Write<Item>,
+    tally: &mut Tally,
+) -> Result<Ending, Failure> {
     let mut interrupted: Option<Instant> = None;
     loop {
         tally.tell_outcomes()?;
@@ -278,11 +304,8 @@ fn drain(sender: &mut Sender, tally: &mut Tally) -> Result<Ending, Failure> {
         {
             return Ok(Ending::Interrupted);
         }
-        if let Some(answer) = sender
-            .next_answer(Some(LOOK))
-            .map_err(|error| application::failure("hear from the node", &error))?
-        {
-            tally.answered(answer.outcome)?;
+        if let Some((_, outcome)) = sender.next_answer(LOOK, write)? {
+            tally.answered(outcome)?;
         } else if sender.unanswered() == 0 {
             return Ok(Ending::Done);
         }
