@@ -29,6 +29,7 @@ CASES = {
     "cut-through": "cut_through",
     "resume": "resume",
     "threads": "threads",
+    "receipts": "receipts",
 }
 
 

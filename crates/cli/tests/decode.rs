@@ -380,3 +380,54 @@ fn make_refuses_what_would_be_no_bundle_and_leaves_no_file() {
         1
     );
 }
+
+/// The example of `docs/aggregated-reports.md`.
+#[test]
+fn an_aggregated_report_is_shown_by_its_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = [
+        "8219fd448285820282010502008119138",
+        "88c1903e8001864000002010001000103",
+        "878202820105030180831903e807011864",
+        "19012c",
+    ]
+    .concat();
+    let octets: Vec<u8> = (0..record.len() / 2)
+        .map(|place| u8::from_str_radix(&record[2 * place..2 * place + 2], 16).unwrap())
+        .collect();
+    let payload = directory.path().join("record");
+    fs::write(&payload, octets).unwrap();
+    let bundle = directory.path().join("bundle");
+    let (payload, bundle) = (payload.to_str().unwrap(), bundle.to_str().unwrap());
+    let words = ["bundle", "make", "ipn:2.0", "ipn:1.5", payload];
+    let made = run(&[&words[..], &["--flags", "0x2", "--out", bundle]].concat());
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let said = run(&["bundle", "decode", bundle, "--json"]);
+    let described: Value = serde_json::from_str(&said.stdout).unwrap();
+    let record = &described["record"];
+    assert_eq!(record["type"], 64836);
+    assert_eq!(
+        record["groups"][0],
+        json!({
+            "status": "delivered", "reason": 0, "source": "ipn:1.5", "fragment": null,
+            "runs": [
+                {"creation": [1000, 0], "count": 100, "time": 5000},
+                {"creation": [1000, 102], "count": 1, "time": 5000},
+                {"creation": [1001, 0], "count": 1, "time": 5003},
+            ],
+        })
+    );
+    assert_eq!(
+        record["groups"][1]["fragment"],
+        json!({"offset": 100, "octets": 300})
+    );
+    let text = run(&["bundle", "decode", bundle]).stdout;
+    for line in [
+        "reports on 103 bundles",
+        "  delivered    102 of ipn:1.5, no additional information",
+        "               1000/0 to 99, 2000-01-01 00:00:05.000 UTC",
+        "  deleted      1 of ipn:1.5, lifetime expired, fragments at 100 of 300 octets",
+    ] {
+        assert!(text.contains(line), "{line:?} in {text}");
+    }
+}
