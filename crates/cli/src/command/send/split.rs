@@ -47,7 +47,7 @@ impl Split {
             Self::Auto if largest <= SIZE_MIN => Ok(None),
             Self::Auto => {
                 output::talk("trying bundle sizes ...");
-                let trials = best_size::trials(node, destination)?;
+                let trials = best_size::trials(node, destination, largest)?;
                 let chosen = best_size::choose(&trials);
                 let octets = chosen.map_or(best_size::DEFAULT, |trial| trial.size);
                 match form {
