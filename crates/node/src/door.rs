@@ -49,6 +49,9 @@ pub enum Path {
     /// What was sent over it has been sent again and is still not answered, or it began at an address that
     /// this machine no longer has.
     Lost,
+    /// The interface that it leaves by has no carrier: whatever is sent meanwhile is in the way of what comes
+    /// after.
+    Dark,
     /// The system does not tell.
     Unknown,
 }

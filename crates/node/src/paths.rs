@@ -72,7 +72,7 @@ impl Node {
         let link = neighbour.link;
         let lost = match path {
             Path::Open => false,
-            Path::Lost => true,
+            Path::Lost | Path::Dark => true,
             // Silence alone proves nothing: the peer may be slow. With a changed network it is reason enough
             // to dial beside a session.
             Path::Unknown => {
@@ -84,7 +84,11 @@ impl Node {
                 if let Some(it) = self.link_mut(link) {
                     it.doubt(now.monotonic, stream);
                 }
-                if self.has_all_sessions(link) {
+                // Without a carrier all that a connection does is to have the system ask for the neighbour,
+                // once a second, so that the path is found late when it is back. A carrier that is gone for
+                // moments only is waited for.
+                let hopeless = path == Path::Dark && if_lost == IfLost::Keep;
+                if hopeless || self.has_all_sessions(link) {
                     self.cut(now, stream);
                 }
             }

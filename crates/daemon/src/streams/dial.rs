@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use super::connection::{Side, serve};
 use super::listener::{set_path_check, set_stall_timeout};
+use super::route::is_carrier_missing;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::config::file::DialSettings;
@@ -182,6 +183,10 @@ async fn connect(settings: &DialSettings) -> io::Result<TcpStream> {
     let share = (settings.timeout / count).max(Duration::from_millis(1));
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in addresses {
+        if is_carrier_missing(address) {
+            last = io::Error::other("the interface that leads there has no carrier");
+            continue;
+        }
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = error,

@@ -1,7 +1,7 @@
 //! Connections: where they come from ([`bound`], [`listener`], [`dial`]) and the task that each has
 //! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`socket`], [`tls`], [`identity`]). Where a node
 //! has more than one thread, the sockets are on the others ([`worker`]), and a [`pipe`] leads to the node's own
-//! ([`relay`]). [`path`] is what the system knows of the path that a connection takes.
+//! ([`relay`]). [`path`] and [`route`] are what the system knows of the path that a connection takes.
 //!
 //! This room never knows what is spoken on a connection.
 
@@ -17,6 +17,7 @@ pub mod outgoing;
 pub mod path;
 pub mod pipe;
 pub mod relay;
+pub mod route;
 pub mod socket;
 pub mod tls;
 pub mod worker;

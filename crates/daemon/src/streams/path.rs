@@ -10,6 +10,8 @@ use std::os::fd::OwnedFd;
 use dhow_node::door::Path;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
+use super::route::is_carrier_missing;
+
 /// Length of a netlink message's header, octets.
 const HEADER_OCTETS: usize = 16;
 
@@ -52,6 +54,9 @@ impl Inspector {
     pub fn inspect(&mut self, ends: Ends) -> Path {
         if is_own_address_gone(ends.own.ip()) {
             return Path::Lost;
+        }
+        if is_carrier_missing(ends.peer) {
+            return Path::Dark;
         }
         match self.ask(ends) {
             Ok(Some(health)) => health.path(),

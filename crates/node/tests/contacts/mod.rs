@@ -133,3 +133,18 @@ fn a_connection_that_comes_after_another_was_quicker_is_dropped() {
     live(&mut world, Duration::from_secs(2));
     assert_eq!((sessions(&world, 0), sessions(&world, 1)), (1, 1));
 }
+
+#[test]
+fn a_session_without_a_carrier_is_cut_when_that_lasts_and_does_not_hold_its_bundles() {
+    let (mut world, receiver) = silenced(0);
+    world.dark = true;
+    world.handle(0, Event::NetworkChanged);
+    world.pass(Duration::from_millis(30));
+    assert_eq!(sessions(&world, 0), 1, "it may be back in a moment");
+    live(&mut world, Duration::from_secs(2));
+    assert_eq!(sessions(&world, 0), 0);
+    world.end_silence(0, 1);
+    world.handle(0, Event::NetworkChanged);
+    live(&mut world, Duration::from_millis(50));
+    assert_eq!(delivered(&mut world, 1, receiver), 5);
+}

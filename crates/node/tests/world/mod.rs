@@ -60,6 +60,8 @@ pub struct World {
     pub cut: Vec<(usize, usize)>,
     /// Between which pairs of nodes everything vanishes, dials too.
     pub silent: Vec<(usize, usize)>,
+    /// Drivers see that lost paths have no carrier.
+    pub dark: bool,
     /// When dials were made.
     pub dials: Vec<Instant>,
     /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
@@ -168,6 +170,7 @@ impl World {
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             cut: Vec::new(),
             silent: Vec::new(),
+            dark: false,
             dials: Vec::new(),
             hostile: false,
             misled: false,
@@ -472,9 +475,10 @@ impl World {
     /// What a driver would know of a stream's path.
     fn path(&mut self, at: usize, stream: StreamId) -> Path {
         if self.misled && self.random(4) == 0 {
-            return match self.random(3) {
+            return match self.random(4) {
                 0 => Path::Open,
                 1 => Path::Lost,
+                2 => Path::Dark,
                 _ => Path::Unknown,
             };
         }
@@ -484,7 +488,7 @@ impl World {
             .find(|it| it.ends.contains(&(at, stream)));
         // The other side may have cut it without a word getting through.
         if connection.is_none_or(|it| it.frozen) {
-            Path::Lost
+            if self.dark { Path::Dark } else { Path::Lost }
         } else {
             Path::Open
         }
