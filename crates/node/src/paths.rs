@@ -93,8 +93,13 @@ impl Node {
                 }
             }
             Some(link) => {
-                if path == Path::Open && self.link_mut(link).is_some_and(|it| it.trust(stream)) {
-                    self.stop_dialling(link);
+                // That nothing is unanswered is no proof where nothing was sent: what was doubted once stays so
+                // until it speaks or another stands beside it, and is then ended in order.
+                if path == Path::Open
+                    && self.has_all_sessions(link)
+                    && let Some(it) = self.link_mut(link)
+                {
+                    it.trust(stream);
                 }
                 self.retire(now, link);
             }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_node::door::{Event, StreamId};
+use dhow_node::door::{Event, Path, StreamId};
 
 use super::world::World;
 use super::world::client::Client;
@@ -137,7 +137,7 @@ fn a_connection_that_comes_after_another_was_quicker_is_dropped() {
 #[test]
 fn a_session_without_a_carrier_is_cut_when_that_lasts_and_does_not_hold_its_bundles() {
     let (mut world, receiver) = silenced(0);
-    world.dark = true;
+    world.appearance = Path::Dark;
     world.handle(0, Event::NetworkChanged);
     world.pass(Duration::from_millis(30));
     assert_eq!(sessions(&world, 0), 1, "it may be back in a moment");
@@ -147,4 +147,14 @@ fn a_session_without_a_carrier_is_cut_when_that_lasts_and_does_not_hold_its_bund
     world.handle(0, Event::NetworkChanged);
     live(&mut world, Duration::from_millis(50));
     assert_eq!(delivered(&mut world, 1, receiver), 5);
+}
+
+#[test]
+fn a_path_that_was_lost_is_dialled_also_when_its_idle_connection_seems_open_again() {
+    let (mut world, _) = silenced(1);
+    live(&mut world, Duration::from_secs(3));
+    world.appearance = Path::Open;
+    let before = world.dials.len();
+    live(&mut world, Duration::from_secs(4));
+    assert!(world.dials.len() >= before + 3, "nothing has come back");
 }

@@ -60,8 +60,8 @@ pub struct World {
     pub cut: Vec<(usize, usize)>,
     /// Between which pairs of nodes everything vanishes, dials too.
     pub silent: Vec<(usize, usize)>,
-    /// Drivers see that lost paths have no carrier.
-    pub dark: bool,
+    /// What drivers see of paths that carry nothing.
+    pub appearance: Path,
     /// When dials were made.
     pub dials: Vec<Instant>,
     /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
@@ -170,7 +170,7 @@ impl World {
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             cut: Vec::new(),
             silent: Vec::new(),
-            dark: false,
+            appearance: Path::Lost,
             dials: Vec::new(),
             hostile: false,
             misled: false,
@@ -488,7 +488,7 @@ impl World {
             .find(|it| it.ends.contains(&(at, stream)));
         // The other side may have cut it without a word getting through.
         if connection.is_none_or(|it| it.frozen) {
-            if self.dark { Path::Dark } else { Path::Lost }
+            self.appearance
         } else {
             Path::Open
         }
