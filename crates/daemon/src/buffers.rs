@@ -9,8 +9,11 @@ use bytes::{Bytes, BytesMut};
 /// enough that a slice that is kept for long keeps little else.
 pub const BUFFER_OCTETS: usize = 256 << 10;
 
-/// Buffers kept for use again, at most: what one flush of a slow disk holds back (16 MiB).
+/// Buffers kept for use again, at most, where nobody says more or less (16 MiB).
 const SPARE_BUFFERS: usize = 64;
+
+/// Buffers kept for use again in any case: less than these would be made anew all the time.
+const SPARE_BUFFERS_MIN: usize = 4;
 
 /// Spare buffers looked at before a new one is made; the oldest ones are the likeliest to be free.
 const LOOKS: usize = 4;
@@ -20,12 +23,38 @@ pub const ROOM_MIN_OCTETS: usize = BUFFER_OCTETS / 8;
 
 /// Buffers for what arrives. A buffer with room left is filled further; a full one is used again once
 /// every slice of it is gone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReceivePool {
     spare: VecDeque<BytesMut>,
+    bound: usize,
+}
+
+impl Default for ReceivePool {
+    fn default() -> Self {
+        Self {
+            spare: VecDeque::new(),
+            bound: SPARE_BUFFERS,
+        }
+    }
+}
+
+/// How many buffers hold so many octets.
+fn buffers(octets: u64) -> usize {
+    let octets = usize::try_from(octets).unwrap_or(usize::MAX);
+    (octets / BUFFER_OCTETS).max(SPARE_BUFFERS_MIN)
 }
 
 impl ReceivePool {
+    /// A pool that keeps as many buffers as hold what may wait for the disk, in octets: in a slow flush all of them are in
+    /// use, and after it all of them again.
+    #[must_use]
+    pub fn with_octets(octets: u64) -> Self {
+        Self {
+            bound: buffers(octets),
+            ..Self::default()
+        }
+    }
+
     /// An empty buffer with room for at least [`ROOM_MIN_OCTETS`].
     pub fn take(&mut self) -> BytesMut {
         for _ in 0..LOOKS.min(self.spare.len()) {
@@ -42,7 +71,7 @@ impl ReceivePool {
 
     /// Give an empty buffer back whose slices may still be in use.
     pub fn give(&mut self, buffer: BytesMut) {
-        if self.spare.len() >= SPARE_BUFFERS {
+        if self.spare.len() >= self.bound {
             return;
         }
         if buffer.capacity() >= ROOM_MIN_OCTETS {
@@ -54,12 +83,31 @@ impl ReceivePool {
 }
 
 /// Buffers for what is read from the store. A buffer comes back by itself when the last slice of it goes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReadPool {
     spare: Arc<Mutex<Vec<Box<[u8]>>>>,
+    bound: usize,
+}
+
+impl Default for ReadPool {
+    fn default() -> Self {
+        Self {
+            spare: Arc::default(),
+            bound: SPARE_BUFFERS,
+        }
+    }
 }
 
 impl ReadPool {
+    /// A pool that keeps so many octets of buffers, at most those of 64.
+    #[must_use]
+    pub fn with_octets(octets: u64) -> Self {
+        Self {
+            bound: buffers(octets).min(SPARE_BUFFERS),
+            ..Self::default()
+        }
+    }
+
     /// A buffer of [`BUFFER_OCTETS`], with whatever octets it last held.
     #[must_use]
     pub fn take(&self) -> PooledBuffer {
@@ -72,6 +120,7 @@ impl ReadPool {
         PooledBuffer {
             octets,
             spare: Arc::clone(&self.spare),
+            bound: self.bound,
         }
     }
 }
@@ -81,6 +130,7 @@ impl ReadPool {
 pub struct PooledBuffer {
     octets: Box<[u8]>,
     spare: Arc<Mutex<Vec<Box<[u8]>>>>,
+    bound: usize,
 }
 
 impl PooledBuffer {
@@ -106,7 +156,7 @@ impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let octets = std::mem::take(&mut self.octets);
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_BUFFERS {
+        if spare.len() < self.bound {
             spare.push(octets);
         }
     }
@@ -129,6 +179,18 @@ mod tests {
         assert_ne!(other.as_ptr(), address, "the slice is still in use");
         drop(slice);
         assert_eq!(pool.take().as_ptr(), address);
+    }
+
+    #[test]
+    fn pools_keep_no_more_than_they_are_told() {
+        let mut receive = ReceivePool::with_octets(8 * BUFFER_OCTETS as u64);
+        let read = ReadPool::with_octets(0);
+        let taken: Vec<_> = (0..20).map(|_| (receive.take(), read.take())).collect();
+        for (buffer, _) in taken {
+            receive.give(buffer);
+        }
+        assert_eq!(receive.spare.len(), 8);
+        assert_eq!(read.spare.lock().unwrap().len(), SPARE_BUFFERS_MIN);
     }
 
     #[test]

@@ -67,6 +67,15 @@ impl ExtentReader {
         }
     }
 
+    /// The reader, keeping buffers of so many octets for use again, at most those of 64.
+    #[must_use]
+    pub fn with_spare_octets(self, octets: u64) -> Self {
+        Self {
+            pool: ReadPool::with_octets(octets),
+            ..self
+        }
+    }
+
     /// Put the octets of `pieces` into `out` in order; extents near each other come in by one read, and
     /// reads share buffers.
     ///

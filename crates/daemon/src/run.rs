@@ -20,6 +20,7 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::admin::ask::{self, Asker};
 use crate::admin::routes::{Facts, Office, router};
 use crate::admin::server::{AdminThread, Doors};
+use crate::buffers::ReceivePool;
 use crate::clock::Clock;
 use crate::config::NodeFile;
 use crate::config::file::{DurabilitySetting, StoreSettings};
@@ -178,7 +179,8 @@ async fn live(
     file.node.seed = random_seed();
     let (store, node) = recover(&file, clock)?;
     let bound = Bound::bind(&file)?;
-    let reader = ExtentReader::new(store.reader());
+    let queue_octets = file.node.store_queue_octets;
+    let reader = ExtentReader::new(store.reader()).with_spare_octets(queue_octets);
     let workers = match file.threads {
         0 | 1 => None,
         threads => Some(Workers::start(threads - 1, &reader)?),
@@ -188,6 +190,7 @@ async fn live(
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
     let core = Core::new(node, clock, store, reader, journal);
+    core.with_pool(|pool| *pool = ReceivePool::with_octets(queue_octets));
     if let Some(workers) = workers {
         core.employ(workers);
     }
