@@ -21,6 +21,7 @@ pub mod id;
 #[doc(hidden)]
 pub mod oracle;
 pub mod payload;
+pub mod quantity;
 pub mod reading;
 pub mod refusal;
 pub mod storage;

@@ -12,13 +12,12 @@ pub mod error;
 pub mod file;
 pub mod json_schema;
 mod policy;
-pub mod quantity;
 pub mod reader;
 pub mod schema;
 mod sense;
 
 pub use commented::write_commented;
+pub use dhow_bundle::quantity::{QuantityError, parse_duration, parse_rate, parse_size};
 pub use error::ConfigError;
 pub use file::NodeFile;
 pub use json_schema::json_schema;
-pub use quantity::{QuantityError, parse_duration, parse_rate, parse_size};

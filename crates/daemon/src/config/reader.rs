@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use dhow_bundle::quantity::{parse_duration, parse_size};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, nearest};
-use super::quantity::{parse_duration, parse_size};
 use super::schema::{Absent, Key, Kind, Occurs, SECTIONS, Section, section};
 
 /// A value of its key's kind.

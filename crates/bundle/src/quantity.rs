@@ -1,6 +1,8 @@
 //! Sizes and durations as people write them: `10GiB`, `50kB`, `1d`, `250ms`.
 
-use std::time::Duration;
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use core::time::Duration;
 
 /// Why a text is no size or duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -145,6 +147,8 @@ fn parse(
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString as _;
+
     use super::*;
 
     #[test]
