@@ -18,6 +18,8 @@ ALLOWED: dict[str, set[str]] = {
     "dhow-channel": {"dhow-bundle"},
     "dhow-client": {"dhow-bundle", "dhow-link", "dhow-node"},
     "dhow-daemon": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store"},
+    "dhow-scenario": {"dhow-bundle", "dhow-channel"},
+    "dhow-sim": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store", "dhow-channel", "dhow-scenario"},
     "dhow-testbed": {"dhow-bundle", "dhow-channel"},
     "dhow": {
         "dhow-bundle",
@@ -27,6 +29,8 @@ ALLOWED: dict[str, set[str]] = {
         "dhow-client",
         "dhow-daemon",
         "dhow-channel",
+        "dhow-scenario",
+        "dhow-sim",
         "dhow-testbed",
     },
     # A node is measured by it, so it shares nothing with one.

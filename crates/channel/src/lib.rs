@@ -28,4 +28,5 @@ mod loss;
 pub mod profile;
 
 pub use channel::{Channel, Counters};
+pub use line::Line;
 pub use profile::{Loss, Profile, ProfileError, Rate};

@@ -19,6 +19,8 @@ pub struct Line {
 }
 
 impl Line {
+    /// A transmitter that is free.
+    #[must_use]
     pub const fn new(rate: Rate) -> Self {
         Self {
             rate,

@@ -1,0 +1,242 @@
+//! What a scenario file becomes: plain, checked values.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use dhow_channel::Rate;
+
+use crate::error::ScenarioError;
+use crate::file;
+
+/// Octets that a scenario file may have: far above any real one, so that a wrong path is not read whole.
+const FILE_OCTETS_MAX: u64 = 64 << 20;
+
+/// Position in [`Scenario::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(pub usize);
+
+/// Position in [`Scenario::links`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkIndex(pub usize);
+
+/// A network, what happens to it, and when to stop.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// For people.
+    pub name: String,
+    /// From which all entropy is drawn, unless the run says otherwise.
+    pub seed: u64,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The links between them.
+    pub links: Vec<Link>,
+    /// When planned links can be used.
+    pub contacts: Vec<Contact>,
+    /// Who sends what to whom.
+    pub traffic: Vec<Traffic>,
+    /// Crashes at given times.
+    pub crashes: Vec<Crash>,
+    /// What fails by chance.
+    pub faults: Faults,
+    /// When to stop.
+    pub stop: Stop,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name in the file.
+    pub name: String,
+    /// Its number: the node is `ipn:NUMBER.0`.
+    pub number: u32,
+    /// Most octets in its store.
+    pub quota_octets: u64,
+    /// Most bundles in its store.
+    pub quota_bundles: u64,
+    /// Octets of a segment of its store.
+    pub segment_octets: u32,
+    /// What it knows of the time.
+    pub clock: Clock,
+    /// How long its disk takes for a flush.
+    pub flush: Duration,
+    /// How long its disk takes for a read that its memory does not have; zero for none such.
+    pub read: Duration,
+}
+
+/// What a node knows of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Nothing but how long it has been running.
+    None,
+    /// The wall clock.
+    Known {
+        /// How far it is ahead of the true time, milliseconds.
+        offset_ms: i64,
+        /// How much too fast it runs, parts in a million.
+        drift_ppm: i32,
+    },
+}
+
+/// A link between two nodes, the same in both directions.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Its name in the file.
+    pub name: String,
+    /// The node that dials, and the node that listens.
+    pub between: (NodeIndex, NodeIndex),
+    /// How fast octets leave.
+    pub rate: Rate,
+    /// How long they are on their way.
+    pub delay: Duration,
+    /// Whether it is there always or by contacts.
+    pub presence: Presence,
+    /// What becomes of connections when a contact ends.
+    pub at_end: AtEnd,
+    /// The dialling node's longest pause between two attempts.
+    pub retry: Duration,
+    /// Keepalive interval of sessions, seconds; 0 for none.
+    pub keepalive_s: u16,
+}
+
+/// When a link can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Always.
+    Always,
+    /// During its contacts.
+    Planned,
+}
+
+/// What becomes of connections when a contact ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtEnd {
+    /// Both sides are told that they are gone.
+    Reset,
+    /// Nobody is told; what was not through yet goes on when the next contact begins.
+    Silence,
+}
+
+/// When a link can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// The link.
+    pub link: LinkIndex,
+    /// When the first begins, from the start of the run.
+    pub start: Duration,
+    /// How long each lasts; more than nothing.
+    pub length: Duration,
+    /// How long after each the next begins; at least as long as one lasts.
+    pub every: Option<Duration>,
+}
+
+/// Bundles that one node sends to another.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Who sends.
+    pub from: NodeIndex,
+    /// Who receives.
+    pub to: NodeIndex,
+    /// How many bundles; none for as many as there is time for.
+    pub count: Option<u64>,
+    /// Octets of payload.
+    pub size: Size,
+    /// When the first is sent, from the start of the run.
+    pub start: Duration,
+    /// When the next is sent.
+    pub pace: Pace,
+    /// How long bundles are of use.
+    pub lifetime: Duration,
+}
+
+/// Octets of payload: as many as tell the bundles of a run apart at least ([`Size::MIN`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The smallest.
+    pub min: u64,
+    /// The largest; all between are as likely.
+    pub max: u64,
+}
+
+impl Size {
+    /// Octets that a payload needs to say which one it is.
+    pub const MIN: u64 = 16;
+}
+
+/// How long after a bundle the next one is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// All at once.
+    AtOnce,
+    /// Always as long.
+    Constant(Duration),
+    /// As long in the mean, independently of each other (a Poisson process).
+    Mean(Duration),
+}
+
+/// A node's power fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// Which.
+    pub node: NodeIndex,
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// How long it is off.
+    pub down: Duration,
+}
+
+/// What fails by chance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Mean time between two crashes of one node.
+    pub crash_every: Option<Duration>,
+    /// How many of a billion flushes a node crashes in.
+    pub crash_at_flush_per_billion: u32,
+    /// How long a node that crashed is off, in the mean.
+    pub crash_down: Duration,
+    /// Mean time between two stalls of one disk.
+    pub stall_every: Option<Duration>,
+    /// How long a stall takes, in the mean.
+    pub stall_for: Duration,
+    /// Mean time between two moments at which a link's connections are reset.
+    pub reset_every: Option<Duration>,
+    /// Disks say that they have flushed and have not.
+    pub lying_disks: bool,
+    /// After this nothing fails any more; never when absent.
+    pub until: Option<Duration>,
+}
+
+/// When to stop, and what is expected then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// After so long.
+    pub at: Duration,
+    /// Stop as soon as every bundle of the traffic has been delivered.
+    pub when_delivered: bool,
+    /// It is a fault when a bundle that was accepted and has not expired is not delivered by then.
+    pub expects_all: bool,
+}
+
+impl Scenario {
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no scenario.
+    pub fn open(path: &Path) -> Result<Self, ScenarioError> {
+        let unreadable = |error: std::io::Error| ScenarioError::of_file(path, error.to_string());
+        let octets = fs::metadata(path).map_err(unreadable)?.len();
+        if octets > FILE_OCTETS_MAX {
+            let what = format!("{octets} octets are more than a scenario has");
+            return Err(ScenarioError::of_file(path, what));
+        }
+        Self::parse(path, &fs::read_to_string(path).map_err(unreadable)?)
+    }
+
+    /// Reads a scenario's text; `path` is for messages and for the files that it names.
+    ///
+    /// # Errors
+    /// When it is no scenario.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ScenarioError> {
+        file::read(path, text)
+    }
+}

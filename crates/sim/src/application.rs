@@ -1,0 +1,251 @@
+//! Applications: what they say to their node and what they make of its answers, by AAP 2.0 as real ones do.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use dhow_bundle::{BundleId, CreationTimestamp, DtnTime};
+use dhow_node::api::frame::FrameReader;
+use dhow_node::api::wire::{
+    AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_SUCCESS, put_message,
+};
+use dhow_node::door::StreamId;
+use prost::Message as _;
+
+use crate::ledger::{BundleName, UnitName};
+
+/// Deliveries that a receiver has unconfirmed at a time.
+const DELIVERY_WINDOW: u32 = 8;
+
+/// Bundles that a sender has unanswered at a time.
+const UNANSWERED_MAX: usize = 64;
+
+/// What an application is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sends one kind of traffic of the scenario.
+    Sender {
+        /// Which.
+        traffic: u32,
+    },
+    /// Receives all that comes for its node.
+    Receiver,
+}
+
+/// What an application hears.
+#[derive(Debug)]
+pub enum Heard {
+    /// The node has accepted a payload as this bundle.
+    Accepted(UnitName, BundleName),
+    /// The node has not accepted a payload.
+    Refused(UnitName),
+    /// A payload was delivered, and confirmed.
+    Delivered(Vec<u8>),
+    /// The node said something that it should not; what.
+    Nonsense(String),
+}
+
+/// One application of one node.
+#[derive(Debug)]
+pub struct Application {
+    /// What it does.
+    pub role: Role,
+    /// Payloads that are to be sent.
+    pub due: u64,
+    endpoint: String,
+    session: Option<Session>,
+}
+
+/// Its connection to the node.
+#[derive(Debug)]
+struct Session {
+    stream: StreamId,
+    reader: FrameReader,
+    stage: Stage,
+    /// What was sent and is not answered; requests are answered in any order.
+    unanswered: VecDeque<UnitName>,
+    /// The delivery that is coming in.
+    incoming: Option<(BundleAdu, Vec<u8>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has come.
+    Magic,
+    /// The Welcome is next.
+    Welcome,
+    /// The answer to the configuration is next.
+    Answer,
+    /// At work.
+    Ready,
+}
+
+impl Application {
+    /// One that is not connected.
+    #[must_use]
+    pub const fn new(role: Role, endpoint: String) -> Self {
+        Self {
+            role,
+            due: 0,
+            endpoint,
+            session: None,
+        }
+    }
+
+    /// Its stream, while it is connected.
+    #[must_use]
+    pub fn stream(&self) -> Option<StreamId> {
+        self.session.as_ref().map(|session| session.stream)
+    }
+
+    /// It is connected; what it says first comes back.
+    pub fn connect(&mut self, stream: StreamId) -> Bytes {
+        self.session = Some(Session {
+            stream,
+            reader: FrameReader::new(),
+            stage: Stage::Magic,
+            unanswered: VecDeque::new(),
+            incoming: None,
+        });
+        framed(&AapMessage::new(Body::Config(ConnectionConfig {
+            is_subscriber: self.role == Role::Receiver,
+            endpoint_id: self.endpoint.clone(),
+            secret: "simulated".to_owned(),
+            delivery_window: DELIVERY_WINDOW,
+            ..ConnectionConfig::default()
+        })))
+    }
+
+    /// Its connection is gone.
+    pub fn disconnect(&mut self) {
+        self.session = None;
+    }
+
+    /// Whether it has something to send and may.
+    #[must_use]
+    pub fn wants_to_send(&self) -> bool {
+        self.due > 0
+            && self.session.as_ref().is_some_and(|session| {
+                session.stage == Stage::Ready && session.unanswered.len() < UNANSWERED_MAX
+            })
+    }
+
+    /// What it says ahead of a payload.
+    pub fn send(&mut self, name: UnitName, adu: BundleAdu) -> Bytes {
+        self.due = self.due.saturating_sub(1);
+        if let Some(session) = &mut self.session {
+            session.unanswered.push_back(name);
+        }
+        let request = u64::from(name.number);
+        framed(&AapMessage::new(Body::Adu(BundleAdu {
+            request_id: Some(request),
+            ..adu
+        })))
+    }
+
+    /// Octets came from the node: what they tell, and what is to be answered.
+    pub fn hear(&mut self, mut octets: Bytes, heard: &mut Vec<Heard>, say: &mut Vec<Bytes>) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if session.stage == Stage::Magic && !octets.is_empty() {
+            session.stage = Stage::Welcome;
+            octets = octets.slice(1..);
+        }
+        session.reader.push(octets);
+        loop {
+            if let Some((adu, payload)) = &mut session.incoming {
+                let have = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+                let left = adu.payload_length.saturating_sub(have);
+                if left > 0 {
+                    let Some(more) = session.reader.take_payload(left) else {
+                        return;
+                    };
+                    payload.extend_from_slice(&more);
+                    continue;
+                }
+                let delivery_id = adu.delivery_id;
+                heard.push(Heard::Delivered(std::mem::take(payload)));
+                session.incoming = None;
+                say.push(framed(&AapResponse {
+                    delivery_id,
+                    ..AapResponse::of(STATUS_SUCCESS)
+                }));
+                continue;
+            }
+            match session.reader.take_message() {
+                Ok(Some(message)) => session.understand(self.role, message, heard),
+                Ok(None) => return,
+                Err(error) => {
+                    heard.push(Heard::Nonsense(error.to_string()));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Session {
+    fn understand(&mut self, role: Role, message: Bytes, heard: &mut Vec<Heard>) {
+        if self.stage == Stage::Welcome {
+            self.stage = Stage::Answer;
+            return;
+        }
+        if role == Role::Receiver && self.stage == Stage::Ready {
+            match AapMessage::decode(message).map(|message| message.body) {
+                Ok(Some(Body::Adu(adu))) => self.incoming = Some((adu, Vec::new())),
+                Ok(other) => heard.push(Heard::Nonsense(format!("{other:?}"))),
+                Err(error) => heard.push(Heard::Nonsense(error.to_string())),
+            }
+            return;
+        }
+        let response = match AapResponse::decode(message) {
+            Ok(response) => response,
+            Err(error) => {
+                heard.push(Heard::Nonsense(error.to_string()));
+                return;
+            }
+        };
+        let is_success = response.response_status == STATUS_SUCCESS;
+        if self.stage == Stage::Answer {
+            self.stage = Stage::Ready;
+            if !is_success {
+                heard.push(Heard::Nonsense(response.message));
+            }
+            return;
+        }
+        let asked = self
+            .unanswered
+            .iter()
+            .position(|name| Some(u64::from(name.number)) == response.request_id);
+        let Some(name) = asked.and_then(|place| self.unanswered.remove(place)) else {
+            heard.push(Heard::Nonsense(format!(
+                "an answer to nothing: {response:?}"
+            )));
+            return;
+        };
+        let bundle = response
+            .bundle_headers
+            .filter(|_| is_success)
+            .and_then(|headers| {
+                Some(BundleName::of(&BundleId {
+                    source: headers.src_eid.parse().ok()?,
+                    creation: CreationTimestamp {
+                        time: DtnTime::from_millis(headers.creation_timestamp_ms),
+                        sequence: headers.sequence_number,
+                    },
+                    fragment: None,
+                }))
+            });
+        heard.push(match (is_success, bundle) {
+            (true, Some(bundle)) => Heard::Accepted(name, bundle),
+            (true, None) => Heard::Nonsense("a bundle was accepted and not named".to_owned()),
+            (false, _) => Heard::Refused(name),
+        });
+    }
+}
+
+fn framed(message: &impl prost::Message) -> Bytes {
+    let mut out = BytesMut::new();
+    put_message(message, &mut out);
+    out.freeze()
+}

@@ -1,0 +1,394 @@
+//! Octets on their way: written by one end, carried by the link, read by the other end.
+
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+use dhow_node::door::{Event, StreamId};
+
+use crate::connection::{EndState, Flight, length};
+use crate::dialling::road_at;
+use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
+use crate::world::World;
+
+/// How long it is at most until a sender that gets no answer tries again.
+const RETRANSMISSION: Duration = Duration::from_secs(1);
+
+impl World {
+    /// A node has octets for a stream.
+    pub(crate) fn flush_stream(&mut self, at: MachineIndex, stream: StreamId) {
+        let Some((key, side)) = self.locate(at, stream) else {
+            return;
+        };
+        if let Some(connection) = self.connection_mut(key) {
+            connection.end_mut(side).way.wants = true;
+        }
+        self.write(key, side);
+    }
+
+    pub(crate) fn writable(&mut self, key: ConnectionKey, side: Side) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let end = connection.end_mut(side);
+        end.way.promised = false;
+        let at = end.machine;
+        if end.way.wants {
+            self.write(key, side);
+            self.turn(at);
+        }
+    }
+
+    /// Writes as much as one end may, and what its node has.
+    pub(crate) fn write(&mut self, key: ConnectionKey, side: Side) {
+        let now = self.now;
+        loop {
+            let Some(connection) = self.connection_mut(key) else {
+                return;
+            };
+            let (road, broken) = (road_at(connection.road), connection.broken);
+            let end = connection.end(side);
+            let (machine, life, stream, state) = (end.machine, end.life, end.stream, end.state);
+            if !matches!(state, EndState::Open | EndState::Closing) || !self.lives(machine, life) {
+                return;
+            }
+            let Some(road) = self.roads.get(road) else {
+                return;
+            };
+            let Some(connection) = self
+                .connections
+                .get_mut(road_at(key.slot))
+                .and_then(Option::as_mut)
+            else {
+                return;
+            };
+            let way = &mut connection.end_mut(side).way;
+            let room = if broken {
+                u64::MAX
+            } else {
+                road.room(way, now)
+            };
+            if room == 0 {
+                // Reading and contacts make room again; the line does by itself.
+                if road.is_open() && way.busy > now && !way.promised {
+                    way.promised = true;
+                    let at = way.busy;
+                    self.queue.push(at, Happening::Writable(key, side));
+                }
+                return;
+            }
+            let limit = usize::try_from(room.min(1 << 20)).unwrap_or(usize::MAX);
+            let machine = self.machines.get_mut(machine.at());
+            let Some(octets) = machine.and_then(|it| it.poll_octets(now, stream, limit)) else {
+                // The disk does not give what was to be sent.
+                return self.drop_end(key, side);
+            };
+            if octets.is_empty() {
+                way.wants = false;
+                if state == EndState::Closing {
+                    self.finish_end(key, side);
+                }
+                return;
+            }
+            if broken {
+                continue;
+            }
+            let open = road.is_open();
+            way.under_way += length(&octets);
+            if open {
+                self.launch(key, side, octets);
+            } else {
+                way.held.push_back(octets);
+            }
+        }
+    }
+
+    /// Puts octets on the line.
+    pub(crate) fn launch(&mut self, key: ConnectionKey, side: Side, octets: bytes::Bytes) {
+        let now = self.now;
+        let place = self.connections.get_mut(road_at(key.slot));
+        let Some(connection) = place.and_then(Option::as_mut) else {
+            return;
+        };
+        let Some(road) = self.roads.get_mut(road_at(connection.road)) else {
+            return;
+        };
+        let sent = road.transmit(side, now, length(&octets));
+        let arrives = sent + road.delay;
+        let way = &mut connection.end_mut(side).way;
+        way.busy = sent;
+        way.flying.push_back(Flight {
+            sent,
+            arrives,
+            octets,
+        });
+        self.queue
+            .push(arrives, Happening::Arrival(key, side.other()));
+    }
+
+    /// Octets are there.
+    pub(crate) fn arrive(&mut self, key: ConnectionKey, side: Side) {
+        let now = self.now;
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let state = connection.end(side).state;
+        let (machine, broken) = (connection.end(side).machine, connection.broken);
+        let way = connection.towards_mut(side);
+        let Some(flight) = way.flying.pop_front_if_due(now) else {
+            return;
+        };
+        if state == EndState::Gone {
+            way.under_way = way.under_way.saturating_sub(length(&flight));
+            // Whoever is up says that there is no such connection; whoever is off says nothing.
+            let up = self
+                .machines
+                .get(machine.at())
+                .is_some_and(|it| it.running.is_some());
+            if up && !broken {
+                self.send_end(key, side);
+            } else if let Some(connection) = self.connection_mut(key) {
+                connection.towards_mut(side).unanswered = true;
+            }
+            return;
+        }
+        way.unread.push_back(flight);
+        if let Some(running) = self.running_mut(machine) {
+            if !running.unread.contains(&(key, side)) {
+                running.unread.push((key, side));
+            }
+            self.turn(machine);
+        }
+    }
+
+    /// Gives a node octets that have arrived, if it takes any.
+    pub(crate) fn feed_unread(&mut self, at: MachineIndex) -> bool {
+        let now = self.now;
+        let mut place = 0;
+        loop {
+            let Some(running) = self.running_mut(at) else {
+                return false;
+            };
+            let Some(&(key, side)) = running.unread.get(place) else {
+                return false;
+            };
+            let Some(connection) = self.connection_mut(key) else {
+                self.forget_unread(at, place);
+                continue;
+            };
+            let stream = connection.end(side).stream;
+            let gone = connection.end(side).state == EndState::Gone;
+            let delay = road_at(connection.road);
+            let way = connection.towards_mut(side);
+            if gone || way.unread.is_empty() {
+                let ending = way.ending && !gone;
+                way.unread.clear();
+                self.forget_unread(at, place);
+                if ending {
+                    self.drop_end(key, side);
+                    return true;
+                }
+                continue;
+            }
+            let takes = self
+                .machines
+                .get(at.at())
+                .and_then(|machine| machine.running.as_ref())
+                .is_some_and(|running| running.node.takes_octets(stream));
+            if !takes {
+                place += 1;
+                continue;
+            }
+            let delay = self
+                .roads
+                .get(delay)
+                .map_or(Duration::ZERO, |road| road.delay);
+            let Some(connection) = self.connection_mut(key) else {
+                return false;
+            };
+            let way = connection.towards_mut(side);
+            let Some(octets) = way.unread.pop_front() else {
+                return false;
+            };
+            way.under_way = way.under_way.saturating_sub(length(&octets));
+            if way.wants && !way.promised {
+                way.promised = true;
+                let at = way.busy.max(now + delay);
+                self.queue.push(at, Happening::Writable(key, side.other()));
+            }
+            if let Some(running) = self.running_mut(at) {
+                running.inbox.push_back(Event::Octets { stream, octets });
+            }
+            return true;
+        }
+    }
+
+    fn forget_unread(&mut self, at: MachineIndex, place: usize) {
+        if let Some(running) = self.running_mut(at)
+            && place < running.unread.len()
+        {
+            running.unread.remove(place);
+        }
+    }
+
+    /// A node closes a stream once all is written.
+    pub(crate) fn close(&mut self, at: MachineIndex, stream: StreamId) {
+        let Some((key, side)) = self.locate(at, stream) else {
+            return;
+        };
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        if connection.end(side).state == EndState::Open {
+            connection.end_mut(side).state = EndState::Closing;
+            connection.end_mut(side).way.wants = true;
+            self.write(key, side);
+        }
+    }
+
+    /// A node drops a stream with all that is not written.
+    pub(crate) fn abort(&mut self, at: MachineIndex, stream: StreamId) {
+        let now = self.now;
+        let Some((key, side)) = self.locate(at, stream) else {
+            return;
+        };
+        if let Some(connection) = self.connection_mut(key) {
+            connection.end_mut(side).way.cut(now);
+        }
+        self.drop_end(key, side);
+        self.send_end(key, side);
+    }
+
+    /// All is written, and the node has no more to do with it.
+    fn finish_end(&mut self, key: ConnectionKey, side: Side) {
+        self.drop_end(key, side);
+        self.send_end(key, side);
+    }
+
+    /// One end is gone, and its node is told.
+    pub(crate) fn drop_end(&mut self, key: ConnectionKey, side: Side) {
+        let Some(connection) = self.connection(key) else {
+            return;
+        };
+        let end = connection.end(side);
+        let (at, life, stream, state) = (end.machine, end.life, end.stream, end.state);
+        if state == EndState::Gone {
+            return;
+        }
+        self.vanish(key, side);
+        if self.lives(at, life)
+            && state != EndState::Unheard
+            && let Some(running) = self.running_mut(at)
+        {
+            running.inbox.push_back(Event::Disconnected { stream });
+        }
+    }
+
+    /// One end is gone.
+    pub(crate) fn vanish(&mut self, key: ConnectionKey, side: Side) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        connection.end_mut(side).state = EndState::Gone;
+        if connection.is_over() {
+            let road = road_at(connection.road);
+            if let Some(road) = self.roads.get_mut(road) {
+                road.connections.retain(|it| *it != key);
+            }
+            if let Some(place) = self.connections.get_mut(road_at(key.slot)) {
+                *place = None;
+                self.free_slots.push(key.slot);
+            }
+        }
+    }
+
+    /// The other end will learn, behind all that was written, that this one is gone.
+    pub(crate) fn send_end(&mut self, key: ConnectionKey, side: Side) {
+        let now = self.now;
+        let Some(connection) = self.connection(key) else {
+            return;
+        };
+        let Some(road) = self.roads.get(road_at(connection.road)) else {
+            return;
+        };
+        let (open, delay) = (road.is_open(), road.delay);
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let way = &mut connection.end_mut(side).way;
+        if !open {
+            way.finished = true;
+            return;
+        }
+        let at = way.last_arrival(now + delay);
+        self.queue.push(at, Happening::Ended(key, side.other()));
+    }
+
+    /// One end learns that the other is gone.
+    pub(crate) fn ended(&mut self, key: ConnectionKey, side: Side) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let end = connection.end(side);
+        let (at, state) = (end.machine, end.state);
+        if state == EndState::Gone {
+            return;
+        }
+        let way = connection.towards_mut(side);
+        if way.unread.is_empty() || state == EndState::Unheard {
+            self.drop_end(key, side);
+        } else {
+            way.ending = true;
+        }
+        self.turn(at);
+    }
+
+    /// A machine that has started again answers what was sent to connections of its earlier lives.
+    pub(crate) fn refuse_old(&mut self, at: MachineIndex) {
+        for (key, side) in self.connections_of(at) {
+            let waits = self.connection_mut(key).is_some_and(|connection| {
+                connection.end(side).state == EndState::Gone
+                    && connection.towards_mut(side).unanswered
+            });
+            if waits {
+                let open = self.connection(key).and_then(|connection| {
+                    let road = self.roads.get(road_at(connection.road))?;
+                    (road.is_open() && !connection.broken).then_some(road.delay)
+                });
+                if let Some(delay) = open {
+                    let at = self.now + RETRANSMISSION + delay;
+                    self.queue.push(at, Happening::Ended(key, side.other()));
+                }
+            }
+        }
+    }
+
+    /// The ends of connections at a machine.
+    pub(crate) fn connections_of(&self, at: MachineIndex) -> Vec<(ConnectionKey, Side)> {
+        let roads = self.machines.get(at.at()).map(|machine| &machine.roads);
+        let roads = roads
+            .into_iter()
+            .flatten()
+            .filter_map(|road| self.roads.get(road_at(*road)));
+        let ends = roads.flat_map(|road| {
+            let here = [Side::Dialling, Side::Accepting];
+            let sides = here.into_iter().filter(|side| road.machine(*side) == at);
+            sides.flat_map(|side| road.connections.iter().map(move |key| (*key, side)))
+        });
+        ends.collect()
+    }
+}
+
+/// What is due of a queue of flights.
+trait Due {
+    /// The octets of the first flight, if they have arrived by now.
+    fn pop_front_if_due(&mut self, now: Instant) -> Option<bytes::Bytes>;
+}
+
+impl Due for std::collections::VecDeque<Flight> {
+    fn pop_front_if_due(&mut self, now: Instant) -> Option<bytes::Bytes> {
+        if self.front()?.arrives > now {
+            return None;
+        }
+        self.pop_front().map(|flight| flight.octets)
+    }
+}

@@ -1,0 +1,261 @@
+//! Connections: ordered octets both ways over a link with a rate and a delay.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::Instant;
+use dhow_channel::Line;
+use dhow_node::door::StreamId;
+use dhow_scenario::scenario::AtEnd;
+
+use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
+
+/// Octets that a sender may have on their way or unread at the other side, beside what the link holds.
+const WINDOW_OCTETS: u64 = 256 * 1024;
+
+/// Octets written at once, at most and at least; between them what the link carries in [`CHUNK_TIME`].
+const CHUNK_OCTETS: (u64, u64) = (4 * 1024, 256 * 1024);
+const CHUNK_TIME: Duration = Duration::from_millis(20);
+
+/// Octets that a sender may write into a connection over which nothing goes.
+const HELD_OCTETS: u64 = 64 * 1024;
+
+/// What one end of a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndState {
+    /// The dialling side has not heard of it.
+    Unheard,
+    /// At work.
+    Open,
+    /// The node has closed it; what it still gives is written.
+    Closing,
+    /// There is none any more.
+    Gone,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct End {
+    /// Where.
+    pub machine: MachineIndex,
+    /// In which life of it.
+    pub life: Life,
+    /// What it is called there.
+    pub stream: StreamId,
+    /// What it is doing.
+    pub state: EndState,
+    /// What it writes.
+    pub way: Way,
+}
+
+/// Octets that will arrive.
+#[derive(Debug)]
+pub struct Flight {
+    /// When the last of them has left.
+    pub sent: Instant,
+    /// When they are there.
+    pub arrives: Instant,
+    /// The octets.
+    pub octets: Bytes,
+}
+
+/// What one end writes and the other reads.
+#[derive(Debug, Default)]
+pub struct Way {
+    /// On their way, in order.
+    pub flying: VecDeque<Flight>,
+    /// Arrived and not read.
+    pub unread: VecDeque<Bytes>,
+    /// Written while nothing goes over the link.
+    pub held: VecDeque<Bytes>,
+    /// Octets in all three.
+    pub under_way: u64,
+    /// Until when the line is busy with what was written last.
+    pub busy: Instant,
+    /// There is, or may be, more to write.
+    pub wants: bool,
+    /// A `Writable` is on its way.
+    pub promised: bool,
+    /// The end is behind all that was written.
+    pub finished: bool,
+    /// The reader is told of the end as soon as it has read all.
+    pub ending: bool,
+    /// Octets came to an end that is gone and were not answered.
+    pub unanswered: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// Which.
+    pub key: ConnectionKey,
+    /// Position of its link.
+    pub road: u32,
+    /// The link failed under it: nothing gets through any more.
+    pub broken: bool,
+    /// Who dialled.
+    pub dialling: End,
+    /// Who accepted.
+    pub accepting: End,
+}
+
+impl Connection {
+    /// One end.
+    #[must_use]
+    pub const fn end(&self, side: Side) -> &End {
+        match side {
+            Side::Dialling => &self.dialling,
+            Side::Accepting => &self.accepting,
+        }
+    }
+
+    /// One end, to be changed.
+    pub const fn end_mut(&mut self, side: Side) -> &mut End {
+        match side {
+            Side::Dialling => &mut self.dialling,
+            Side::Accepting => &mut self.accepting,
+        }
+    }
+
+    /// What arrives at one end.
+    pub const fn towards_mut(&mut self, side: Side) -> &mut Way {
+        &mut self.end_mut(side.other()).way
+    }
+
+    /// Whether both ends are gone.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.dialling.state == EndState::Gone && self.accepting.state == EndState::Gone
+    }
+}
+
+impl Way {
+    /// When the last of what has been written arrives, and now where nothing is on its way.
+    #[must_use]
+    pub fn last_arrival(&self, now: Instant) -> Instant {
+        self.flying
+            .back()
+            .map_or(now, |flight| flight.arrives)
+            .max(now)
+    }
+
+    /// Drops what has not left by now.
+    pub fn cut(&mut self, now: Instant) {
+        self.flying.retain(|flight| flight.sent <= now);
+        self.held.clear();
+        self.count();
+    }
+
+    /// Keeps for later what has not left by now.
+    pub fn hold(&mut self, now: Instant) {
+        while self.flying.back().is_some_and(|flight| flight.sent > now) {
+            let flight = self.flying.pop_back();
+            self.held.extend(flight.map(|flight| flight.octets));
+            self.held.rotate_right(1);
+        }
+    }
+
+    /// Counts what is under way anew.
+    pub fn count(&mut self) {
+        let flying = self.flying.iter().map(|flight| &flight.octets);
+        let all = flying.chain(&self.unread).chain(&self.held);
+        self.under_way = all.map(length).sum();
+    }
+}
+
+/// A link.
+#[derive(Debug)]
+pub struct Road {
+    /// Who dials and who listens.
+    pub ends: (MachineIndex, MachineIndex),
+    /// How long octets are on their way.
+    pub delay: Duration,
+    /// What becomes of connections when a contact ends.
+    pub at_end: AtEnd,
+    /// How many contacts there are at present; always one where the link is always there.
+    pub contacts: u32,
+    /// Connections over it.
+    pub connections: Vec<ConnectionKey>,
+    /// Octets that have left at the dialling and at the accepting side.
+    pub carried: (u64, u64),
+    /// How long there have been contacts before the present one, and when that began.
+    pub open: (Duration, Instant),
+    lines: (Line, Line),
+    window_octets: u64,
+    chunk_octets: u64,
+    /// Octets a second.
+    pub rate: u64,
+}
+
+impl Road {
+    /// A link without connections.
+    #[must_use]
+    pub fn new(ends: (MachineIndex, MachineIndex), link: &dhow_scenario::scenario::Link) -> Self {
+        let held = link.rate.octets_in(link.delay * 2);
+        let chunk = link.rate.octets_in(CHUNK_TIME);
+        Self {
+            ends,
+            delay: link.delay,
+            at_end: link.at_end,
+            contacts: 0,
+            connections: Vec::new(),
+            carried: (0, 0),
+            open: (Duration::ZERO, Instant::START),
+            lines: (Line::new(link.rate), Line::new(link.rate)),
+            window_octets: WINDOW_OCTETS.saturating_add(held),
+            chunk_octets: chunk.clamp(CHUNK_OCTETS.0, CHUNK_OCTETS.1),
+            rate: link.rate.octets_per_s(),
+        }
+    }
+
+    /// Whether octets leave.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.contacts > 0
+    }
+
+    /// Who is at one side.
+    #[must_use]
+    pub const fn machine(&self, side: Side) -> MachineIndex {
+        match side {
+            Side::Dialling => self.ends.0,
+            Side::Accepting => self.ends.1,
+        }
+    }
+
+    /// How many octets one side may write now.
+    #[must_use]
+    pub fn room(&self, way: &Way, now: Instant) -> u64 {
+        let window = if self.is_open() {
+            if way.busy > now {
+                return 0;
+            }
+            self.window_octets
+        } else {
+            HELD_OCTETS
+        };
+        window.saturating_sub(way.under_way).min(self.chunk_octets)
+    }
+
+    /// When octets that one side writes now have left.
+    pub fn transmit(&mut self, side: Side, now: Instant, octets: u64) -> Instant {
+        let (line, carried) = match side {
+            Side::Dialling => (&mut self.lines.0, &mut self.carried.0),
+            Side::Accepting => (&mut self.lines.1, &mut self.carried.1),
+        };
+        *carried = carried.saturating_add(octets);
+        line.transmit(now, octets)
+    }
+
+    /// What was leaving is cut off.
+    pub fn cut(&mut self, now: Instant) {
+        self.lines.0.reset(now);
+        self.lines.1.reset(now);
+    }
+}
+
+/// Octets in a piece.
+pub fn length(octets: &Bytes) -> u64 {
+    u64::try_from(octets.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,144 @@
+//! Contacts begin and end, and what that does to connections.
+
+use dhow_node::door::Event;
+use dhow_scenario::scenario::AtEnd;
+
+use crate::connection::{EndState, Road};
+use crate::dialling::road_at;
+use crate::queue::{ConnectionKey, Happening, Side};
+use crate::world::World;
+
+impl World {
+    /// A contact of the scenario begins; so will the next of its kind.
+    pub(crate) fn contact_begins(&mut self, number: u32) {
+        let now = self.now;
+        let Some(contact) = self.contacts.get(road_at(number)).copied() else {
+            return;
+        };
+        let link = u32::try_from(contact.link.0).unwrap_or(u32::MAX);
+        self.queue
+            .push(now + contact.length, Happening::ContactEnds(link));
+        if let Some(every) = contact.every {
+            self.queue
+                .push(now + every, Happening::ContactBegins(number));
+        }
+        let Some(road) = self.roads.get_mut(contact.link.0) else {
+            return;
+        };
+        road.contacts += 1;
+        if road.contacts > 1 {
+            return;
+        }
+        self.counts.contacts += 1;
+        road.open.1 = now;
+        let (ends, at_end) = (road.ends, road.at_end);
+        for key in road.connections.clone() {
+            self.resume(key);
+        }
+        if at_end == AtEnd::Reset {
+            // The interface has a carrier again.
+            for end in [ends.0, ends.1] {
+                self.tell(end, Event::NetworkChanged);
+            }
+        }
+    }
+
+    /// What was held goes on.
+    fn resume(&mut self, key: ConnectionKey) {
+        for side in [Side::Dialling, Side::Accepting] {
+            let Some(connection) = self.connection_mut(key) else {
+                return;
+            };
+            let at = connection.end(side).machine;
+            let way = &mut connection.end_mut(side).way;
+            let held = std::mem::take(&mut way.held);
+            let (finished, wants) = (way.finished, way.wants);
+            for octets in held {
+                self.launch(key, side, octets);
+            }
+            if finished {
+                self.send_end(key, side);
+            } else if wants {
+                self.write(key, side);
+                self.turn(at);
+            }
+        }
+    }
+
+    pub(crate) fn contact_ends(&mut self, number: u32) {
+        let now = self.now;
+        let Some(road) = self.roads.get_mut(road_at(number)) else {
+            return;
+        };
+        road.contacts = road.contacts.saturating_sub(1);
+        if road.contacts > 0 {
+            return;
+        }
+        road.open.0 += now.since(road.open.1);
+        road.cut(now);
+        let at_end = road.at_end;
+        for key in road.connections.clone() {
+            match at_end {
+                AtEnd::Reset => self.break_connection(key),
+                AtEnd::Silence => self.hold(key),
+            }
+        }
+    }
+
+    fn hold(&mut self, key: ConnectionKey) {
+        let now = self.now;
+        if let Some(connection) = self.connection_mut(key) {
+            connection.dialling.way.hold(now);
+            connection.accepting.way.hold(now);
+        }
+    }
+
+    /// Connections of a link are reset, by chance.
+    pub(crate) fn chance_reset(&mut self, number: u32) {
+        self.plan_reset(number);
+        let keys = self
+            .roads
+            .get(road_at(number))
+            .map(|road| road.connections.clone());
+        for key in keys.into_iter().flatten() {
+            self.break_connection(key);
+        }
+    }
+
+    /// Nothing more gets through: what has left by now arrives, and then each end is told.
+    pub(crate) fn break_connection(&mut self, key: ConnectionKey) {
+        let now = self.now;
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        if connection.broken {
+            return;
+        }
+        connection.broken = true;
+        for side in [Side::Dialling, Side::Accepting] {
+            connection.end_mut(side).way.cut(now);
+        }
+        let told = [Side::Dialling, Side::Accepting].map(|side| {
+            let last = connection.towards_mut(side).last_arrival(now);
+            (side, last, connection.end(side).state)
+        });
+        for (side, last, state) in told {
+            // Whoever has not heard of it yet is told so by the answer.
+            if state != EndState::Unheard {
+                self.queue.push(last, Happening::Ended(key, side));
+            }
+        }
+    }
+}
+
+impl Road {
+    /// How long there have been contacts.
+    #[must_use]
+    pub fn open_for(&self, now: dhow_bundle::Instant) -> std::time::Duration {
+        if self.is_open() {
+            self.open.0 + now.since(self.open.1)
+        } else {
+            self.open.0
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! How connections come about: a call that takes the link's delay, and an answer that takes it again.
+
+use std::time::Duration;
+
+use dhow_node::config::{LinkId, ListenerId};
+use dhow_node::door::{Event, Path, Purpose, StreamId};
+use dhow_scenario::scenario::AtEnd;
+
+use crate::connection::{Connection, End, EndState, Way};
+use crate::queue::{ConnectionKey, Happening, Life, MachineIndex, Side};
+use crate::world::World;
+
+/// How long a call is not answered before the dialling side gives up; as node files have it.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the system takes to find out that no interface leads there.
+const NO_ROUTE: Duration = Duration::from_millis(1);
+
+/// Where a stream's number holds the slot of its connection: above the side, below what counts streams.
+const SLOT_BITS: u32 = 24;
+
+/// A connection that is being made.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    machine: MachineIndex,
+    life: Life,
+    link: LinkId,
+    road: u32,
+    /// Which decision about the link it carries out.
+    order: u32,
+    /// What came of it.
+    outcome: Result<ConnectionKey, &'static str>,
+}
+
+impl World {
+    /// A node wants a link's neighbour called.
+    pub(crate) fn dial(&mut self, at: MachineIndex, link: LinkId) {
+        let now = self.now;
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let place = usize::try_from(link.0).unwrap_or(usize::MAX);
+        let Some(&number) = machine.blueprint.leads.get(place) else {
+            return;
+        };
+        let life = machine.life;
+        let Some((running, road)) = machine
+            .running
+            .as_mut()
+            .zip(self.roads.get(road_at(number)))
+        else {
+            return;
+        };
+        let order = *running.dials.entry(link).or_default();
+        let mut dial = Dial {
+            machine: at,
+            life,
+            link,
+            road: number,
+            order,
+            outcome: Err("connection timed out"),
+        };
+        let (open, delay, at_end) = (road.is_open(), road.delay, road.at_end);
+        if open {
+            let dial = self.add_dial(dial);
+            self.queue.push(now + delay, Happening::Called(dial));
+        } else {
+            let after = match at_end {
+                AtEnd::Reset => {
+                    dial.outcome = Err("network is unreachable");
+                    NO_ROUTE
+                }
+                AtEnd::Silence => DIAL_TIMEOUT,
+            };
+            let dial = self.add_dial(dial);
+            self.queue.push(now + after, Happening::Answered(dial));
+        }
+    }
+
+    fn add_dial(&mut self, dial: Dial) -> u32 {
+        let free = self.dials.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.dials.len());
+        match self.dials.get_mut(place) {
+            Some(slot) => *slot = Some(dial),
+            None => self.dials.push(Some(dial)),
+        }
+        u32::try_from(place).unwrap_or(u32::MAX)
+    }
+
+    /// Dials of a link that are under way are not answered.
+    pub(crate) fn stop_dialling(&mut self, at: MachineIndex, link: LinkId) {
+        if let Some(running) = self.running_mut(at) {
+            *running.dials.entry(link).or_default() += 1;
+        }
+    }
+
+    /// A call reaches the machine that it is for.
+    pub(crate) fn called(&mut self, number: u32) {
+        let now = self.now;
+        let Some(Some(dial)) = self.dials.get(road_at(number)).cloned() else {
+            return;
+        };
+        let Some(road) = self.roads.get(road_at(dial.road)) else {
+            return;
+        };
+        let (callee, delay) = (road.ends.1, road.delay);
+        let up = self
+            .machines
+            .get(callee.at())
+            .filter(|machine| machine.running.is_some());
+        let Some(machine) = up.filter(|_| road.is_open()) else {
+            let after = DIAL_TIMEOUT.saturating_sub(delay);
+            self.queue.push(now + after, Happening::Answered(number));
+            return;
+        };
+        let life = machine.life;
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            u32::try_from(self.connections.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.next_serial = self.next_serial.wrapping_add(1);
+        let key = ConnectionKey {
+            slot,
+            serial: self.next_serial,
+        };
+        let end = |machine, life, stream, state| End {
+            machine,
+            life,
+            stream,
+            state,
+            way: Way::default(),
+        };
+        let streams = (self.stream(slot, 0), self.stream(slot, 1));
+        let connection = Connection {
+            key,
+            road: dial.road,
+            broken: false,
+            dialling: end(dial.machine, dial.life, streams.0, EndState::Unheard),
+            accepting: end(callee, life, streams.1, EndState::Open),
+        };
+        if let Some(place) = self.connections.get_mut(road_at(slot)) {
+            *place = Some(connection);
+        }
+        if let Some(road) = self.roads.get_mut(road_at(dial.road)) {
+            road.connections.push(key);
+        }
+        if let Some(Some(dial)) = self.dials.get_mut(road_at(number)) {
+            dial.outcome = Ok(key);
+        }
+        self.counts.connections += 1;
+        self.queue.push(now + delay, Happening::Answered(number));
+        let listener = ListenerId(0);
+        let purpose = Purpose::Accepted { listener };
+        let stream = streams.1;
+        self.tell(callee, Event::Connected { stream, purpose });
+    }
+
+    /// The dialling side hears what came of a call.
+    pub(crate) fn answered(&mut self, number: u32) {
+        let place = self.dials.get_mut(road_at(number));
+        let Some(dial) = place.and_then(Option::take) else {
+            return;
+        };
+        let orders = self.machines.get(dial.machine.at()).and_then(|machine| {
+            let running = machine
+                .running
+                .as_ref()
+                .filter(|_| machine.life == dial.life)?;
+            Some(running.dials.get(&dial.link).copied().unwrap_or(0))
+        });
+        let wanted = orders == Some(dial.order);
+        match dial.outcome {
+            Ok(key) => {
+                let open = self.connection(key).is_some_and(|it| !it.broken);
+                if wanted && open {
+                    let link = dial.link;
+                    let purpose = Purpose::Dialled { link };
+                    let Some(connection) = self.connection_mut(key) else {
+                        return;
+                    };
+                    connection.dialling.state = EndState::Open;
+                    let stream = connection.dialling.stream;
+                    self.tell(dial.machine, Event::Connected { stream, purpose });
+                } else {
+                    self.vanish(key, Side::Dialling);
+                    self.send_end(key, Side::Dialling);
+                    if wanted {
+                        self.fail_dial(&dial, "connection reset");
+                    }
+                }
+            }
+            Err(reason) if wanted => self.fail_dial(&dial, reason),
+            Err(_) => {}
+        }
+    }
+
+    fn fail_dial(&mut self, dial: &Dial, reason: &str) {
+        self.counts.dial_failures += 1;
+        let (link, reason) = (dial.link, reason.to_owned());
+        self.tell(dial.machine, Event::DialFailed { link, reason });
+    }
+
+    fn stream(&mut self, slot: u32, side: u64) -> StreamId {
+        self.next_stream += 1;
+        StreamId((self.next_stream << (SLOT_BITS + 1)) | (u64::from(slot) << 1) | side)
+    }
+
+    /// The connection and side that a node's stream is.
+    pub(crate) fn locate(
+        &self,
+        at: MachineIndex,
+        stream: StreamId,
+    ) -> Option<(ConnectionKey, Side)> {
+        let slot = (stream.0 >> 1) & ((1 << SLOT_BITS) - 1);
+        let side = if stream.0 & 1 == 0 {
+            Side::Dialling
+        } else {
+            Side::Accepting
+        };
+        let place = self.connections.get(usize::try_from(slot).ok()?)?;
+        let connection = place.as_ref()?;
+        let end = connection.end(side);
+        (end.stream == stream && end.machine == at).then_some((connection.key, side))
+    }
+
+    pub(crate) fn connection(&self, key: ConnectionKey) -> Option<&Connection> {
+        let connection = self.connections.get(road_at(key.slot))?.as_ref()?;
+        (connection.key == key).then_some(connection)
+    }
+
+    pub(crate) fn connection_mut(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(road_at(key.slot))?.as_mut()?;
+        (connection.key == key).then_some(connection)
+    }
+
+    /// What a driver would know of a stream's path.
+    pub(crate) fn path(&self, at: MachineIndex, stream: StreamId) -> Path {
+        let Some((key, side)) = self.locate(at, stream) else {
+            return Path::Lost;
+        };
+        let Some(connection) = self.connection(key) else {
+            return Path::Lost;
+        };
+        let open = self
+            .roads
+            .get(road_at(connection.road))
+            .is_some_and(|road| road.is_open());
+        let way = &connection.end(side).way;
+        if connection.broken || way.unanswered || !open && !way.held.is_empty() {
+            Path::Lost
+        } else {
+            Path::Open
+        }
+    }
+}
+
+/// A number as a position.
+pub(crate) fn road_at(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,361 @@
+//! A simulated disk: sparse, and honest about what a power failure leaves.
+//!
+//! What was written is read back at once, and is durable when a flush that was begun after it has ended, which is in the
+//! driver's hands ([`SimDisk::finish_flush`]): flushes take virtual time. Until then the octets that stood there before are kept, so that a crash can
+//! take back any part of what came later. Flushes are barriers: nothing that was written behind one is
+//! kept where something before it is lost.
+
+use std::io::IoSlice;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dhow_store::{Disk, DiskError};
+
+use crate::entropy::Entropy;
+
+/// Memory is taken in pieces of this size, as they are first written with something other than zeros.
+const PAGE_OCTETS: usize = 4096;
+
+/// A crash keeps or loses unsynced octets in pieces of this size.
+const SECTOR_OCTETS: usize = 512;
+
+/// What kind of crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blow {
+    /// The process is killed: the system still has all that was written.
+    Kill,
+    /// The power fails: what no flush covers may be lost or torn.
+    Power,
+}
+
+/// One log's octets.
+#[derive(Debug, Default)]
+pub struct SimDisk {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pages: Vec<Option<Box<[u8]>>>,
+    octets: u64,
+    /// Length of the log that is durable.
+    durable_octets: u64,
+    /// Length of the log when the last flush began.
+    flushed_octets: u64,
+    /// What unflushed writes replaced, oldest first; a new list begins with each flush.
+    epochs: Vec<Vec<Replaced>>,
+    /// Flushes that have begun, since the disk was made.
+    flushes: u64,
+    /// Flushes make nothing durable.
+    lies: bool,
+}
+
+/// What stood where an unflushed write went; after it was taken back, what was written.
+#[derive(Debug)]
+struct Replaced {
+    offset: u64,
+    octets: Box<[u8]>,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on flushes make nothing durable.
+    pub fn lie(&self) {
+        self.lock().lies = true;
+    }
+
+    /// Flushes that have begun.
+    #[must_use]
+    pub fn flushes(&self) -> u64 {
+        self.lock().flushes
+    }
+
+    /// All flushes that have begun have ended: what was written before them is durable.
+    pub fn finish_flush(&self) {
+        let mut state = self.lock();
+        if state.lies {
+            return;
+        }
+        // The last list is that of writes behind the last flush.
+        let open = state.epochs.pop();
+        state.epochs.clear();
+        state.epochs.extend(open.filter(|open| !open.is_empty()));
+        state.durable_octets = state.flushed_octets;
+    }
+
+    /// The machine is struck: what a restart finds is what is there from now on.
+    pub fn strike(&self, blow: Blow, entropy: &mut Entropy) {
+        let mut state = self.lock();
+        if blow == Blow::Power {
+            state.lose(entropy);
+        }
+        state.epochs.clear();
+        state.durable_octets = state.octets;
+        state.flushed_octets = state.octets;
+    }
+
+    /// Octets of memory that the disk's contents take.
+    #[must_use]
+    pub fn memory_octets(&self) -> usize {
+        self.lock().pages.iter().flatten().count() * PAGE_OCTETS
+    }
+}
+
+impl State {
+    fn lose(&mut self, entropy: &mut Entropy) {
+        let mut epochs = std::mem::take(&mut self.epochs);
+        let mut scratch = Vec::new();
+        for replaced in epochs
+            .iter_mut()
+            .rev()
+            .flat_map(|epoch| epoch.iter_mut().rev())
+        {
+            scratch.resize(replaced.octets.len(), 0);
+            self.copy_out(replaced.offset, &mut scratch);
+            self.copy_in(replaced.offset, &replaced.octets);
+            replaced.octets.copy_from_slice(&scratch);
+        }
+        self.octets = self.durable_octets;
+        let count = u64::try_from(epochs.len()).unwrap_or(u64::MAX);
+        let reached = usize::try_from(entropy.below(count)).unwrap_or(0);
+        for (number, epoch) in epochs.iter().enumerate().take(reached + 1) {
+            if number < reached {
+                for written in epoch {
+                    self.copy_in(written.offset, &written.octets);
+                }
+            } else {
+                self.tear(epoch, entropy);
+            }
+        }
+    }
+
+    /// Any of the sectors of some writes get through; some of them in part.
+    fn tear(&mut self, epoch: &[Replaced], entropy: &mut Entropy) {
+        let fate = entropy.below(4);
+        for written in epoch {
+            let mut offset = written.offset;
+            let mut rest = &*written.octets;
+            while !rest.is_empty() {
+                let into = usize::try_from(offset).unwrap_or(0) % SECTOR_OCTETS;
+                let (sector, later) = rest.split_at(rest.len().min(SECTOR_OCTETS - into));
+                let kept = match fate {
+                    0 => 0,
+                    1 => sector.len(),
+                    _ => match entropy.below(8) {
+                        0 => usize::try_from(entropy.below(512)).unwrap_or(0),
+                        1..=3 if fate == 2 => 0,
+                        1 => 0,
+                        _ => sector.len(),
+                    },
+                };
+                let kept = sector.get(..kept).unwrap_or(sector);
+                if !kept.is_empty() {
+                    self.copy_in(offset, kept);
+                }
+                offset = add(offset, sector.len());
+                rest = later;
+            }
+        }
+    }
+
+    fn copy_out(&self, mut offset: u64, mut out: &mut [u8]) {
+        while !out.is_empty() {
+            let (page, start) = locate(offset);
+            let (now, later) = out.split_at_mut(out.len().min(PAGE_OCTETS - start));
+            let page = self.pages.get(page).and_then(Option::as_ref);
+            match page.and_then(|page| page.get(start..start + now.len())) {
+                Some(octets) => now.copy_from_slice(octets),
+                None => now.fill(0),
+            }
+            offset = add(offset, now.len());
+            out = later;
+        }
+    }
+
+    fn copy_in(&mut self, mut offset: u64, mut octets: &[u8]) {
+        while !octets.is_empty() {
+            let (index, start) = locate(offset);
+            let (now, later) = octets.split_at(octets.len().min(PAGE_OCTETS - start));
+            if self.pages.len() <= index {
+                self.pages.resize_with(index + 1, || None);
+            }
+            if let Some(page) = self.pages.get_mut(index)
+                && (page.is_some() || now.iter().any(|octet| *octet != 0))
+            {
+                let page = page.get_or_insert_with(|| vec![0; PAGE_OCTETS].into_boxed_slice());
+                if let Some(place) = page.get_mut(start..start + now.len()) {
+                    place.copy_from_slice(now);
+                }
+            }
+            offset = add(offset, now.len());
+            octets = later;
+        }
+        self.octets = self.octets.max(offset);
+    }
+}
+
+/// Which page an offset lies in, and where in it.
+fn locate(offset: u64) -> (usize, usize) {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    (offset / PAGE_OCTETS, offset % PAGE_OCTETS)
+}
+
+fn add(offset: u64, octets: usize) -> u64 {
+    offset.saturating_add(u64::try_from(octets).unwrap_or(u64::MAX))
+}
+
+impl Disk for SimDisk {
+    fn size(&self) -> Result<u64, DiskError> {
+        Ok(self.lock().octets)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
+        let state = self.lock();
+        let end = add(offset, out.len());
+        if end > state.octets {
+            return Err(DiskError::PastEnd { end });
+        }
+        state.copy_out(offset, out);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        let length = octets.iter().map(|slice| slice.len()).sum();
+        let mut before = vec![0; length].into_boxed_slice();
+        state.copy_out(offset, &mut before);
+        if state.epochs.is_empty() {
+            state.epochs.push(Vec::new());
+        }
+        if let Some(epoch) = state.epochs.last_mut() {
+            epoch.push(Replaced {
+                offset,
+                octets: before,
+            });
+        }
+        let mut offset = offset;
+        for slice in octets {
+            state.copy_in(offset, slice);
+            offset = add(offset, slice.len());
+        }
+        Ok(())
+    }
+
+    fn resize(&self, octets: u64) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        if octets < state.octets {
+            // Only a store that is being made cuts its log: what was there is nobody's.
+            let (page, start) = locate(octets);
+            state.pages.truncate(page + 1);
+            if let Some(Some(last)) = state.pages.get_mut(page)
+                && let Some(cut) = last.get_mut(start..)
+            {
+                cut.fill(0);
+            }
+        }
+        state.octets = octets;
+        state.durable_octets = octets;
+        state.flushed_octets = octets;
+        Ok(())
+    }
+
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        state.octets = state.octets.max(octets);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        state.flushes += 1;
+        state.flushed_octets = state.octets;
+        state.epochs.push(Vec::new());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::Purpose;
+
+    fn write(disk: &SimDisk, offset: u64, octets: &[u8]) {
+        disk.write_at(offset, &[IoSlice::new(octets)]).unwrap();
+    }
+
+    fn read(disk: &SimDisk) -> Vec<u8> {
+        let mut out = vec![0; usize::try_from(disk.size().unwrap()).unwrap()];
+        disk.read_at(0, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn what_is_flushed_survives_and_the_rest_in_sectors_or_not_at_all() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..300 {
+            let mut entropy = Entropy::new(seed, Purpose::Disk, 0);
+            let disk = SimDisk::new();
+            write(&disk, 0, &[1; 1024]);
+            disk.sync().unwrap();
+            disk.finish_flush();
+            write(&disk, 0, &[2; 512]);
+            disk.sync().unwrap();
+            write(&disk, 512, &[3; 1024]);
+            disk.strike(Blow::Power, &mut entropy);
+            let found = read(&disk);
+            assert!(found.len() >= 1024);
+            // The second flush had not ended, but was a barrier: no 3 without all the 2.
+            let (first, second) = found.split_at(512);
+            assert!(first.iter().all(|octet| [1, 2].contains(octet)));
+            if second.contains(&3) {
+                assert!(first.iter().all(|octet| *octet == 2), "seed {seed}");
+            }
+            seen.insert((first[0], first[511], second[0], found.len()));
+        }
+        assert!(seen.len() > 5, "crashes have many outcomes: {seen:?}");
+    }
+
+    #[test]
+    fn what_was_flushed_stays_in_the_log_beside_what_was_written_behind_the_flush() {
+        let disk = SimDisk::new();
+        write(&disk, 0, &[1; 2048]);
+        disk.sync().unwrap();
+        write(&disk, 0, &[2; 512]);
+        disk.finish_flush();
+        disk.strike(Blow::Power, &mut Entropy::new(1, Purpose::Disk, 0));
+        let found = read(&disk);
+        assert_eq!((found.len(), &found[512..]), (2048, &[1; 1536][..]));
+    }
+
+    #[test]
+    fn a_killed_process_leaves_what_it_wrote() {
+        let disk = SimDisk::new();
+        write(&disk, 4_000, &[7; 9_000]);
+        disk.strike(Blow::Kill, &mut Entropy::new(1, Purpose::Disk, 0));
+        let mut expected = vec![0; 4_000];
+        expected.extend([7; 9_000]);
+        assert_eq!(read(&disk), expected);
+    }
+
+    #[test]
+    fn a_lying_disk_keeps_nothing_for_sure() {
+        let lost = (0..50).any(|seed| {
+            let disk = SimDisk::new();
+            disk.lie();
+            write(&disk, 0, &[1; 512]);
+            disk.sync().unwrap();
+            disk.finish_flush();
+            disk.strike(Blow::Power, &mut Entropy::new(seed, Purpose::Disk, 0));
+            read(&disk).is_empty()
+        });
+        assert!(lost);
+    }
+}

@@ -1,0 +1,166 @@
+//! What fails: machines, disks and connections, by chance or by plan.
+
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+
+use crate::dialling::road_at;
+use crate::disk::Blow;
+use crate::queue::{Happening, Life, MachineIndex};
+use crate::trace::What;
+use crate::world::{World, machine};
+
+impl World {
+    pub(crate) fn begin_faults(&mut self) {
+        for at in 0..self.machines.len() {
+            self.plan_crash(machine(at));
+            self.plan_stall(machine(at));
+        }
+        for road in 0..self.roads.len() {
+            self.plan_reset(u32::try_from(road).unwrap_or(u32::MAX));
+        }
+    }
+
+    pub(crate) fn faults_are_over(&self) -> bool {
+        let over = self.faults.until.map(|until| Instant::START + until);
+        over.is_some_and(|over| self.now >= over)
+    }
+
+    /// Puts what happens by chance into the queue, unless faults are over by then.
+    fn plan(&mut self, after: Option<Duration>, happening: Happening) {
+        let Some(after) = after else { return };
+        let at = self.now + after;
+        let until = self.faults.until.map(|until| Instant::START + until);
+        if until.is_none_or(|until| at < until) {
+            self.queue.push(at, happening);
+        }
+    }
+
+    fn plan_crash(&mut self, at: MachineIndex) {
+        let entropy = self.chance.crash.get_mut(at.at());
+        let after = entropy.zip(self.faults.crash_every);
+        let after = after.map(|(entropy, mean)| entropy.exponential(mean));
+        self.plan(after, Happening::ChanceCrash(at));
+    }
+
+    fn plan_stall(&mut self, at: MachineIndex) {
+        let entropy = self.chance.stall.get_mut(at.at());
+        let after = entropy.zip(self.faults.stall_every);
+        let after = after.map(|(entropy, mean)| entropy.exponential(mean));
+        self.plan(after, Happening::Stall(at));
+    }
+
+    pub(crate) fn plan_reset(&mut self, road: u32) {
+        let entropy = self.chance.reset.get_mut(road_at(road));
+        let after = entropy.zip(self.faults.reset_every);
+        let after = after.map(|(entropy, mean)| entropy.exponential(mean));
+        self.plan(after, Happening::Reset(road));
+    }
+
+    pub(crate) fn stall(&mut self, at: MachineIndex) {
+        self.plan_stall(at);
+        let (now, mean) = (self.now, self.faults.stall_for);
+        let entropy = self.chance.stall.get_mut(at.at());
+        let lasts = entropy.map(|entropy| entropy.exponential(mean));
+        if let Some((machine, lasts)) = self.machines.get_mut(at.at()).zip(lasts) {
+            machine.stalled = now + lasts;
+            self.counts.stalls += 1;
+        }
+    }
+
+    pub(crate) fn chance_crash(&mut self, at: MachineIndex) {
+        self.plan_crash(at);
+        self.crash_for_a_while(at);
+    }
+
+    pub(crate) fn flush_crash(&mut self, at: MachineIndex, life: Life) {
+        if self.lives(at, life) {
+            self.crash_for_a_while(at);
+        }
+    }
+
+    fn crash_for_a_while(&mut self, at: MachineIndex) {
+        let mean = self.faults.crash_down;
+        let entropy = self.chance.crash.get_mut(at.at());
+        let down = entropy.map(|entropy| entropy.exponential(mean));
+        self.crash(at, down.unwrap_or(mean));
+    }
+
+    pub(crate) fn planned_crash(&mut self, number: u32) {
+        if let Some(crash) = self.crashes.get(road_at(number)).copied() {
+            self.crash(machine(crash.node.0), crash.down);
+        }
+    }
+
+    /// A machine is gone from one instant to the next, and comes back later. What has left it by now arrives.
+    fn crash(&mut self, at: MachineIndex, down: Duration) {
+        let now = self.now;
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        if machine.running.take().is_none() {
+            return;
+        }
+        let blow = if machine.entropy.below(2) == 0 {
+            Blow::Kill
+        } else {
+            Blow::Power
+        };
+        machine.disk.strike(blow, &mut machine.entropy);
+        for application in &mut machine.blueprint.applications {
+            application.disconnect();
+        }
+        let life = machine.life;
+        self.counts.crashes += 1;
+        let what = match blow {
+            Blow::Kill => What::Killed,
+            Blow::Power => What::PowerFailed,
+        };
+        self.note(at, what, 0, &[]);
+        for (key, side) in self.connections_of(at) {
+            if blow == Blow::Power
+                && let Some(connection) = self.connection_mut(key)
+            {
+                connection.end_mut(side).way.cut(now);
+            }
+            self.vanish(key, side);
+            // The system of a process that is gone closes its connections; no power, no word.
+            if blow == Blow::Kill {
+                self.send_end(key, side);
+            }
+        }
+        self.queue.push(now + down, Happening::Start(at, life));
+    }
+
+    /// A machine starts, unless that was meant for an earlier life of it.
+    pub(crate) fn start(&mut self, at: MachineIndex, life: Life) {
+        let (now, tolerance) = (self.now, self.tolerance());
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        if machine.running.is_some() || machine.life != life {
+            return;
+        }
+        let found = match machine.start(now) {
+            Ok(found) => found,
+            Err(error) => {
+                let sentence = format!("the store of {} cannot be opened: {error}", machine.name);
+                return self.accuse("kept", sentence, &[at]);
+            }
+        };
+        let count = u64::try_from(found.len()).unwrap_or(u64::MAX);
+        self.note(at, What::Started, count, &[]);
+        let times = (now, tolerance);
+        let lost = self
+            .kept
+            .handle_recovery(at, found.iter(), &mut self.ledger, times);
+        let how = format!(
+            "was durable at {} and is gone after a restart",
+            self.name(at)
+        );
+        self.accuse_lost(&lost, &how, Some(at));
+        self.connect_applications(at);
+        self.refuse_old(at);
+        self.turn(at);
+    }
+}

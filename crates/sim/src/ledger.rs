@@ -1,0 +1,201 @@
+//! What was sent, accepted and delivered, and how many copies of it are on disks.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
+
+use dhow_bundle::{BundleId, EndpointId, Instant};
+
+/// Which payload: the traffic's number and the number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnitName {
+    /// Position in the scenario's traffic.
+    pub traffic: u32,
+    /// Which one of it, from 0.
+    pub number: u32,
+}
+
+impl UnitName {
+    fn place(self) -> (usize, usize) {
+        let place = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        (place(self.traffic), place(self.number))
+    }
+}
+
+/// How far the application at the destination has confirmed a payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Confirmation {
+    /// Not.
+    #[default]
+    None,
+    /// To the node in this life, which may forget it in a crash.
+    Given(u32),
+    /// Durably.
+    Durable,
+}
+
+/// One payload's fate.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit {
+    /// Octets of it.
+    pub octets: u64,
+    /// When it was given to the node.
+    pub sent: Instant,
+    /// How long it is of use.
+    pub lifetime: Duration,
+    /// When the node had accepted it.
+    pub accepted: Option<Instant>,
+    /// When the application at its destination had it first.
+    pub delivered: Option<Instant>,
+    /// How far that was confirmed.
+    pub confirmation: Confirmation,
+    /// Its bundle.
+    pub bundle: Option<BundleName>,
+}
+
+impl Unit {
+    /// From when on a node may drop it, by clocks that are right.
+    #[must_use]
+    pub fn expires(&self) -> Instant {
+        self.sent + self.lifetime
+    }
+}
+
+/// A bundle's identity as a number; fragments have that of the bundle that they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BundleName(pub u64);
+
+impl BundleName {
+    /// The name of what an identity tells, whether a fragment or not.
+    #[must_use]
+    pub fn of(id: &BundleId) -> Self {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut mix = |word: u64| {
+            hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            hash ^= hash >> 29;
+        };
+        match &id.source {
+            EndpointId::Null => mix(1),
+            EndpointId::Ipn {
+                allocator,
+                node,
+                service,
+            } => {
+                mix(u64::from(*allocator) << 32 | u64::from(*node));
+                mix(u64::from(*service));
+            }
+            EndpointId::Dtn(name) => name.bytes().for_each(|octet| mix(u64::from(octet))),
+        }
+        mix(id.creation.time.as_millis());
+        mix(id.creation.sequence);
+        Self(hash)
+    }
+}
+
+/// What is known of a bundle, whoever made it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Record {
+    /// Durable copies that nobody has decided to delete.
+    pub copies: u32,
+    /// Whether a fragment of it was ever stored.
+    pub fragmented: bool,
+    /// The payload that it carries, once its application knows.
+    pub unit: Option<UnitName>,
+}
+
+/// Everything known of payloads and bundles.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    units: Vec<Vec<Unit>>,
+    bundles: HashMap<BundleName, Record, BuildHasherDefault<Mixed>>,
+    /// How many payloads were accepted.
+    pub accepted: u64,
+    /// How many were refused.
+    pub refused: u64,
+    /// How many were delivered.
+    pub delivered: u64,
+}
+
+impl Ledger {
+    /// An empty one for so many kinds of traffic.
+    #[must_use]
+    pub fn new(traffic: usize) -> Self {
+        Self {
+            units: vec![Vec::new(); traffic],
+            ..Self::default()
+        }
+    }
+
+    /// The next payload of some traffic; its name comes back.
+    pub fn send(&mut self, traffic: u32, unit: Unit) -> Option<UnitName> {
+        let units = self.units.get_mut(usize::try_from(traffic).ok()?)?;
+        let number = u32::try_from(units.len()).ok()?;
+        units.push(unit);
+        Some(UnitName { traffic, number })
+    }
+
+    /// One payload.
+    #[must_use]
+    pub fn unit(&self, name: UnitName) -> Option<&Unit> {
+        let (traffic, number) = name.place();
+        self.units.get(traffic)?.get(number)
+    }
+
+    /// One payload, to be changed.
+    pub fn unit_mut(&mut self, name: UnitName) -> Option<&mut Unit> {
+        let (traffic, number) = name.place();
+        self.units.get_mut(traffic)?.get_mut(number)
+    }
+
+    /// All payloads with their names, in order.
+    pub fn units(&self) -> impl Iterator<Item = (UnitName, &Unit)> {
+        (0_u32..).zip(&self.units).flat_map(|(traffic, units)| {
+            let named = (0_u32..).zip(units);
+            named.map(move |(number, unit)| (UnitName { traffic, number }, unit))
+        })
+    }
+
+    /// How many payloads were given to nodes.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        let count = self.units.iter().map(Vec::len).sum::<usize>();
+        u64::try_from(count).unwrap_or(u64::MAX)
+    }
+
+    /// What is known of a bundle.
+    #[must_use]
+    pub fn record(&self, bundle: BundleName) -> Record {
+        self.bundles.get(&bundle).copied().unwrap_or_default()
+    }
+
+    /// What is known of a bundle, to be changed.
+    pub fn record_mut(&mut self, bundle: BundleName) -> &mut Record {
+        self.bundles.entry(bundle).or_default()
+    }
+
+    /// The payload that a bundle carries.
+    #[must_use]
+    pub fn carried(&self, bundle: BundleName) -> Option<UnitName> {
+        self.bundles.get(&bundle)?.unit
+    }
+}
+
+/// Names are mixed already.
+#[derive(Debug, Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.write_u64(u64::from(*octet));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = self.0.rotate_left(8) ^ word;
+    }
+}

@@ -1,0 +1,33 @@
+//! Many nodes in virtual time, in one process and from one seed.
+//!
+//! The nodes are those of the daemon: `dhow_node`, `dhow_link` and `dhow_store` behind `node::door`, with other drivers.
+//! This room never reads a clock, opens a socket or draws a random number that does not follow from the seed: the same
+//! scenario and seed give the same [`trace`](World::trace), on every machine and in every build.
+//!
+//! Start at [`world`] (what there is, and the loop), then `turn` (what a driver does for a node), `dialling`,
+//! `carrying` and `contacts` (connections), `faults`, `machine` and `disk`; [`oracle`] says what must hold.
+
+mod application;
+mod carrying;
+pub mod clock;
+pub mod connection;
+mod contacts;
+mod dialling;
+pub mod disk;
+pub mod entropy;
+mod faults;
+mod flow;
+pub mod ledger;
+mod machine;
+pub mod network;
+pub mod oracle;
+pub mod payload;
+pub mod queue;
+pub mod sample;
+pub mod trace;
+mod turn;
+pub mod world;
+
+pub use network::NetworkError;
+pub use oracle::Violation;
+pub use world::World;

@@ -1,0 +1,211 @@
+//! One simulated machine: a disk that stays, and a node, a store and applications that come and go with it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use dhow_bundle::storage::{BundleKey, Extent, Extents, Piece, StoreCommand, StoreEvent};
+use dhow_bundle::{BundleId, Instant, Now};
+use dhow_link::Gather;
+use dhow_node::Node;
+use dhow_node::config::LinkId;
+use dhow_node::door::{Event, StreamId, Ticket};
+use dhow_scenario::scenario;
+use dhow_store::{Disk, OpenError, Store};
+
+use crate::clock::Clock;
+use crate::disk::SimDisk;
+use crate::entropy::Entropy;
+use crate::ledger::UnitName;
+use crate::network::Blueprint;
+use crate::queue::{ConnectionKey, Life, Side};
+
+/// How often a store looks for remembered identifiers that have expired, as the daemon's does.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// One machine.
+#[derive(Debug)]
+pub struct Machine {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What its node and store are told, the links that it dials, and its applications.
+    pub blueprint: Blueprint,
+    /// What outlives it.
+    pub disk: Arc<SimDisk>,
+    /// Counts its starts.
+    pub life: Life,
+    /// What runs on it, while it is up.
+    pub running: Option<Running>,
+    /// What it knows of the time.
+    pub wall: scenario::Clock,
+    /// How long a flush takes.
+    pub flush: Duration,
+    /// How long a read takes.
+    pub read: Duration,
+    /// Until when its disk does nothing.
+    pub stalled: Instant,
+    /// Decides what its disk keeps in a crash, and when it crashes.
+    pub entropy: Entropy,
+    /// Positions of the links that end here.
+    pub roads: Vec<u32>,
+}
+
+/// What runs on a machine.
+pub struct Running {
+    /// The node.
+    pub node: Node,
+    /// Its store.
+    pub store: Store,
+    /// Its clocks.
+    pub clock: Clock,
+    /// What the store is asked next.
+    pub batch: Vec<StoreCommand>,
+    /// Whether the disk is flushing.
+    pub flushing: bool,
+    /// For when its timer is set, by the true time.
+    pub armed: Option<Instant>,
+    /// What the node is to be told in this turn.
+    pub inbox: VecDeque<Event>,
+    /// Reads that the disk has not answered, in order.
+    pub reads: VecDeque<(Ticket, Extents)>,
+    /// Counts what was decided about dials, for each link: older decisions do not hold.
+    pub dials: BTreeMap<LinkId, u32>,
+    /// Connections with octets that the node has not taken.
+    pub unread: Vec<(ConnectionKey, Side)>,
+    /// Bundles that are being removed because they were delivered.
+    pub removing: BTreeMap<BundleKey, UnitName>,
+    /// When the store looks for expired identifiers.
+    forget_at: Instant,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running")
+            .field("flushing", &self.flushing)
+            .field("armed", &self.armed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// Opens the store and starts a node; the bundles that it found come back.
+    ///
+    /// # Errors
+    /// The disk does not hold what a store can be opened from.
+    pub fn start(&mut self, now: Instant) -> Result<Vec<BundleId>, OpenError> {
+        self.life.0 += 1;
+        let clock = Clock::new(self.wall, now);
+        let mut config = self.blueprint.config.clone();
+        config.seed ^= u64::from(self.life.0) << 32;
+        let disk: Arc<dyn Disk> = Arc::<SimDisk>::clone(&self.disk);
+        let (store, recovered) = Store::open(disk, self.blueprint.options.clone())?;
+        // Opening is done when it has flushed what it wrote.
+        self.disk.finish_flush();
+        let mut node = Node::new(config);
+        let shown = clock.now(now);
+        let mut found = Vec::new();
+        for (_, bundle, extents) in recovered.bundles {
+            found.push(bundle.id.clone());
+            let bundle = Box::new(bundle);
+            node.handle(shown, Event::Recovered { bundle, extents });
+        }
+        node.handle(
+            shown,
+            Event::Opened {
+                reserved_time: recovered.reserved_time,
+                reserved_sequence: recovered.reserved_sequence,
+                removed: recovered.removed,
+            },
+        );
+        self.running = Some(Running {
+            node,
+            store,
+            clock,
+            batch: Vec::new(),
+            flushing: false,
+            armed: None,
+            inbox: VecDeque::new(),
+            reads: VecDeque::new(),
+            dials: BTreeMap::new(),
+            unread: Vec::new(),
+            removing: BTreeMap::new(),
+            forget_at: now + FORGET_EVERY,
+        });
+        Ok(found)
+    }
+
+    /// The octets of some extents; `None` when the log ends before.
+    #[must_use]
+    pub fn read_stored(&self, extents: &[Extent]) -> Option<Bytes> {
+        let total: u64 = extents.iter().map(|extent| extent.length).sum();
+        let mut out = BytesMut::zeroed(usize::try_from(total).ok()?);
+        let mut rest: &mut [u8] = &mut out;
+        for extent in extents {
+            let length = usize::try_from(extent.length).ok()?;
+            let (now, later) = rest.split_at_mut_checked(length)?;
+            self.disk.read_at(extent.offset, now).ok()?;
+            rest = later;
+        }
+        Some(out.freeze())
+    }
+
+    /// The octets that a stream is to write, at most about `limit`; empty when there are none. `None` when the disk does not
+    /// have those that are stored.
+    pub fn poll_octets(&mut self, now: Instant, stream: StreamId, limit: usize) -> Option<Bytes> {
+        let Some(running) = &mut self.running else {
+            return Some(Bytes::new());
+        };
+        let shown = running.clock.now(now);
+        let mut gather = Gather::new();
+        loop {
+            let before = gather.octets();
+            let left = limit.saturating_sub(usize::try_from(before).unwrap_or(usize::MAX));
+            if left == 0 {
+                break;
+            }
+            running.node.poll_octets(shown, stream, left, &mut gather);
+            if gather.octets() == before {
+                break;
+            }
+        }
+        match gather.pieces() {
+            [] => Some(Bytes::new()),
+            [Piece::Octets(octets)] => Some(octets.clone()),
+            [Piece::Extent(extent)] => self.read_stored(&[*extent]),
+            pieces => {
+                let capacity = usize::try_from(gather.octets()).unwrap_or(0);
+                let mut out = BytesMut::with_capacity(capacity);
+                for piece in pieces {
+                    match piece {
+                        Piece::Octets(octets) => out.extend_from_slice(octets),
+                        Piece::Extent(extent) => {
+                            out.extend_from_slice(&self.read_stored(&[*extent])?);
+                        }
+                    }
+                }
+                Some(out.freeze())
+            }
+        }
+    }
+}
+
+impl Running {
+    /// What the node's clocks show.
+    #[must_use]
+    pub fn now(&self, truth: Instant) -> Now {
+        self.clock.now(truth)
+    }
+
+    /// Gives the store what has collected; what need not wait for a flush comes back.
+    pub fn begin_batch(&mut self, truth: Instant) -> Vec<StoreEvent> {
+        let mut events = Vec::new();
+        if truth >= self.forget_at {
+            self.store.forget_expired(self.clock.now(truth).dtn);
+            self.forget_at = truth + FORGET_EVERY;
+        }
+        self.store.handle(self.batch.drain(..));
+        self.store.written(&mut events);
+        events
+    }
+}

@@ -1,0 +1,215 @@
+//! From a scenario to what each node is configured with.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use dhow_bundle::NodeId;
+use dhow_node::config::{
+    Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
+};
+use dhow_scenario::Scenario;
+use dhow_scenario::scenario::{Link, NodeIndex};
+use dhow_store::{Durability, Options};
+
+use crate::application::{Application, Role};
+use crate::entropy::{Entropy, Purpose};
+
+/// Octets that may wait for a disk.
+const STORE_QUEUE_OCTETS: u64 = 1 << 20;
+
+/// Identities of removed bundles that a node remembers.
+const REMOVED_BOUND: usize = 10_000;
+
+/// First delay before dialling again, milliseconds; as nodes have it.
+const BACKOFF_MIN_MS: u64 = 50;
+
+/// Service number of what receives.
+const RECEIVER_SERVICE: u32 = 1;
+
+/// Service number of what sends the first kind of traffic; the others follow.
+const SENDER_SERVICE: u64 = 1_000;
+
+/// Why a scenario cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    /// Traffic that cannot get where it is to go.
+    #[error("no links lead from '{from}' to '{to}'")]
+    NoPath {
+        /// Its source.
+        from: String,
+        /// Its destination.
+        to: String,
+    },
+    /// A node ID is none.
+    #[error("'{0}' is no node ID")]
+    NodeId(String),
+}
+
+/// One node, ready to be started.
+#[derive(Debug)]
+pub struct Blueprint {
+    /// What it is told.
+    pub config: Config,
+    /// How its store is laid out.
+    pub options: Options,
+    /// Positions of the scenario's links that it dials, in the order of its own.
+    pub leads: Vec<u32>,
+    /// Its applications.
+    pub applications: Vec<Application>,
+}
+
+/// What every node of a scenario is configured with, for a seed.
+///
+/// # Errors
+/// When traffic has no way.
+pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, NetworkError> {
+    let mut blueprints = Vec::with_capacity(scenario.nodes.len());
+    for (at, node) in scenario.nodes.iter().enumerate() {
+        let mut entropy = Entropy::new(seed, Purpose::Node, at);
+        let id = format!("ipn:{}.0", node.number);
+        let id: NodeId = id.parse().map_err(|_| NetworkError::NodeId(id))?;
+        blueprints.push(Blueprint {
+            config: Config {
+                node_ids: vec![id],
+                links: Vec::new(),
+                listeners: vec![ListenerConfig {
+                    policy: SessionPolicy::default(),
+                }],
+                routes: Vec::new(),
+                quota_octets: node.quota_octets,
+                quota_bundles: node.quota_bundles,
+                store_queue_octets: STORE_QUEUE_OCTETS,
+                reports: Reports::default(),
+                echo_service: None,
+                perf_service: None,
+                perf_sources: Vec::new(),
+                default_lifetime_ms: 86_400_000,
+                removed_bound: REMOVED_BOUND,
+                seed: entropy.draw(),
+            },
+            options: Options {
+                segment_octets: node.segment_octets,
+                quota_octets: node.quota_octets,
+                durability: Durability::Sync,
+                removed_bound: REMOVED_BOUND,
+                prepared_octets: 0,
+                seed: entropy.draw(),
+            },
+            leads: Vec::new(),
+            applications: Vec::new(),
+        });
+    }
+    for (number, link) in (0_u32..).zip(&scenario.links) {
+        if let Some(blueprint) = blueprints.get_mut(link.between.0.0) {
+            blueprint.leads.push(number);
+            blueprint.config.links.push(link_config(link));
+        }
+    }
+    add_routes(scenario, &mut blueprints)?;
+    add_applications(scenario, &mut blueprints);
+    Ok(blueprints)
+}
+
+fn link_config(link: &Link) -> LinkConfig {
+    let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
+    LinkConfig {
+        name: link.name.clone(),
+        policy: SessionPolicy {
+            keepalive_s: link.keepalive_s,
+            ..SessionPolicy::default()
+        },
+        enabled: Enabled::Yes,
+        sessions: 1,
+        backoff_min_ms: BACKOFF_MIN_MS.min(backoff_max_ms),
+        backoff_max_ms,
+    }
+}
+
+/// Routes over the fewest links, for the ways that traffic takes.
+fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), NetworkError> {
+    let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); scenario.nodes.len()];
+    for link in &scenario.links {
+        let (first, second) = (link.between.0.0, link.between.1.0);
+        for (here, there) in [(first, second), (second, first)] {
+            if let Some(list) = neighbours.get_mut(here) {
+                list.push(there);
+            }
+        }
+    }
+    let destinations: BTreeSet<NodeIndex> = scenario.traffic.iter().map(|it| it.to).collect();
+    for to in destinations {
+        let next = towards(to.0, &neighbours);
+        let mut routed = BTreeSet::new();
+        for traffic in scenario.traffic.iter().filter(|it| it.to == to) {
+            let mut here = traffic.from.0;
+            while here != to.0 && routed.insert(here) {
+                let Some(there) = next.get(here).copied().flatten() else {
+                    return Err(NetworkError::NoPath {
+                        from: name(scenario, traffic.from),
+                        to: name(scenario, to),
+                    });
+                };
+                let number = |at: usize| scenario.nodes.get(at).map_or(0, |node| node.number);
+                if let Some(blueprint) = blueprints.get_mut(here) {
+                    blueprint.config.routes.push(Route {
+                        to: format!("ipn:{}.*", number(to.0)),
+                        via: format!("ipn:{}.0", number(there)),
+                        priority: 0,
+                    });
+                }
+                here = there;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// From each node the neighbour that is nearest to a node.
+fn towards(to: usize, neighbours: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let mut next = vec![None; neighbours.len()];
+    let mut reached = VecDeque::from([to]);
+    while let Some(here) = reached.pop_front() {
+        for &there in neighbours.get(here).into_iter().flatten() {
+            if there != to
+                && let Some(hop @ None) = next.get_mut(there)
+            {
+                *hop = Some(here);
+                reached.push_back(there);
+            }
+        }
+    }
+    next
+}
+
+fn name(scenario: &Scenario, node: NodeIndex) -> String {
+    let found = scenario.nodes.get(node.0);
+    found.map_or_else(String::new, |node| node.name.clone())
+}
+
+fn add_applications(scenario: &Scenario, blueprints: &mut [Blueprint]) {
+    let endpoint = |node: NodeIndex, service: u64| {
+        let number = scenario.nodes.get(node.0).map_or(0, |node| node.number);
+        format!("ipn:{number}.{service}")
+    };
+    let mut receivers = BTreeSet::new();
+    for (number, traffic) in (0_u32..).zip(&scenario.traffic) {
+        if let Some(blueprint) = blueprints.get_mut(traffic.from.0) {
+            let service = SENDER_SERVICE + u64::from(number);
+            let role = Role::Sender { traffic: number };
+            let application = Application::new(role, endpoint(traffic.from, service));
+            blueprint.applications.push(application);
+        }
+        if receivers.insert(traffic.to)
+            && let Some(blueprint) = blueprints.get_mut(traffic.to.0)
+        {
+            let endpoint = endpoint(traffic.to, u64::from(RECEIVER_SERVICE));
+            let application = Application::new(Role::Receiver, endpoint);
+            blueprint.applications.push(application);
+        }
+    }
+}
+
+/// Where the traffic of a scenario goes: the receiver's endpoint at a node.
+#[must_use]
+pub fn receiver(number: u32) -> String {
+    format!("ipn:{number}.{RECEIVER_SERVICE}")
+}

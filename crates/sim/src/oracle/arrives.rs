@@ -1,0 +1,16 @@
+//! Once nothing fails any more, everything that can be delivered is.
+
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+
+use crate::ledger::{Ledger, UnitName};
+
+/// What was accepted, is still of use and has not been delivered, at the end of a run that expects all to be.
+#[must_use]
+pub fn overdue(ledger: &Ledger, now: Instant, tolerance: Duration) -> Vec<UnitName> {
+    let late = ledger.units().filter(|(_, unit)| {
+        unit.accepted.is_some() && unit.delivered.is_none() && now + tolerance < unit.expires()
+    });
+    late.map(|(name, _)| name).collect()
+}

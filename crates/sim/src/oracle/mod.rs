@@ -1,0 +1,33 @@
+//! What must hold in every run, a file each.
+//!
+//! An oracle is told what passes between nodes, stores and applications, or looks at the world, and says what is wrong as
+//! a sentence. It knows nothing of how a node works.
+
+mod arrives;
+mod kept;
+mod once;
+mod unaltered;
+mod within;
+
+use dhow_bundle::Instant;
+
+use crate::queue::MachineIndex;
+
+pub use arrives::overdue;
+pub use kept::{Kept, Lost};
+pub use once::redelivered;
+pub use unaltered::altered;
+pub use within::beyond;
+
+/// Something that must not be.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which oracle says so.
+    pub oracle: &'static str,
+    /// When it was seen.
+    pub at: Instant,
+    /// What.
+    pub sentence: String,
+    /// Which machines are concerned.
+    pub machines: Vec<MachineIndex>,
+}

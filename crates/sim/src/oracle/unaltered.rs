@@ -1,0 +1,28 @@
+//! Nothing is delivered altered.
+
+use crate::ledger::Ledger;
+use crate::payload::Payloads;
+
+/// What is wrong with a delivered payload, if anything.
+#[must_use]
+pub fn altered(ledger: &Ledger, payloads: &Payloads, found: &[u8]) -> Option<String> {
+    let Some(name) = Payloads::name(found) else {
+        return Some(format!(
+            "{} octets were delivered that nobody sent",
+            found.len()
+        ));
+    };
+    let Some(unit) = ledger.unit(name) else {
+        return Some(format!(
+            "payload {} of traffic {} was delivered and never sent",
+            name.number + 1,
+            name.traffic + 1
+        ));
+    };
+    let at = payloads.difference(name, unit.octets, found)?;
+    Some(format!(
+        "payload {} of traffic {} was delivered altered from octet {at} on",
+        name.number + 1,
+        name.traffic + 1
+    ))
+}

@@ -1,0 +1,31 @@
+//! Stores stay within their quota, and logs within what the store promises for it.
+
+use dhow_node::config::Config;
+
+/// What exceeds its bound, if anything does: bundles and octets as the node counts them, and octets of the log, with its
+/// segments' size.
+#[must_use]
+pub fn beyond(
+    config: &Config,
+    (bundles, octets): (u64, u64),
+    (log_octets, segment_octets): (u64, u32),
+) -> Option<String> {
+    if bundles > config.quota_bundles {
+        return Some(format!(
+            "{bundles} bundles in a store for {}",
+            config.quota_bundles
+        ));
+    }
+    if octets > config.quota_octets {
+        return Some(format!(
+            "{octets} octets in a store for {}",
+            config.quota_octets
+        ));
+    }
+    // A quarter more than the quota and four segments, behind the two superblocks.
+    let quota = config.quota_octets;
+    let segment = u64::from(segment_octets);
+    let segments = quota.saturating_add(quota / 4).div_ceil(segment) + 4;
+    let most = segments.saturating_mul(segment).saturating_add(segment);
+    (log_octets > most).then(|| format!("a log of {log_octets} octets where {most} are promised"))
+}

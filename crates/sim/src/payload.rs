@@ -1,0 +1,113 @@
+//! What bundles carry: octets that say which payload it is, and then octets that follow from that.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use crate::entropy::{Entropy, Purpose};
+use crate::ledger::UnitName;
+
+/// Octets that payloads are cut from.
+const POOL_OCTETS: u64 = 1 << 16;
+
+/// The first octets of each payload.
+const MARK: u32 = 0x6468_6f77;
+
+/// Octets of mark and name.
+const HEAD_OCTETS: usize = 16;
+
+/// The payloads of one run.
+#[derive(Clone, Debug)]
+pub struct Payloads {
+    pool: Bytes,
+}
+
+impl Payloads {
+    /// The payloads that a seed gives.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut entropy = Entropy::new(seed, Purpose::Payload, 0);
+        let mut pool = BytesMut::new();
+        for _ in 0..POOL_OCTETS / 8 {
+            pool.put_u64_le(entropy.draw());
+        }
+        Self {
+            pool: pool.freeze(),
+        }
+    }
+
+    /// A payload in pieces: its head, then slices of what all payloads are cut from.
+    #[must_use]
+    pub fn pieces(&self, name: UnitName, octets: u64) -> Vec<Bytes> {
+        let mut head = BytesMut::with_capacity(HEAD_OCTETS);
+        head.put_u32_le(MARK);
+        head.put_u32_le(name.traffic);
+        head.put_u64_le(u64::from(name.number));
+        let head = head.freeze();
+        let octets = usize::try_from(octets).unwrap_or(usize::MAX);
+        let mut left = octets.saturating_sub(HEAD_OCTETS);
+        let mut pieces = vec![head.slice(..octets.min(HEAD_OCTETS))];
+        let mixed = u64::from(name.number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let from = (mixed ^ u64::from(name.traffic)) % POOL_OCTETS;
+        let mut from = usize::try_from(from).unwrap_or(0);
+        while left > 0 {
+            let piece = self.pool.slice(from..self.pool.len().min(from + left));
+            left -= piece.len();
+            pieces.push(piece);
+            from = 0;
+        }
+        pieces
+    }
+
+    /// Which payload octets begin with.
+    #[must_use]
+    pub fn name(octets: &[u8]) -> Option<UnitName> {
+        let (mark, rest) = octets.split_first_chunk::<4>()?;
+        let (traffic, rest) = rest.split_first_chunk::<4>()?;
+        let (number, _) = rest.split_first_chunk::<8>()?;
+        (u32::from_le_bytes(*mark) == MARK).then_some(())?;
+        Some(UnitName {
+            traffic: u32::from_le_bytes(*traffic),
+            number: u32::try_from(u64::from_le_bytes(*number)).ok()?,
+        })
+    }
+
+    /// The first octet that is not what it should be; `None` when all are.
+    #[must_use]
+    pub fn difference(&self, name: UnitName, octets: u64, found: &[u8]) -> Option<usize> {
+        let mut position = 0;
+        for piece in self.pieces(name, octets) {
+            let part = found.get(position..).unwrap_or_default();
+            let part = part.get(..piece.len().min(part.len())).unwrap_or_default();
+            if part != &piece[..] {
+                let same = part.iter().zip(&piece[..]).take_while(|(a, b)| a == b);
+                return Some(position + same.count());
+            }
+            position += piece.len();
+        }
+        (found.len() != position).then_some(position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_says_which_it_is_and_whether_it_is_whole() {
+        let payloads = Payloads::new(3);
+        for octets in [16, 17, 1_000, 65_552, 200_000] {
+            let name = UnitName {
+                traffic: 2,
+                number: 77,
+            };
+            let mut whole: Vec<u8> = payloads.pieces(name, octets).concat();
+            assert_eq!(u64::try_from(whole.len()), Ok(octets));
+            assert_eq!(Payloads::name(&whole), Some(name));
+            assert_eq!(payloads.difference(name, octets, &whole), None);
+            let last = whole.len() - 1;
+            whole[last] ^= 1;
+            assert_eq!(payloads.difference(name, octets, &whole), Some(last));
+            whole.truncate(last);
+            assert_eq!(payloads.difference(name, octets, &whole), Some(last));
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! A node's turn: it has been told something, and everything that it asks for is done.
+
+use bytes::Bytes;
+use dhow_bundle::Instant;
+use dhow_bundle::storage::Extents;
+use dhow_bundle::storage::{StoreCommand, StoreEvent};
+use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
+
+use crate::application::{Heard, Role};
+use crate::ledger::{BundleName, Confirmation};
+use crate::machine::Running;
+use crate::oracle::{altered, redelivered};
+use crate::payload::Payloads;
+use crate::queue::{Happening, Life, MachineIndex};
+use crate::trace::What;
+use crate::world::World;
+
+/// Octets that an application is written at once.
+const CLIENT_CHUNK_OCTETS: usize = 256 * 1024;
+
+/// Streams with this bit belong to applications; the others to connections.
+const CLIENT: u64 = 1 << 63;
+
+impl World {
+    /// Tells a node something and does what follows.
+    pub(crate) fn tell(&mut self, at: MachineIndex, event: Event) {
+        if let Some(running) = self.running_mut(at) {
+            running.inbox.push_back(event);
+            self.turn(at);
+        }
+    }
+
+    pub(crate) fn running_mut(&mut self, at: MachineIndex) -> Option<&mut Running> {
+        self.machines.get_mut(at.at())?.running.as_mut()
+    }
+
+    /// Whether a machine is up, in this life.
+    pub(crate) fn lives(&self, at: MachineIndex, life: Life) -> bool {
+        let machine = self.machines.get(at.at());
+        machine.is_some_and(|machine| machine.running.is_some() && machine.life == life)
+    }
+
+    /// Everything that a node has to be told and asks for, until nothing is left.
+    pub(crate) fn turn(&mut self, at: MachineIndex) {
+        let now = self.now;
+        loop {
+            let Some(running) = self.running_mut(at) else {
+                return;
+            };
+            let shown = running.now(now);
+            if let Some(action) = running.node.poll(shown) {
+                self.carry_out(at, action);
+            } else if let Some(event) = running.inbox.pop_front() {
+                self.note_event(at, &event);
+                if let Some(running) = self.running_mut(at) {
+                    running.node.handle(shown, event);
+                }
+            } else if !self.feed(at) && !self.begin_flush(at) {
+                break;
+            }
+        }
+        self.arm(at);
+    }
+
+    /// Sets the timer, where it is wanted earlier than it is set for.
+    fn arm(&mut self, at: MachineIndex) {
+        let now = self.now;
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let life = machine.life;
+        let Some(running) = &mut machine.running else {
+            return;
+        };
+        let Some(due) = running.node.poll_timeout() else {
+            return;
+        };
+        let due = running.clock.truth(due).max(now);
+        if running.armed.is_none_or(|armed| due < armed) {
+            running.armed = Some(due);
+            self.queue.push(due, Happening::Timer(at, life));
+        }
+    }
+
+    pub(crate) fn timer(&mut self, at: MachineIndex, life: Life) {
+        let now = self.now;
+        if !self.lives(at, life) {
+            return;
+        }
+        let Some(running) = self.running_mut(at) else {
+            return;
+        };
+        if running.armed != Some(now) {
+            return;
+        }
+        running.armed = None;
+        let shown = running.now(now);
+        if running
+            .node
+            .poll_timeout()
+            .is_some_and(|due| due <= shown.monotonic)
+        {
+            running.node.handle_timeout(shown);
+            self.note(at, What::Timer, 0, &[]);
+        }
+        self.turn(at);
+    }
+
+    fn note_event(&mut self, at: MachineIndex, event: &Event) {
+        let amount = |octets: &Bytes| u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        match event {
+            Event::Octets { stream, octets } => {
+                let what = if stream.0 & CLIENT == 0 {
+                    What::Octets
+                } else {
+                    What::Application
+                };
+                self.note(at, what, amount(octets), octets);
+            }
+            Event::Store(event) => {
+                let key = match event {
+                    StoreEvent::Durable { key, .. }
+                    | StoreEvent::Written { key, .. }
+                    | StoreEvent::Stored { key, .. }
+                    | StoreEvent::Deleted { key }
+                    | StoreEvent::Relocated { key, .. }
+                    | StoreEvent::Refused { key, .. }
+                    | StoreEvent::Verified { key }
+                    | StoreEvent::Corrupt { key } => u64::from(key.0),
+                    StoreEvent::Reserved { sequence, .. } => *sequence,
+                };
+                self.note(at, What::Stored, key, &[]);
+            }
+            Event::Read { octets, .. } => {
+                let count = octets.as_ref().map_or(0, amount);
+                self.note(at, What::Read, count, &[]);
+            }
+            Event::Connected { stream, .. } => self.note(at, What::Connected, stream.0, &[]),
+            Event::Disconnected { stream } => self.note(at, What::Disconnected, stream.0, &[]),
+            Event::DialFailed { link, .. } => {
+                self.note(at, What::DialFailed, u64::from(link.0), &[]);
+            }
+            Event::NetworkChanged => self.note(at, What::Network, 0, &[]),
+            Event::PathChecked { stream, .. } => self.note(at, What::Path, stream.0, &[]),
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, at: MachineIndex, action: Action) {
+        match action {
+            Action::Store(command) => self.ask_store(at, command),
+            Action::Read { ticket, extents } => self.begin_read(at, ticket, extents),
+            Action::Dial { link } => self.dial(at, link),
+            Action::StopDialling { link } => self.stop_dialling(at, link),
+            Action::CheckPath { stream } => {
+                let path = if stream.0 & CLIENT == 0 {
+                    self.path(at, stream)
+                } else {
+                    Path::Open
+                };
+                if let Some(running) = self.running_mut(at) {
+                    running.inbox.push_back(Event::PathChecked { stream, path });
+                }
+            }
+            Action::Flush { stream } if stream.0 & CLIENT != 0 => self.write_client(at, stream),
+            // No scenario has TLS.
+            Action::Flush { stream } | Action::StartTls { stream } => self.flush_stream(at, stream),
+            Action::Abort { stream } => self.abort(at, stream),
+            Action::Close { stream } if stream.0 & CLIENT != 0 => {
+                self.write_client(at, stream);
+                self.close_client(at, stream);
+            }
+            Action::Close { stream } => self.close(at, stream),
+            Action::Answer { .. } => {}
+            Action::Occurred(occurrence) => self.occurred(&occurrence),
+        }
+    }
+
+    fn occurred(&mut self, occurrence: &Occurrence) {
+        match occurrence {
+            Occurrence::Received { .. } => self.counts.received += 1,
+            Occurrence::Forwarded { .. } => self.counts.forwarded += 1,
+            Occurrence::Duplicate { .. } => self.counts.duplicates += 1,
+            Occurrence::Deleted { reason: 1, .. } => self.counts.expired += 1,
+            _ => {}
+        }
+    }
+
+    fn ask_store(&mut self, at: MachineIndex, command: StoreCommand) {
+        let lost = match command {
+            StoreCommand::Commit { .. }
+            | StoreCommand::Delete { .. }
+            | StoreCommand::Abandon { .. } => {
+                let times = (self.now, self.tolerance());
+                self.kept
+                    .handle_command(at, &command, &mut self.ledger, times)
+            }
+            _ => None,
+        };
+        if let StoreCommand::Delete {
+            key,
+            remember: Some((id, _)),
+        } = &command
+        {
+            let unit = self.ledger.carried(BundleName::of(id));
+            if let Some((running, unit)) = self.running_mut(at).zip(unit) {
+                running.removing.insert(*key, unit);
+            }
+        }
+        if let Some(running) = self.running_mut(at) {
+            running.batch.push(command);
+        }
+        if let Some(lost) = lost {
+            let how = format!("is deleted by {}, which has the last copy", self.name(at));
+            self.accuse_lost(&[lost], &how, Some(at));
+        }
+    }
+
+    fn begin_read(&mut self, at: MachineIndex, ticket: Ticket, extents: Extents) {
+        let now = self.now;
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        if machine.read.is_zero() && machine.stalled <= now {
+            let octets = machine.read_stored(&extents);
+            if let Some(running) = &mut machine.running {
+                running.inbox.push_back(Event::Read { ticket, octets });
+            }
+            return;
+        }
+        let done = machine.stalled.max(now) + machine.read;
+        let life = machine.life;
+        if let Some(running) = &mut machine.running {
+            running.reads.push_back((ticket, extents));
+            self.queue.push(done, Happening::Read(at, life));
+        }
+    }
+
+    pub(crate) fn answer_read(&mut self, at: MachineIndex, life: Life) {
+        if !self.lives(at, life) {
+            return;
+        }
+        let read = self
+            .running_mut(at)
+            .and_then(|running| running.reads.pop_front());
+        let Some((ticket, extents)) = read else {
+            return;
+        };
+        let machine = self.machines.get(at.at());
+        let octets = machine.and_then(|machine| machine.read_stored(&extents));
+        self.tell(at, Event::Read { ticket, octets });
+    }
+
+    /// Gives the store what has collected, unless its disk is busy; false when there is nothing to be done.
+    fn begin_flush(&mut self, at: MachineIndex) -> bool {
+        let now = self.now;
+        let per_billion = if self.faults_are_over() {
+            0
+        } else {
+            self.faults.crash_at_flush_per_billion
+        };
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return false;
+        };
+        let Some(running) = &mut machine.running else {
+            return false;
+        };
+        if running.batch.is_empty() || running.flushing {
+            return false;
+        }
+        let events = running.begin_batch(now);
+        running.inbox.extend(events.into_iter().map(Event::Store));
+        let before = machine.disk.flushes();
+        running.store.sync();
+        let flushes = machine.disk.flushes() - before;
+        running.flushing = true;
+        let taken = machine.flush * u32::try_from(flushes).unwrap_or(u32::MAX);
+        let begun = machine.stalled.max(now);
+        let done = begun + taken;
+        self.counts.flushes += flushes;
+        self.queue.push(done, Happening::Flushed(at, machine.life));
+        if machine.entropy.happens(per_billion) {
+            let within = u64::try_from(done.since(now).as_nanos()).unwrap_or(u64::MAX);
+            let after = std::time::Duration::from_nanos(machine.entropy.below(within.max(1)));
+            self.queue
+                .push(now + after, Happening::FlushCrash(at, machine.life));
+        }
+        true
+    }
+
+    pub(crate) fn flushed(&mut self, at: MachineIndex, life: Life) {
+        if !self.lives(at, life) {
+            return;
+        }
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        machine.disk.finish_flush();
+        let Some(running) = &mut machine.running else {
+            return;
+        };
+        running.flushing = false;
+        let mut events = Vec::new();
+        running.store.settle(&mut events);
+        for event in &events {
+            self.kept.handle_event(at, event, &mut self.ledger);
+            if let StoreEvent::Deleted { key } = event
+                && let Some(unit) = running.removing.remove(key)
+                && let Some(unit) = self.ledger.unit_mut(unit)
+                && unit.delivered.is_some()
+            {
+                unit.confirmation = Confirmation::Durable;
+            }
+        }
+        running.inbox.extend(events.into_iter().map(Event::Store));
+        self.turn(at);
+    }
+
+    /// Gives the node octets that it has not taken, or something that an application wants to send; false when there is
+    /// nothing that it takes.
+    fn feed(&mut self, at: MachineIndex) -> bool {
+        self.feed_unread(at) || self.feed_request(at)
+    }
+
+    fn feed_request(&mut self, at: MachineIndex) -> bool {
+        let now = self.now;
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return false;
+        };
+        let Some(running) = &mut machine.running else {
+            return false;
+        };
+        let mut applications = machine.blueprint.applications.iter_mut();
+        let sender = applications.find_map(|application| {
+            let stream = application.stream()?;
+            let may = application.wants_to_send() && running.node.takes_octets(stream);
+            may.then_some((application, stream))
+        });
+        let Some((application, stream)) = sender else {
+            return false;
+        };
+        let Role::Sender { traffic } = application.role else {
+            return false;
+        };
+        let flow = usize::try_from(traffic)
+            .ok()
+            .and_then(|at| self.traffic.get_mut(at));
+        let Some((name, unit, adu)) =
+            flow.and_then(|flow| flow.next(&mut self.ledger, now, traffic))
+        else {
+            application.due = 0;
+            return false;
+        };
+        let head = application.send(name, adu);
+        let payload = self.payloads.pieces(name, unit.octets);
+        let pieces = std::iter::once(head).chain(payload);
+        let events = pieces.map(|octets| Event::Octets { stream, octets });
+        running.inbox.extend(events);
+        true
+    }
+
+    /// Connects all applications of a machine.
+    pub(crate) fn connect_applications(&mut self, at: MachineIndex) {
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let Some(running) = &mut machine.running else {
+            return;
+        };
+        for application in &mut machine.blueprint.applications {
+            self.next_stream += 1;
+            let stream = StreamId(CLIENT | self.next_stream);
+            let purpose = Purpose::Client;
+            let octets = application.connect(stream);
+            running
+                .inbox
+                .push_back(Event::Connected { stream, purpose });
+            running.inbox.push_back(Event::Octets { stream, octets });
+        }
+    }
+
+    fn write_client(&mut self, at: MachineIndex, stream: StreamId) {
+        let now = self.now;
+        loop {
+            let Some(machine) = self.machines.get_mut(at.at()) else {
+                return;
+            };
+            let Some(octets) = machine.poll_octets(now, stream, CLIENT_CHUNK_OCTETS) else {
+                return self.close_client(at, stream);
+            };
+            if octets.is_empty() {
+                return;
+            }
+            let mut applications = machine.blueprint.applications.iter_mut();
+            let Some(application) = applications.find(|it| it.stream() == Some(stream)) else {
+                return;
+            };
+            let (mut heard, mut say) = (Vec::new(), Vec::new());
+            application.hear(octets, &mut heard, &mut say);
+            for heard in heard {
+                self.heard(at, heard);
+            }
+            if let Some(running) = self.running_mut(at) {
+                let events = say
+                    .into_iter()
+                    .map(|octets| Event::Octets { stream, octets });
+                running.inbox.extend(events);
+            }
+        }
+    }
+
+    fn close_client(&mut self, at: MachineIndex, stream: StreamId) {
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let mut applications = machine.blueprint.applications.iter_mut();
+        if let Some(application) = applications.find(|it| it.stream() == Some(stream)) {
+            application.disconnect();
+        }
+        if let Some(running) = &mut machine.running {
+            running.inbox.push_back(Event::Disconnected { stream });
+        }
+        let sentence = format!("node {} closes an application's connection", self.name(at));
+        self.accuse("applications", sentence, &[at]);
+    }
+
+    fn heard(&mut self, at: MachineIndex, heard: Heard) {
+        let now = self.now;
+        match heard {
+            Heard::Accepted(name, bundle) => {
+                self.ledger.accepted += 1;
+                self.ledger.record_mut(bundle).unit = Some(name);
+                if let Some(unit) = self.ledger.unit_mut(name) {
+                    unit.accepted = Some(now);
+                    unit.bundle = Some(bundle);
+                }
+            }
+            Heard::Refused(_) => self.ledger.refused += 1,
+            Heard::Delivered(payload) => self.delivered(at, &payload, now),
+            Heard::Nonsense(what) => {
+                let sentence = format!("node {} tells an application: {what}", self.name(at));
+                self.accuse("applications", sentence, &[at]);
+            }
+        }
+    }
+
+    fn delivered(&mut self, at: MachineIndex, payload: &[u8], now: Instant) {
+        if let Some(sentence) = altered(&self.ledger, &self.payloads, payload) {
+            return self.accuse("unaltered", sentence, &[at]);
+        }
+        let life = self
+            .machines
+            .get(at.at())
+            .map_or(0, |machine| machine.life.0);
+        let Some(name) = Payloads::name(payload) else {
+            return;
+        };
+        let Some(unit) = self.ledger.unit_mut(name) else {
+            return;
+        };
+        let again = redelivered(unit, life);
+        unit.confirmation = Confirmation::Given(life);
+        if unit.delivered.is_none() {
+            unit.delivered = Some(now);
+            self.ledger.delivered += 1;
+        }
+        if again {
+            let sentence = format!(
+                "{} was delivered again after it was confirmed",
+                self.describe(name)
+            );
+            self.accuse("once", sentence, &[at]);
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! A network in virtual time: what there is, and the loop in which everything happens.
+
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+use dhow_bundle::storage::StoredBundle;
+use dhow_scenario::Scenario;
+use dhow_scenario::scenario::{Contact, Crash, Faults, Presence, Traffic};
+use dhow_store::{Disk as _, Store};
+
+use crate::clock::ClockError;
+use crate::connection::{Connection, Road};
+use crate::dialling::Dial;
+use crate::disk::{Blow, SimDisk};
+use crate::entropy::{Entropy, Purpose};
+use crate::ledger::{Ledger, UnitName};
+use crate::machine::Machine;
+use crate::network::{NetworkError, blueprints};
+use crate::oracle::{Kept, Lost, Violation, beyond, overdue};
+use crate::payload::Payloads;
+use crate::queue::{Happening, Life, MachineIndex, Queue};
+use crate::sample::Sample;
+use crate::trace::{Step, Trace, What};
+
+/// Violations that are kept; what comes after them follows from them as a rule.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Things that may happen at one instant: beyond it a node is turning in circles.
+const AT_ONCE_MAX: u64 = 1_000_000;
+
+/// How often a run is looked at.
+const SAMPLES: u32 = 200;
+
+/// Slack for every comparison of two nodes' clocks.
+const TOLERANCE: Duration = Duration::from_secs(1);
+
+/// A network in virtual time.
+#[derive(Debug)]
+pub struct World {
+    pub(crate) now: Instant,
+    pub(crate) queue: Queue,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) roads: Vec<Road>,
+    pub(crate) connections: Vec<Option<Connection>>,
+    pub(crate) free_slots: Vec<u32>,
+    pub(crate) dials: Vec<Option<Dial>>,
+    pub(crate) next_serial: u32,
+    pub(crate) next_stream: u64,
+    pub(crate) contacts: Vec<Contact>,
+    pub(crate) crashes: Vec<Crash>,
+    pub(crate) faults: Faults,
+    pub(crate) traffic: Vec<Flow>,
+    pub(crate) payloads: Payloads,
+    pub(crate) ledger: Ledger,
+    pub(crate) kept: Kept,
+    pub(crate) trace: Trace,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) counts: Counts,
+    pub(crate) chance: Chance,
+    clock_error: ClockError,
+    sample_every: Duration,
+    events: u64,
+    /// Things that happened at the present instant.
+    at_once: u64,
+    end: Instant,
+    expects_all: bool,
+    when_delivered: bool,
+    /// How many payloads there will be, where that is known.
+    expected: Option<u64>,
+}
+
+/// What befell the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Machines that crashed.
+    pub crashes: u64,
+    /// Disks that stalled.
+    pub stalls: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Dials that failed.
+    pub dial_failures: u64,
+    /// Contacts that began.
+    pub contacts: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Bundles that nodes took from neighbours, fragments and repetitions included.
+    pub received: u64,
+    /// Bundles that neighbours took.
+    pub forwarded: u64,
+    /// Bundles that expired in a store.
+    pub expired: u64,
+    /// Bundles that came again.
+    pub duplicates: u64,
+}
+
+/// What decides what happens by chance.
+#[derive(Debug)]
+pub(crate) struct Chance {
+    pub(crate) crash: Vec<Entropy>,
+    pub(crate) stall: Vec<Entropy>,
+    pub(crate) reset: Vec<Entropy>,
+}
+
+/// Traffic of the scenario, and how far it is.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) traffic: Traffic,
+    pub(crate) from: MachineIndex,
+    /// Number of the destination.
+    pub(crate) to: String,
+    pub(crate) left: Option<u64>,
+    pub(crate) entropy: Entropy,
+}
+
+impl World {
+    /// A scenario's network at its beginning, with all that a seed decides.
+    ///
+    /// # Errors
+    /// When traffic has no way.
+    pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, NetworkError> {
+        let machines = scenario.nodes.iter().zip(blueprints(scenario, seed)?);
+        let machines: Vec<Machine> = machines
+            .enumerate()
+            .map(|(at, (node, blueprint))| {
+                let disk = SimDisk::new();
+                if scenario.faults.lying_disks {
+                    disk.lie();
+                }
+                Machine {
+                    name: node.name.clone(),
+                    blueprint,
+                    disk: disk.into(),
+                    life: Life(0),
+                    running: None,
+                    wall: node.clock,
+                    flush: node.flush,
+                    read: node.read,
+                    stalled: Instant::START,
+                    entropy: Entropy::new(seed, Purpose::Disk, at),
+                    roads: Vec::new(),
+                }
+            })
+            .collect();
+        let flow = |(at, traffic): (usize, &Traffic)| Flow {
+            traffic: traffic.clone(),
+            from: machine(traffic.from.0),
+            to: crate::network::receiver(
+                scenario
+                    .nodes
+                    .get(traffic.to.0)
+                    .map_or(0, |node| node.number),
+            ),
+            left: traffic.count,
+            entropy: Entropy::new(seed, Purpose::Traffic, at),
+        };
+        let of = |purpose, count: usize| {
+            (0..count)
+                .map(|at| Entropy::new(seed, purpose, at))
+                .collect()
+        };
+        let counts: Option<Vec<u64>> = scenario.traffic.iter().map(|it| it.count).collect();
+        let mut world = Self {
+            now: Instant::START,
+            queue: Queue::default(),
+            kept: Kept::new(machines.len()),
+            chance: Chance {
+                crash: of(Purpose::Crash, machines.len()),
+                stall: of(Purpose::Stall, machines.len()),
+                reset: of(Purpose::Reset, scenario.links.len()),
+            },
+            clock_error: ClockError::of(machines.iter().map(|machine| machine.wall)),
+            machines,
+            roads: Vec::with_capacity(scenario.links.len()),
+            connections: Vec::new(),
+            free_slots: Vec::new(),
+            dials: Vec::new(),
+            next_serial: 0,
+            next_stream: 0,
+            contacts: scenario.contacts.clone(),
+            crashes: scenario.crashes.clone(),
+            faults: scenario.faults,
+            traffic: scenario.traffic.iter().enumerate().map(flow).collect(),
+            payloads: Payloads::new(seed),
+            ledger: Ledger::new(scenario.traffic.len()),
+            trace: Trace::default(),
+            violations: Vec::new(),
+            samples: Vec::new(),
+            counts: Counts::default(),
+            sample_every: (scenario.stop.at / SAMPLES).max(Duration::from_nanos(1)),
+            events: 0,
+            at_once: 0,
+            end: Instant::START + scenario.stop.at,
+            expects_all: scenario.stop.expects_all,
+            when_delivered: scenario.stop.when_delivered,
+            expected: counts.map(|counts| counts.iter().sum()),
+        };
+        world.begin(scenario);
+        Ok(world)
+    }
+
+    /// Everything that is known to happen is put into the queue.
+    fn begin(&mut self, scenario: &Scenario) {
+        for (number, link) in (0_u32..).zip(&scenario.links) {
+            let ends = (machine(link.between.0.0), machine(link.between.1.0));
+            let mut road = Road::new(ends, link);
+            road.contacts = u32::from(link.presence == Presence::Always);
+            self.roads.push(road);
+            for end in [ends.0, ends.1] {
+                if let Some(machine) = self.machines.get_mut(end.at()) {
+                    machine.roads.push(number);
+                }
+            }
+        }
+        for at in 0..self.machines.len() {
+            self.queue
+                .push(Instant::START, Happening::Start(machine(at), Life(0)));
+        }
+        for (number, contact) in (0_u32..).zip(&scenario.contacts) {
+            let at = Instant::START + contact.start;
+            self.queue.push(at, Happening::ContactBegins(number));
+        }
+        for (number, flow) in (0_u32..).zip(&scenario.traffic) {
+            let at = Instant::START + flow.start;
+            self.queue.push(at, Happening::Traffic(number));
+        }
+        for (number, crash) in (0_u32..).zip(&scenario.crashes) {
+            let at = Instant::START + crash.at;
+            self.queue.push(at, Happening::PlannedCrash(number));
+        }
+        self.begin_faults();
+        self.queue
+            .push(Instant::START + self.sample_every, Happening::Sample);
+    }
+
+    /// Lets things happen until an instant, or until so many things have happened; false when the run is over.
+    pub fn run(&mut self, until: Instant, mut events: u64) -> bool {
+        while events > 0 {
+            if self.is_over() {
+                return false;
+            }
+            let Some((at, happening)) = self.queue.pop() else {
+                return false;
+            };
+            if at > until.min(self.end) {
+                self.queue.push(at, happening);
+                self.now = until.min(self.end);
+                return self.now < self.end;
+            }
+            if at > self.now {
+                self.now = at;
+                self.at_once = 0;
+            }
+            self.at_once += 1;
+            if self.at_once > AT_ONCE_MAX {
+                self.accuse("moves", format!("time stands still at {happening:?}"), &[]);
+                return false;
+            }
+            self.happen(happening);
+            self.events += 1;
+            events -= 1;
+        }
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        let all = self.when_delivered && self.expected == Some(self.ledger.delivered);
+        all || self.now >= self.end || !self.violations.is_empty()
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Timer(at, life) => self.timer(at, life),
+            Happening::Flushed(at, life) => self.flushed(at, life),
+            Happening::Read(at, life) => self.answer_read(at, life),
+            Happening::Arrival(key, side) => self.arrive(key, side),
+            Happening::Writable(key, side) => self.writable(key, side),
+            Happening::Ended(key, side) => self.ended(key, side),
+            Happening::Called(dial) => self.called(dial),
+            Happening::Answered(dial) => self.answered(dial),
+            Happening::ContactBegins(number) => self.contact_begins(number),
+            Happening::ContactEnds(road) => self.contact_ends(road),
+            Happening::Traffic(number) => self.traffic(number),
+            Happening::ChanceCrash(at) => self.chance_crash(at),
+            Happening::FlushCrash(at, life) => self.flush_crash(at, life),
+            Happening::PlannedCrash(number) => self.planned_crash(number),
+            Happening::Start(at, life) => self.start(at, life),
+            Happening::Stall(at) => self.stall(at),
+            Happening::Reset(road) => self.chance_reset(road),
+            Happening::Sample => self.sample(),
+        }
+    }
+
+    fn sample(&mut self) {
+        self.queue
+            .push(self.now + self.sample_every, Happening::Sample);
+        let mut sample = Sample {
+            at: self.now,
+            sent: self.ledger.sent(),
+            delivered: self.ledger.delivered,
+            ..Sample::default()
+        };
+        let mut wrong = Vec::new();
+        for (at, machine) in (0..).map(MachineIndex).zip(&self.machines) {
+            let Some(running) = &machine.running else {
+                continue;
+            };
+            let stored = running.node.stored();
+            sample.up += 1;
+            sample.bundles += stored.0;
+            sample.octets += stored.1;
+            let log = (
+                machine.disk.size().unwrap_or(0),
+                running.store.segment_octets(),
+            );
+            if let Some(what) = beyond(&machine.blueprint.config, stored, log) {
+                wrong.push((at, format!("node {}: {what}", machine.name)));
+            }
+        }
+        self.samples.push(sample);
+        for (at, what) in wrong {
+            self.accuse("within", what, &[at]);
+        }
+    }
+
+    /// Something is wrong.
+    pub(crate) fn accuse(
+        &mut self,
+        oracle: &'static str,
+        sentence: String,
+        machines: &[MachineIndex],
+    ) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(Violation {
+                oracle,
+                at: self.now,
+                sentence,
+                machines: machines.to_vec(),
+            });
+        }
+    }
+
+    /// Payloads are nowhere any more, as seen at a machine.
+    pub(crate) fn accuse_lost(&mut self, lost: &[Lost], how: &str, at: Option<MachineIndex>) {
+        for lost in lost {
+            let sentence = format!("{} {how}", self.describe(lost.unit));
+            let mut machines: Vec<MachineIndex> = at.into_iter().collect();
+            machines.extend(self.ends_of(lost.unit));
+            self.accuse("kept", sentence, &machines);
+        }
+    }
+
+    /// A payload in words.
+    pub(crate) fn describe(&self, unit: UnitName) -> String {
+        let flow = usize::try_from(unit.traffic)
+            .ok()
+            .and_then(|at| self.traffic.get(at));
+        let names = flow.map_or_else(String::new, |flow| {
+            format!(" from {} to {}", self.name(flow.from), flow.to)
+        });
+        format!(
+            "payload {} of traffic {}{names}",
+            unit.number + 1,
+            unit.traffic + 1
+        )
+    }
+
+    fn ends_of(&self, unit: UnitName) -> Vec<MachineIndex> {
+        let flow = usize::try_from(unit.traffic)
+            .ok()
+            .and_then(|at| self.traffic.get(at));
+        flow.map_or_else(Vec::new, |flow| vec![flow.from, machine(flow.traffic.to.0)])
+    }
+
+    /// A machine's name.
+    #[must_use]
+    pub fn name(&self, at: MachineIndex) -> &str {
+        self.machines
+            .get(at.at())
+            .map_or("", |machine| &machine.name)
+    }
+
+    /// Notes what a node is told.
+    pub(crate) fn note(&mut self, machine: MachineIndex, what: What, amount: u64, octets: &[u8]) {
+        let step = Step {
+            at: self.now,
+            machine,
+            what,
+            amount,
+        };
+        self.trace.add(step, octets);
+    }
+
+    /// How far apart two nodes' clocks may be, at most.
+    pub(crate) fn tolerance(&self) -> Duration {
+        self.clock_error.at(self.now) * 2 + TOLERANCE
+    }
+
+    /// The run is over: looks at what is left on the disks, after all machines have lost their power.
+    pub fn finish(&mut self) {
+        let tolerance = self.tolerance();
+        if self.expects_all && self.now >= self.end {
+            for unit in overdue(&self.ledger, self.now, tolerance) {
+                let sentence = format!("{} has not been delivered", self.describe(unit));
+                let machines = self.ends_of(unit);
+                self.accuse("arrives", sentence, &machines);
+            }
+        }
+        let mut found: Vec<StoredBundle> = Vec::new();
+        for at in 0..self.machines.len() {
+            let Some(machine) = self.machines.get_mut(at) else {
+                continue;
+            };
+            if machine.running.take().is_some() {
+                machine.disk.strike(Blow::Power, &mut machine.entropy);
+            }
+            let disk = std::sync::Arc::<SimDisk>::clone(&machine.disk);
+            match Store::open(disk, machine.blueprint.options.clone()) {
+                Ok((_, recovered)) => found.extend(recovered.bundles.map(|(_, bundle, _)| bundle)),
+                Err(error) => {
+                    let sentence =
+                        format!("the store of {} cannot be opened: {error}", machine.name);
+                    self.accuse("kept", sentence, &[crate::world::machine(at)]);
+                }
+            }
+        }
+        let on_disks = found
+            .iter()
+            .map(|bundle| (&bundle.id, bundle.total_adu_octets));
+        let lost = Kept::missing(on_disks, &self.ledger, (self.now, tolerance));
+        self.accuse_lost(&lost, "was accepted and is on no disk", None);
+    }
+
+    /// The virtual time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How many things have happened.
+    #[must_use]
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// What passed to nodes.
+    #[must_use]
+    pub const fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// What was sent and delivered.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What must not be and was.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// How it went.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// What befell the network.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The links.
+    #[must_use]
+    pub fn roads(&self) -> &[Road] {
+        &self.roads
+    }
+
+    /// Octets of memory that the disks take.
+    #[must_use]
+    pub fn disk_octets(&self) -> usize {
+        self.machines
+            .iter()
+            .map(|machine| machine.disk.memory_octets())
+            .sum()
+    }
+}
+
+/// A machine by the position of its node.
+pub(crate) fn machine(at: usize) -> MachineIndex {
+    MachineIndex(u32::try_from(at).unwrap_or(u32::MAX))
+}

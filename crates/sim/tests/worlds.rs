@@ -1,0 +1,168 @@
+//! Whole networks in virtual time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test"
+)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+use dhow_scenario::Scenario;
+use dhow_sim::World;
+
+const TWO: &str = r#"
+[[node]]
+name = "east"
+[[node]]
+name = "west"
+[[link]]
+between = ["east", "west"]
+rate = "1Mbit"
+delay = "40ms"
+"#;
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse(Path::new("test.toml"), text).expect("the scenario is one")
+}
+
+/// A finished run without violations.
+fn run(scenario: &Scenario, seed: u64) -> World {
+    let mut world = World::new(scenario, seed).expect("the network can be built");
+    while world.run(
+        Instant::START + Duration::from_secs(u64::from(u32::MAX)),
+        1_000_000,
+    ) {}
+    world.finish();
+    let sentences: Vec<String> = world
+        .violations()
+        .iter()
+        .map(|it| {
+            let steps = world.trace().last(&it.machines, 20);
+            let steps: Vec<String> = steps
+                .iter()
+                .map(|step| format!("\n    {} {step}", world.name(step.machine)))
+                .collect();
+            format!(
+                "{} at {:?}: {}{}",
+                it.oracle,
+                it.at,
+                it.sentence,
+                steps.concat()
+            )
+        })
+        .collect();
+    assert!(
+        sentences.is_empty(),
+        "seed {seed}: {}",
+        sentences.join("\n")
+    );
+    world
+}
+
+#[test]
+fn a_bundle_moves_from_one_node_to_the_other() {
+    let more = r#"
+        [[traffic]]
+        from = "east"
+        to = "west"
+        count = 1
+        size = "100kB"
+        [stop]
+        at = "1h"
+        when_delivered = true
+    "#;
+    let world = run(&scenario(&format!("{TWO}{more}")), 1);
+    assert_eq!(world.ledger().delivered, 1);
+    // 100 kB at 125 kB/s, and the way of the last octet.
+    let took = world.now().since(Instant::START);
+    assert!(
+        took > Duration::from_millis(840) && took < Duration::from_millis(2_000),
+        "{took:?}"
+    );
+}
+
+const STORM: &str = r#"
+    [[node]]
+    name = "a"
+    [[node]]
+    name = "b"
+    clock_offset = "-3s"
+    [[node]]
+    name = "c"
+    clock = "none"
+    read = "4ms"
+    [[link]]
+    between = ["a", "b"]
+    rate = "2Mbit"
+    delay = "30ms"
+    at_end = "silence"
+    keepalive = "10s"
+    [[link]]
+    between = ["c", "b"]
+    rate = "8Mbit"
+    delay = "5ms"
+    [[contact]]
+    link = "a-b"
+    start = "5s"
+    for = "40s"
+    every = "1min"
+    [[contact]]
+    link = "c-b"
+    start = "20s"
+    for = "30s"
+    every = "1min"
+    [[traffic]]
+    from = "a"
+    to = "c"
+    count = 40
+    size = "100B..300kB"
+    mean = "5s"
+    [[traffic]]
+    from = "c"
+    to = "a"
+    count = 150
+    size = "16B..20kB"
+    mean = "1s"
+    [faults]
+    crash_every = "90s"
+    crash_down = "5s"
+    crash_at_flush = 0.01
+    stall_every = "30s"
+    stall_for = "500ms"
+    reset_every = "1min"
+    until = "6min"
+    [stop]
+    at = "12min"
+    expects_all = true
+"#;
+
+#[test]
+fn nothing_is_lost_in_a_storm() {
+    let scenario = scenario(STORM);
+    let mut crashes = 0;
+    for seed in 0..12 {
+        let world = run(&scenario, seed);
+        crashes += world.counts().crashes;
+        assert!(
+            world.ledger().delivered > 120,
+            "{}",
+            world.ledger().delivered
+        );
+    }
+    assert!(crashes > 60, "{crashes}");
+}
+
+#[test]
+fn a_seed_tells_everything_that_happens() {
+    let scenario = scenario(STORM);
+    let trace = |seed| {
+        let world = run(&scenario, seed);
+        (world.trace().hash(), world.trace().steps(), world.events())
+    };
+    assert_eq!(trace(7), trace(7));
+    assert_ne!(trace(7), trace(8));
+}
