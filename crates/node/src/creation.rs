@@ -5,10 +5,11 @@ use alloc::collections::BTreeMap;
 
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
 
-/// How far ahead creation times are reserved in the store, milliseconds: one record a second at most.
-const RESERVE_AHEAD_MS: u64 = 1_000;
+/// How far ahead creation times are reserved in the store, milliseconds; again when half of it is left, so that what is
+/// given out is mostly reserved durably already: one record a second at most.
+const RESERVE_AHEAD_MS: u64 = 2_000;
 
-/// How many sequence numbers are reserved at a time where there is no clock.
+/// How many sequence numbers are reserved at a time where there is no clock; again when half of them are left.
 const RESERVE_SEQUENCE: u64 = 65_536;
 
 /// Sources whose sequence numbers go on rather than start again; the bound keeps hostile or random
@@ -31,6 +32,8 @@ pub(crate) struct Creation {
     /// Next sequence number for bundles without a creation time.
     next_sequence: u64,
     reserved_sequence: u64,
+    /// What of that is durable.
+    durable: (DtnTime, u64),
     /// The next sequence number of each source.
     sources: BTreeMap<EndpointId, u64>,
 }
@@ -42,6 +45,22 @@ impl Creation {
         self.reserved = time;
         self.next_sequence = sequence.saturating_add(1);
         self.reserved_sequence = sequence;
+        self.durable = (time, sequence);
+    }
+
+    /// A reservation is durable.
+    pub(crate) fn confirm(&mut self, time: DtnTime, sequence: u64) {
+        self.durable = (self.durable.0.max(time), self.durable.1.max(sequence));
+    }
+
+    /// True when no restart, whenever it comes, gives out this timestamp again.
+    pub(crate) fn is_reserved_durably(&self, creation: CreationTimestamp) -> bool {
+        let (time, sequence) = self.durable;
+        if creation.time.is_known() {
+            creation.time <= time
+        } else {
+            creation.sequence <= sequence
+        }
     }
 
     /// The next timestamp of `source`, and what must be reserved in the store first, if anything.
@@ -80,7 +99,8 @@ impl Creation {
             sequence: *sequence,
         };
         *sequence = sequence.saturating_add(1);
-        let reservation = (time > self.reserved).then(|| {
+        let is_due = time.saturating_add_millis(RESERVE_AHEAD_MS / 2) > self.reserved;
+        let reservation = is_due.then(|| {
             self.reserved = time.saturating_add_millis(RESERVE_AHEAD_MS);
             Reservation {
                 time: self.reserved,
@@ -94,14 +114,14 @@ impl Creation {
     fn untimed(&mut self) -> (CreationTimestamp, Option<Reservation>) {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
-        let reservation =
-            (sequence > self.reserved_sequence || self.reserved_sequence == 0).then(|| {
-                self.reserved_sequence = sequence.saturating_add(RESERVE_SEQUENCE);
-                Reservation {
-                    time: self.reserved,
-                    sequence: self.reserved_sequence,
-                }
-            });
+        let is_due = sequence.saturating_add(RESERVE_SEQUENCE / 2) > self.reserved_sequence;
+        let reservation = is_due.then(|| {
+            self.reserved_sequence = sequence.saturating_add(RESERVE_SEQUENCE);
+            Reservation {
+                time: self.reserved,
+                sequence: self.reserved_sequence,
+            }
+        });
         (
             CreationTimestamp {
                 time: DtnTime::UNKNOWN,

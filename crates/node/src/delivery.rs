@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleFlags, EndpointId, Now};
+use dhow_link::stream::RefuseReason;
 
 use crate::api::seam::{
     ApiRefusal, ClientCommand, Configure, DeliveryFailureAction, DeliveryHead, DeliveryId,
@@ -19,6 +20,7 @@ use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
+use crate::passing::Pass;
 use crate::reassembly::UnitId;
 use crate::removed::Recollection;
 use crate::reports::ReportKind;
@@ -211,7 +213,9 @@ impl Node {
             self.break_off(now, transmission);
         }
         for (_, key) in deliveries {
-            self.put_back(now, key);
+            if !self.delivery_over(now, key, Pass::Failed(None)) {
+                self.put_back(now, key);
+            }
         }
     }
 
@@ -233,13 +237,14 @@ impl Node {
                 }
                 continue;
             }
-            self.hand_over(now, stream, key);
+            let payload = self.payload_pieces(key);
+            self.hand_over(now, stream, key, payload);
         }
     }
 
     /// True when an application has what this bundle carries: fragments made on different ways overlap, so
     /// that they make a whole more than once, or come beside the bundle in one piece.
-    fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
+    pub(crate) fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
         let Some(entry) = self.bundles.entry(key) else {
             return false;
         };
@@ -257,7 +262,7 @@ impl Node {
         self.unverified(now, key).is_some()
     }
 
-    fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {
+    pub(crate) fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {
         let registration = self.registrations.by_endpoint.get_mut(&endpoint)?;
         for _ in 0..registration.subscribers.len() {
             let stream = registration.subscribers.pop_front()?;
@@ -273,12 +278,18 @@ impl Node {
         None
     }
 
-    fn hand_over(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+    /// Give an application a bundle, whose payload is in these pieces.
+    pub(crate) fn hand_over(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        payload: Vec<Piece>,
+    ) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
         let whole = self.reassembly.parts(key).is_some();
-        let payload = self.payload_pieces(key);
         let mut id = self.bundle_id(entry);
         let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
         if whole {
@@ -345,7 +356,9 @@ impl Node {
             return;
         };
         self.to_deliver.extend(endpoint);
-        self.delivered(now, key);
+        if !self.delivery_over(now, key, Pass::Confirmed) {
+            self.delivered(now, key);
+        }
     }
 
     /// An application could not take a delivery.
@@ -360,11 +373,20 @@ impl Node {
         // There is room for others.
         self.to_deliver.extend(endpoint);
         // Not at once, lest a client that declines everything keeps the node busy.
-        self.rest(now, key, DECLINED_REST);
+        if !self.delivery_over(now, key, Pass::Failed(Some(RefuseReason::Retransmit))) {
+            self.rest(now, key, DECLINED_REST);
+        }
     }
 
     /// RFC 9171 5.7 step 3: a bundle is delivered.
     pub(crate) fn delivered(&mut self, now: Now, key: BundleKey) {
+        self.tell_delivered(now, key);
+        self.delete_rest(now, key);
+        self.delete(now, key, Removal::Delivered, None);
+    }
+
+    /// Say that a bundle is delivered to whoever wants to know.
+    pub(crate) fn tell_delivered(&mut self, now: Now, key: BundleKey) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
@@ -391,8 +413,6 @@ impl Node {
                 octets,
             });
         }
-        self.delete_rest(now, key);
-        self.delete(now, key, Removal::Delivered, None);
     }
 
     /// Fragments that came beside a bundle which is delivered have nothing to wait for.

@@ -343,7 +343,6 @@ impl Node {
             return;
         };
         self.occurred(Occurrence::StoreRefused { refusal });
-        self.drop_pass(now, key);
         self.end_keeping(now, key, None);
         let why = match refusal {
             StoreRefusal::Full => "the store is full",
@@ -352,7 +351,10 @@ impl Node {
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = State::Deleting;
         }
-        self.store(StoreCommand::Abandon { key });
+        self.handed.remove(&key);
+        if self.orphan(now, key, arrival.origin) {
+            return;
+        }
         match arrival.origin {
             Origin::Neighbour { stream, transfer } => {
                 if let Some(neighbour) = self.neighbours.get_mut(&stream) {

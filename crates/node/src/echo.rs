@@ -4,9 +4,10 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
 
-use crate::bundles::Removal;
+use crate::bundles::{Entry, Removal};
 use crate::dispatch::{Arrival, Origin};
 use crate::node::Node;
+use crate::passing::Pass;
 use crate::sending::{PendingRead, RETRANSMIT_REST};
 use crate::transmission::HOP_LIMIT;
 
@@ -16,13 +17,7 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let flags = BundleFlags::from_bits(entry.flags);
-        let source = self.endpoints.id(entry.source);
-        // An answer to nobody, or to an echo service that would answer again, is no answer.
-        if source.is_null()
-            || source == self.endpoints.id(entry.destination)
-            || flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
-        {
+        if !self.wants_answer(entry) {
             self.delivered(now, key);
             return;
         }
@@ -37,6 +32,50 @@ impl Node {
         self.read(PendingRead::Echo { key }, extents);
     }
 
+    /// An answer to nobody, or to an echo service that would answer again, is no answer.
+    fn wants_answer(&self, entry: &Entry) -> bool {
+        let flags = BundleFlags::from_bits(entry.flags);
+        let source = self.endpoints.id(entry.source);
+        !source.is_null()
+            && entry.source != entry.destination
+            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+    }
+
+    /// A question is whole in memory and on its way into the store: its answer goes there with it, and may leave
+    /// at once.
+    pub(crate) fn reply_ahead(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        header: &Header,
+        payload: &[u8],
+    ) {
+        if !self
+            .bundles
+            .entry(key)
+            .is_some_and(|it| self.wants_answer(it))
+        {
+            return;
+        }
+        let builder = self.answer_to(now, header, header.payload.crc_type);
+        // Without room it is tried again, once the question is stored.
+        if let Some((answer, octets)) = self.store_own(now, &builder, payload) {
+            self.passes.insert(key, Pass::Answered);
+            self.leave_ahead(now, answer, &octets);
+        }
+    }
+
+    /// The answer to a question, but for its payload.
+    fn answer_to(&mut self, now: Now, question: &Header, crc_type: CrcType) -> BundleBuilder {
+        let source = question.primary.destination.clone();
+        let destination = question.primary.source.clone();
+        let creation = self.next_creation(now, &source);
+        let lifetime_ms = question.primary.lifetime_ms;
+        BundleBuilder::new(source, destination, creation, lifetime_ms)
+            .with_payload_crc_type(crc_type)
+            .with_hop_limit(HOP_LIMIT)
+    }
+
     /// The header blocks are here: make the answer, whose payload the store copies.
     pub(crate) fn reply(&mut self, now: Now, key: BundleKey, octets: Bytes) {
         let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
@@ -46,7 +85,6 @@ impl Node {
         };
         let whole = self.reassembly.parts(key).is_some();
         let payload_octets = header.total_adu_octets();
-        let creation = self.next_creation(now, &header.primary.destination);
         // The checksum of a payload block covers its head and its payload: with the same head, the
         // trailer of the question is that of the answer.
         let crc_type = if whole {
@@ -54,15 +92,7 @@ impl Node {
         } else {
             header.payload.crc_type
         };
-        let source = header.primary.destination.clone();
-        let mut builder = BundleBuilder::new(
-            source,
-            header.primary.source.clone(),
-            creation,
-            header.primary.lifetime_ms,
-        )
-        .with_payload_crc_type(crc_type)
-        .with_hop_limit(HOP_LIMIT);
+        let mut builder = self.answer_to(now, &header, crc_type);
         let mut answer = builder.header(payload_octets).ok();
         let has_same_head = answer
             .as_ref()

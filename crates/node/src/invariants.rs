@@ -76,7 +76,10 @@ impl Node {
     }
 
     fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {
-        let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
+        let passes = matches!(
+            self.passes.get(&key),
+            Some(Pass::UnderWay(_) | Pass::Left(..) | Pass::Handed | Pass::Orphaned(_))
+        );
         let wanted = u32::from(entry.state == State::InFlight || passes);
         expect(holders == wanted, || format!("has {holders} holders"))?;
         let timed = self.expiries.contains(entry, key);
@@ -121,9 +124,15 @@ impl Node {
     fn check_passes(&self) -> Result<(), String> {
         let mut sessions = 0;
         for (key, pass) in &self.passes {
-            expect(self.arrivals.contains_key(key), || {
+            let orphaned = matches!(pass, Pass::Orphaned(_));
+            expect(self.arrivals.contains_key(key) != orphaned, || {
                 format!("{key:?} is passed on and does not arrive")
             })?;
+            if let Pass::Left(stream, transfer) = pass {
+                let neighbour = self.neighbours.get(stream);
+                let knows = neighbour.is_some_and(|it| it.outgoing.contains(transfer.0));
+                expect(knows, || format!("{key:?} has left with nobody"))?;
+            }
             if let Pass::UnderWay(passing) = pass {
                 sessions += 1;
                 let neighbour = self.neighbours.get(&passing.stream);
@@ -180,6 +189,10 @@ impl Node {
 
     fn check_windows(&self) -> Result<(), String> {
         for (stream, neighbour) in &self.neighbours {
+            let mut sent = neighbour.outgoing.values().map(|it| it.key);
+            expect(sent.all(|key| self.bundles.entry(key).is_some()), || {
+                format!("{stream:?} sends what is not held")
+            })?;
             let (mut bundles, mut octets) = (0_u32, 0_u64);
             let read = self.reads.values().filter_map(|read| match read {
                 PendingRead::Send { stream: of, key } if of == stream => {

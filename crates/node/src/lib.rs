@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod admission;
+mod ahead;
 pub mod api;
 mod bundles;
 mod client;

@@ -4,7 +4,7 @@
 //! `streams` (connections), `paths` (whether they still carry anything), `reception` and `admission` (bundles
 //! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
 //! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `passing`
-//! (those that still come in), `prefix` (what is kept of those that may not), `delivery` (registrations, and
+//! (those that still come in), `ahead` (those that are not durable yet), `prefix` (what is kept of those that may not), `delivery` (registrations, and
 //! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
 //! `own` (bundles that the node makes for itself), `operator`.
 
@@ -356,7 +356,7 @@ impl Node {
             StoreEvent::Written { key, extents } => self.written(now, key, &extents),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(key),
-            StoreEvent::Reserved { .. } => {}
+            StoreEvent::Reserved { time, sequence } => self.creation.confirm(time, sequence),
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
             StoreEvent::Verified { key } => self.intact(now, key),

@@ -1,6 +1,6 @@
 //! Whole bundles that the node itself makes: administrative records, summaries of measurements.
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, Now};
 
@@ -15,6 +15,16 @@ impl Node {
         builder: &BundleBuilder,
         payload: &[u8],
     ) -> Option<BundleKey> {
+        Some(self.store_own(now, builder, payload)?.0)
+    }
+
+    /// The same; its octets come back, too.
+    pub(crate) fn store_own(
+        &mut self,
+        now: Now,
+        builder: &BundleBuilder,
+        payload: &[u8],
+    ) -> Option<(BundleKey, Bytes)> {
         let header = builder
             .header(u64::try_from(payload.len()).unwrap_or(u64::MAX))
             .ok()?;
@@ -29,8 +39,9 @@ impl Node {
         octets.put_slice(&trailer);
         let key = self.hold_new(now, builder, &header);
         self.arrivals.insert(key, Arrival::new(Origin::Own));
-        self.append(key, Piece::Octets(octets.freeze()));
+        let octets = octets.freeze();
+        self.append(key, Piece::Octets(octets.clone()));
         self.commit(key);
-        Some(key)
+        Some((key, octets))
     }
 }

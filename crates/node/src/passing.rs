@@ -15,6 +15,7 @@ use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreCommand};
 use dhow_bundle::{Header, Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
+use crate::ahead::Orphan;
 use crate::bundles::State;
 use crate::config::{Acknowledge, Enabled};
 use crate::door::StreamId;
@@ -33,14 +34,24 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How long they wait before the bundle gives way, unless half of it is here and it still comes.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What has become of a bundle that was sent on while it was coming in, and still is.
-#[derive(Debug)]
+/// What has become of a bundle that went on while it was not durable here, and still is not.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Pass {
-    /// It is being sent.
+    /// It is being sent while it comes in.
     UnderWay(Passing),
+    /// All of it was given to a session.
+    Left(StreamId, TransferId),
+    /// An application has been given it and has said nothing.
+    Handed,
+    /// An application has it for good.
+    Confirmed,
+    /// The echo service has answered it.
+    Answered,
+    /// Somebody has been given it and has said nothing, and the store could not keep it.
+    Orphaned(Orphan),
     /// The next hop on this session says that it has it.
     Taken(StreamId),
-    /// The next hop did not take it.
+    /// The next hop, or the application, did not take it.
     Failed(Option<RefuseReason>),
 }
 
@@ -119,7 +130,7 @@ impl Node {
     }
 
     /// A session to the best hop of a bundle that has nothing to do, and takes the bundle in one piece.
-    fn idle_way(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
+    pub(crate) fn idle_way(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
         let entry = self.bundles.entry(key)?;
         let destination = self.endpoints.id(entry.destination);
         if entry.returns > 0 || self.local.locality(destination) != Locality::Remote {
@@ -201,16 +212,20 @@ impl Node {
                 self.to_serve.insert(stream);
                 self.flush(stream);
             }
+            Pass::Left(..) | Pass::Handed | Pass::Orphaned(_) => {}
+            Pass::Confirmed | Pass::Answered => self.delivered(now, key),
             Pass::Taken(stream) => self.forwarded(now, stream, key),
             Pass::Failed(refused) => self.come_back(now, key, refused),
         }
         true
     }
 
-    /// A bundle will not come in whole: what of it goes out ends early.
+    /// A bundle will not come in whole, or is not kept: what of it goes out ends early.
     pub(crate) fn drop_pass(&mut self, now: Now, key: BundleKey) {
-        if let Some(Pass::UnderWay(passing)) = self.passes.remove(&key) {
-            self.end_early(now, passing);
+        match self.passes.remove(&key) {
+            Some(Pass::UnderWay(passing)) => self.end_early(now, passing),
+            Some(Pass::Left(stream, transfer)) => self.disown_transfer(stream, transfer),
+            _ => {}
         }
     }
 
@@ -222,19 +237,38 @@ impl Node {
             return;
         };
         neighbour.stop_passing();
-        let outgoing = neighbour.outgoing.remove(transfer.0);
-        let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
-        self.discharge(stream, octets);
+        self.disown_transfer(stream, transfer);
         self.command(now, stream, LinkCommand::Cancel { transfer });
     }
 
-    /// The transfer of a bundle that is coming in is over; false when it is another's.
-    pub(crate) fn pass_over(&mut self, stream: StreamId, key: BundleKey, outcome: Pass) -> bool {
-        let Some(pass @ Pass::UnderWay(_)) = self.passes.get_mut(&key) else {
-            return false;
+    /// What becomes of a transfer matters no more.
+    fn disown_transfer(&mut self, stream: StreamId, transfer: TransferId) {
+        let neighbour = self.neighbours.get_mut(&stream);
+        let outgoing = neighbour.and_then(|it| it.outgoing.remove(transfer.0));
+        let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
+        self.discharge(stream, octets);
+    }
+
+    /// The transfer of a bundle that is not durable yet is over; false when it is another's.
+    pub(crate) fn pass_over(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        outcome: Pass,
+    ) -> bool {
+        let pass = match self.passes.get_mut(&key) {
+            Some(pass @ (Pass::UnderWay(_) | Pass::Left(..))) => pass,
+            Some(Pass::Orphaned(_)) => {
+                self.settle_orphan(now, key, outcome);
+                return true;
+            }
+            _ => return false,
         };
-        *pass = outcome;
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        let before = core::mem::replace(pass, outcome);
+        if let Pass::UnderWay(_) = before
+            && let Some(neighbour) = self.neighbours.get_mut(&stream)
+        {
             neighbour.stop_passing();
         }
         true

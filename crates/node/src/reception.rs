@@ -282,8 +282,12 @@ impl Node {
             self.abandon(now, key);
             return Err(refused);
         }
+        let ahead = self.may_go_ahead(header).then(|| octets.clone());
         self.append(key, Piece::Octets(octets));
         self.commit(key);
+        if let Some(octets) = ahead {
+            self.go_ahead(now, key, header, &octets);
+        }
         Ok(None)
     }
 

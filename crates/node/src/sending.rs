@@ -318,8 +318,7 @@ impl Node {
         };
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
-        let edit = self.hop_edit(now, key, None);
-        let (head, total) = self.heads.forwarded(&header, &edit);
+        let (head, total) = self.forwarded_head(now, key, &header);
         let payload = header.payload_octets();
         let resumes = !self.handed.is_empty() && self.handed.contains_key(&key);
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
@@ -352,6 +351,17 @@ impl Node {
             let pieces = core::iter::once(head).chain(body.map(Piece::Extent));
             self.transmit(now, stream, outgoing, total, pieces);
         }
+    }
+
+    /// A bundle's header for the next hop, and octets of the bundle with it.
+    pub(crate) fn forwarded_head(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        header: &Header,
+    ) -> (Bytes, u64) {
+        let edit = self.hop_edit(now, key, None);
+        self.heads.forwarded(header, &edit)
     }
 
     /// What changes in a bundle's header blocks at this hop.
@@ -388,17 +398,14 @@ impl Node {
         outgoing: Outgoing,
         length: u64,
         pieces: impl IntoIterator<Item = Piece>,
-    ) {
-        let Some(transfer) = self.open_transfer(now, stream, outgoing, length) else {
-            return;
-        };
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
-            return;
-        };
+    ) -> Option<TransferId> {
+        let transfer = self.open_transfer(now, stream, outgoing, length)?;
+        let neighbour = self.neighbours.get_mut(&stream)?;
         for octets in pieces {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
         self.flush(stream);
+        Some(transfer)
     }
 
     /// Open a transfer of so many octets, which are to follow.
@@ -437,7 +444,7 @@ impl Node {
         if outgoing.fragment {
             self.handed_over(outgoing.key, outgoing.start, outgoing.octets);
             self.settle_fragment(now, stream, outgoing.key, None);
-        } else if !self.pass_over(stream, outgoing.key, Pass::Taken(stream)) {
+        } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
             self.pay(now, outgoing.key);
         }
@@ -493,7 +500,7 @@ impl Node {
         self.discharge(stream, outgoing.octets);
         if outgoing.fragment {
             self.settle_fragment(now, stream, key, Some(refused));
-        } else if !self.pass_over(stream, key, Pass::Failed(refused)) {
+        } else if !self.pass_over(now, stream, key, Pass::Failed(refused)) {
             self.come_back(now, key, refused);
             self.pay(now, key);
         }
@@ -570,7 +577,7 @@ impl Node {
         for outgoing in outgoing.into_values().rev() {
             if outgoing.fragment {
                 self.settle_fragment(now, stream, outgoing.key, Some(None));
-            } else if !self.pass_over(stream, outgoing.key, Pass::Failed(None)) {
+            } else if !self.pass_over(now, stream, outgoing.key, Pass::Failed(None)) {
                 self.come_back(now, outgoing.key, None);
                 self.pay(now, outgoing.key);
             }

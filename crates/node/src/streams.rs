@@ -361,7 +361,7 @@ impl Node {
                 octets,
                 end,
             } => {
-                self.continue_transmission(stream, request, octets, end);
+                self.continue_transmission(now, stream, request, octets, end);
             }
             ClientEvent::Confirmed(delivery) => self.confirmed(now, stream, delivery),
             ClientEvent::Declined(delivery) => self.declined(now, stream, delivery),

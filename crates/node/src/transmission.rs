@@ -322,6 +322,7 @@ impl Node {
     /// The next octets of a payload.
     pub(crate) fn continue_transmission(
         &mut self,
+        now: Now,
         stream: StreamId,
         request: RequestId,
         octets: Bytes,
@@ -356,8 +357,12 @@ impl Node {
             header.clear();
             let joined = joined.split().freeze();
             client.transmission = None;
+            let ahead = self.is_calm().then(|| joined.clone());
             self.append(key, Piece::Octets(joined));
             self.commit(key);
+            if let Some(octets) = ahead {
+                self.leave_ahead(now, key, &octets);
+            }
             return;
         }
         let header = (!header.is_empty()).then(|| Bytes::from(core::mem::take(header)));

@@ -54,6 +54,13 @@ impl Client {
         self.to_node.push_back(out.freeze());
     }
 
+    /// Answer the oldest delivery that has no answer.
+    pub fn respond(&mut self, status: i32) {
+        let mut out = BytesMut::new();
+        put_message(&AapResponse::of(status), &mut out);
+        self.to_node.push_back(out.freeze());
+    }
+
     pub fn hear(&mut self, mut octets: Bytes) {
         if !self.greeted {
             self.greeted = true;
@@ -74,9 +81,7 @@ impl Client {
                 }
                 self.received.push((adu, payload));
                 if self.confirms {
-                    let mut out = BytesMut::new();
-                    put_message(&AapResponse::of(STATUS_SUCCESS), &mut out);
-                    self.to_node.push_back(out.freeze());
+                    self.respond(STATUS_SUCCESS);
                 }
                 continue;
             }

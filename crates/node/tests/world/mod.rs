@@ -35,6 +35,8 @@ pub struct Machine {
     pub clock_ms: Option<i64>,
     /// Reads that the disk has not answered.
     reads: Vec<(Ticket, Extents)>,
+    /// The disk finishes no sync.
+    pub stalled: bool,
 }
 
 /// One direction of a connection.
@@ -116,6 +118,7 @@ impl World {
     }
 
     /// Nodes in a circle, each dialling the next and sending everything that is not its own to it.
+    #[allow(dead_code, reason = "each test uses a part")]
     pub fn circle(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> Self {
         Self::build(count, seed, Shape::Circle, |number, config| {
             config.routes = vec![Route {
@@ -160,6 +163,7 @@ impl World {
                 leads,
                 clock_ms: Some(0),
                 reads: Vec::new(),
+                stalled: false,
             }
         });
         let mut world = Self {
@@ -554,6 +558,7 @@ impl World {
     }
 
     /// Everything that is under way between nodes arrives at once, as one chunk in each direction.
+    #[allow(dead_code, reason = "each test uses a part")]
     pub fn rush(&mut self) {
         for place in 0..self.connections.len() {
             for side in [0, 1] {
@@ -631,6 +636,9 @@ impl World {
     }
 
     fn sync(&mut self, at: usize) -> bool {
+        if self.machines[at].stalled {
+            return false;
+        }
         if self.hostile {
             let dice = (self.random(4), self.random(1_000));
             let machine = &mut self.machines[at];

@@ -1,0 +1,203 @@
+//! Small bundles that go on while the store makes them durable.
+//!
+//! Where little else is on its way into the store, each sync would be waited for in line: by the sender's node, the
+//! echo service's, the receiver's. What nobody has been told to be kept may go on meanwhile:
+//!
+//! * an answer of the echo service leaves beside its own commit, which it shares with the question's. Its creation
+//!   timestamp was reserved durably before, so none like it is made after a crash;
+//! * a bundle of an application leaves likewise. The application is answered once it is durable here, and asks again
+//!   when it is not answered. Where the store cannot keep it, the next hop's answer decides;
+//! * a bundle for an application is delivered beside its commit. The neighbour that it came from keeps it until it is
+//!   durable here; the confirmation counts, and is made durable, after the commit. One that the store cannot keep
+//!   is remembered once it is confirmed, so that it does not come twice when the neighbour sends it again.
+//!
+//! Where much is on its way, syncs are shared by many bundles, and octets are better read when they are wanted.
+
+use alloc::vec;
+
+use bytes::Bytes;
+use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
+use dhow_bundle::{Header, Now, Reading};
+
+use crate::api::seam::{ApiRefusal, RequestId};
+use crate::bundles::Removal;
+use crate::dispatch::Origin;
+use crate::door::StreamId;
+use crate::endpoints::EndpointIndex;
+use crate::local::Locality;
+use crate::node::Node;
+use crate::passing::Pass;
+use crate::sending::Outgoing;
+
+/// Bundles on their way into the store, at most, while one goes on ahead of its commit.
+const ARRIVALS_BOUND: usize = 8;
+
+/// Octets of a bundle that goes on ahead of its commit, at most: they are copied, or kept in memory for so long.
+const AHEAD_OCTETS: u64 = 16 * 1024;
+
+/// What a bundle is that somebody has, or may have, and the store could not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Orphan {
+    /// A neighbour's, given to an application.
+    Delivery,
+    /// An application's, with its request, given to a session.
+    Request(StreamId, RequestId),
+}
+
+impl Node {
+    /// Little is on its way into the store.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.arrivals.len() <= ARRIVALS_BOUND
+    }
+
+    /// A bundle from a neighbour is small, and little else is on its way into the store.
+    pub(crate) fn may_go_ahead(&self, header: &Header) -> bool {
+        self.is_calm() && header.total_octets() <= AHEAD_OCTETS && header.primary.fragment.is_none()
+    }
+
+    /// A bundle from a neighbour is whole, and its commit on its way: what can be done with it now is.
+    pub(crate) fn go_ahead(&mut self, now: Now, key: BundleKey, header: &Header, octets: &Bytes) {
+        let start = header.octets.len();
+        let length = usize::try_from(header.payload_octets()).unwrap_or(usize::MAX);
+        let Some(end) = start.checked_add(length).filter(|&end| end <= octets.len()) else {
+            return;
+        };
+        let payload = octets.slice(start..end);
+        match self.local.locality(&header.primary.destination) {
+            Locality::Echo => self.reply_ahead(now, key, header, &payload),
+            Locality::Application => self.deliver_ahead(now, key, payload),
+            Locality::Remote | Locality::Perf | Locality::Administrative => {}
+        }
+    }
+
+    /// A bundle of this node whose commit is on its way leaves at once, where a session has nothing else to do.
+    pub(crate) fn leave_ahead(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let is_reserved = self.creation.is_reserved_durably(entry.creation);
+        if !is_reserved || self.is_behind(key, entry.destination) {
+            return;
+        }
+        let Ok(Some(header)) = Header::decode(octets, Reading::Strict) else {
+            return;
+        };
+        let Some(stream) = self.idle_way(now, key, &header) else {
+            return;
+        };
+        let (head, total) = self.forwarded_head(now, key, &header);
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return;
+        };
+        if total > neighbour.transfer_mru() {
+            return;
+        }
+        let outgoing = Outgoing {
+            key,
+            octets: header.total_octets(),
+            fragment: false,
+            start: 0,
+            header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
+        };
+        self.charge(stream, key);
+        let body = octets.slice(header.octets.len()..);
+        let pieces = [head, body].map(Piece::Octets);
+        if let Some(transfer) = self.transmit(now, stream, outgoing, total, pieces) {
+            self.passes.insert(key, Pass::Left(stream, transfer));
+        }
+    }
+
+    /// Deliver a bundle whose commit is on its way, unless others for the same endpoint are to come before it.
+    fn deliver_ahead(&mut self, now: Now, key: BundleKey, payload: Bytes) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let endpoint = entry.destination;
+        if self.queues.first_of(endpoint, |_| true).is_some()
+            || self.is_behind(key, endpoint)
+            || self.was_delivered(now, key)
+        {
+            return;
+        }
+        if let Some(stream) = self.subscriber_with_room(endpoint) {
+            self.passes.insert(key, Pass::Handed);
+            self.hand_over(now, stream, key, vec![Piece::Octets(payload)]);
+        }
+    }
+
+    /// True when others for an endpoint are on their way into the store and have not gone on ahead.
+    fn is_behind(&self, key: BundleKey, destination: EndpointIndex) -> bool {
+        self.arrivals.keys().any(|other| {
+            let entry = self.bundles.entry(*other);
+            *other != key
+                && !self.passes.contains_key(other)
+                && entry.is_some_and(|entry| entry.destination == destination)
+        })
+    }
+
+    /// An application that was given a bundle ahead of its commit has taken it, or has not; false when it is durable.
+    pub(crate) fn delivery_over(&mut self, now: Now, key: BundleKey, outcome: Pass) -> bool {
+        match self.passes.get_mut(&key) {
+            Some(pass @ Pass::Handed) => *pass = outcome,
+            Some(Pass::Orphaned(_)) => self.settle_orphan(now, key, outcome),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
+    pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
+        let pass = self.passes.get(&key).copied();
+        let orphan = match (pass, origin) {
+            (Some(Pass::Handed | Pass::Confirmed), _) => Orphan::Delivery,
+            (
+                Some(Pass::Left(..) | Pass::Taken(_) | Pass::Failed(_)),
+                Origin::Client { stream, request },
+            ) => Orphan::Request(stream, request),
+            _ => {
+                self.drop_pass(now, key);
+                self.store(StoreCommand::Abandon { key });
+                return false;
+            }
+        };
+        self.passes.insert(key, Pass::Orphaned(orphan));
+        if let Some(outcome @ (Pass::Confirmed | Pass::Taken(_) | Pass::Failed(_))) = pass {
+            self.settle_orphan(now, key, outcome);
+        }
+        matches!(orphan, Orphan::Request(..))
+    }
+
+    /// Whoever has a bundle that the store could not keep has taken it, or has not.
+    pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: Pass) {
+        let Some(Pass::Orphaned(orphan)) = self.passes.remove(&key) else {
+            return;
+        };
+        let removal = match outcome {
+            Pass::Confirmed => {
+                self.tell_delivered(now, key);
+                Removal::Delivered
+            }
+            Pass::Taken(stream) => {
+                self.forwarded(now, stream, key);
+                Removal::Forwarded
+            }
+            _ => Removal::Deleted,
+        };
+        let Some(entry) = self.bundles.entry_mut(key) else {
+            return;
+        };
+        entry.removal = removal;
+        if let Orphan::Request(stream, request) = orphan {
+            let created = (self.endpoints.id(entry.source).clone(), entry.creation);
+            let outcome = match removal {
+                Removal::Forwarded => Ok(created),
+                _ => Err(ApiRefusal::NoResources(
+                    "the store refused it, and it may have left all the same".into(),
+                )),
+            };
+            self.counters.created += u64::from(outcome.is_ok());
+            self.transmission_done(now, stream, request, outcome);
+        }
+        self.store(StoreCommand::Abandon { key });
+    }
+}
