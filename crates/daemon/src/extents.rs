@@ -44,6 +44,18 @@ impl Run {
         }
         false
     }
+
+    /// The octets of one member, where `octets` are the run's.
+    fn part(self, octets: &Bytes, piece: &Piece) -> Bytes {
+        match piece {
+            Piece::Octets(octets) => octets.clone(),
+            Piece::Extent(extent) => {
+                let from = usize::try_from(extent.offset - self.offset).unwrap_or(usize::MAX);
+                let count = usize::try_from(extent.length).unwrap_or(usize::MAX);
+                octets.slice(from..from.saturating_add(count))
+            }
+        }
+    }
 }
 
 fn buffer_octets() -> u64 {
@@ -96,6 +108,15 @@ impl ExtentReader {
                 }
                 Piece::Extent(extent) => {
                     let (run, members) = Run::begin(*extent, pieces.get(at..).unwrap_or(&[]));
+                    let shared = self.store.share(run.offset, run.length);
+                    if let Some(octets) =
+                        shared.filter(|octets| u64::try_from(octets.len()) == Ok(run.length))
+                    {
+                        let parts = pieces.iter().skip(at).take(members);
+                        out.extend(parts.map(|piece| run.part(&octets, piece)));
+                        at += members;
+                        continue;
+                    }
                     let start = self.read_run(run, &mut filling, out)?;
                     for piece in pieces.iter().skip(at).take(members) {
                         match piece {
@@ -159,6 +180,12 @@ impl ExtentReader {
     fn read_long(&self, extent: Extent, out: &mut Vec<Bytes>) -> Result<(), DiskError> {
         let mut done = 0;
         while done < extent.length {
+            let left = extent.length - done;
+            if let Some(octets) = self.store.share(extent.offset.saturating_add(done), left) {
+                done += u64::try_from(octets.len()).unwrap_or(u64::MAX);
+                out.push(octets);
+                continue;
+            }
             let mut buffer = self.pool.take();
             let count = self.store.read(extent, done, buffer.octets_mut())?;
             if count == 0 {

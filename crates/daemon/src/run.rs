@@ -253,8 +253,16 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
     let (mut disk, history): (Arc<dyn Disk>, History) = match settings.durability {
         DurabilitySetting::Memory => (Arc::new(MemoryDisk::new()), History::Unused),
         DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
-            let disk = FileDisk::open(&settings.path)?;
+            let mut disk = FileDisk::open(&settings.path)?;
+            // What is not flushed before it is acknowledged is to be in the system's hands at once, not on the disk.
+            if settings.durability == DurabilitySetting::Sync && settings.memory_octets > 0 {
+                disk = disk.with_memory(settings.memory_octets);
+            }
             let history = disk.history();
+            tracing::info!(
+                past_the_page_cache = disk.is_direct(),
+                "store directory locked"
+            );
             (Arc::new(disk), history)
         }
     };

@@ -373,6 +373,18 @@ impl Disk for SlowDisk {
         self.disk.write_at(offset, octets)
     }
 
+    fn append_at(&self, offset: u64, octets: &[std::io::IoSlice<'_>]) -> Result<(), DiskError> {
+        self.disk.append_at(offset, octets)
+    }
+
+    fn share(&self, offset: u64, most: u64) -> Option<bytes::Bytes> {
+        self.disk.share(offset, most)
+    }
+
+    fn forget(&self, offset: u64, octets: u64) {
+        self.disk.forget(offset, octets);
+    }
+
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         self.disk.resize(octets)
     }

@@ -1,7 +1,7 @@
 //! The durable bundle store: one append-only log in fixed-size segments that are recycled in place.
 //!
-//! This room knows a [`Disk`] and the vocabulary of `dhow_bundle::storage`; it must never know a clock, a thread, a
-//! socket or what is in a bundle. `docs/store-format.md` gives the log to the octet.
+//! This room knows a [`Disk`] and the vocabulary of `dhow_bundle::storage`; it must never know a clock, a
+//! socket or what is in a bundle, nor a thread but those that a file's disk has for itself. `docs/store-format.md` gives the log to the octet.
 //!
 //! Start at [`store`] (commands in, events out), then `log` (writing), `segment` (what may be written over), `arriving`,
 //! `removal`, `compaction` (what commands do), `room`, `checkpoint` and `preparation` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.

@@ -19,7 +19,7 @@ use crate::wire::{length, put_varint};
 const COPY_OCTETS: usize = 4096;
 
 /// Staged octets at which they are written even in the middle of a batch.
-const STAGE_OCTETS: u64 = 8 * 1024 * 1024;
+const STAGE_OCTETS: u64 = 1024 * 1024 - 4096;
 
 /// The first segment gets room on the disk in steps of this many octets ahead of its records, so that a small store
 /// stays small.
@@ -431,9 +431,17 @@ impl Log {
                 Staged::Shared(octets) => IoSlice::new(octets),
             })
             .collect();
-        let written = self.disk.write_at(self.staged_at, &slices);
+        let written = self.disk.append_at(self.staged_at, &slices);
         self.drop_staged();
         Ok(written?)
+    }
+
+    /// Tells the disk which octets nobody will read.
+    pub(crate) fn forget_emptied(&mut self) {
+        for segment in self.segments.take_emptied() {
+            let octets = u64::from(self.layout.segment_octets);
+            self.disk.forget(self.layout.position(segment, 0), octets);
+        }
     }
 
     fn drop_staged(&mut self) {

@@ -75,7 +75,7 @@ impl Store {
         let segment_octets = self.log.layout.segment_octets;
         let until = from.saturating_add(STEP_OCTETS).min(segment_octets);
         let at = self.log.layout.position(segment, from);
-        if self.log.disk.write_at(at, &zeros(until - from)).is_err() {
+        if self.log.disk.append_at(at, &zeros(until - from)).is_err() {
             self.options.prepared_octets = 0;
             return Ok(());
         }

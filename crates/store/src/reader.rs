@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use dhow_bundle::storage::Extent;
 
 use crate::disk::{Disk, DiskError};
+use crate::wire::length;
 
 /// Reads extents of the log: cheap to clone, usable from any thread.
 #[derive(Clone)]
@@ -25,12 +27,26 @@ impl StoreReader {
     pub fn read(&self, extent: Extent, skip: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         let left = usize::try_from(extent.length.saturating_sub(skip)).unwrap_or(usize::MAX);
         let count = left.min(out.len());
-        if let Some(wanted) = out.get_mut(..count)
-            && count > 0
-        {
-            self.disk
-                .read_at(extent.offset.saturating_add(skip), wanted)?;
+        let mut offset = extent.offset.saturating_add(skip);
+        let mut wanted = out.get_mut(..count).unwrap_or_default();
+        while !wanted.is_empty() {
+            let Some(octets) = self.share(offset, length(wanted.len())) else {
+                self.disk.read_at(offset, wanted)?;
+                break;
+            };
+            let (now, later) = wanted.split_at_mut(octets.len());
+            now.copy_from_slice(&octets);
+            offset = offset.saturating_add(length(octets.len()));
+            wanted = later;
         }
         Ok(count)
+    }
+
+    /// Octets of the log from `offset` on, at least one and at most `most`, where they can be had without a copy.
+    #[must_use]
+    pub fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
+        self.disk
+            .share(offset, most)
+            .filter(|octets| !octets.is_empty())
     }
 }

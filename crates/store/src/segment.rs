@@ -177,6 +177,8 @@ pub(crate) struct Segments {
     /// Free segments; the one freed last, which is most likely still in the page cache, is used first.
     free: Vec<u32>,
     dead: usize,
+    /// Segments in which nothing is live any more, since that was last asked for.
+    emptied: Vec<u32>,
     /// The highest generation of any.
     newest: u64,
 }
@@ -273,6 +275,7 @@ impl Segments {
         segment.live_octets -= reference.octets;
         segment.touched = self.newest;
         if segment.is_dead() {
+            self.emptied.push(reference.segment);
             if segment.generation < checkpoint {
                 Self::free_up(segment);
                 self.free.push(reference.segment);
@@ -280,6 +283,11 @@ impl Segments {
                 self.dead += 1;
             }
         }
+    }
+
+    /// Segments in which nothing is live any more, told once.
+    pub(crate) fn take_emptied(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.emptied)
     }
 
     /// Notes that something in a segment is about to go.

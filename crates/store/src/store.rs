@@ -229,6 +229,7 @@ impl Store {
         self.run(Self::write_deletions);
         self.run(Self::upkeep);
         self.run(|store| store.log.flush());
+        self.log.forget_emptied();
         if self.failure.is_none() {
             self.tell_written();
         }

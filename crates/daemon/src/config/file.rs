@@ -77,6 +77,8 @@ pub struct StoreSettings {
     pub segment_octets: Option<u64>,
     /// Octets of segments that are written before they are needed.
     pub prepared_octets: u64,
+    /// Octets of the log that are kept in memory, past the system's page cache; 0 to leave it all to that.
+    pub memory_octets: u64,
     /// Time added to every flush.
     pub flush_delay: Duration,
 }
@@ -297,6 +299,7 @@ fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings,
             .size("prepare")
             .unwrap_or_else(|| default_prepared_octets(store.size("quota").unwrap_or(0), &path)),
         path,
+        memory_octets: store.size("memory").unwrap_or_else(default_memory_octets),
         flush_delay: store.duration("flush_delay"),
     })
 }
@@ -498,6 +501,12 @@ fn default_quota_bundles() -> u64 {
 fn default_queue_octets() -> u64 {
     const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 20;
     (memory_octets() / 64).clamp(*QUEUE_OCTETS.start(), *QUEUE_OCTETS.end())
+}
+
+/// Octets of the log that are kept in memory: what comes and goes in one contact should be there.
+fn default_memory_octets() -> u64 {
+    const MEMORY_OCTETS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 30;
+    (memory_octets() / 16).clamp(*MEMORY_OCTETS.start(), *MEMORY_OCTETS.end())
 }
 
 /// Octets of segments written before they are needed. Those that left the page cache again would be worth little, and a

@@ -359,6 +359,13 @@ pub const SECTIONS: &[Section] = &[
                 "\"64MiB\"",
                 "Octets that may wait for the disk; beyond it sockets are not read. About twice rate times flush time keeps a disk busy.",
             ),
+            key(
+                "memory",
+                Kind::Size,
+                Absent::Means("a 16th of the machine's memory, from 1MiB to 1GiB"),
+                "\"256MiB\"",
+                "Octets of the log kept in memory, at most: what was stored last, and what is read ahead. With durability \"sync\" the log goes past the system's page cache; 0 for the page cache.",
+            ),
             with_default(
                 "removed_bound",
                 Kind::Integer(0, 100_000_000),

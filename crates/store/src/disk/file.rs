@@ -4,10 +4,14 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use bytes::Bytes;
+
+use super::direct::{Direct, Written};
 use super::{Disk, DiskError};
 
 /// Slices handed to the system in one call (`IOV_MAX` of Linux).
@@ -59,6 +63,11 @@ pub enum History {
 #[derive(Debug)]
 pub struct FileDisk {
     file: File,
+    path: PathBuf,
+    /// The way past the page cache, where it is taken.
+    direct: Option<Direct>,
+    /// The file system turned out not to have that way.
+    is_indirect: AtomicBool,
     history: History,
     _lock: File,
 }
@@ -90,9 +99,31 @@ impl FileDisk {
             .map_err(system(directory))?;
         Ok(Self {
             file,
+            path,
+            direct: None,
+            is_indirect: AtomicBool::new(false),
             history,
             _lock: lock,
         })
+    }
+
+    /// The same log, written and read past the system's page cache where the file system has a way; so many octets of it, those
+    /// written last and those read ahead, are kept in memory.
+    #[must_use]
+    pub fn with_memory(mut self, octets: u64) -> Self {
+        self.direct = Direct::open(&self.path, octets);
+        self
+    }
+
+    /// Whether it is written and read past the system's page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct().is_some()
+    }
+
+    fn direct(&self) -> Option<&Direct> {
+        let is_indirect = self.is_indirect.load(Ordering::Relaxed);
+        self.direct.as_ref().filter(|_| !is_indirect)
     }
 
     /// Whether a node has had the directory before, as its lock file tells: a new log there means that the old one is gone.
@@ -160,6 +191,9 @@ impl Disk for FileDisk {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
         let end = offset.saturating_add(u64::try_from(out.len()).unwrap_or(u64::MAX));
+        if let Some(direct) = self.direct() {
+            direct.wait_until_written(offset, out.len())?;
+        }
         self.file
             .read_exact_at(out, offset)
             .map_err(|error| match error.kind() {
@@ -168,7 +202,32 @@ impl Disk for FileDisk {
             })
     }
 
+    fn append_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+        if let Some(direct) = self.direct() {
+            match direct.write(offset, octets, &self.file)? {
+                Written::Yes => return Ok(()),
+                Written::Unsupported => self.is_indirect.store(true, Ordering::Relaxed),
+            }
+        }
+        self.write_at(offset, octets)
+    }
+
+    fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
+        self.direct()?.share(offset, most)
+    }
+
+    fn forget(&self, offset: u64, octets: u64) {
+        if let Some(direct) = self.direct() {
+            direct.forget(offset, offset.saturating_add(octets));
+        }
+    }
+
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+        if let Some(direct) = self.direct() {
+            let octets: usize = octets.iter().map(|slice| slice.len()).sum();
+            let octets = u64::try_from(octets).unwrap_or(u64::MAX);
+            direct.change(offset, offset.saturating_add(octets))?;
+        }
         if let [only] = octets {
             return Ok(self.file.write_all_at(only, offset)?);
         }
@@ -194,6 +253,9 @@ impl Disk for FileDisk {
     }
 
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
+        if let Some(direct) = self.direct() {
+            direct.change(0, u64::MAX)?;
+        }
         Ok(self.file.set_len(octets)?)
     }
 
@@ -218,6 +280,9 @@ impl Disk for FileDisk {
     }
 
     fn sync(&self) -> Result<(), DiskError> {
+        if let Some(direct) = self.direct() {
+            direct.settle()?;
+        }
         Ok(self.file.sync_data()?)
     }
 }

@@ -1,11 +1,17 @@
-//! The six calls that a store needs of what it writes on.
+//! The calls that a store needs of what it writes on, and what has them: a file (`file`, past the page cache by `direct`,
+//! `recent` and `rooms`), memory, and one for tests that fails.
 
+mod direct;
 mod faulty;
 mod file;
 mod memory;
+mod recent;
+mod rooms;
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 pub use faulty::{Failure, FaultyDisk, Operation};
 pub use file::{FileDisk, History, LockError};
@@ -58,6 +64,24 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// [`DiskError::Full`], or the system refused. Any part of the octets may then have been written.
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError>;
+
+    /// As [`Disk::write_at`], at the log's growing end: what lies behind the octets, up to the next multiple of 4096, is of
+    /// no use to anybody and may become zeros.
+    ///
+    /// # Errors
+    /// As [`Disk::write_at`].
+    fn append_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+        self.write_at(offset, octets)
+    }
+
+    /// Octets from `offset` on, at least one and at most `most`, without a copy; `None` where they are to be read by
+    /// [`Disk::read_at`].
+    fn share(&self, _offset: u64, _most: u64) -> Option<Bytes> {
+        None
+    }
+
+    /// Nobody will read these octets before they are written again.
+    fn forget(&self, _offset: u64, _octets: u64) {}
 
     /// Cuts the log or lengthens it with zeros.
     ///

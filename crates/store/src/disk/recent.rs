@@ -1,0 +1,209 @@
+//! Octets of the log that are in memory: those written last, and those read ahead.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+/// Stretches of the log in memory. No two have an octet in common, and what is written is dropped from them first.
+#[derive(Debug)]
+pub(super) struct Recent {
+    /// By their first octet.
+    stretches: BTreeMap<u64, Stretch>,
+    /// First octets and numbers, the oldest first; what is gone from `stretches` may still be named.
+    order: VecDeque<(u64, u64)>,
+    octets: u64,
+    bound: u64,
+    next_number: u64,
+}
+
+#[derive(Debug)]
+struct Stretch {
+    octets: Bytes,
+    number: u64,
+    /// Where to read on once somebody reads here; `None` when that is done, or for what was written.
+    leads_to: Option<u64>,
+}
+
+/// What is found of a place in the log.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// From the place on.
+    pub(super) octets: Bytes,
+    /// What was read ahead is being used for the first time: what follows from here on will be wanted.
+    pub(super) leads_to: Option<u64>,
+}
+
+fn length(octets: usize) -> u64 {
+    u64::try_from(octets).unwrap_or(u64::MAX)
+}
+
+impl Recent {
+    /// Room for stretches of so many octets.
+    pub(super) fn new(bound: u64) -> Self {
+        Self {
+            stretches: BTreeMap::new(),
+            order: VecDeque::new(),
+            octets: 0,
+            bound,
+            next_number: 0,
+        }
+    }
+
+    /// The octets from `offset` on, at most `most`.
+    pub(super) fn find(&mut self, offset: u64, most: u64) -> Option<Found> {
+        let (start, stretch) = self.stretches.range_mut(..=offset).next_back()?;
+        let skipped = usize::try_from(offset - start).ok()?;
+        let left = stretch
+            .octets
+            .len()
+            .checked_sub(skipped)
+            .filter(|left| *left > 0)?;
+        let count = usize::try_from(most).unwrap_or(usize::MAX).min(left);
+        Some(Found {
+            octets: stretch.octets.slice(skipped..skipped + count),
+            leads_to: stretch.leads_to.take(),
+        })
+    }
+
+    /// Where the stretch ends that holds the octet at `offset`.
+    pub(super) fn end_of(&self, offset: u64) -> Option<u64> {
+        let (start, stretch) = self.stretches.range(..=offset).next_back()?;
+        Some(start + length(stretch.octets.len())).filter(|end| *end > offset)
+    }
+
+    /// Keep octets that were written at `offset`.
+    pub(super) fn keep(&mut self, offset: u64, octets: Bytes) {
+        self.forget(offset, offset.saturating_add(length(octets.len())));
+        self.add(offset, octets, None);
+    }
+
+    /// Keep octets that were read at `offset`, as far as nothing is there yet.
+    pub(super) fn keep_read(&mut self, offset: u64, mut octets: Bytes) {
+        if self.end_of(offset).is_some() {
+            return;
+        }
+        if let Some((next, _)) = self.stretches.range(offset..).next() {
+            octets.truncate(usize::try_from(next - offset).unwrap_or(usize::MAX));
+        }
+        let end = offset.saturating_add(length(octets.len()));
+        self.add(offset, octets, Some(end));
+    }
+
+    fn add(&mut self, offset: u64, octets: Bytes, leads_to: Option<u64>) {
+        if octets.is_empty() || length(octets.len()) > self.bound {
+            return;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        self.octets += length(octets.len());
+        self.order.push_back((offset, number));
+        self.stretches.insert(
+            offset,
+            Stretch {
+                octets,
+                number,
+                leads_to,
+            },
+        );
+        while self.octets > self.bound {
+            let Some((offset, number)) = self.order.pop_front() else {
+                return;
+            };
+            if self
+                .stretches
+                .get(&offset)
+                .is_some_and(|it| it.number == number)
+            {
+                self.remove(offset);
+            }
+        }
+        self.tidy();
+    }
+
+    /// Names no more of what is gone than of what is there, about.
+    fn tidy(&mut self) {
+        let stretches = &self.stretches;
+        if self.order.len() > 2 * stretches.len() + SLACK {
+            let is_there = |&(offset, number): &(u64, u64)| {
+                stretches.get(&offset).is_some_and(|it| it.number == number)
+            };
+            self.order.retain(is_there);
+        }
+    }
+
+    /// Drop everything that has an octet between `start` and `end`.
+    pub(super) fn forget(&mut self, start: u64, end: u64) {
+        while let Some((offset, stretch)) = self.stretches.range(..end).next_back()
+            && offset + length(stretch.octets.len()) > start
+        {
+            let offset = *offset;
+            self.remove(offset);
+        }
+        self.tidy();
+    }
+
+    fn remove(&mut self, offset: u64) {
+        if let Some(stretch) = self.stretches.remove(&offset) {
+            self.octets -= length(stretch.octets.len());
+        }
+    }
+}
+
+/// Names of stretches that are gone, before they are looked for.
+const SLACK: usize = 64;
+
+#[cfg(test)]
+#[allow(clippy::as_conversions, reason = "small numbers")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever is written, read ahead and dropped: what is found is what the log holds, and no more than the bound.
+        #[test]
+        fn what_is_found_is_what_was_written_last(
+            bound in 1_u64..400,
+            steps in proptest::collection::vec((0_u8..4, 0_usize..300, 1_usize..80), 0..200),
+        ) {
+            let mut log = vec![0_u8; 400];
+            let mut recent = Recent::new(bound);
+            for (value, (step, offset, count)) in (1_u8..).cycle().zip(steps) {
+                let end = offset + count;
+                match step {
+                    0 => {
+                        log[offset..end].fill(value);
+                        recent.keep(offset as u64, Bytes::copy_from_slice(&log[offset..end]));
+                    }
+                    1 => recent.keep_read(offset as u64, Bytes::copy_from_slice(&log[offset..end])),
+                    2 => {
+                        recent.forget(offset as u64, end as u64);
+                        log[offset..end].fill(value);
+                    }
+                    _ => {}
+                }
+                for place in 0..log.len() {
+                    let found = recent.find(place as u64, count as u64);
+                    prop_assert_eq!(recent.end_of(place as u64).is_some(), found.is_some());
+                    if let Some(found) = found {
+                        prop_assert!(!found.octets.is_empty() && found.octets.len() <= count);
+                        prop_assert_eq!(&found.octets[..], &log[place..place + found.octets.len()]);
+                    }
+                }
+                let held: usize = recent.stretches.values().map(|it| it.octets.len()).sum();
+                prop_assert!(held as u64 == recent.octets && recent.octets <= bound);
+                prop_assert!(recent.order.len() <= 2 * recent.stretches.len() + SLACK);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_read_ahead_leads_on_once() {
+        let mut recent = Recent::new(100);
+        recent.keep_read(10, Bytes::from_static(b"ahead"));
+        recent.keep(15, Bytes::from_static(b"written"));
+        assert_eq!(recent.find(12, 2).unwrap().leads_to, Some(15));
+        assert_eq!(recent.find(12, 2).unwrap().leads_to, None);
+        assert_eq!(recent.find(15, 2).unwrap().leads_to, None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Buffers in which octets go to the disk and come from it without passing through the page cache.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// What lengths and places of direct reads and writes, and the buffers for them, are multiples of: no disk or file system in
+/// use wants more.
+pub(super) const BLOCK_OCTETS: usize = 4096;
+
+/// Octets of the largest room: a write of so many is worth its system call.
+pub(super) const ROOM_OCTETS: usize = 1 << 20;
+
+/// Rooms that were given back, to be used again: the last first, which the processor's caches may still hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rooms {
+    spare: Arc<Mutex<Spare>>,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    rooms: Vec<Box<[u8]>>,
+    octets: usize,
+    bound: usize,
+}
+
+impl Rooms {
+    /// Rooms of which so many octets are kept for use again.
+    pub(super) fn new(bound: usize) -> Self {
+        let spare = Spare {
+            bound,
+            ..Spare::default()
+        };
+        Self {
+            spare: Arc::new(Mutex::new(spare)),
+        }
+    }
+
+    /// A room of at least `octets`, with whatever it last held.
+    pub(super) fn take(&self, octets: usize) -> Room {
+        let wanted = octets.max(BLOCK_OCTETS).next_power_of_two();
+        let room = self
+            .spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(wanted + BLOCK_OCTETS);
+        let octets = room.unwrap_or_else(|| vec![0; wanted + BLOCK_OCTETS].into_boxed_slice());
+        let start = octets.as_ptr().align_offset(BLOCK_OCTETS).min(BLOCK_OCTETS);
+        Room {
+            octets,
+            start,
+            spare: Arc::clone(&self.spare),
+        }
+    }
+}
+
+impl Spare {
+    fn take(&mut self, octets: usize) -> Option<Box<[u8]>> {
+        let at = self.rooms.iter().rposition(|room| room.len() == octets)?;
+        self.octets -= octets;
+        Some(self.rooms.remove(at))
+    }
+
+    fn give(&mut self, room: Box<[u8]>) {
+        if self.octets + room.len() <= self.bound {
+            self.octets += room.len();
+            self.rooms.push(room);
+        }
+    }
+}
+
+/// A buffer that begins at a multiple of [`BLOCK_OCTETS`]; it is given back when it goes.
+#[derive(Debug)]
+pub(super) struct Room {
+    octets: Box<[u8]>,
+    start: usize,
+    spare: Arc<Mutex<Spare>>,
+}
+
+impl Room {
+    /// The first `count` octets, or all where it has fewer.
+    pub(super) fn octets_mut(&mut self, count: usize) -> &mut [u8] {
+        let end = self.octets.len().min(self.start + count);
+        self.octets.get_mut(self.start..end).unwrap_or_default()
+    }
+
+    /// All octets, shared; the room is given back when the last slice of them goes.
+    pub(super) fn share(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Room {
+    fn as_ref(&self) -> &[u8] {
+        self.octets.get(self.start..).unwrap_or_default()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let octets = std::mem::take(&mut self.octets);
+        self.spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .give(octets);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::as_conversions, reason = "addresses are compared")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rooms_are_aligned_and_used_again_within_their_bound() {
+        let rooms = Rooms::new(2 * (ROOM_OCTETS + BLOCK_OCTETS));
+        let mut taken: Vec<Room> = (0..3).map(|_| rooms.take(ROOM_OCTETS)).collect();
+        for room in &mut taken {
+            let octets = room.octets_mut(ROOM_OCTETS);
+            assert_eq!(octets.len(), ROOM_OCTETS);
+            assert_eq!(octets.as_ptr() as usize % BLOCK_OCTETS, 0);
+        }
+        let shared = taken.pop().unwrap().share();
+        let address = shared.as_ptr();
+        let slice = shared.slice(5..7);
+        drop((shared, taken));
+        assert_eq!(rooms.spare.lock().unwrap().rooms.len(), 2, "one is in use");
+        drop(slice);
+        assert_eq!(
+            rooms.spare.lock().unwrap().rooms.len(),
+            2,
+            "no more are kept"
+        );
+        let again: Vec<Room> = (0..2).map(|_| rooms.take(ROOM_OCTETS)).collect();
+        assert!(again.iter().all(|room| room.as_ref().as_ptr() != address));
+        assert_eq!(rooms.spare.lock().unwrap().octets, 0);
+        assert_eq!(rooms.take(1).octets_mut(1).len(), 1);
+    }
+}

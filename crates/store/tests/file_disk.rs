@@ -1,0 +1,130 @@
+//! A log in a file, past the page cache and through it, does what a log in memory does.
+#![allow(
+    clippy::as_conversions,
+    clippy::unwrap_used,
+    reason = "small numbers, and a test"
+)]
+
+use std::io::IoSlice;
+
+use dhow_store::{Disk, FileDisk};
+use proptest::prelude::*;
+
+/// A block of direct writes.
+const BLOCK: usize = 4096;
+
+/// Octets of the log that the property plays with: more than some memories below, and than a window that is read ahead.
+const LOG_OCTETS: usize = 3 << 20;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// So many octets in so many slices at the growing end.
+    Append(usize, usize),
+    /// The growing end moves.
+    Jump(usize),
+    Write(usize, usize),
+    Read(usize, usize),
+    /// So many reads of so many octets, one behind the other.
+    ReadOn(usize, usize, usize),
+    Forget(usize, usize),
+    Sync,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let length =
+        prop_oneof![4 => 1_usize..300, 3 => 1_usize..20_000, 1 => 100_000_usize..1_300_000];
+    let place = 0_usize..LOG_OCTETS;
+    prop_oneof![
+        6 => (length.clone(), 1_usize..5).prop_map(|(octets, slices)| Step::Append(octets, slices)),
+        1 => place.clone().prop_map(Step::Jump),
+        1 => (place.clone(), 1_usize..10_000).prop_map(|(at, octets)| Step::Write(at, octets)),
+        3 => (place.clone(), length).prop_map(|(at, octets)| Step::Read(at, octets)),
+        2 => (place.clone(), 1_usize..100_000, 1_usize..20).prop_map(|(at, octets, times)| Step::ReadOn(at, octets, times)),
+        1 => (place, 1_usize..100_000).prop_map(|(at, octets)| Step::Forget(at, octets)),
+        2 => Just(Step::Sync),
+    ]
+}
+
+/// What the log is to hold; `None` where nobody may rely on anything.
+struct Model(Vec<Option<u8>>);
+
+impl Model {
+    fn check(&self, at: usize, octets: &[u8], what: &str) -> Result<(), TestCaseError> {
+        for (place, octet) in (at..).zip(octets) {
+            if let Some(expected) = self.0.get(place).copied().flatten() {
+                prop_assert_eq!(*octet, expected, "{} at {}", what, place);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(disk: &FileDisk, model: &Model, at: usize, octets: usize) -> Result<(), TestCaseError> {
+    let octets = octets.min(LOG_OCTETS - at);
+    if let Some(shared) = disk.share(at as u64, octets as u64) {
+        prop_assert!(!shared.is_empty() && shared.len() <= octets);
+        model.check(at, &shared, "shared")?;
+    }
+    let mut out = vec![0; octets];
+    disk.read_at(at as u64, &mut out).unwrap();
+    model.check(at, &out, "read")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn whatever_is_written_is_read_back(
+        memory in prop_oneof![Just(0_u64), Just(1 << 16), Just(1 << 19), Just(8 << 20)],
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut disk = FileDisk::open(directory.path()).unwrap();
+        if memory > 0 {
+            disk = disk.with_memory(memory);
+        }
+        disk.reserve(LOG_OCTETS as u64).unwrap();
+        let mut model = Model(vec![Some(0); LOG_OCTETS]);
+        let mut end = 0;
+        for (value, step) in (1_u8..).cycle().zip(&steps) {
+            match *step {
+                Step::Append(octets, slices) => {
+                    let octets = octets.min(LOG_OCTETS - end);
+                    let written: Vec<u8> = (0..octets).map(|place| value ^ place.to_le_bytes()[1]).collect();
+                    let slices: Vec<IoSlice<'_>> = written.chunks(octets / slices + 1).map(IoSlice::new).collect();
+                    disk.append_at(end as u64, &slices).unwrap();
+                    for (place, octet) in model.0[end..].iter_mut().zip(&written) {
+                        *place = Some(*octet);
+                    }
+                    end += octets;
+                    let block = end.next_multiple_of(BLOCK).min(LOG_OCTETS);
+                    if octets > 0 {
+                        model.0[end..block].fill(None);
+                    }
+                }
+                Step::Jump(to) => end = to,
+                Step::Write(at, octets) => {
+                    let octets = octets.min(LOG_OCTETS - at);
+                    disk.write_at(at as u64, &[IoSlice::new(&vec![value; octets])]).unwrap();
+                    model.0[at..at + octets].fill(Some(value));
+                }
+                Step::Read(at, octets) => read(&disk, &model, at, octets)?,
+                Step::ReadOn(at, octets, times) => {
+                    for place in (at..LOG_OCTETS).step_by(octets).take(times) {
+                        read(&disk, &model, place, octets)?;
+                    }
+                }
+                Step::Forget(at, octets) => {
+                    disk.forget(at as u64, octets as u64);
+                    let until = (at + octets).min(LOG_OCTETS);
+                    model.0[at..until].fill(None);
+                }
+                Step::Sync => disk.sync().unwrap(),
+            }
+        }
+        disk.sync().unwrap();
+        drop(disk);
+        let file = std::fs::read(directory.path().join("log")).unwrap();
+        model.check(0, &file, "found in the file")?;
+    }
+}
