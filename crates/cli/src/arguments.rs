@@ -93,6 +93,9 @@ pub enum Command {
     #[command(subcommand)]
     Bundle(command::bundle::Bundle),
     Channel(command::channel::Channel),
+    /// Run whole networks in virtual time
+    #[command(subcommand)]
+    Sim(command::sim::Sim),
     /// Write a completion script for a shell
     Completions(command::completions::Completions),
 }

@@ -63,6 +63,31 @@ impl Progress {
         Self { bar }
     }
 
+    /// A stretch of which a part is done, with words about it.
+    pub fn stretch(total: u64, what: String) -> Self {
+        if !stderr_is_watched() {
+            return Self {
+                bar: ProgressBar::hidden(),
+            };
+        }
+        let bar = ProgressBar::with_draw_target(
+            Some(total),
+            ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND),
+        );
+        bar.set_style(
+            ProgressStyle::with_template("{prefix} {bar:20} {msg} ETA {eta}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        bar.set_prefix(what);
+        Self { bar }
+    }
+
+    /// So much of a stretch is done.
+    pub fn say(&self, done: u64, words: String) {
+        self.bar.set_position(done);
+        self.bar.set_message(words);
+    }
+
     /// So much is done.
     pub fn position(&self, done: u64) {
         self.bar.set_position(done);

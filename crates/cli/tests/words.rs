@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 26] = [
+const COMMANDS: [&[&str]; 28] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -40,6 +40,8 @@ const COMMANDS: [&[&str]; 26] = [
     &["bundle", "make"],
     &["bundle", "drop"],
     &["channel"],
+    &["sim"],
+    &["sim", "run"],
     &["completions"],
 ];
 

@@ -5,7 +5,7 @@
 //! scenario and seed give the same [`trace`](World::trace), on every machine and in every build.
 //!
 //! Start at [`world`] (what there is, and the loop), then `turn` (what a driver does for a node), `dialling`,
-//! `carrying` and `contacts` (connections), `faults`, `machine` and `disk`; [`oracle`] says what must hold.
+//! `carrying` and `contacts` (connections), `faults`, `machine` and `disk`; [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it.
 
 mod application;
 mod carrying;
@@ -23,6 +23,8 @@ pub mod network;
 pub mod oracle;
 pub mod payload;
 pub mod queue;
+pub mod report;
+pub mod run;
 pub mod sample;
 pub mod trace;
 mod turn;
@@ -30,4 +32,5 @@ pub mod world;
 
 pub use network::NetworkError;
 pub use oracle::Violation;
+pub use run::{Outcome, Run};
 pub use world::World;

@@ -160,6 +160,12 @@ impl Trace {
         self.steps
     }
 
+    /// The last thing that happened.
+    #[must_use]
+    pub fn newest(&self) -> Option<Step> {
+        self.recent.back().copied()
+    }
+
     /// The last things that happened to some nodes, oldest first, at most `most`.
     #[must_use]
     pub fn last(&self, machines: &[MachineIndex], most: usize) -> Vec<Step> {

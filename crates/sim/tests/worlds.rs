@@ -166,3 +166,45 @@ fn a_seed_tells_everything_that_happens() {
     assert_eq!(trace(7), trace(7));
     assert_ne!(trace(7), trace(8));
 }
+
+#[test]
+fn disks_that_lie_are_found_out() {
+    let text = STORM.replace(
+        "until = \"6min\"",
+        "until = \"6min\"\n    lying_disks = true",
+    );
+    let scenario = scenario(&text);
+    let found = (0..8).any(|seed| {
+        let mut world = World::new(&scenario, seed).expect("the network can be built");
+        while world.run(Instant::START + Duration::from_secs(86_400), 1_000_000) {}
+        world
+            .violations()
+            .iter()
+            .any(|violation| violation.oracle == "kept")
+    });
+    assert!(found, "eight seeds lose nothing on disks that keep nothing");
+}
+
+#[test]
+fn the_bus_makes_its_rounds() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/village-bus.toml");
+    let mut scenario = Scenario::open(&path).expect("the scenario is one");
+    // The first day, before what was sent on it must have arrived.
+    scenario.stop.at = Duration::from_secs(86_400);
+    scenario.stop.expects_all = false;
+    let world = run(&scenario, 1);
+    assert!(
+        world.ledger().delivered > 50,
+        "{}",
+        world.ledger().delivered
+    );
+}
+
+#[test]
+fn traffic_without_a_way_is_refused() {
+    let text = format!(
+        "{TWO}[[node]]\nname = \"far\"\n[[traffic]]\nfrom = \"east\"\nto = \"far\"\ncount = 1\nsize = \"1kB\"\n[stop]\nat = \"1h\"\n"
+    );
+    let error = World::new(&scenario(&text), 1).expect_err("there is no way");
+    assert_eq!(error.to_string(), "no links lead from 'east' to 'far'");
+}

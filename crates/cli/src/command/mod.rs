@@ -13,6 +13,7 @@ pub mod recv;
 pub mod registrations;
 pub mod routes;
 pub mod send;
+pub mod sim;
 pub mod status;
 pub mod trace;
 
@@ -43,6 +44,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),
         Command::Channel(command) => command.run(&common),
+        Command::Sim(command) => command.run(&common),
         Command::Completions(command) => command.run(),
     }
 }

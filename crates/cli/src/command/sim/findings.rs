@@ -1,0 +1,39 @@
+//! What a person is told about a violation: what led to it, and how to see it again.
+
+use std::path::Path;
+
+use dhow_sim::Outcome;
+use dhow_sim::run::Finding;
+
+use crate::output;
+
+/// Says on stderr what was wrong in a run, if anything was.
+pub fn tell(outcome: &Outcome, scenario: &Path) {
+    let Some(first) = outcome.findings.first() else {
+        return;
+    };
+    for finding in &outcome.findings {
+        output::note(&format!(
+            "seed {}, {:.3} s, '{}': {}",
+            outcome.seed,
+            finding.at.as_secs_f64(),
+            finding.oracle,
+            finding.sentence
+        ));
+    }
+    output::talk("  what came before:");
+    for (name, step) in &first.steps {
+        output::talk(&format!("    {name} {step}"));
+    }
+    output::talk(&format!("  replay: {}", replay(outcome, first, scenario)));
+}
+
+/// The command that shows it again.
+pub fn replay(outcome: &Outcome, finding: &Finding, scenario: &Path) -> String {
+    format!(
+        "dhow sim run {} --seed {} --from {} --trace",
+        scenario.display(),
+        outcome.seed,
+        finding.replay_from
+    )
+}

@@ -1,0 +1,25 @@
+//! `dhow sim`: networks in virtual time.
+
+mod findings;
+mod report;
+pub mod run;
+
+use clap::Subcommand;
+
+use crate::arguments::Common;
+use crate::failure::{Ending, Failure};
+
+/// Run whole networks in virtual time
+#[derive(Debug, Subcommand)]
+pub enum Sim {
+    Run(run::Run),
+}
+
+impl Sim {
+    /// Does what was asked.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        match self {
+            Self::Run(command) => command.run(common),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Tables for other programs: CSV, times in seconds from the beginning of the run.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::run::Outcome;
+
+/// Lines of each table, their headings apart.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// The network over time.
+    pub samples: String,
+    /// Every payload.
+    pub payloads: String,
+    /// Every link.
+    pub links: String,
+}
+
+impl Tables {
+    /// The headings of the three tables.
+    #[must_use]
+    pub fn headings() -> Self {
+        Self {
+            samples: "seed,time_s,nodes_up,sent,delivered,stored_bundles,stored_octets\n"
+                .to_owned(),
+            payloads: "seed,traffic,number,from,to,octets,sent_s,accepted_s,delivered_s\n"
+                .to_owned(),
+            links: "seed,link,open_s,capacity_octets,octets_from_dialling,octets_from_accepting\n"
+                .to_owned(),
+        }
+    }
+}
+
+/// One run's lines.
+#[must_use]
+pub fn tables(outcome: &Outcome) -> Tables {
+    let seed = outcome.seed;
+    let mut tables = Tables::default();
+    for it in &outcome.samples {
+        let time = seconds(it.at.since(dhow_bundle::Instant::START));
+        // Writing into a text does not fail.
+        let _ = writeln!(
+            tables.samples,
+            "{seed},{time},{},{},{},{},{}",
+            it.up, it.sent, it.delivered, it.bundles, it.octets
+        );
+    }
+    for it in &outcome.payloads {
+        let _ = writeln!(
+            tables.payloads,
+            "{seed},{},{},{},{},{},{},{},{}",
+            it.name.traffic + 1,
+            it.name.number + 1,
+            cell(&it.from),
+            cell(&it.to),
+            it.octets,
+            seconds(it.sent),
+            it.accepted.map_or_else(String::new, seconds),
+            it.delivered.map_or_else(String::new, seconds)
+        );
+    }
+    for it in &outcome.links {
+        let _ = writeln!(
+            tables.links,
+            "{seed},{},{},{},{},{}",
+            cell(&it.name),
+            seconds(it.open),
+            it.capacity,
+            it.octets.0,
+            it.octets.1
+        );
+    }
+    tables
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{}.{:06}", time.as_secs(), time.subsec_micros())
+}
+
+/// A text as a cell (RFC 4180 2).
+fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

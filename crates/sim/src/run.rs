@@ -1,0 +1,264 @@
+//! One seed's run of a scenario, from beginning to end.
+
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+use dhow_scenario::Scenario;
+
+use crate::ledger::UnitName;
+use crate::network::NetworkError;
+use crate::sample::Sample;
+use crate::trace::Step;
+use crate::world::{Counts, World};
+
+/// Steps of the nodes concerned that are told with a violation.
+const STEPS_TOLD: usize = 24;
+
+/// Events ahead of a violation from which on a replay is worth reading.
+const REPLAYED: u64 = 200;
+
+/// A run that is under way.
+#[derive(Debug)]
+pub struct Run {
+    seed: u64,
+    world: World,
+    links: Vec<String>,
+    traffic: Vec<(String, String)>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time since the beginning.
+    pub time: Duration,
+    /// Things that have happened.
+    pub events: u64,
+    /// Payloads given to nodes.
+    pub sent: u64,
+    /// Payloads delivered.
+    pub delivered: u64,
+    /// Bundles in stores when last looked at.
+    pub stored: u64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// A number that two runs share only when the same happened in both.
+    pub trace_hash: u64,
+    /// How far it was.
+    pub progress: Progress,
+    /// Payloads that nodes accepted.
+    pub accepted: u64,
+    /// Payloads that nodes refused.
+    pub refused: u64,
+    /// Payloads that were accepted and expired before they were delivered.
+    pub expired: u64,
+    /// What befell the network.
+    pub counts: Counts,
+    /// What must not be and was; the run ended with it.
+    pub findings: Vec<Finding>,
+    /// How it went.
+    pub samples: Vec<Sample>,
+    /// Every payload, in the order of the scenario's traffic.
+    pub payloads: Vec<Fate>,
+    /// How links were used.
+    pub links: Vec<LinkUse>,
+}
+
+/// Something that must not be, with what led to it.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Which oracle says so.
+    pub oracle: &'static str,
+    /// When it was seen.
+    pub at: Duration,
+    /// What.
+    pub sentence: String,
+    /// The last things that happened to the nodes concerned, with the node's name.
+    pub steps: Vec<(String, Step)>,
+    /// From which event on a replay shows what led to it.
+    pub replay_from: u64,
+}
+
+/// One payload's fate; times are from the beginning of the run.
+#[derive(Clone, Debug)]
+pub struct Fate {
+    /// Which.
+    pub name: UnitName,
+    /// The node that sent it.
+    pub from: String,
+    /// The node that it was for.
+    pub to: String,
+    /// Octets of it.
+    pub octets: u64,
+    /// When it was given to a node.
+    pub sent: Duration,
+    /// When the node had accepted it.
+    pub accepted: Option<Duration>,
+    /// When it was delivered.
+    pub delivered: Option<Duration>,
+}
+
+impl Fate {
+    /// How long it was on its way.
+    #[must_use]
+    pub fn delay(&self) -> Option<Duration> {
+        self.delivered?.checked_sub(self.sent)
+    }
+}
+
+/// How a link was used.
+#[derive(Clone, Debug)]
+pub struct LinkUse {
+    /// Its name.
+    pub name: String,
+    /// Octets that left at the dialling and at the accepting side, framing included.
+    pub octets: (u64, u64),
+    /// How long it was there.
+    pub open: Duration,
+    /// Octets that it could have carried in one direction in that time.
+    pub capacity: u64,
+}
+
+impl Run {
+    /// A run at its beginning.
+    ///
+    /// # Errors
+    /// When traffic has no way.
+    pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, NetworkError> {
+        let name = |at: usize| {
+            scenario
+                .nodes
+                .get(at)
+                .map_or("", |node| &node.name)
+                .to_owned()
+        };
+        let traffic = scenario.traffic.iter();
+        Ok(Self {
+            seed,
+            world: World::new(scenario, seed)?,
+            links: scenario
+                .links
+                .iter()
+                .map(|link| link.name.clone())
+                .collect(),
+            traffic: traffic.map(|it| (name(it.from.0), name(it.to.0))).collect(),
+        })
+    }
+
+    /// Lets so many things happen; false when it is over.
+    pub fn advance(&mut self, events: u64) -> bool {
+        const END: Instant = Instant::from_nanos(u64::MAX);
+        self.world.run(END, events)
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress {
+            time: self.world.now().since(Instant::START),
+            events: self.world.events(),
+            sent: self.world.ledger().sent(),
+            delivered: self.world.ledger().delivered,
+            stored: self
+                .world
+                .samples()
+                .last()
+                .map_or(0, |sample| sample.bundles),
+        }
+    }
+
+    /// The last thing that happened to a node, with its name, and how many have.
+    #[must_use]
+    pub fn last_step(&self) -> Option<(u64, &str, Step)> {
+        let step = self.world.trace().newest()?;
+        Some((
+            self.world.trace().steps(),
+            self.world.name(step.machine),
+            step,
+        ))
+    }
+
+    /// Ends it, and looks at what is left on the disks.
+    #[must_use]
+    pub fn finish(mut self) -> Outcome {
+        let events = self.world.events();
+        let trace_hash = self.world.trace().hash();
+        if self.world.violations().is_empty() {
+            self.world.finish();
+        }
+        let world = &self.world;
+        let since = |at: Instant| at.since(Instant::START);
+        let findings = world.violations().iter().map(|violation| Finding {
+            oracle: violation.oracle,
+            at: since(violation.at),
+            sentence: violation.sentence.clone(),
+            steps: (world
+                .trace()
+                .last(&violation.machines, STEPS_TOLD)
+                .into_iter())
+            .map(|step| (world.name(step.machine).to_owned(), step))
+            .collect(),
+            replay_from: events.saturating_sub(REPLAYED),
+        });
+        let payloads: Vec<Fate> = world
+            .ledger()
+            .units()
+            .map(|(name, unit)| {
+                let ends = usize::try_from(name.traffic)
+                    .ok()
+                    .and_then(|at| self.traffic.get(at));
+                let (from, to) = ends.cloned().unwrap_or_default();
+                Fate {
+                    name,
+                    from,
+                    to,
+                    octets: unit.octets,
+                    sent: since(unit.sent),
+                    accepted: unit.accepted.map(since),
+                    delivered: unit.delivered.map(since),
+                }
+            })
+            .collect();
+        let links = self.links.iter().zip(world.roads()).map(|(name, road)| {
+            let open = road.open_for(world.now());
+            let capacity = u128::from(road.rate) * open.as_nanos() / 1_000_000_000;
+            LinkUse {
+                name: name.clone(),
+                octets: road.carried,
+                open,
+                capacity: u64::try_from(capacity).unwrap_or(u64::MAX),
+            }
+        });
+        let units = world.ledger().units();
+        let expired = units.filter(|(_, unit)| {
+            unit.accepted.is_some() && unit.delivered.is_none() && unit.expires() <= world.now()
+        });
+        Outcome {
+            seed: self.seed,
+            trace_hash,
+            progress: self.progress(),
+            accepted: world.ledger().accepted,
+            refused: world.ledger().refused,
+            expired: u64::try_from(expired.count()).unwrap_or(u64::MAX),
+            counts: world.counts(),
+            findings: findings.collect(),
+            samples: world.samples().to_vec(),
+            payloads,
+            links: links.collect(),
+        }
+    }
+}
+
+impl Outcome {
+    /// How long payloads were on their way, the shortest first.
+    #[must_use]
+    pub fn delays(&self) -> Vec<Duration> {
+        let mut delays: Vec<Duration> = self.payloads.iter().filter_map(Fate::delay).collect();
+        delays.sort_unstable();
+        delays
+    }
+}
