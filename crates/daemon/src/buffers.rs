@@ -15,7 +15,7 @@ const SPARE_BUFFERS: usize = 64;
 /// Buffers kept for use again in any case: less than these would be made anew all the time.
 const SPARE_BUFFERS_MIN: usize = 4;
 
-/// Spare buffers looked at before a new one is made; the oldest ones are the likeliest to be free.
+/// Lent buffers that are looked at for one that is wanted: the oldest ones are the likeliest to be free.
 const LOOKS: usize = 4;
 
 /// A buffer with less room than this is changed for another: a read should be worth its call.
@@ -25,14 +25,18 @@ pub const ROOM_MIN_OCTETS: usize = BUFFER_OCTETS / 8;
 /// every slice of it is gone.
 #[derive(Debug)]
 pub struct ReceivePool {
-    spare: VecDeque<BytesMut>,
+    /// Free, the last used last: the processor's caches may still hold it.
+    free: Vec<BytesMut>,
+    /// Slices of them are, or were, in use; the oldest first.
+    lent: VecDeque<BytesMut>,
     bound: usize,
 }
 
 impl Default for ReceivePool {
     fn default() -> Self {
         Self {
-            spare: VecDeque::new(),
+            free: Vec::new(),
+            lent: VecDeque::new(),
             bound: SPARE_BUFFERS,
         }
     }
@@ -57,27 +61,30 @@ impl ReceivePool {
 
     /// An empty buffer with room for at least [`ROOM_MIN_OCTETS`].
     pub fn take(&mut self) -> BytesMut {
-        for _ in 0..LOOKS.min(self.spare.len()) {
-            let Some(mut buffer) = self.spare.pop_front() else {
+        for _ in 0..LOOKS {
+            let Some(mut oldest) = self.lent.pop_front() else {
                 break;
             };
-            if buffer.try_reclaim(BUFFER_OCTETS) || buffer.capacity() >= ROOM_MIN_OCTETS {
-                return buffer;
+            if oldest.try_reclaim(BUFFER_OCTETS) {
+                self.free.push(oldest);
+            } else {
+                self.lent.push_back(oldest);
             }
-            self.spare.push_back(buffer);
         }
-        BytesMut::with_capacity(BUFFER_OCTETS)
+        let free = self.free.pop();
+        free.unwrap_or_else(|| BytesMut::with_capacity(BUFFER_OCTETS))
     }
 
     /// Give an empty buffer back whose slices may still be in use.
     pub fn give(&mut self, buffer: BytesMut) {
-        if self.spare.len() >= self.bound {
-            return;
-        }
         if buffer.capacity() >= ROOM_MIN_OCTETS {
-            self.spare.push_front(buffer);
+            self.free.push(buffer);
         } else {
-            self.spare.push_back(buffer);
+            self.lent.push_back(buffer);
+        }
+        if self.free.len() + self.lent.len() > self.bound {
+            // One whose slices stay for long would keep its place for as long.
+            drop(self.lent.pop_front().or_else(|| self.free.pop()));
         }
     }
 }
@@ -189,7 +196,7 @@ mod tests {
         for (buffer, _) in taken {
             receive.give(buffer);
         }
-        assert_eq!(receive.spare.len(), 8);
+        assert_eq!(receive.free.len() + receive.lent.len(), 8);
         assert_eq!(read.spare.lock().unwrap().len(), SPARE_BUFFERS_MIN);
     }
 

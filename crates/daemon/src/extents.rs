@@ -18,12 +18,17 @@ struct Run {
 }
 
 impl Run {
+    /// The run of one extent alone.
+    const fn of(extent: Extent) -> Self {
+        Self {
+            offset: extent.offset,
+            length: extent.length,
+        }
+    }
+
     /// The run that begins with `first`, the first of `pieces`, and how many of them it brings in.
     fn begin(first: Extent, pieces: &[Piece]) -> (Self, usize) {
-        let mut run = Self {
-            offset: first.offset,
-            length: first.length,
-        };
+        let mut run = Self::of(first);
         let more = pieces.iter().skip(1).take_while(|piece| match piece {
             Piece::Octets(_) => true,
             Piece::Extent(extent) => run.takes(*extent),
@@ -56,6 +61,10 @@ impl Run {
             }
         }
     }
+}
+
+fn length(octets: &[u8]) -> u64 {
+    u64::try_from(octets.len()).unwrap_or(u64::MAX)
 }
 
 fn buffer_octets() -> u64 {
@@ -109,14 +118,28 @@ impl ExtentReader {
                 Piece::Extent(extent) => {
                     let (run, members) = Run::begin(*extent, pieces.get(at..).unwrap_or(&[]));
                     let shared = self.store.share(run.offset, run.length);
-                    if let Some(octets) =
-                        shared.filter(|octets| u64::try_from(octets.len()) == Ok(run.length))
-                    {
-                        let parts = pieces.iter().skip(at).take(members);
-                        out.extend(parts.map(|piece| run.part(&octets, piece)));
-                        at += members;
+                    let octets = shared.as_deref().map_or(0, length);
+                    if octets >= extent.length {
+                        // What is in memory ends somewhere; what goes beyond begins another run.
+                        let end = run.offset.saturating_add(octets);
+                        let inside = |piece: &&Piece| match piece {
+                            Piece::Octets(_) => true,
+                            Piece::Extent(extent) => {
+                                extent.offset.saturating_add(extent.length) <= end
+                            }
+                        };
+                        let octets = shared.unwrap_or_default();
+                        let members = pieces.iter().skip(at).take(members);
+                        let before = out.len();
+                        out.extend(members.take_while(inside).map(|it| run.part(&octets, it)));
+                        at += out.len() - before;
                         continue;
                     }
+                    let (run, members) = match octets {
+                        0 => (run, members),
+                        // It lies in memory in parts.
+                        _ => (Run::of(*extent), 1),
+                    };
                     let start = self.read_run(run, &mut filling, out)?;
                     for piece in pieces.iter().skip(at).take(members) {
                         match piece {

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hash::{BuildHasher, Hash};
+use core::hash::{BuildHasher, Hash, Hasher};
 
 use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant};
@@ -115,21 +115,34 @@ impl Entry {
     }
 }
 
-/// An identity's hash, as much of it as tables keep so that they need not look at what they hold.
+/// An identity's hash, as much of it as tables keep so that they need not look at what they hold. Bundles that were made one
+/// after the other have neighbouring ones: they mostly come and go together, and then lie together in a table that no
+/// cache holds. Which of a source's bundles are neighbours is fixed; where they lie nobody can foresee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(u32);
+
+/// Sequence numbers that differ in these bits alone are neighbours.
+const NEIGHBOUR_BITS: u32 = 6;
 
 impl Digest {
     pub(crate) fn of(hasher: &FixedState, identity: &Identity) -> Self {
         let mut state = hasher.build_hasher();
-        identity.hash(&mut state);
-        let hash = core::hash::Hasher::finish(&state);
-        Self(u32::try_from(hash >> 32).unwrap_or(0))
+        let sequence = identity.creation.sequence;
+        identity.source.hash(&mut state);
+        state.write_u64(identity.creation.time.as_millis());
+        state.write_u64(sequence >> NEIGHBOUR_BITS);
+        if let Some(fragment) = identity.fragment {
+            fragment.hash(&mut state);
+        }
+        let hash = u32::try_from(state.finish() >> 32).unwrap_or(0);
+        let place = u32::try_from(sequence & ((1 << NEIGHBOUR_BITS) - 1)).unwrap_or(0);
+        Self(hash.wrapping_add(place))
     }
 
-    /// The hash for a table, which looks at the lowest and at the highest bits.
+    /// The hash for a table, which looks for a place by the lowest bits, and compares the highest.
     pub(crate) fn spread(self) -> u64 {
-        u64::from(self.0) << 32 | u64::from(self.0)
+        const ODD: u32 = 0x9e37_79b1;
+        u64::from(self.0.wrapping_mul(ODD)) << 32 | u64::from(self.0)
     }
 }
 

@@ -13,11 +13,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use rustix::fs::{Mode, OFlags};
 
 use super::recent::Recent;
-use super::rooms::{BLOCK_OCTETS, ROOM_OCTETS, Rooms};
+use super::rooms::{BLOCK_OCTETS, ROOM_OCTETS, Rooms, WriteRooms};
 
 /// Threads that read ahead, and as many that write: a disk is faster when it is asked for more than one thing at a time.
 const THREADS: usize = 2;
@@ -34,6 +34,9 @@ const WINDOWS_AHEAD: u32 = 8;
 /// Part of the memory that a window takes: what is read ahead is used before it makes place for other.
 const WINDOW_PART: usize = 32;
 
+/// Windows whose room is kept for use again.
+const SPARE_WINDOWS: usize = 16;
+
 /// Octets of the smallest window.
 const WINDOW_OCTETS_MIN: usize = 64 << 10;
 
@@ -47,6 +50,7 @@ const STRIDE_OCTETS: u64 = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Direct {
     shared: Arc<Shared>,
+    write_rooms: Mutex<WriteRooms>,
     readers: Crew,
     writers: Crew,
 }
@@ -130,18 +134,20 @@ struct Write {
     span: Span,
 }
 
-/// The block that was written in part last: where it begins, and its octets so far.
+/// The block that was written in part last.
 #[derive(Debug, Default)]
 struct Edge {
     start: u64,
-    octets: Vec<u8>,
+    /// All of it, with zeros behind its octets so far.
+    block: Bytes,
+    octets: usize,
     /// It is not on its way to the disk yet: more will be in it, or a sync asks for it.
     dirty: bool,
 }
 
 impl Edge {
     fn span(&self) -> Span {
-        Span::new(self.start, self.octets.len())
+        Span::new(self.start, self.octets)
     }
 }
 
@@ -178,12 +184,13 @@ impl Direct {
         let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
         let memory = usize::try_from(memory_octets).unwrap_or(usize::MAX);
         let window_octets = (memory / WINDOW_PART).clamp(WINDOW_OCTETS_MIN, ROOM_OCTETS);
+        let window_octets = 1 << window_octets.ilog2();
         let shared = Shared {
             file,
-            rooms: Rooms::new(memory),
-            window_octets: 1 << window_octets.ilog2(),
+            rooms: Rooms::new(window_octets * SPARE_WINDOWS),
+            window_octets,
             state: Mutex::new(State {
-                recent: Recent::new(memory_octets),
+                recent: Recent::new(memory_octets, length(BLOCK_OCTETS)),
                 wanted: VecDeque::new(),
                 loads: Vec::new(),
                 writes: VecDeque::new(),
@@ -201,6 +208,7 @@ impl Direct {
         };
         Some(Self {
             shared: Arc::new(shared),
+            write_rooms: Mutex::new(WriteRooms::new(memory)),
             readers: Crew::default(),
             writers: Crew::default(),
         })
@@ -222,13 +230,12 @@ impl Direct {
             let lead = lead(offset);
             let start = offset - length(lead);
             let count = left.min(ROOM_OCTETS - lead);
-            let mut room = self.shared.rooms.take(lead + count);
-            let octets = room.octets_mut(lead + count);
-            let (head, body) = octets.split_at_mut(lead);
-            self.read_edge(start, head, before)?;
-            source.read(body);
-            let octets = room.share().slice(..lead + count);
-            if let Written::Unsupported = self.send(start, lead, &octets)? {
+            let head = self.read_edge(start, lead, before)?;
+            let padded = lock(&self.write_rooms).put_together(lead + count, |room| {
+                room.extend_from_slice(&head);
+                source.read(count, room);
+            });
+            if let Written::Unsupported = self.send(start, lead, lead + count, &padded)? {
                 return Ok(Written::Unsupported);
             }
             offset += length(count);
@@ -237,27 +244,26 @@ impl Direct {
         Ok(Written::Yes)
     }
 
-    /// Fills `head` with what stands at `start`, the beginning of a block.
-    fn read_edge(&self, start: u64, head: &mut [u8], before: &File) -> io::Result<()> {
-        if head.is_empty() {
-            return Ok(());
+    /// The `count` octets at `start`, the beginning of a block.
+    fn read_edge(&self, start: u64, count: usize, before: &File) -> io::Result<Bytes> {
+        if count == 0 {
+            return Ok(Bytes::new());
         }
         let state = lock(&self.shared.state);
-        let edge = Some(&state.edge).filter(|edge| edge.start == start);
-        if let Some(known) = edge.and_then(|edge| edge.octets.get(..head.len())) {
-            head.copy_from_slice(known);
-            return Ok(());
+        if state.edge.start == start && state.edge.octets >= count {
+            return Ok(state.edge.block.slice(..count));
         }
         drop(state);
         self.wait_for(Span::new(start, BLOCK_OCTETS))?;
-        before.read_exact_at(head, start)
+        let mut head = vec![0; count];
+        before.read_exact_at(&mut head, start)?;
+        Ok(head.into())
     }
 
-    /// Sends the whole blocks of `octets`, which begin with a block at `start` and of which the first `known` are there already, to
-    /// the disk, and keeps the rest.
-    fn send(&self, start: u64, known: usize, octets: &Bytes) -> io::Result<Written> {
-        let whole = octets.len() - octets.len() % BLOCK_OCTETS;
-        let span = Span::new(start, octets.len());
+    /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, to the disk as far as
+    /// they fill blocks, and keeps the rest. Zeros stand behind them up to the end of the last one.
+    fn send(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
+        let whole = count - count % BLOCK_OCTETS;
         // A block that is on its way is not overtaken.
         let first = Span::new(start, BLOCK_OCTETS);
         let mut state = self.shared.wait_for_writes(|state| {
@@ -267,30 +273,25 @@ impl Direct {
                 .any(|unwritten| unwritten.meets(first));
             is_free && state.unwritten.len() < WRITES_BOUND
         });
-        state.forget(Span::new(
-            start + length(known),
-            octets.len().next_multiple_of(BLOCK_OCTETS) - known,
-        ));
+        state.forget(Span::new(start + length(known), padded.len() - known));
         if state.edge.dirty && state.edge.start != start {
             state = self.shared.write_edge(state)?;
         }
         state.edge = Edge {
             start: start + length(whole),
-            octets: octets.get(whole..).unwrap_or_default().to_vec(),
-            dirty: octets.len() > whole,
+            block: padded.slice(whole..),
+            octets: count - whole,
+            dirty: count > whole,
         };
         state
             .recent
-            .keep(start + length(known), octets.slice(known..));
+            .keep(start + length(known), padded.slice(known..count));
         if whole == 0 {
             return Ok(Written::Yes);
         }
         let write = Write {
-            octets: octets.slice(..whole),
-            span: Span {
-                end: start + length(whole),
-                ..span
-            },
+            octets: padded.slice(..whole),
+            span: Span::new(start, whole),
         };
         state.unwritten.push(write.span);
         if whole < SMALL_OCTETS || !state.proven {
@@ -556,17 +557,10 @@ impl Shared {
             return Ok(state);
         }
         state.edge.dirty = false;
-        let mut room = self.rooms.take(BLOCK_OCTETS);
-        let (head, tail) = room
-            .octets_mut(BLOCK_OCTETS)
-            .split_at_mut(state.edge.octets.len());
-        head.copy_from_slice(&state.edge.octets);
-        tail.fill(0);
+        let octets = state.edge.block.clone();
         state.unwritten.push(block);
         drop(state);
-        let written = self
-            .file
-            .write_all_at(room.octets_mut(BLOCK_OCTETS), block.start);
+        let written = self.file.write_all_at(&octets, block.start);
         let mut state = lock(&self.state);
         state.end_write(block);
         self.written.notify_all();
@@ -663,22 +657,20 @@ struct Source<'a, 'b> {
 }
 
 impl Source<'_, '_> {
-    /// Fills `out`; there must be as much.
-    fn read(&mut self, mut out: &mut [u8]) {
-        while !out.is_empty()
+    /// Adds the next `count` octets to `out`; there must be as many.
+    fn read(&mut self, mut count: usize, out: &mut BytesMut) {
+        while count > 0
             && let Some((first, rest)) = self.slices.split_first()
         {
             let left = first.get(self.used..).unwrap_or_default();
-            let count = left.len().min(out.len());
-            let (now, later) = out.split_at_mut(count);
-            now.copy_from_slice(left.get(..count).unwrap_or_default());
-            out = later;
-            self.used += count;
+            let now = left.get(..count).unwrap_or(left);
+            out.extend_from_slice(now);
+            count -= now.len();
+            self.used += now.len();
             if self.used == first.len() {
                 self.slices = rest;
                 self.used = 0;
             }
         }
-        assert!(out.is_empty(), "as much is read as there is");
     }
 }

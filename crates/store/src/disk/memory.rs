@@ -1,23 +1,24 @@
 //! A log in memory: nothing outlives the process.
 
+use std::collections::BTreeMap;
 use std::io::IoSlice;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::{Bytes, BytesMut};
 
 use super::{Disk, DiskError};
 
-/// Memory is taken in pieces of this many octets, as they are first written with something other than zeros.
-const CHUNK_OCTETS: usize = 64 * 1024;
-
-/// A sparse log in memory.
+/// A sparse log in memory: what was never written takes none. What was written is lent, not copied.
 #[derive(Debug, Default)]
 pub struct MemoryDisk {
-    log: RwLock<Chunks>,
+    log: RwLock<Log>,
 }
 
 #[derive(Debug, Default)]
-struct Chunks {
+struct Log {
     octets: u64,
-    chunks: Vec<Option<Box<[u8]>>>,
+    /// What was written, by its first octet; no two have an octet in common. Zeros lie between.
+    stretches: BTreeMap<u64, Bytes>,
 }
 
 impl MemoryDisk {
@@ -26,103 +27,119 @@ impl MemoryDisk {
     pub fn new() -> Self {
         Self::default()
     }
-}
 
-/// Which chunk an offset lies in, and where in it.
-fn locate(offset: u64) -> (usize, usize) {
-    let chunk_octets = u64::try_from(CHUNK_OCTETS).unwrap_or(u64::MAX);
-    let chunk = usize::try_from(offset / chunk_octets).unwrap_or(usize::MAX);
-    (chunk, usize::try_from(offset % chunk_octets).unwrap_or(0))
+    fn log(&self) -> RwLockReadGuard<'_, Log> {
+        self.log.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log_mut(&self) -> RwLockWriteGuard<'_, Log> {
+        self.log.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn add(offset: u64, octets: usize) -> u64 {
     offset.saturating_add(u64::try_from(octets).unwrap_or(u64::MAX))
 }
 
-impl Chunks {
-    fn write(&mut self, mut offset: u64, mut octets: &[u8]) {
-        while !octets.is_empty() {
-            let (index, start) = locate(offset);
-            let (now, later) = octets.split_at(octets.len().min(CHUNK_OCTETS - start));
-            if self.chunks.len() <= index {
-                self.chunks.resize_with(index + 1, || None);
+fn index(octets: u64) -> usize {
+    usize::try_from(octets).unwrap_or(usize::MAX)
+}
+
+impl Log {
+    /// What was written from `offset` on, up to where its stretch ends.
+    fn at(&self, offset: u64) -> Option<Bytes> {
+        let (start, octets) = self.stretches.range(..=offset).next_back()?;
+        let skipped = index(offset - start);
+        (skipped < octets.len()).then(|| octets.slice(skipped..))
+    }
+
+    /// Zeros from `start` to `end`.
+    fn clear(&mut self, start: u64, end: u64) {
+        while let Some((&first, octets)) = self.stretches.range(..end).next_back()
+            && add(first, octets.len()) > start
+        {
+            let octets = octets.clone();
+            self.stretches.remove(&first);
+            if add(first, octets.len()) > end {
+                let behind = octets.slice(index(end - first)..);
+                self.stretches.insert(end, behind);
             }
-            if let Some(chunk) = self.chunks.get_mut(index)
-                && (chunk.is_some() || now.iter().any(|octet| *octet != 0))
-            {
-                let chunk = chunk.get_or_insert_with(|| vec![0; CHUNK_OCTETS].into_boxed_slice());
-                if let Some(place) = chunk.get_mut(start..start + now.len()) {
-                    place.copy_from_slice(now);
-                }
+            if first < start {
+                let before = octets.slice(..index(start - first));
+                self.stretches.insert(first, before);
             }
-            offset = add(offset, now.len());
-            octets = later;
         }
-        self.octets = self.octets.max(offset);
     }
 }
 
 impl Disk for MemoryDisk {
     fn size(&self) -> Result<u64, DiskError> {
-        Ok(self
-            .log
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .octets)
+        Ok(self.log().octets)
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
-        let log = self.log.read().unwrap_or_else(PoisonError::into_inner);
+        let log = self.log();
         let end = add(offset, out.len());
         if end > log.octets {
             return Err(DiskError::PastEnd { end });
         }
         let (mut offset, mut out) = (offset, out);
         while !out.is_empty() {
-            let (index, start) = locate(offset);
-            let (now, later) = out.split_at_mut(out.len().min(CHUNK_OCTETS - start));
-            match log
-                .chunks
-                .get(index)
-                .and_then(Option::as_ref)
-                .and_then(|chunk| chunk.get(start..start + now.len()))
-            {
-                Some(octets) => now.copy_from_slice(octets),
+            let written = log.at(offset);
+            let next = log
+                .stretches
+                .range(offset..)
+                .next()
+                .map_or(end, |(next, _)| *next);
+            let count = written
+                .as_ref()
+                .map_or(index(next - offset), Bytes::len)
+                .min(out.len());
+            let (now, later) = out.split_at_mut(count);
+            match written.as_deref().and_then(|written| written.get(..count)) {
+                Some(written) => now.copy_from_slice(written),
                 None => now.fill(0),
             }
-            offset = add(offset, now.len());
+            offset = add(offset, count);
             out = later;
         }
         Ok(())
     }
 
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
-        let mut log = self.log.write().unwrap_or_else(PoisonError::into_inner);
-        let mut offset = offset;
-        for slice in octets {
-            log.write(offset, slice);
-            offset = add(offset, slice.len());
+        let mut written = BytesMut::with_capacity(octets.iter().map(|slice| slice.len()).sum());
+        octets
+            .iter()
+            .for_each(|slice| written.extend_from_slice(slice));
+        let mut log = self.log_mut();
+        let end = add(offset, written.len());
+        log.clear(offset, end);
+        log.octets = log.octets.max(end);
+        if !written.is_empty() {
+            log.stretches.insert(offset, written.freeze());
         }
         Ok(())
     }
 
+    fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
+        let mut octets = self.log().at(offset)?;
+        octets.truncate(index(most));
+        Some(octets)
+    }
+
+    fn forget(&self, offset: u64, octets: u64) {
+        self.log_mut().clear(offset, offset.saturating_add(octets));
+    }
+
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
-        let mut log = self.log.write().unwrap_or_else(PoisonError::into_inner);
-        if octets < log.octets {
-            let (index, start) = locate(octets);
-            log.chunks.truncate(index + 1);
-            if let Some(Some(chunk)) = log.chunks.get_mut(index)
-                && let Some(cut) = chunk.get_mut(start..)
-            {
-                cut.fill(0);
-            }
-        }
+        let mut log = self.log_mut();
+        log.clear(octets, u64::MAX);
         log.octets = octets;
         Ok(())
     }
 
     fn reserve(&self, octets: u64) -> Result<(), DiskError> {
-        let mut log = self.log.write().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log_mut();
         log.octets = log.octets.max(octets);
         Ok(())
     }

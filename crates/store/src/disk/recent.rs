@@ -13,6 +13,8 @@ pub(super) struct Recent {
     order: VecDeque<(u64, u64)>,
     octets: u64,
     bound: u64,
+    /// A stretch takes a multiple of so many octets of memory.
+    grain: u64,
     next_number: u64,
 }
 
@@ -38,13 +40,14 @@ fn length(octets: usize) -> u64 {
 }
 
 impl Recent {
-    /// Room for stretches of so many octets.
-    pub(super) fn new(bound: u64) -> Self {
+    /// Room for stretches of so many octets, each of which takes a multiple of `grain`.
+    pub(super) fn new(bound: u64, grain: u64) -> Self {
         Self {
             stretches: BTreeMap::new(),
             order: VecDeque::new(),
             octets: 0,
             bound,
+            grain,
             next_number: 0,
         }
     }
@@ -90,12 +93,12 @@ impl Recent {
     }
 
     fn add(&mut self, offset: u64, octets: Bytes, leads_to: Option<u64>) {
-        if octets.is_empty() || length(octets.len()) > self.bound {
+        if octets.is_empty() || self.weight(&octets) > self.bound {
             return;
         }
         let number = self.next_number;
         self.next_number += 1;
-        self.octets += length(octets.len());
+        self.octets += self.weight(&octets);
         self.order.push_back((offset, number));
         self.stretches.insert(
             offset,
@@ -142,9 +145,13 @@ impl Recent {
         self.tidy();
     }
 
+    fn weight(&self, octets: &Bytes) -> u64 {
+        length(octets.len()).next_multiple_of(self.grain)
+    }
+
     fn remove(&mut self, offset: u64) {
         if let Some(stretch) = self.stretches.remove(&offset) {
-            self.octets -= length(stretch.octets.len());
+            self.octets -= self.weight(&stretch.octets);
         }
     }
 }
@@ -167,7 +174,7 @@ mod tests {
             steps in proptest::collection::vec((0_u8..4, 0_usize..300, 1_usize..80), 0..200),
         ) {
             let mut log = vec![0_u8; 400];
-            let mut recent = Recent::new(bound);
+            let mut recent = Recent::new(bound, 1);
             for (value, (step, offset, count)) in (1_u8..).cycle().zip(steps) {
                 let end = offset + count;
                 match step {
@@ -199,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_was_read_ahead_leads_on_once() {
-        let mut recent = Recent::new(100);
+        let mut recent = Recent::new(100, 4);
         recent.keep_read(10, Bytes::from_static(b"ahead"));
         recent.keep(15, Bytes::from_static(b"written"));
         assert_eq!(recent.find(12, 2).unwrap().leads_to, Some(15));

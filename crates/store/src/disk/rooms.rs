@@ -1,8 +1,9 @@
 //! Buffers in which octets go to the disk and come from it without passing through the page cache.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 /// What lengths and places of direct reads and writes, and the buffers for them, are multiples of: no disk or file system in
 /// use wants more.
@@ -10,6 +11,83 @@ pub(super) const BLOCK_OCTETS: usize = 4096;
 
 /// Octets of the largest room: a write of so many is worth its system call.
 pub(super) const ROOM_OCTETS: usize = 1 << 20;
+
+/// Room for what is written: one write behind the other in large buffers, each at a multiple of [`BLOCK_OCTETS`].
+#[derive(Debug)]
+pub(super) struct WriteRooms {
+    current: BytesMut,
+    /// Free buffers, the last used last: the processor's caches may still hold it.
+    free: Vec<BytesMut>,
+    /// Buffers that were filled, the oldest first.
+    full: VecDeque<BytesMut>,
+    bound: usize,
+}
+
+/// Full buffers that are looked at for one that nobody reads any more.
+const LOOKS: usize = 4;
+
+impl WriteRooms {
+    /// Room of which so many octets are kept for use again.
+    pub(super) fn new(octets: usize) -> Self {
+        Self {
+            current: BytesMut::new(),
+            free: Vec::new(),
+            full: VecDeque::new(),
+            bound: octets / ROOM_OCTETS + LOOKS,
+        }
+    }
+
+    /// What `fill` puts together, `octets` of it and at most [`ROOM_OCTETS`], with zeros behind it up to the end of its last block.
+    pub(super) fn put_together(
+        &mut self,
+        octets: usize,
+        fill: impl FnOnce(&mut BytesMut),
+    ) -> Bytes {
+        let padded = octets.next_multiple_of(BLOCK_OCTETS);
+        if self.current.capacity() < padded {
+            let full = std::mem::replace(&mut self.current, BytesMut::new());
+            self.current = self.next();
+            self.give(full);
+        }
+        fill(&mut self.current);
+        assert!(
+            self.current.len() == octets,
+            "as much is put together as was said"
+        );
+        self.current.resize(padded, 0);
+        self.current.split().freeze()
+    }
+
+    /// An empty buffer that begins at a multiple of [`BLOCK_OCTETS`].
+    fn next(&mut self) -> BytesMut {
+        let whole = ROOM_OCTETS + BLOCK_OCTETS;
+        for _ in 0..LOOKS.min(self.full.len()) {
+            let Some(mut oldest) = self.full.pop_front() else {
+                break;
+            };
+            if oldest.try_reclaim(whole) {
+                self.free.push(oldest);
+            } else {
+                self.full.push_back(oldest);
+            }
+        }
+        let mut buffer = self
+            .free
+            .pop()
+            .unwrap_or_else(|| BytesMut::with_capacity(whole));
+        let skipped = buffer.as_ptr().align_offset(BLOCK_OCTETS).min(BLOCK_OCTETS);
+        buffer.resize(skipped, 0);
+        drop(buffer.split());
+        buffer
+    }
+
+    fn give(&mut self, full: BytesMut) {
+        self.full.push_back(full);
+        if self.free.len() + self.full.len() > self.bound {
+            drop(self.full.pop_front());
+        }
+    }
+}
 
 /// Rooms that were given back, to be used again: the last first, which the processor's caches may still hold.
 #[derive(Clone, Debug, Default)]
@@ -110,6 +188,29 @@ impl Drop for Room {
 #[allow(clippy::as_conversions, reason = "addresses are compared")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_lie_aligned_one_behind_the_other_in_buffers_that_are_used_again() {
+        let mut rooms = WriteRooms::new(4 * ROOM_OCTETS);
+        let mut addresses = std::collections::BTreeSet::new();
+        for round in 1..200_usize {
+            let octets = round * 7_919 % ROOM_OCTETS;
+            let room = rooms.put_together(octets, |room| room.resize(octets, 7));
+            let (written, padding) = room.split_at(octets);
+            assert!(
+                written.iter().all(|octet| *octet == 7) && padding.iter().all(|octet| *octet == 0)
+            );
+            assert!(room.len().is_multiple_of(BLOCK_OCTETS) && padding.len() < BLOCK_OCTETS);
+            assert_eq!(room.as_ptr() as usize % BLOCK_OCTETS, 0);
+            addresses.insert(rooms.current.as_ptr() as usize / ROOM_OCTETS);
+        }
+        assert!(addresses.len() <= 6, "{addresses:?}");
+        let kept: Vec<Bytes> = (0..20)
+            .map(|_| rooms.put_together(ROOM_OCTETS, |room| room.resize(ROOM_OCTETS, 1)))
+            .collect();
+        assert!(rooms.full.len() + rooms.free.len() <= rooms.bound);
+        assert!(kept.iter().all(|room| room.iter().all(|octet| *octet == 1)));
+    }
 
     #[test]
     fn rooms_are_aligned_and_used_again_within_their_bound() {
