@@ -24,6 +24,13 @@ pub(super) const START: u8 = 0x02;
 /// REPLY: a `SESS_TERM` that answers one (RFC 9174 table 8).
 pub(super) const REPLY: u8 = 0x01;
 
+/// Octets of an `XFER_SEGMENT` with START and no extension items, before its data: type, flags, transfer, length of the
+/// items, length of the data (RFC 9174 5.2.2).
+pub(super) const WHOLE_HEAD_OCTETS: usize = 1 + 1 + 8 + 4 + 8;
+
+/// Octets of an `XFER_ACK`: type, flags, transfer, length (RFC 9174 5.2.3).
+pub(super) const ACK_OCTETS: usize = 1 + 1 + 8 + 8;
+
 /// Message type codes (RFC 9174 table 2).
 pub(super) mod kind {
     pub(in super::super) const XFER_SEGMENT: u8 = 0x01;
@@ -115,18 +122,43 @@ impl Message {
 
     /// Write the message; of `XFER_SEGMENT` all but its data.
     pub(super) fn encode(&self, out: &mut BytesMut) {
-        out.put_u8(self.kind());
+        // One of these two goes with nearly every bundle: its fields are put there at once.
         match self {
-            Self::XferSegment(segment) => segment.encode_fields(out),
             Self::XferAck {
                 flags,
                 transfer,
                 acknowledged_length,
             } => {
-                out.put_u8(*flags);
-                out.put_u64(*transfer);
-                out.put_u64(*acknowledged_length);
+                let mut message = [0; ACK_OCTETS];
+                let mut fields: &mut [u8] = &mut message;
+                fields.put_u8(kind::XFER_ACK);
+                fields.put_u8(*flags);
+                fields.put_u64(*transfer);
+                fields.put_u64(*acknowledged_length);
+                out.put_slice(&message);
+                return;
             }
+            Self::XferSegment(segment)
+                if segment.flags & START != 0
+                    && segment.extensions == TransferExtensions::default() =>
+            {
+                let mut message = [0; WHOLE_HEAD_OCTETS];
+                let mut fields: &mut [u8] = &mut message;
+                fields.put_u8(kind::XFER_SEGMENT);
+                fields.put_u8(segment.flags);
+                fields.put_u64(segment.transfer);
+                fields.put_u32(0);
+                fields.put_u64(segment.data_length);
+                out.put_slice(&message);
+                return;
+            }
+            _ => {}
+        }
+        out.put_u8(self.kind());
+        match self {
+            Self::XferSegment(segment) => segment.encode_fields(out),
+            // Written above.
+            Self::XferAck { .. } => {}
             Self::XferRefuse { reason, transfer } => {
                 out.put_u8(*reason);
                 out.put_u64(*transfer);

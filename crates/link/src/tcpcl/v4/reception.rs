@@ -1,5 +1,6 @@
 //! What a session does about each message that it receives.
 
+use bytes::Bytes;
 use dhow_bundle::Now;
 
 use super::fault::{AnswerFault, SegmentFault};
@@ -37,6 +38,29 @@ impl Session {
         }
     }
 
+    /// What nearly all messages are, without a look at what else they could be; false when the next is no such.
+    pub(super) fn handle_usual(&mut self, now: Now, chunk: &mut Bytes) -> bool {
+        if let Some((segment, octets)) = self.decoder.whole_transfer(chunk) {
+            self.timers.transfer_moved(now.monotonic);
+            self.handle_segment(&segment);
+            if self.state != State::Closed {
+                self.incoming.handle_data(octets, true, &mut self.events);
+            }
+        } else if let Some((flags, transfer, length)) = self.decoder.acknowledgment(chunk) {
+            self.timers.transfer_moved(now.monotonic);
+            self.handle_acknowledgment(flags, transfer, length);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn handle_acknowledgment(&mut self, flags: u8, transfer: u64, length: u64) {
+        let events = &mut self.events;
+        let answer = (self.outgoing).handle_acknowledgment(flags, transfer, length, events);
+        self.handle_answer(kind::XFER_ACK, answer);
+    }
+
     pub(super) fn handle_item(&mut self, now: Now, item: Item) {
         match item {
             Item::Data { octets, last } => {
@@ -64,15 +88,7 @@ impl Session {
                 flags,
                 transfer,
                 acknowledged_length,
-            } if established => {
-                let answer = self.outgoing.handle_acknowledgment(
-                    flags,
-                    transfer,
-                    acknowledged_length,
-                    &mut self.events,
-                );
-                self.handle_answer(kind::XFER_ACK, answer);
-            }
+            } if established => self.handle_acknowledgment(flags, transfer, acknowledged_length),
             Message::XferRefuse { reason, transfer } if established => {
                 let answer = self.outgoing.handle_refusal(
                     RefuseReason::from_code(reason),

@@ -121,7 +121,6 @@ impl Session {
                 _ => self.outgoing.transmit(transfer, length, &mut self.events),
             },
             LinkCommand::Unverified { transfer } => self.outgoing.unverified(transfer),
-            LinkCommand::Supply { transfer, octets } => self.outgoing.supply(transfer, octets),
             LinkCommand::Cancel { transfer } => {
                 match self.outgoing.cancel(transfer, &mut self.events) {
                     Cancelled::Quietly => {}
@@ -139,7 +138,8 @@ impl Session {
                     .acknowledge(transfer, octets, self.events.taken());
             }
             LinkCommand::Refuse { transfer, reason } => self.incoming.refuse(transfer, reason),
-            LinkCommand::Secured { .. }
+            LinkCommand::Supply { .. }
+            | LinkCommand::Secured { .. }
             | LinkCommand::Insecure
             | LinkCommand::Terminate { .. }
             | LinkCommand::Disconnected => {}
@@ -177,6 +177,9 @@ impl StreamSession for Session {
             self.state,
             State::Initiation | State::Idle | State::Live | State::Ending
         ) {
+            if self.state.is_established() && self.handle_usual(now, &mut chunk) {
+                continue;
+            }
             match self.decoder.next(&mut chunk) {
                 Ok(None) => break,
                 Ok(Some(item)) => self.handle_item(now, item),
@@ -188,6 +191,10 @@ impl StreamSession for Session {
 
     fn handle_command(&mut self, now: Now, command: LinkCommand) {
         match command {
+            // More octets of a transfer neither begin nor end anything.
+            LinkCommand::Supply { transfer, octets } => {
+                return self.outgoing.supply(transfer, octets);
+            }
             LinkCommand::Secured { identities } => self.handle_secured(identities),
             LinkCommand::Insecure => self.handle_insecure(),
             LinkCommand::Terminate { reason } => {

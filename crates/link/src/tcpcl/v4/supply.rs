@@ -8,6 +8,36 @@ use dhow_bundle::storage::{Extent, Piece};
 /// Octets of one piece of zeros; a segment of 1 MiB takes 16.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
+/// What is there of the transfers that are to be sent, in their order: those that have left take no room.
+#[derive(Debug)]
+pub(super) struct Supplies {
+    waiting: VecDeque<Supply>,
+}
+
+impl Supplies {
+    pub(super) const fn new() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// One more transfer is to be sent.
+    pub(super) fn push(&mut self, supply: Supply) {
+        self.waiting.push_back(supply);
+    }
+
+    /// Of the transfer with this sequence number where the first has that one; `None` when it has left.
+    pub(super) fn of(&mut self, sequence: u64, first: u64) -> Option<&mut Supply> {
+        let ahead = sequence.checked_sub(first)?;
+        self.waiting.get_mut(usize::try_from(ahead).ok()?)
+    }
+
+    /// The first transfer has wholly left, or is over.
+    pub(super) fn pop(&mut self) {
+        self.waiting.pop_front();
+    }
+}
+
 /// Pieces of a transfer in order. They are handed on in parts and never copied.
 ///
 /// Most transfers have two pieces, a bundle's header blocks and its body, which take no room elsewhere.

@@ -8,7 +8,7 @@ use super::extension::TransferExtensions;
 use super::fault::AnswerFault;
 use super::message::{END, Message, START, XferSegment};
 use super::order::TransferOrder;
-use super::supply::Supply;
+use super::supply::{Supplies, Supply};
 use super::writer::Writer;
 use crate::stream::{LinkEvent, RefuseReason, TransferId};
 
@@ -22,6 +22,8 @@ pub(super) struct TransfersOut {
     order: TransferOrder<TransferOut>,
     /// Sequence number of the transfer that is being sent or is to be sent next.
     sending: u64,
+    /// What is there to be sent of that and of those that follow it.
+    supplies: Supplies,
     /// Octets of the segment begun that have not been given out.
     segment_remaining: u64,
     /// Transfers in `order` that are not finished.
@@ -57,7 +59,6 @@ struct TransferOut {
     refused: Option<RefuseReason>,
     /// The peer is told that nothing of it is verified.
     unverified: bool,
-    supply: Supply,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,7 @@ impl TransfersOut {
         Self {
             order: TransferOrder::new(),
             sending: 0,
+            supplies: Supplies::new(),
             segment_remaining: 0,
             open: 0,
             refused_last: None,
@@ -160,9 +162,9 @@ impl TransfersOut {
                 phase: Phase::Queued,
                 refused: None,
                 unverified: false,
-                supply: Supply::default(),
             },
         );
+        self.supplies.push(Supply::default());
         assert!(
             pushed.is_some(),
             "a node numbers each transfer of a session once"
@@ -180,17 +182,24 @@ impl TransfersOut {
     /// The next octets of a transfer. Those of a transfer that is over are dropped: its end and the
     /// node's supply may cross.
     pub(super) fn supply(&mut self, transfer: TransferId, octets: Piece) {
-        let Some(out) = self.order.get(transfer) else {
+        let Some(sequence) = self.order.sequence(transfer) else {
+            return;
+        };
+        let Some((_, out)) = self.order.at(sequence) else {
             return;
         };
         if out.phase == Phase::Finished || out.phase.is_given_up() {
             return;
         }
-        out.supply.push(octets);
-        assert!(
-            out.supply.total() <= out.length,
-            "a node supplies no more octets than it said the transfer has"
-        );
+        let length = out.length;
+        // All of a transfer that has wholly left was supplied before.
+        if let Some(supply) = self.supplies.of(sequence, self.sending) {
+            supply.push(octets);
+            assert!(
+                supply.total() <= length,
+                "a node supplies no more octets than it said the transfer has"
+            );
+        }
     }
 
     /// The node gives up a transfer.
@@ -224,7 +233,9 @@ impl TransfersOut {
         };
         out.phase = Phase::Stopping;
         // RFC 9174 6.1: the segment begun is sent to its end; what it carries does not matter any more.
-        out.supply.blank(remaining);
+        if let Some(supply) = self.supplies.of(sequence, self.sending) {
+            supply.blank(remaining);
+        }
         events.push(LinkEvent::Failed {
             transfer,
             refused: None,
@@ -371,7 +382,9 @@ impl TransfersOut {
         }
         let is_known = out.phase.is_given_up();
         out.phase = Phase::Finished;
-        out.supply.clear();
+        if let Some(supply) = self.supplies.of(sequence, self.sending) {
+            supply.clear();
+        }
         self.open = self.open.saturating_sub(1);
         if !is_known {
             events.push(match outcome {
@@ -398,8 +411,11 @@ impl TransfersOut {
         let Some((_, out)) = self.order.at(sequence) else {
             return;
         };
+        let Some(supply) = self.supplies.of(sequence, sequence) else {
+            return;
+        };
         while self.segment_remaining > 0 && writer.room() > 0 {
-            let piece = out.supply.take(self.segment_remaining.min(writer.room()));
+            let piece = supply.take(self.segment_remaining.min(writer.room()));
             self.segment_remaining = self.segment_remaining.saturating_sub(piece.length());
             writer.piece(piece);
         }
@@ -407,24 +423,30 @@ impl TransfersOut {
             return;
         }
         if let Some(reason) = out.refused {
-            self.sending = sequence.saturating_add(1);
+            self.pass_on();
             self.finish(sequence, Outcome::refused(reason), events);
         } else if matches!(out.phase, Phase::Sent | Phase::Stopped) {
-            self.sending = sequence.saturating_add(1);
+            self.pass_on();
         }
+    }
+
+    /// Go on to the transfer that follows.
+    fn pass_on(&mut self) {
+        self.sending = self.sending.saturating_add(1);
+        self.supplies.pop();
     }
 
     /// Begin the next segment, if there is one to send; false when there is none.
     pub(super) fn write_segment_head(&mut self, writer: &mut Writer<'_>) -> bool {
         let next = self.order.next();
-        self.sending = self.sending.max(self.order.first());
-        while self.sending < next
-            && self
-                .order
-                .at(self.sending)
-                .is_some_and(|(_, out)| out.phase == Phase::Finished)
+        while self.sending < self.order.first()
+            || (self.sending < next
+                && self
+                    .order
+                    .at(self.sending)
+                    .is_some_and(|(_, out)| out.phase == Phase::Finished))
         {
-            self.sending = self.sending.saturating_add(1);
+            self.pass_on();
         }
         let Some((transfer, out)) = self.order.at(self.sending) else {
             return false;
@@ -440,11 +462,9 @@ impl TransfersOut {
             return true;
         }
         // What there is goes out now: a segment does not wait for being full.
-        let data_length = out
-            .supply
-            .total()
-            .saturating_sub(out.sent)
-            .min(self.segment_length);
+        let supply = self.supplies.of(self.sending, self.sending);
+        let supplied = supply.map_or(0, |supply| supply.total());
+        let data_length = supplied.saturating_sub(out.sent).min(self.segment_length);
         if data_length == 0 && out.length > 0 {
             return false;
         }

@@ -7,7 +7,10 @@ use bytes::{Buf, Bytes};
 use thiserror::Error;
 
 use super::extension::TransferExtensions;
-use super::message::{ContactHeader, MAGIC, Message, START, SessInit, XferSegment, kind};
+use super::message::{
+    ACK_OCTETS, ContactHeader, END, MAGIC, Message, START, SessInit, WHOLE_HEAD_OCTETS,
+    XferSegment, kind,
+};
 
 /// Octets of extension items that one message may carry: the only message parts of free length are
 /// these and the node ID, so this bounds what is kept of an incomplete message. The extensions known
@@ -36,6 +39,9 @@ pub(super) enum WireFault {
     #[error("the node ID is not UTF-8 (RFC 9174 4.6)")]
     NodeIdNotText,
 }
+
+/// The flags of a transfer's only segment.
+const WHOLE: u8 = START | END;
 
 /// What the stream holds next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +84,51 @@ impl Decoder {
             self.data_remaining = segment.data_length;
         }
         Ok(Some(Item::Message(message)))
+    }
+
+    /// A transfer of one segment without extension items that lies whole at the front of the chunk, as most small
+    /// ones do; `None`, and nothing is taken, where something else does.
+    pub(super) fn whole_transfer(&self, chunk: &mut Bytes) -> Option<(XferSegment, Bytes)> {
+        if self.data_remaining > 0 || !self.partial.is_empty() {
+            return None;
+        }
+        let (head, data) = chunk.split_first_chunk::<WHOLE_HEAD_OCTETS>()?;
+        let ([kind::XFER_SEGMENT, WHOLE], rest) = head.split_first_chunk::<2>()? else {
+            return None;
+        };
+        let (transfer, rest) = rest.split_first_chunk()?;
+        let ([0, 0, 0, 0], data_length) = rest.split_first_chunk::<4>()? else {
+            return None;
+        };
+        let segment = XferSegment {
+            flags: WHOLE,
+            transfer: u64::from_be_bytes(*transfer),
+            extensions: TransferExtensions::default(),
+            data_length: u64::from_be_bytes(*data_length.first_chunk()?),
+        };
+        let length = usize::try_from(segment.data_length).ok()?;
+        if length == 0 || length > data.len() {
+            return None;
+        }
+        chunk.advance(WHOLE_HEAD_OCTETS);
+        Some((segment, chunk.split_to(length)))
+    }
+
+    /// An acknowledgment at the front of the chunk: its flags, transfer and length; `None`, and nothing is taken,
+    /// where something else lies there.
+    pub(super) fn acknowledgment(&self, chunk: &mut Bytes) -> Option<(u8, u64, u64)> {
+        if self.data_remaining > 0 || !self.partial.is_empty() {
+            return None;
+        }
+        let head = chunk.first_chunk::<ACK_OCTETS>()?;
+        let ([kind::XFER_ACK, flags], rest) = head.split_first_chunk::<2>()? else {
+            return None;
+        };
+        let (transfer, length) = rest.split_first_chunk()?;
+        let (flags, transfer) = (*flags, u64::from_be_bytes(*transfer));
+        let length = u64::from_be_bytes(*length.first_chunk()?);
+        chunk.advance(ACK_OCTETS);
+        Some((flags, transfer, length))
     }
 
     fn data(&mut self, chunk: &mut Bytes) -> Option<Item> {

@@ -85,6 +85,8 @@ impl<'a> Writer<'a> {
 
     fn reserve(&mut self, octets: usize) {
         if self.heads.capacity().saturating_sub(self.heads.len()) < octets {
+            // What is written goes out as it is: more room behind it would mean copying it.
+            self.flush();
             self.heads.reserve(HEAD_ROOM.max(octets));
         }
     }
