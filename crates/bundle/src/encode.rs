@@ -11,7 +11,7 @@ use crate::block::{
 use crate::cbor::{write_byte_string_head, write_indefinite_array};
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
-use crate::header::{Header, PayloadHead};
+use crate::header::{HeadOctets, Header, PayloadHead};
 use crate::id::CreationTimestamp;
 use crate::payload::PayloadCrc;
 use crate::reading::Reading;
@@ -233,13 +233,17 @@ pub(crate) fn end_header(
     };
     head.encode(&mut out);
     write_byte_string_head(&mut out, length);
-    let octets = Bytes::from(out);
+    // No head has more octets than are kept.
+    let head = out.get(start..).and_then(HeadOctets::new);
     let payload = PayloadHead {
         flags,
         crc_type,
         length,
-        octets: octets.slice(start..),
+        octets: head.unwrap_or_default(),
         is_indefinite: false,
     };
-    OutgoingHeader { octets, payload }
+    OutgoingHeader {
+        octets: Bytes::from(out),
+        payload,
+    }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::block::{
-    BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
+    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, FragmentPlace, HopCount,
     PrimaryBlock,
 };
 use crate::cbor::{write_byte_string_head, write_indefinite_array, write_unsigned};
@@ -61,6 +61,39 @@ pub struct HopEdit {
     pub fragment: Option<FragmentEdit>,
 }
 
+/// What extension blocks came as and went out as last: those of a stream of bundles change alike.
+#[derive(Clone, Debug, Default)]
+pub struct LastHop {
+    crc_type: CrcType,
+    came: Vec<u8>,
+    previous_node: Option<NodeId>,
+    hop_increment: u64,
+    unsupported: UnsupportedBlocks,
+    went: Vec<u8>,
+}
+
+impl LastHop {
+    /// Blocks beside a primary block with this checksum change in the same way.
+    fn is(&self, crc_type: CrcType, came: &[u8], edit: &HopEdit) -> bool {
+        self.crc_type == crc_type
+            && self.came == came
+            && self.hop_increment == edit.hop_increment
+            && self.unsupported == edit.unsupported
+            && self.previous_node == edit.previous_node
+    }
+
+    fn remember(&mut self, crc_type: CrcType, came: &[u8], edit: &HopEdit, went: &[u8]) {
+        self.crc_type = crc_type;
+        self.came.clear();
+        self.came.extend_from_slice(came);
+        self.previous_node.clone_from(&edit.previous_node);
+        self.hop_increment = edit.hop_increment;
+        self.unsupported = edit.unsupported;
+        self.went.clear();
+        self.went.extend_from_slice(went);
+    }
+}
+
 impl Header {
     /// The header for the next hop. All that an edit does not change keeps its octets. Without fragment, the
     /// payload and the octets after it stay as received; with one, its payload is the slice that its range says,
@@ -104,6 +137,47 @@ impl Header {
     pub fn append_forwarded(&self, edit: &HopEdit, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
         self.append_blocks(edit, out);
+        self.end_forwarded(start, out)
+    }
+
+    /// As [`Self::append_forwarded`], where what changes is looked up in `last` if it changed in the same way before.
+    pub fn append_forwarded_as(
+        &self,
+        edit: &HopEdit,
+        last: &mut LastHop,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let Some(came) = self.steady_blocks() else {
+            return self.append_forwarded(edit, out);
+        };
+        let start = out.len();
+        write_indefinite_array(out);
+        out.extend_from_slice(self.slice(&self.primary_octets));
+        if last.is(self.primary.crc_type, came, edit) {
+            out.extend_from_slice(&last.went);
+        } else {
+            let went = out.len();
+            self.append_extensions(edit, out);
+            last.remember(
+                self.primary.crc_type,
+                came,
+                edit,
+                out.get(went..).unwrap_or_default(),
+            );
+        }
+        self.end_forwarded(start, out)
+    }
+
+    /// The octets of all extension blocks, unless what they go out as depends on how old the bundle is.
+    fn steady_blocks(&self) -> Option<&[u8]> {
+        if self.age_ms.is_some() || self.lacks_bundle_age() {
+            return None;
+        }
+        let end = self.octets.len().checked_sub(self.payload.octets.len())?;
+        self.octets.get(self.primary_octets.end..end)
+    }
+
+    fn end_forwarded(&self, start: usize, out: &mut Vec<u8>) -> u64 {
         out.extend_from_slice(&self.payload.octets);
         let header_octets = out.len().saturating_sub(start);
         u64::try_from(header_octets)
@@ -116,6 +190,10 @@ impl Header {
     fn append_blocks(&self, edit: &HopEdit, out: &mut Vec<u8>) {
         write_indefinite_array(out);
         out.extend_from_slice(self.slice(&self.primary_octets));
+        self.append_extensions(edit, out);
+    }
+
+    fn append_extensions(&self, edit: &HopEdit, out: &mut Vec<u8>) {
         self.insert_blocks(edit, out);
         for block in &self.extensions {
             self.forward_block(block, edit, out);
@@ -134,7 +212,7 @@ impl Header {
         write_indefinite_array(&mut out);
         primary.encode_around(self.slice(&self.address_fields), &mut out);
         for block in &self.extensions {
-            out.extend_from_slice(&block.octets);
+            out.extend_from_slice(block.octets_in(&self.octets));
         }
         Some(end_header(
             out,
@@ -215,7 +293,7 @@ impl Header {
         }
     }
 
-    fn forward_block(&self, block: &CanonicalBlock, edit: &HopEdit, out: &mut Vec<u8>) {
+    fn forward_block(&self, block: &ExtensionBlock, edit: &HopEdit, out: &mut Vec<u8>) {
         let discards = edit.unsupported == UnsupportedBlocks::Discard;
         if block.block_type == BlockType::PREVIOUS_NODE {
             // RFC 9171 5.4 step 4: the one received goes, encrypted or not.
@@ -225,7 +303,7 @@ impl Header {
         } else if self.is_unsupported(block) {
             // RFC 9171 5.6 step 4.
             if !(discards && block.flags.contains(BlockFlags::DISCARD_IF_UNPROCESSABLE)) {
-                out.extend_from_slice(&block.octets);
+                out.extend_from_slice(block.octets_in(&self.octets));
             }
         } else if let (BlockType::BUNDLE_AGE, Some(age_ms), 1..) =
             (block.block_type, self.age_ms(), edit.age_increase_ms)
@@ -241,19 +319,16 @@ impl Header {
             };
             write_changed(block, out, |out| hops.encode(out));
         } else {
-            out.extend_from_slice(&block.octets);
+            out.extend_from_slice(block.octets_in(&self.octets));
         }
     }
 
     fn end_unchanged(&self, mut out: Vec<u8>) -> OutgoingHeader {
-        let start = out.len();
         out.extend_from_slice(&self.payload.octets);
-        let octets = Bytes::from(out);
-        let payload = crate::header::PayloadHead {
-            octets: octets.slice(start..),
-            ..self.payload.clone()
-        };
-        OutgoingHeader { octets, payload }
+        OutgoingHeader {
+            octets: Bytes::from(out),
+            payload: self.payload.clone(),
+        }
     }
 
     fn slice(&self, range: &core::ops::Range<usize>) -> &[u8] {
@@ -261,7 +336,7 @@ impl Header {
     }
 }
 
-fn goes_into_every_fragment(block: &CanonicalBlock) -> bool {
+fn goes_into_every_fragment(block: &ExtensionBlock) -> bool {
     block.flags.contains(BlockFlags::REPLICATE)
         || matches!(
             block.block_type,
@@ -269,29 +344,35 @@ fn goes_into_every_fragment(block: &CanonicalBlock) -> bool {
         )
 }
 
+/// The head of a byte string without octets (RFC 8949 3.1); up to 23 octets it holds their number.
+const SHORT_STRING: u8 = 0x40;
+
+/// Puts the head of a byte string of `length` octets, which ends `out`, where one of one octet stands.
+fn lengthen_head(out: &mut Vec<u8>, head_start: usize, length: usize) {
+    write_byte_string_head(out, u64::try_from(length).unwrap_or(u64::MAX));
+    if let Some(string) = out.get_mut(head_start + 1..) {
+        string.rotate_left(length);
+    }
+    out.remove(head_start);
+}
+
 /// Appends a block with other content and a new CRC.
-fn write_changed(block: &CanonicalBlock, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
-    let head = BlockHead {
-        block_type: block.block_type,
-        number: block.number,
-        flags: block.flags,
-        crc_type: block.crc_type,
-        is_indefinite: false,
-    };
-    write_block(head, out, content);
+fn write_changed(block: &ExtensionBlock, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+    write_block(block.head(), out, content);
 }
 
 /// Appends a block whose content is written in place.
 fn write_block(head: BlockHead, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     head.encode(out);
-    let content_start = out.len();
+    // Nearly all contents are so short that the head of their byte string is one octet.
+    let head_start = out.len();
+    out.push(SHORT_STRING);
     content(out);
-    // The head of the byte string says how long it is, so it is written behind and turned to the front.
-    let length = out.len().saturating_sub(content_start);
-    write_byte_string_head(out, u64::try_from(length).unwrap_or(u64::MAX));
-    if let Some(string) = out.get_mut(content_start..) {
-        string.rotate_left(length);
+    let length = out.len().saturating_sub(head_start + 1);
+    match (u8::try_from(length), out.get_mut(head_start)) {
+        (Ok(length @ 0..=23), Some(head)) => *head |= length,
+        _ => lengthen_head(out, head_start, length),
     }
     append_crc(out, start, head.crc_type);
 }

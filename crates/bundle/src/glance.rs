@@ -9,15 +9,17 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::block::{
-    BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
-    PrimaryBlock,
+    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, ExtensionBlocks, FragmentPlace,
+    HopCount, PrimaryBlock,
 };
 use crate::cbor::Reader;
 use crate::crc::{CrcType, block_crc};
 use crate::eid::EndpointId;
-use crate::header::{Header, MAX_EXTENSION_BLOCKS, PayloadHead, check_head};
+use crate::header::{HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead, check_head};
+use crate::header_reader::Known;
 use crate::id::CreationTimestamp;
 use crate::reading::Reading;
+use crate::short::ShortOctets;
 use crate::time::DtnTime;
 
 /// Major types of CBOR (RFC 8949 3.1), as they stand in a head.
@@ -25,17 +27,32 @@ const UNSIGNED: u8 = 0x00;
 const BYTES: u8 = 0x40;
 const ARRAY: u8 = 0x80;
 
-/// The header that `octets` begin with; `None` where it is not whole, not in the usual form, or not acceptable.
-pub(crate) fn header(octets: &Bytes, reading: Reading) -> Option<Header> {
+/// Reads the header that `octets` begin with into `header`; `None` where it is not whole, not in the usual form, or
+/// not acceptable, and then `header` is nothing to go by.
+///
+/// What is `known` is what `header` holds of the header before.
+pub(crate) fn read(header: &mut Header, known: &mut Known, octets: &Bytes) -> Option<()> {
+    let reading = known.reading;
     let mut scan = Scan { octets, at: 0 };
     scan.expect(0x9f)?;
-    let (primary, address_fields) = scan.primary(reading)?;
-    let mut header = Header {
-        primary_octets: 1..scan.at,
-        primary,
-        address_fields,
-        ..Header::empty()
-    };
+    header.address_fields = scan.primary(&mut header.primary, known)?;
+    header.primary_octets = 1..scan.at;
+    let blocks_start = scan.at;
+    let forbids_reports = header.primary.forbids_block_reports();
+    let are_known = !known.blocks.is_empty()
+        && known.forbids_reports == forbids_reports
+        && scan.rest().starts_with(&known.blocks);
+    if are_known {
+        // The same blocks, checksums and all, at another place perhaps.
+        header.extensions.shift(known.blocks_start, blocks_start);
+        scan.at += known.blocks.len();
+    } else {
+        header.extensions.clear();
+        header.encrypted.clear();
+        header.age_ms = None;
+        header.hop_count = None;
+        header.previous_node = None;
+    }
     loop {
         let start = scan.at;
         let (head, length) = scan.block_head()?;
@@ -45,9 +62,15 @@ pub(crate) fn header(octets: &Bytes, reading: Reading) -> Option<Header> {
                 flags: head.flags,
                 crc_type: head.crc_type,
                 length,
-                octets: octets.slice(start..scan.at),
+                octets: octets.get(start..scan.at).and_then(HeadOctets::new)?,
                 is_indefinite: false,
             };
+            if !are_known || start - blocks_start != known.blocks.len() {
+                let blocks = octets.get(blocks_start..start);
+                known.blocks = blocks.and_then(ShortOctets::new).unwrap_or_default();
+                known.forbids_reports = forbids_reports;
+            }
+            known.blocks_start = blocks_start;
             break;
         }
         if header.extensions.len() == MAX_EXTENSION_BLOCKS {
@@ -57,24 +80,14 @@ pub(crate) fn header(octets: &Bytes, reading: Reading) -> Option<Header> {
         scan.skip(length)?;
         let content_end = scan.at;
         scan.checksum(start, head.crc_type)?;
-        scan.read_content(
-            &mut header,
-            head.block_type,
-            content_start..content_end,
-            reading,
-        )?;
-        header.extensions.push(CanonicalBlock {
-            block_type: head.block_type,
-            number: head.number,
-            flags: head.flags,
-            crc_type: head.crc_type,
-            content: octets.slice(content_start..content_end),
-            octets: octets.slice(start..scan.at),
-        });
+        scan.read_content(header, head.block_type, content_start..content_end, reading)?;
+        let (all, content) = ((start, scan.at), (content_start, content_end));
+        header
+            .extensions
+            .push(ExtensionBlock::new(&head, all, content));
     }
     header.octets = octets.slice(..scan.at);
-    header.check_rules(reading).ok()?;
-    Some(header)
+    header.check_rules_of_usual(reading).ok()
 }
 
 /// Octets and how far they are read.
@@ -83,7 +96,11 @@ struct Scan<'a> {
     at: usize,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    fn rest(&self) -> &'a [u8] {
+        self.octets.get(self.at..).unwrap_or_default()
+    }
+
     fn octet(&mut self) -> Option<u8> {
         let octet = *self.octets.get(self.at)?;
         self.at += 1;
@@ -133,7 +150,40 @@ impl Scan<'_> {
     }
 
     /// RFC 9171 4.3.1.
-    fn primary(&mut self, reading: Reading) -> Option<(PrimaryBlock, core::ops::Range<usize>)> {
+    fn primary(
+        &mut self,
+        block: &mut PrimaryBlock,
+        known: &mut Known,
+    ) -> Option<core::ops::Range<usize>> {
+        let start = self.at;
+        if !known.start.is_empty() && self.rest().starts_with(&known.start) {
+            self.at += known.start.len();
+        } else {
+            known.addresses = self.primary_start(block, known.reading)?;
+            let octets = self.octets.get(start..self.at);
+            known.start = octets.and_then(ShortOctets::new).unwrap_or_default();
+        }
+        let fields_start = start + known.addresses;
+        self.expect(0x82)?;
+        block.creation = CreationTimestamp {
+            time: DtnTime::from_millis(self.unsigned()?),
+            sequence: self.unsigned()?,
+        };
+        block.lifetime_ms = self.unsigned()?;
+        let address_fields = fields_start..self.at;
+        block.fragment = match block.flags.contains(BundleFlags::FRAGMENT) {
+            true => Some(FragmentPlace {
+                offset: self.unsigned()?,
+                total_adu_octets: self.unsigned()?,
+            }),
+            false => None,
+        };
+        self.checksum(start, block.crc_type)?;
+        Some(address_fields)
+    }
+
+    /// The primary block up to its creation timestamp; tells how many octets stand before the addresses.
+    fn primary_start(&mut self, block: &mut PrimaryBlock, reading: Reading) -> Option<usize> {
         let start = self.at;
         let items = self.argument(ARRAY)?;
         self.expect(7)?;
@@ -143,37 +193,15 @@ impl Scan<'_> {
         if items != 8 + u64::from(is_fragment) * 2 + u64::from(crc_type != CrcType::None) {
             return None;
         }
-        let fields_start = self.at;
-        let destination = self.endpoint(reading)?;
-        let source = self.endpoint(reading)?;
-        let report_to = self.endpoint(reading)?;
-        self.expect(0x82)?;
-        let creation = CreationTimestamp {
-            time: DtnTime::from_millis(self.unsigned()?),
-            sequence: self.unsigned()?,
-        };
-        let lifetime_ms = self.unsigned()?;
-        let address_fields = fields_start..self.at;
-        let fragment = match is_fragment {
-            true => Some(FragmentPlace {
-                offset: self.unsigned()?,
-                total_adu_octets: self.unsigned()?,
-            }),
-            false => None,
-        };
-        self.checksum(start, crc_type)?;
-        let block = PrimaryBlock {
-            flags,
-            crc_type,
-            destination,
-            source,
-            report_to,
-            creation,
-            lifetime_ms,
-            fragment,
-        };
+        let addresses = self.at - start;
+        block.flags = flags;
+        block.crc_type = crc_type;
+        block.destination = self.endpoint(reading)?;
+        block.source = self.endpoint(reading)?;
+        block.report_to = self.endpoint(reading)?;
+        // They are about the flags and the addresses alone.
         block.check_rules().ok()?;
-        Some((block, address_fields))
+        Some(addresses)
     }
 
     /// RFC 9171 4.2.5.1: `[2, [node, service]]` here, all other forms where they are known.
@@ -197,6 +225,32 @@ impl Scan<'_> {
 
     /// RFC 9171 4.3.2: the fields of a block, up to its content, and the octets of that.
     fn block_head(&mut self) -> Option<(BlockHead, u64)> {
+        if let Some(
+            &[
+                array @ 0x85..=0x86,
+                block_type @ 0..24,
+                number @ 0..24,
+                flags @ 0..24,
+                code @ 0..=2,
+            ],
+        ) = self.rest().first_chunk()
+            && (array == 0x86) == (code > 0)
+        {
+            // As nearly all have it: each head is one octet.
+            self.at += 5;
+            let head = BlockHead {
+                block_type: BlockType(block_type.into()),
+                number: number.into(),
+                flags: BlockFlags::from_bits(flags.into()),
+                crc_type: CrcType::from_code(code.into())?,
+                is_indefinite: false,
+            };
+            return Some((head, self.argument(BYTES)?));
+        }
+        self.any_block_head()
+    }
+
+    fn any_block_head(&mut self) -> Option<(BlockHead, u64)> {
         let items = self.argument(ARRAY)?;
         let head = BlockHead {
             block_type: BlockType(self.unsigned()?),
@@ -240,9 +294,14 @@ impl Scan<'_> {
             at: place.start,
         };
         match block_type {
-            BlockType::PREVIOUS_NODE => header.previous_node = Some(content.endpoint(reading)?),
-            BlockType::BUNDLE_AGE => header.age_ms = Some(content.unsigned()?),
-            BlockType::HOP_COUNT => {
+            // RFC 9171 4.4.1, 4.4.2, 4.4.3: at most one of each.
+            BlockType::PREVIOUS_NODE if header.previous_node.is_none() => {
+                header.previous_node = Some(content.endpoint(reading)?);
+            }
+            BlockType::BUNDLE_AGE if header.age_ms.is_none() => {
+                header.age_ms = Some(content.unsigned()?);
+            }
+            BlockType::HOP_COUNT if header.hop_count.is_none() => {
                 content.expect(0x82)?;
                 let limit = u8::try_from(content.unsigned()?).ok()?;
                 let count = content.unsigned()?;
@@ -250,16 +309,19 @@ impl Scan<'_> {
                 header.hop_count?;
             }
             // RFC 9172 3.8: it says which blocks cannot be read.
-            BlockType::BLOCK_CONFIDENTIALITY => return None,
+            BlockType::BLOCK_CONFIDENTIALITY
+            | BlockType::PREVIOUS_NODE
+            | BlockType::BUNDLE_AGE
+            | BlockType::HOP_COUNT => return None,
             _ => return Some(()),
         }
         (content.at == place.end).then_some(())
     }
 }
 
-impl Header {
+impl Default for Header {
     /// Nothing: to be filled.
-    fn empty() -> Self {
+    fn default() -> Self {
         Self {
             primary: PrimaryBlock {
                 flags: BundleFlags::NONE,
@@ -271,12 +333,12 @@ impl Header {
                 lifetime_ms: 0,
                 fragment: None,
             },
-            extensions: Vec::new(),
+            extensions: ExtensionBlocks::new(),
             payload: PayloadHead {
                 flags: BlockFlags::NONE,
                 crc_type: CrcType::None,
                 length: 0,
-                octets: Bytes::new(),
+                octets: HeadOctets::default(),
                 is_indefinite: false,
             },
             octets: Bytes::new(),

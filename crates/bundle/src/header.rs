@@ -7,17 +7,18 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use crate::block::{
-    BlockFlags, BlockHead, BlockType, CanonicalBlock, HopCount, PrimaryBlock,
+    BlockFlags, BlockHead, BlockType, ExtensionBlock, ExtensionBlocks, HopCount, PrimaryBlock,
     announces_aggregated_reports, decode_bundle_age, decode_hop_count, decode_previous_node,
     security_targets, verify_block_end,
 };
 use crate::cbor::{CborError, Kind, Reader};
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
-use crate::glance;
+use crate::header_reader::HeaderReader;
 use crate::id::{BundleId, FragmentRange};
 use crate::reading::{Oddity, Reading};
 use crate::refusal::Refusal;
+use crate::short::ShortOctets;
 
 /// Octets from the start of a bundle to the first of its payload: what a node keeps in memory of a bundle
 /// that arrives. Real headers take 40 to 300 octets.
@@ -36,7 +37,7 @@ pub struct PayloadHead {
     /// Octets of payload.
     pub length: u64,
     /// The head as received or written: block array, fields, and the byte string's head.
-    pub octets: Bytes,
+    pub octets: HeadOctets,
     /// Whether a break ends the block.
     pub(crate) is_indefinite: bool,
 }
@@ -54,13 +55,17 @@ impl PayloadHead {
     }
 }
 
+/// Octets of a payload block's head: one each for the array, the type, the number and the CRC type, nine each for flags
+/// and length.
+pub type HeadOctets = ShortOctets<22>;
+
 /// Everything of a bundle before its payload, every rule and CRC of it checked (RFC 9171 4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The primary block.
     pub primary: PrimaryBlock,
     /// Extension blocks in the order of the octets.
-    pub extensions: Vec<CanonicalBlock>,
+    pub extensions: ExtensionBlocks,
     /// The payload block's head.
     pub payload: PayloadHead,
     /// The whole header as received: the bundle's octets up to the first of the payload.
@@ -95,22 +100,8 @@ impl Header {
     /// # Errors
     /// The rule of RFC 9171 that the octets break.
     pub fn decode(octets: &Bytes, reading: Reading) -> Result<Option<Self>, Refusal> {
-        let decoded = match glance::header(octets, reading) {
-            Some(header) => Ok(header),
-            None => decode_header(octets, reading),
-        };
-        match decoded {
-            Ok(header) if header.octets.len() > MAX_HEADER_OCTETS => Err(Refusal::HeaderTooLong),
-            Ok(header) => Ok(Some(header)),
-            Err(Refusal::Cbor(CborError::Incomplete { needed })) => {
-                if usize::try_from(needed).is_ok_and(|needed| needed <= MAX_HEADER_OCTETS) {
-                    Ok(None)
-                } else {
-                    Err(Refusal::HeaderTooLong)
-                }
-            }
-            Err(refusal) => Err(refusal),
-        }
+        let mut reader = HeaderReader::default();
+        Ok(reader.read(octets, reading)?.then_some(reader.header))
     }
 
     /// The bundle's identity.
@@ -178,20 +169,26 @@ impl Header {
         self.extensions.iter().any(|block| {
             block.block_type == BlockType::AGGREGATED_REPORTS
                 && !self.encrypted.contains(&block.number)
-                && announces_aggregated_reports(block)
+                && announces_aggregated_reports(self.content(block))
         })
     }
 
     /// Extension blocks that this node cannot process, whose flags say what to do then (RFC 9171 5.6 step 4).
-    pub fn unsupported_blocks(&self) -> impl Iterator<Item = &CanonicalBlock> {
+    pub fn unsupported_blocks(&self) -> impl Iterator<Item = &ExtensionBlock> {
         self.extensions
             .iter()
             .filter(|block| self.is_unsupported(block))
     }
 
-    pub(crate) fn is_unsupported(&self, block: &CanonicalBlock) -> bool {
+    /// The block-type-specific data of one of its extension blocks.
+    #[must_use]
+    pub fn content(&self, block: &ExtensionBlock) -> &[u8] {
+        block.content_in(&self.octets)
+    }
+
+    pub(crate) fn is_unsupported(&self, block: &ExtensionBlock) -> bool {
         let is_foreign = block.block_type == BlockType::AGGREGATED_REPORTS
-            && !announces_aggregated_reports(block);
+            && !announces_aggregated_reports(self.content(block));
         !block.block_type.is_supported() || is_foreign || self.encrypted.contains(&block.number)
     }
 
@@ -199,7 +196,7 @@ impl Header {
     fn read_extensions(&mut self, reading: Reading) -> Result<(), Refusal> {
         for block in &self.extensions {
             if block.block_type == BlockType::BLOCK_CONFIDENTIALITY {
-                let targets = security_targets(&block.content).unwrap_or_default();
+                let targets = security_targets(block.content_in(&self.octets)).unwrap_or_default();
                 self.encrypted.extend(targets);
             }
         }
@@ -207,12 +204,13 @@ impl Header {
             if self.encrypted.contains(&block.number) {
                 continue;
             }
+            let content = block.content_in(&self.octets);
             match block.block_type {
                 BlockType::PREVIOUS_NODE => {
-                    self.previous_node = Some(decode_previous_node(block, reading)?);
+                    self.previous_node = Some(decode_previous_node(block, content, reading)?);
                 }
-                BlockType::BUNDLE_AGE => self.age_ms = Some(decode_bundle_age(block)?),
-                BlockType::HOP_COUNT => self.hop_count = Some(decode_hop_count(block)?),
+                BlockType::BUNDLE_AGE => self.age_ms = Some(decode_bundle_age(block, content)?),
+                BlockType::HOP_COUNT => self.hop_count = Some(decode_hop_count(block, content)?),
                 _ => {}
             }
         }
@@ -220,7 +218,7 @@ impl Header {
     }
 
     /// The rules that the blocks must satisfy together.
-    pub(crate) fn check_rules(&self, reading: Reading) -> Result<(), Refusal> {
+    fn check_rules(&self, reading: Reading) -> Result<(), Refusal> {
         // RFC 9171 4.4.1, 4.4.2, 4.4.3: at most one of each.
         for block_type in [
             BlockType::PREVIOUS_NODE,
@@ -233,6 +231,11 @@ impl Header {
                 });
             }
         }
+        self.check_rules_of_usual(reading)
+    }
+
+    /// The rules that the blocks must satisfy together, where none that may not be repeated is.
+    pub(crate) fn check_rules_of_usual(&self, reading: Reading) -> Result<(), Refusal> {
         // RFC 9171 4.4.2: without creation time, exactly one bundle age block.
         if self.lacks_bundle_age() && !reading.accepts(Oddity::BundleAgeMissing) {
             return Err(Refusal::BundleAgeMissing);
@@ -284,7 +287,8 @@ impl Header {
             .filter(|block| block.block_type == BlockType::BLOCK_INTEGRITY)
             .any(|block| {
                 self.encrypted.contains(&block.number)
-                    || security_targets(&block.content).is_some_and(|targets| targets.contains(&0))
+                    || security_targets(self.content(block))
+                        .is_some_and(|targets| targets.contains(&0))
             })
     }
 }
@@ -302,7 +306,7 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
     let primary_start = reader.position();
     let primary = PrimaryBlock::decode(&mut reader, octets, reading)?;
     let primary_octets = primary_start..reader.position();
-    let mut extensions: Vec<CanonicalBlock> = Vec::new();
+    let mut extensions = ExtensionBlocks::new();
     let payload = loop {
         if reader.kind()? == Kind::Break {
             return Err(Refusal::PayloadBlockMissing);
@@ -316,7 +320,10 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
                 flags: head.flags,
                 crc_type: head.crc_type,
                 length,
-                octets: octets.slice(start..reader.position()),
+                octets: octets
+                    .get(start..reader.position())
+                    .and_then(HeadOctets::new)
+                    .ok_or(Refusal::HeaderTooLong)?,
                 is_indefinite: head.is_indefinite,
             };
         }
@@ -325,7 +332,7 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
         }
         let content_start = reader.position();
         reader.take_octets(length)?;
-        let content = octets.slice(content_start..reader.position());
+        let content_end = reader.position();
         verify_block_end(
             &mut reader,
             octets,
@@ -334,14 +341,12 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
             &mut array,
             head.number,
         )?;
-        extensions.push(CanonicalBlock {
-            block_type: head.block_type,
-            number: head.number,
-            flags: head.flags,
-            crc_type: head.crc_type,
-            content,
-            octets: octets.slice(start..reader.position()),
-        });
+        let all = (start, reader.position());
+        extensions.push(ExtensionBlock::new(
+            &head,
+            all,
+            (content_start, content_end),
+        ));
     };
     let mut header = Header {
         primary: primary.block,
@@ -364,7 +369,7 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
 pub(crate) fn check_head(
     head: &BlockHead,
     primary: &PrimaryBlock,
-    before: &[CanonicalBlock],
+    before: &[ExtensionBlock],
 ) -> Result<(), Refusal> {
     let number = head.number;
     // RFC 9171 4.1: the payload block is number 1, the primary block 0, each other number is unique.

@@ -17,6 +17,7 @@ pub mod encode;
 pub mod forward;
 mod glance;
 pub mod header;
+pub mod header_reader;
 pub mod id;
 #[doc(hidden)]
 pub mod oracle;
@@ -24,18 +25,21 @@ pub mod payload;
 pub mod quantity;
 pub mod reading;
 pub mod refusal;
+pub mod short;
 pub mod storage;
 pub mod template;
 pub mod time;
 
 pub use block::{
-    BlockFlags, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount, PrimaryBlock,
+    BlockFlags, BlockType, BundleFlags, CanonicalBlock, ExtensionBlock, FragmentPlace, HopCount,
+    PrimaryBlock,
 };
 pub use crc::CrcType;
 pub use eid::{EidPattern, EndpointId, NodeId};
 pub use encode::{BundleBuilder, OutgoingHeader};
 pub use forward::{FragmentEdit, HopEdit};
 pub use header::{Header, PayloadHead};
+pub use header_reader::HeaderReader;
 pub use id::{BundleId, CreationTimestamp, FragmentRange};
 pub use payload::{Bundle, PayloadCrc, PayloadVerifier};
 pub use reading::{Oddity, Reading};

@@ -159,7 +159,10 @@ fn a_bundle_announces_who_reads_aggregated_reports() {
     assert!(announced.reads_aggregated_reports());
     assert_eq!(announced.unsupported_blocks().count(), 0);
     let block = announced.extensions.last().unwrap();
-    assert_eq!((block.block_type.0, &block.content[..]), (212, &[1][..]));
+    assert_eq!(
+        (block.block_type.0, announced.content(block)),
+        (212, &[1][..])
+    );
     // Somebody else's block of the same private type is no announcement, and one that cannot be processed.
     for content in [&b""[..], &[0], &[0x81, 1], &[1, 1]] {
         let foreign = builder.clone().with_block(

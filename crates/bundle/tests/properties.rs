@@ -6,10 +6,11 @@
 )]
 
 use bytes::Bytes;
+use dhow_bundle::forward::LastHop;
 use dhow_bundle::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime,
-    EndpointId, FragmentPlace, Header, PayloadVerifier, Reading, Refusal,
+    EndpointId, FragmentPlace, Header, HeaderReader, HopEdit, PayloadVerifier, Reading, Refusal,
 };
 use proptest::prelude::*;
 
@@ -102,6 +103,44 @@ proptest! {
         prop_assert_eq!(&bundle.payload, &payload);
         let outgoing = builder.header(u64::try_from(payload.len()).unwrap()).unwrap();
         prop_assert_eq!(bundle.header.octets, outgoing.octets);
+    }
+
+    /// What a reader and a hop remember of the header before never shows.
+    #[test]
+    fn headers_in_a_row_are_read_and_forwarded_as_each_alone(
+        builders in proptest::collection::vec(any_builder(), 1..4),
+        turns in proptest::collection::vec(
+            (any::<prop::sample::Index>(), 0_u64..3, any::<bool>(), proptest::option::of(any::<prop::sample::Index>())),
+            1..24),
+    ) {
+        let mut reader = HeaderReader::default();
+        let mut last = LastHop::default();
+        for (which, hop_increment, is_lenient, damage) in turns {
+            let mut octets = which.get(&builders).bundle(b"payload").unwrap().to_vec();
+            if let Some(place) = damage {
+                let place = place.index(octets.len());
+                octets[place] ^= 1;
+            }
+            let octets = Bytes::from(octets);
+            let reading = if is_lenient { Reading::Lenient } else { Reading::Strict };
+            let alone = Header::decode(&octets, reading);
+            let read = reader.read(&octets, reading);
+            prop_assert_eq!(&read, &alone.as_ref().map(Option::is_some).map_err(Clone::clone));
+            if let Ok(Some(header)) = alone {
+                prop_assert_eq!(reader.header(), &header);
+                let edit = HopEdit {
+                    previous_node: (hop_increment > 1).then(|| "ipn:7.0".parse().unwrap()),
+                    hop_increment,
+                    age_increase_ms: hop_increment,
+                    ..HopEdit::default()
+                };
+                let (mut out, mut again) = (Vec::new(), Vec::new());
+                let total = header.append_forwarded(&edit, &mut out);
+                prop_assert_eq!(reader.header().append_forwarded_as(&edit, &mut last, &mut again), total);
+                prop_assert_eq!(out, again);
+            }
+            reader.release();
+        }
     }
 
     #[test]

@@ -5,13 +5,14 @@ use alloc::boxed::Box;
 use alloc::format;
 
 use dhow_bundle::storage::{BundleKey, Extents, StoredBundle};
-use dhow_bundle::{BlockFlags, DtnTime, EndpointId, Header, HopCount, Now};
+use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
+use crate::arrivals::Origin;
 use crate::bundles::{Entry, Fragment, Identity, Removal, State};
 use crate::config::Enabled;
-use crate::dispatch::Origin;
 use crate::door::{Occurrence, StreamId};
+use crate::endpoints::EndpointIndex;
 use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
@@ -45,15 +46,8 @@ impl Node {
         stream: StreamId,
         header: &Header,
     ) -> Result<Admission, Refused> {
-        self.check_policy(stream, header)?;
+        let from = self.check_policy(stream, header)?;
         let id = header.id();
-        let Some(from) = self
-            .neighbours
-            .get(&stream)
-            .and_then(|neighbour| neighbour.peer)
-        else {
-            return Err(Refused::not_acceptable("the session is not established"));
-        };
         self.check_retracted(&id)?;
         self.end_older(now, from, stream, &id);
         let mut returns = 0;
@@ -126,10 +120,16 @@ impl Node {
             })
         });
         let remaining_ms = header.primary.lifetime_ms.saturating_sub(age_ms);
+        let source = self.endpoints.acquire(&id.source);
+        // Reports go to the source, most often.
+        let report_to = match header.primary.report_to == id.source {
+            true => self.endpoints.retain(source),
+            false => self.endpoints.acquire(&header.primary.report_to),
+        };
         let entry = Entry {
-            source: self.endpoints.acquire(&id.source),
+            source,
             destination: self.endpoints.acquire(&header.primary.destination),
-            report_to: self.endpoints.acquire(&header.primary.report_to),
+            report_to,
             previous: Some(self.endpoints.retain(from)),
             creation: id.creation,
             fragment,
@@ -172,7 +172,7 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return Ok(Copy::Gone);
         };
-        let remote = !self.is_own(self.endpoints.id(entry.destination));
+        let remote = self.endpoints.locality(entry.destination) == Locality::Remote;
         let (state, removal) = (entry.state, entry.removal);
         let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops);
         match state {
@@ -198,7 +198,7 @@ impl Node {
     /// Give up a reception that is not complete for another copy of the bundle: its session may have died
     /// without a word. False when it is complete.
     pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
-        let origin = self.arrivals.get(&key).map(|arrival| arrival.origin);
+        let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
         };
@@ -227,7 +227,8 @@ impl Node {
         true
     }
 
-    fn check_policy(&self, stream: StreamId, header: &Header) -> Result<(), Refused> {
+    /// The neighbour that a bundle comes from, if that may bring it.
+    fn check_policy(&self, stream: StreamId, header: &Header) -> Result<EndpointIndex, Refused> {
         if self.stage != Stage::Working {
             return Err(Refused {
                 reason: RefuseReason::SessionTerminating,
@@ -249,14 +250,16 @@ impl Node {
                 "the destination is the null endpoint (RFC 9171 4.2.5)",
             ));
         }
-        let local = self.local.locality(destination) != Locality::Remote;
-        if !local && neighbour.policy.relay == Enabled::No {
+        if neighbour.policy.relay == Enabled::No
+            && self.endpoints.locality_of(destination) == Locality::Remote
+        {
             return Err(Refused::not_acceptable(
                 "this link does not relay to other nodes",
             ));
         }
-        let foreign = source.node_id().as_ref() != neighbour.peer_id();
-        if foreign && neighbour.policy.accept_relayed == Enabled::No {
+        if neighbour.policy.accept_relayed == Enabled::No
+            && source.node_id().as_ref() != neighbour.peer_id()
+        {
             return Err(Refused::not_acceptable(
                 "this link takes bundles of its peer alone",
             ));
@@ -269,7 +272,8 @@ impl Node {
                 "this link takes no bundles from {source}"
             )));
         }
-        Ok(())
+        let established = neighbour.peer;
+        established.ok_or_else(|| Refused::not_acceptable("the session is not established"))
     }
 
     /// A full store refuses; it never drops what it has acknowledged.
@@ -343,11 +347,6 @@ impl Node {
             creation: entry.creation,
             fragment: entry.fragment.as_ref().map(|fragment| fragment.range),
         }
-    }
-
-    /// The node that an endpoint belongs to is this one's.
-    pub(crate) fn is_own(&self, endpoint: &EndpointId) -> bool {
-        self.local.locality(endpoint) != Locality::Remote
     }
 }
 

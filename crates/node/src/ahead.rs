@@ -20,8 +20,8 @@ use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
 use dhow_bundle::{Header, Now, Reading};
 
 use crate::api::seam::{ApiRefusal, RequestId};
+use crate::arrivals::Origin;
 use crate::bundles::Removal;
-use crate::dispatch::Origin;
 use crate::door::StreamId;
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
@@ -127,10 +127,10 @@ impl Node {
 
     /// True when others for an endpoint are on their way into the store and have not gone on ahead.
     fn is_behind(&self, key: BundleKey, destination: EndpointIndex) -> bool {
-        self.arrivals.keys().any(|other| {
-            let entry = self.bundles.entry(*other);
-            *other != key
-                && !self.passes.contains_key(other)
+        self.arrivals.iter().any(|(other, _)| {
+            let entry = self.bundles.entry(other);
+            other != key
+                && !self.passes.contains_key(&other)
                 && entry.is_some_and(|entry| entry.destination == destination)
         })
     }

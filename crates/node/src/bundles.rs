@@ -227,12 +227,13 @@ impl Bundles {
 
     /// Let a bundle go; its key may be used again.
     pub(crate) fn remove(&mut self, key: BundleKey) -> Option<Entry> {
-        let entry = self.slot(key.0)?.take()?;
-        self.unlist(key, &entry.identity());
+        let entry = self.entry(key)?;
+        let (identity, octets) = (entry.identity(), entry.octets);
+        self.unlist(key, &identity);
         self.free.push(key.0);
         self.count -= 1;
-        self.octets = self.octets.saturating_sub(entry.octets);
-        Some(entry)
+        self.octets = self.octets.saturating_sub(octets);
+        self.slot(key.0)?.take()
     }
 
     pub(crate) fn entry(&self, key: BundleKey) -> Option<&Entry> {
@@ -290,11 +291,11 @@ fn split(place: u32) -> (usize, usize) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::endpoints::Endpoints;
+    use crate::endpoints::tests::endpoints;
 
     /// A small bundle without source.
     pub(crate) fn entry(sequence: u64, expires: Instant) -> Entry {
-        let nobody = Endpoints::new(1).acquire(&dhow_bundle::EndpointId::Null);
+        let nobody = endpoints().acquire(&dhow_bundle::EndpointId::Null);
         Entry {
             source: nobody,
             destination: nobody,

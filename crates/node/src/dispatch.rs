@@ -6,11 +6,12 @@ use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreRefusal};
 use dhow_bundle::{BundleId, FragmentRange, Instant, Now};
-use dhow_link::stream::{RefuseReason, TransferId};
+use dhow_link::stream::RefuseReason;
 
-use crate::api::seam::{ApiRefusal, RequestId};
+use crate::api::seam::ApiRefusal;
+use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Identity, Removal, State};
-use crate::door::{Occurrence, StreamId, Telling};
+use crate::door::{Occurrence, Telling};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
@@ -22,48 +23,6 @@ use crate::routing::Hop;
 
 /// "Depleted storage" (RFC 9171 9.5).
 const DEPLETED_STORAGE: u8 = 4;
-
-/// Where a bundle that is arriving comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// A neighbour's transfer, to be acknowledged.
-    Neighbour {
-        stream: StreamId,
-        transfer: TransferId,
-    },
-    /// An application's request, to be answered.
-    Client {
-        stream: StreamId,
-        request: RequestId,
-    },
-    /// The node itself.
-    Own,
-    /// A bundle that is coming in, of which it is a part.
-    Prefix,
-}
-
-/// A bundle on its way into the store.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) origin: Origin,
-    /// Octets given to the store.
-    pub(crate) appended: u64,
-    /// Octets that the store has reported durable.
-    pub(crate) durable: u64,
-    /// Octets of the bundle for which no room is reserved yet.
-    pub(crate) unreserved: u64,
-}
-
-impl Arrival {
-    pub(crate) fn new(origin: Origin) -> Self {
-        Self {
-            origin,
-            appended: 0,
-            durable: 0,
-            unreserved: 0,
-        }
-    }
-}
 
 impl Node {
     /// A bundle's octets are complete: keep it.
@@ -89,7 +48,7 @@ impl Node {
     }
 
     fn forget_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
-        let arrival = self.arrivals.remove(&key)?;
+        let arrival = self.arrivals.remove(key)?;
         let left = arrival.appended.saturating_sub(arrival.durable);
         self.backlog_octets = self.backlog_octets.saturating_sub(left);
         if arrival.unreserved > 0 {
@@ -104,7 +63,7 @@ impl Node {
     /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
     /// would be lost with a transfer that fails.
     pub(crate) fn appended(&mut self, now: Now, key: BundleKey, octets: u64) {
-        if let Some(arrival) = self.arrivals.get_mut(&key) {
+        if let Some(arrival) = self.arrivals.get_mut(key) {
             // What it shares with another was not given to the store for it.
             let octets = octets.min(arrival.appended);
             let more = octets.saturating_sub(arrival.durable);
@@ -181,7 +140,7 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let locality = self.local.locality(self.endpoints.id(entry.destination));
+        let locality = self.endpoints.locality(entry.destination);
         if locality == Locality::Remote {
             if let Some(duration) = return_rest(entry.returns) {
                 self.rest(now, key, duration);
@@ -231,16 +190,13 @@ impl Node {
         };
         entry.state = State::Waiting;
         let (destination, place) = (entry.destination, place(entry));
-        let (routes, endpoints, local) = (&self.routes, &self.endpoints, &self.local);
-        self.queues.push(destination, place, key, || {
-            let id = endpoints.id(destination);
-            if local.locality(id) == Locality::Remote {
-                routes.hops(id)
-            } else {
-                Vec::new()
-            }
+        let is_own = self.endpoints.locality(destination) != Locality::Remote;
+        let (routes, endpoints) = (&self.routes, &self.endpoints);
+        self.queues.push(destination, place, key, || match is_own {
+            true => Vec::new(),
+            false => routes.hops(endpoints.id(destination)),
         });
-        if self.is_own(self.endpoints.id(destination)) {
+        if is_own {
             self.to_deliver.insert(destination);
             return;
         }
@@ -307,7 +263,7 @@ impl Node {
         let State::Resting { until } = entry.state else {
             return;
         };
-        let locality = self.local.locality(self.endpoints.id(entry.destination));
+        let locality = self.endpoints.locality(entry.destination);
         self.rests.remove(&(until, key));
         self.verifying.remove(&key);
         match locality {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
 
+use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Removal};
-use crate::dispatch::{Arrival, Origin};
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::sending::{PendingRead, RETRANSMIT_REST};

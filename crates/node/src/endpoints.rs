@@ -1,4 +1,4 @@
-//! Endpoint IDs that stored bundles name, each kept once and counted.
+//! Endpoint IDs that stored bundles name, each kept once and counted, with what they are to this node.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -7,6 +7,8 @@ use dhow_bundle::EndpointId;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::local::{Local, Locality};
+
 /// An endpoint ID's place in the table: four octets where the ID may have a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EndpointIndex(u32);
@@ -14,9 +16,17 @@ pub(crate) struct EndpointIndex(u32);
 /// Places that are remembered for what asks next: a source, a destination, a report-to endpoint, a neighbour.
 const RECENT: usize = 4;
 
+/// An endpoint ID in use.
+struct Known {
+    id: EndpointId,
+    users: u32,
+    locality: Locality,
+}
+
 /// The table. Every `acquire` wants its `release`.
 pub(crate) struct Endpoints {
-    places: Vec<Option<(EndpointId, u32)>>,
+    local: Local,
+    places: Vec<Option<Known>>,
     free: Vec<u32>,
     by_id: HashMap<EndpointId, u32, FixedState>,
     /// Places that were asked for last: bundles that come together name the same few endpoints.
@@ -26,8 +36,9 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(local: Local, seed: u64) -> Self {
         Self {
+            local,
             places: Vec::new(),
             free: Vec::new(),
             by_id: HashMap::with_hasher(FixedState::with_seed(seed)),
@@ -51,8 +62,13 @@ impl Endpoints {
             self.places.push(None);
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
         });
+        let locality = self.local.locality(id);
         if let Some(slot) = self.slot(place) {
-            *slot = Some((id.clone(), 1));
+            *slot = Some(Known {
+                id: id.clone(),
+                users: 1,
+                locality,
+            });
         }
         self.by_id.insert(id.clone(), place);
         EndpointIndex(place)
@@ -67,20 +83,29 @@ impl Endpoints {
     /// One user fewer; the last one frees the place.
     pub(crate) fn release(&mut self, index: EndpointIndex) {
         if self.count(index.0, -1) == 0
-            && let Some((id, _)) = self.slot(index.0).and_then(Option::take)
+            && let Some(known) = self.slot(index.0).and_then(Option::take)
         {
-            self.by_id.remove(&id);
+            self.by_id.remove(&known.id);
             self.free.push(index.0);
         }
     }
 
     /// The ID at a place in use.
     pub(crate) fn id(&self, index: EndpointIndex) -> &EndpointId {
-        usize::try_from(index.0)
-            .ok()
-            .and_then(|place| self.places.get(place))
-            .and_then(Option::as_ref)
-            .map_or(&EndpointId::Null, |(id, _)| id)
+        self.known(index.0)
+            .map_or(&EndpointId::Null, |known| &known.id)
+    }
+
+    /// What the endpoint at a place in use is to this node.
+    pub(crate) fn locality(&self, index: EndpointIndex) -> Locality {
+        self.known(index.0)
+            .map_or(Locality::Remote, |known| known.locality)
+    }
+
+    /// What an endpoint is to this node.
+    pub(crate) fn locality_of(&self, id: &EndpointId) -> Locality {
+        let recent = self.recent(id).and_then(|place| self.known(place));
+        recent.map_or_else(|| self.local.locality(id), |known| known.locality)
     }
 
     /// The place of an ID, if it is in use.
@@ -92,12 +117,13 @@ impl Endpoints {
     }
 
     fn recent(&self, id: &EndpointId) -> Option<u32> {
-        self.recent.iter().copied().find(|&place| {
-            let slot = usize::try_from(place)
-                .ok()
-                .and_then(|place| self.places.get(place));
-            matches!(slot, Some(Some((known, _))) if known == id)
-        })
+        let is_it = |place: &u32| self.known(*place).is_some_and(|known| known.id == *id);
+        self.recent.iter().copied().find(is_it)
+    }
+
+    fn known(&self, place: u32) -> Option<&Known> {
+        let place = usize::try_from(place).ok()?;
+        self.places.get(place)?.as_ref()
     }
 
     fn remember(&mut self, place: u32) {
@@ -111,11 +137,11 @@ impl Endpoints {
     pub(crate) fn users(&self) -> BTreeMap<EndpointIndex, u32> {
         let in_use = self.places.iter().zip(0_u32..);
         in_use
-            .filter_map(|(slot, place)| Some((EndpointIndex(place), slot.as_ref()?.1)))
+            .filter_map(|(slot, place)| Some((EndpointIndex(place), slot.as_ref()?.users)))
             .collect()
     }
 
-    fn slot(&mut self, place: u32) -> Option<&mut Option<(EndpointId, u32)>> {
+    fn slot(&mut self, place: u32) -> Option<&mut Option<Known>> {
         usize::try_from(place)
             .ok()
             .and_then(|place| self.places.get_mut(place))
@@ -123,21 +149,26 @@ impl Endpoints {
 
     fn count(&mut self, place: u32, change: i32) -> u32 {
         let slot = self.slot(place).and_then(Option::as_mut);
-        let Some((_, users)) = slot else {
+        let Some(known) = slot else {
             unreachable!("an endpoint index outlived its endpoint");
         };
-        *users = users.saturating_add_signed(change);
-        *users
+        known.users = known.users.saturating_add_signed(change);
+        known.users
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A table of a node without endpoints.
+    pub(crate) fn endpoints() -> Endpoints {
+        Endpoints::new(Local::nowhere(), 1)
+    }
 
     #[test]
     fn a_place_is_shared_until_its_last_user_leaves() {
-        let mut endpoints = Endpoints::new(7);
+        let mut endpoints = endpoints();
         let id = EndpointId::Ipn {
             allocator: 0,
             node: 4,

@@ -12,6 +12,8 @@ use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{FragmentEdit, FragmentRange, Header, Now};
 use dhow_link::stream::RefuseReason;
 
+use alloc::boxed::Box;
+
 use bytes::Bytes;
 
 use crate::door::StreamId;
@@ -35,7 +37,7 @@ impl Node {
         now: Now,
         stream: StreamId,
         key: BundleKey,
-        header: Header,
+        header: Box<Header>,
         overhead: u64,
     ) {
         let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);

@@ -33,17 +33,22 @@ impl Node {
             self.check_bundle(key, entry, held.get(&key).copied().unwrap_or(0))
                 .map_err(|what| format!("{key:?} in {:?} {what}", entry.state))?;
         }
-        let under_way = self.arrivals.values();
+        let under_way = self.arrivals.iter().map(|(_, it)| it);
         let backlog = under_way.fold(0, |sum, it| sum + it.appended.saturating_sub(it.durable));
         expect(self.backlog_octets == backlog, || {
             format!("backlog {} is {backlog}", self.backlog_octets)
         })?;
-        let unreserved = self.arrivals.values().map(|it| it.unreserved).sum::<u64>();
+        let unreserved = self
+            .arrivals
+            .iter()
+            .map(|(_, it)| it.unreserved)
+            .sum::<u64>();
         expect(self.unreserved_octets == unreserved, || {
             format!("unreserved {} is {unreserved}", self.unreserved_octets)
         })?;
-        for key in self.moved.iter().chain(self.arrivals.keys()) {
-            expect(self.bundles.entry(*key).is_some(), || {
+        let arriving = self.arrivals.iter().map(|(key, _)| key);
+        for key in self.moved.iter().copied().chain(arriving) {
+            expect(self.bundles.entry(key).is_some(), || {
                 format!("{key:?} moves or arrives and is not held")
             })?;
         }
@@ -95,9 +100,7 @@ impl Node {
             }
             State::Arriving => {
                 expect(!timed, || "has an expiry".into())?;
-                return expect(self.arrivals.contains_key(&key), || {
-                    "does not arrive".into()
-                });
+                return expect(self.arrivals.contains(key), || "does not arrive".into());
             }
             State::Deleting => return expect(!timed, || "has an expiry".into()),
             State::InFlight => {
@@ -125,7 +128,7 @@ impl Node {
         let mut sessions = 0;
         for (key, pass) in &self.passes {
             let orphaned = matches!(pass, Pass::Orphaned(_));
-            expect(self.arrivals.contains_key(key) != orphaned, || {
+            expect(self.arrivals.contains(*key) != orphaned, || {
                 format!("{key:?} is passed on and does not arrive")
             })?;
             if let Pass::Left(stream, transfer) = pass {
@@ -147,7 +150,7 @@ impl Node {
             "a session passes nothing on".into()
         })?;
         for key in self.keepings.keys().chain(self.prefixes.keys()) {
-            expect(self.arrivals.contains_key(key), || {
+            expect(self.arrivals.contains(*key), || {
                 format!("{key:?} is kept in parts and does not arrive")
             })?;
         }

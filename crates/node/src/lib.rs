@@ -11,6 +11,7 @@ extern crate alloc;
 mod admission;
 mod ahead;
 pub mod api;
+mod arrivals;
 mod bundles;
 mod client;
 mod collection;

@@ -22,6 +22,7 @@ pub(crate) enum Locality {
 }
 
 /// The node's own identity.
+#[derive(Clone)]
 pub(crate) struct Local {
     node_ids: Vec<NodeId>,
     echo: Vec<EndpointId>,
@@ -35,6 +36,16 @@ impl Local {
             node_ids: node_ids.clone(),
             echo: services(node_ids, config.echo_service, "echo"),
             perf: services(node_ids, config.perf_service, "perf"),
+        }
+    }
+
+    /// A node that has no endpoints.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Self {
+        Self {
+            node_ids: Vec::new(),
+            echo: Vec::new(),
+            perf: Vec::new(),
         }
     }
 

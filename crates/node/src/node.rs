@@ -8,22 +8,21 @@
 //! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
 //! `own` (bundles that the node makes for itself), `operator`.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
-use dhow_bundle::{Instant, NodeId, Now};
+use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
 use dhow_link::tcpcl::v4::Session;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 
+use crate::arrivals::Arrivals;
 use crate::bundles::Bundles;
 use crate::client::Client;
 use crate::collection::Collections;
 use crate::config::{Config, LinkId, SendOrder};
 use crate::creation::Creation;
 use crate::delivery::Registrations;
-use crate::dispatch::Arrival;
 use crate::door::{Action, Event, Occurrence, Purpose, StreamId, Telling, Ticket};
 use crate::endpoints::{EndpointIndex, Endpoints};
 use crate::expiries::Expiries;
@@ -44,6 +43,10 @@ use crate::view::Counters;
 
 /// The wall clock moved by more than this against the monotonic one: a jump, not drift.
 const CLOCK_JUMP_MS: u64 = 1_000;
+
+/// Actions that wait for the driver when no more bundles are chosen for sessions: what waits in a long line has left
+/// the processor's caches when its turn comes.
+const TURN_ACTIONS: usize = 128;
 
 /// Whether the node works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +94,7 @@ pub struct Node {
     pub(crate) peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
     pub(crate) registrations: Registrations,
     pub(crate) reassembly: Reassembly,
-    pub(crate) arrivals: HashMap<BundleKey, Arrival, FixedState>,
+    pub(crate) arrivals: Arrivals,
     /// Bundles that go out while they come in, or did.
     pub(crate) passes: BTreeMap<BundleKey, Pass>,
     /// What is kept of bundles that are coming in.
@@ -107,6 +110,10 @@ pub struct Node {
     /// Reads that the driver has not answered, by ticket.
     pub(crate) reads: Series<PendingRead>,
     pub(crate) heads: Heads,
+    /// Reads the headers of bundles that come in.
+    pub(crate) headers_in: Option<Box<HeaderReader>>,
+    /// Reads those of bundles that go out.
+    pub(crate) headers_out: Option<Box<HeaderReader>>,
     pub(crate) expiries: Expiries,
     /// When bundles that a neighbour refused are tried again.
     pub(crate) rests: BTreeSet<(Instant, BundleKey)>,
@@ -162,7 +169,7 @@ impl Node {
             stage: Stage::Recovering,
             telling: Telling::default(),
             local: Local::new(&config),
-            endpoints: Endpoints::new(config.seed),
+            endpoints: Endpoints::new(Local::new(&config), config.seed),
             bundles: Bundles::new(config.seed),
             queues: Queues::new(expiry_links),
             removed: Removed::new(config.removed_bound, config.seed),
@@ -176,7 +183,7 @@ impl Node {
             peers: BTreeMap::new(),
             registrations: Registrations::default(),
             reassembly: Reassembly::default(),
-            arrivals: HashMap::with_hasher(FixedState::with_seed(config.seed)),
+            arrivals: Arrivals::default(),
             passes: BTreeMap::new(),
             keepings: BTreeMap::new(),
             prefixes: BTreeMap::new(),
@@ -186,6 +193,8 @@ impl Node {
             splits: BTreeMap::new(),
             reads: Series::default(),
             heads: Heads::default(),
+            headers_in: None,
+            headers_out: None,
             expiries: Expiries::default(),
             rests: BTreeSet::new(),
             timeouts: BTreeSet::new(),
@@ -274,7 +283,9 @@ impl Node {
             while let Some(endpoint) = self.to_deliver.pop_first() {
                 self.deliver(now, endpoint);
             }
-            while let Some(stream) = self.to_serve.pop_first() {
+            while self.has_turn_left()
+                && let Some(stream) = self.to_serve.pop_first()
+            {
                 self.serve(now, stream);
             }
             if self.collections.is_unwritten() {
@@ -374,6 +385,11 @@ impl Node {
 
     pub(crate) fn occurred(&mut self, occurrence: Occurrence) {
         self.act(Action::Occurred(occurrence));
+    }
+
+    /// False once so much is to be done that sessions had better be served when it is.
+    pub(crate) fn has_turn_left(&self) -> bool {
+        self.actions.len() < TURN_ACTIONS
     }
 
     pub(crate) fn ticket(&mut self) -> Ticket {

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, Now};
 
-use crate::dispatch::{Arrival, Origin};
+use crate::arrivals::{Arrival, Origin};
 use crate::node::Node;
 
 impl Node {

@@ -20,8 +20,8 @@ use dhow_bundle::{
 };
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
+use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Fragment, Removal, State};
-use crate::dispatch::{Arrival, Origin};
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::node::Node;
@@ -169,7 +169,7 @@ impl Node {
         };
         let covered = keeping.covered;
         let Some(Origin::Neighbour { stream, transfer }) =
-            self.arrivals.get(&key).map(|arrival| arrival.origin)
+            self.arrivals.get(key).map(|arrival| arrival.origin)
         else {
             return;
         };
@@ -267,7 +267,7 @@ impl Node {
                     keeping.kept.replace(key)
                 });
                 self.discard(now, shorter);
-                let origin = self.arrivals.get(&prefix.of).map(|arrival| arrival.origin);
+                let origin = self.arrivals.get(prefix.of).map(|arrival| arrival.origin);
                 if let Some(Origin::Neighbour { stream, transfer }) = origin {
                     let octets = prefix.covers;
                     self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
@@ -383,7 +383,7 @@ impl Node {
             let is_same = self.bundles.entry(*key).is_some_and(|entry| {
                 (entry.source, entry.creation, entry.previous) == (source, id.creation, Some(from))
             });
-            let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
+            let origin = self.arrivals.get(*key).map(|arrival| arrival.origin);
             is_same && matches!(origin, Some(Origin::Neighbour { stream: other, .. }) if other != stream)
         });
         if let Some(key) = older {

@@ -364,6 +364,7 @@ mod tests {
 
     use super::*;
     use crate::endpoints::Endpoints;
+    use crate::endpoints::tests::endpoints;
 
     fn place(arrival: u64, expiry: u64) -> Place {
         Place { arrival, expiry }
@@ -371,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_oldest_bundle_of_all_destinations_goes_first_and_the_best_hop_serves_alone() {
-        let mut endpoints = Endpoints::new(1);
+        let mut endpoints = endpoints();
         let mut destination = |node| {
             endpoints.acquire(&EndpointId::Ipn {
                 allocator: 0,
@@ -417,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_link_that_sends_by_expiry_takes_the_most_urgent_first() {
-        let mut endpoints = Endpoints::new(1);
+        let mut endpoints = endpoints();
         let four = endpoints.acquire(&EndpointId::Ipn {
             allocator: 0,
             node: 4,
@@ -447,7 +448,7 @@ mod tests {
         fn what_follows_is_what_would_be_chosen(
             steps in proptest::collection::vec((0_u8..5, 4_u32..8, any::<prop::sample::Index>()), 0..300)
         ) {
-            let mut endpoints = Endpoints::new(1);
+            let mut endpoints = endpoints();
             let (link, other) = (Hop::Link(LinkId(0)), Hop::Link(LinkId(1)));
             let hops = [link.clone(), other.clone()];
             let mut queues = Queues::new(BTreeSet::new());

@@ -205,10 +205,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::endpoints::Endpoints;
+    use crate::endpoints::tests::endpoints;
 
     fn unit(total_octets: u64) -> UnitId {
-        let index = Endpoints::new(1).acquire(&EndpointId::Null);
+        let index = endpoints().acquire(&EndpointId::Null);
         UnitId {
             source: index,
             creation: CreationTimestamp::default(),

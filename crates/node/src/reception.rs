@@ -12,7 +12,7 @@ use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::admission::Admission;
-use crate::dispatch::{Arrival, Origin};
+use crate::arrivals::{Arrival, Origin};
 use crate::door::{Occurrence, StreamId};
 use crate::node::Node;
 
@@ -195,27 +195,43 @@ impl Node {
             .get(&stream)
             .map(crate::neighbour::Neighbour::reading)
             .unwrap_or_default();
-        let header = match Header::decode(&octets, reading) {
-            Ok(Some(header)) => header,
-            Ok(None) if end => {
-                return Err(Refused::not_acceptable(
-                    "the bundle ends within its header blocks (RFC 9171 4.1)",
-                ));
+        let mut reader = self.headers_in.take().unwrap_or_default();
+        let next = match reader.read(&octets, reading) {
+            Ok(true) => {
+                let place = (stream, transfer);
+                self.receive_behind(now, place, reader.header(), announced, (octets, end))
             }
-            Ok(None) => {
+            Ok(false) if end => Err(Refused::not_acceptable(
+                "the bundle ends within its header blocks (RFC 9171 4.1)",
+            )),
+            Ok(false) => {
                 if before.is_empty() {
                     before.extend_from_slice(&octets);
                 }
                 // Read again only when twice as much is there: segments of one octet must not make each
                 // octet be read as often as there are segments.
-                return Ok(Some(Reception::Header {
+                Ok(Some(Reception::Header {
                     wanted: before.len().saturating_mul(2),
                     octets: before,
                     announced,
-                }));
+                }))
             }
-            Err(refusal) => return Err(Refused::breaks(refusal)),
+            Err(refusal) => Err(Refused::breaks(refusal)),
         };
+        reader.release();
+        self.headers_in = Some(reader);
+        next
+    }
+
+    /// The header of a bundle is here, at the beginning of `octets`, which may be the whole.
+    fn receive_behind(
+        &mut self,
+        now: Now,
+        (stream, transfer): (StreamId, TransferId),
+        header: &Header,
+        announced: Option<u64>,
+        (octets, end): (Bytes, bool),
+    ) -> Result<Option<Reception>, Refused> {
         // RFC 9174 5.2.5.1: the announced length is the length of the bundle.
         if announced.is_some_and(|length| length != header.total_octets()) {
             return Err(Refused::not_acceptable(
@@ -223,7 +239,7 @@ impl Node {
             ));
         }
         let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
-        match self.admit(now, stream, &header)? {
+        match self.admit(now, stream, header)? {
             Admission::Known if end => Ok(Some(Reception::Discard {
                 octets: arrived,
                 taken: true,
@@ -240,15 +256,15 @@ impl Node {
                 let origin = Origin::Neighbour { stream, transfer };
                 self.arrivals.insert(key, Arrival::new(origin));
                 if end {
-                    return self.receive_whole(now, key, &header, octets);
+                    self.receive_whole(now, key, header, octets)?;
+                    return Ok(None);
                 }
-                self.begin_keeping(now, key, (stream, transfer), &header);
+                self.begin_keeping(now, key, (stream, transfer), header);
                 self.begin_reservation(key);
-                let verifier = PayloadVerifier::new(&header);
                 let incoming = Incoming {
                     key,
-                    verifier,
-                    header,
+                    verifier: PayloadVerifier::new(header),
+                    header: header.clone(),
                     received: 0,
                     trailer: BytesMut::new(),
                     gathered: BytesMut::new(),
@@ -269,7 +285,7 @@ impl Node {
         key: BundleKey,
         header: &Header,
         octets: Bytes,
-    ) -> Result<Option<Reception>, Refused> {
+    ) -> Result<(), Refused> {
         let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
         let outcome = match arrived.cmp(&header.total_octets()) {
             Ordering::Less => Err(ends_early()),
@@ -288,7 +304,7 @@ impl Node {
         if let Some(octets) = ahead {
             self.go_ahead(now, key, header, &octets);
         }
-        Ok(None)
+        Ok(())
     }
 
     fn receive_payload(
@@ -389,7 +405,7 @@ impl Node {
     /// Give the store the next octets of a bundle that is arriving.
     pub(crate) fn append(&mut self, key: BundleKey, piece: Piece) {
         let length = piece.length();
-        if let Some(arrival) = self.arrivals.get_mut(&key) {
+        if let Some(arrival) = self.arrivals.get_mut(key) {
             arrival.appended = arrival.appended.saturating_add(length);
             self.backlog_octets = self.backlog_octets.saturating_add(length);
             self.store(StoreCommand::Append { key, octets: piece });

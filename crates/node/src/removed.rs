@@ -194,6 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::endpoints::tests::endpoints;
 
     fn identity(source: EndpointIndex, sequence: u64) -> Identity {
         let range = FragmentRange {
@@ -217,7 +218,7 @@ mod tests {
             bound in 1_usize..20,
             steps in proptest::collection::vec((0_u64..40, 0_u8..3), 0..200),
         ) {
-            let mut endpoints = Endpoints::new(1);
+            let mut endpoints = endpoints();
             let mut removed = Removed::new(bound, 2);
             removed.first = u32::MAX - 50;
             let mut order: Vec<u64> = Vec::new();

@@ -31,8 +31,7 @@ impl Node {
 
     /// The first `arrived` octets of a bundle are here: reserve room for more of it.
     pub(crate) fn reserve(&mut self, key: BundleKey, arrived: u64) -> Result<(), Refused> {
-        let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(&key))
-        else {
+        let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
             return Ok(());
         };
         let unreserved = entry.octets - reserved(entry.octets, arrived);
@@ -44,7 +43,7 @@ impl Node {
             return Err(self.no_room(wanted));
         }
         self.unreserved_octets = self.unreserved_octets.saturating_sub(wanted);
-        if let Some(arrival) = self.arrivals.get_mut(&key) {
+        if let Some(arrival) = self.arrivals.get_mut(key) {
             arrival.unreserved = unreserved;
         }
         Ok(())
@@ -55,7 +54,7 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        if let Some(arrival) = self.arrivals.get_mut(&key) {
+        if let Some(arrival) = self.arrivals.get_mut(key) {
             arrival.unreserved = entry.octets - reserved(entry.octets, 0);
             self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
         }

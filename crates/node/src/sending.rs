@@ -1,11 +1,12 @@
 //! Bundles that go out to neighbours (RFC 9171 5.4): chosen in order, re-encoded for the next hop, and
 //! let go only when the neighbour has acknowledged them.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::forward::UnsupportedBlocks;
+use dhow_bundle::forward::{LastHop, UnsupportedBlocks};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
     BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, Reading,
@@ -46,13 +47,14 @@ pub(crate) struct Heads {
     room: BytesMut,
     /// The header under construction.
     draft: Vec<u8>,
+    last: LastHop,
 }
 
 impl Heads {
     /// The header for the next hop, and octets of the bundle with it.
     fn forwarded(&mut self, header: &Header, edit: &HopEdit) -> (Bytes, u64) {
         self.draft.clear();
-        let total = header.append_forwarded(edit, &mut self.draft);
+        let total = header.append_forwarded_as(edit, &mut self.last, &mut self.draft);
         if self.room.capacity() < self.draft.len() {
             self.room = BytesMut::with_capacity(HEADS_OCTETS.max(self.draft.len()));
         }
@@ -105,7 +107,7 @@ pub(crate) struct Split {
 /// What has become of a bundle that is cut into fragments.
 #[derive(Debug)]
 pub(crate) struct SplitBundle {
-    pub(crate) header: Header,
+    pub(crate) header: Box<Header>,
     /// Fragments read for or given to the session and not yet answered.
     pub(crate) outstanding: u64,
     /// No more fragments will be made.
@@ -126,6 +128,10 @@ impl Node {
                 return self.look_after_queue(now, stream, key);
             }
             if !neighbour.has_room(now.monotonic) {
+                return;
+            }
+            if !self.has_turn_left() {
+                self.to_serve.insert(stream);
                 return;
             }
             if !neighbour.splits.is_empty() {
@@ -300,31 +306,51 @@ impl Node {
             return;
         };
         let length = entry.octets;
-        let Some(neighbour) = self.neighbours.get(&stream).filter(|it| !it.ending) else {
+        if self.neighbours.get(&stream).is_none_or(|it| it.ending) {
             self.discharge(stream, length);
             self.put_back(now, key);
             return;
-        };
+        }
         // What was accepted on reception is read again as leniently as it may have been then.
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
-        let header = match Header::decode(&octets, Reading::Lenient) {
-            Ok(Some(header)) if !whole || header.check_body(&octets).is_ok() => header,
-            _ => {
-                self.discharge(stream, length);
-                self.enqueue(key);
-                self.corrupt(now, key);
-                return;
-            }
+        let mut reader = self.headers_out.take().unwrap_or_default();
+        let is_read = reader.read(&octets, Reading::Lenient) == Ok(true);
+        if is_read && (!whole || reader.header().check_body(&octets).is_ok()) {
+            self.send_behind(now, (stream, key), reader.header(), &octets);
+        } else {
+            self.discharge(stream, length);
+            self.enqueue(key);
+            self.corrupt(now, key);
+        }
+        reader.release();
+        self.headers_out = Some(reader);
+    }
+
+    /// The header of a bundle to send is read, at the beginning of `octets`, which may be the whole.
+    fn send_behind(
+        &mut self,
+        now: Now,
+        (stream, key): (StreamId, BundleKey),
+        header: &Header,
+        octets: &Bytes,
+    ) {
+        let (Some(entry), Some(neighbour)) =
+            (self.bundles.entry(key), self.neighbours.get(&stream))
+        else {
+            return;
         };
+        let length = entry.octets;
+        let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
-        let (head, total) = self.forwarded_head(now, key, &header);
+        let (head, total) = self.forwarded_head(now, key, header);
         let payload = header.payload_octets();
         let resumes = !self.handed.is_empty() && self.handed.contains_key(&key);
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
             let overhead = total.saturating_sub(payload);
             self.counters.resumed += u64::from(resumes);
+            let header = Box::new(header.clone());
             self.begin_split(now, stream, key, header, overhead);
             return;
         }

@@ -12,8 +12,8 @@ use dhow_bundle::{
 };
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
+use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Removal, State};
-use crate::dispatch::{Arrival, Origin};
 use crate::door::StreamId;
 use crate::expiries::Timed;
 use crate::local::Locality;

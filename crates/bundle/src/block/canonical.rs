@@ -169,6 +169,20 @@ impl BlockHead {
 
     /// Appends the fields, with the array's head before them.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let fields = [self.block_type.0, self.number, self.flags.bits()];
+        if let (false, [block_type @ 0..24, number @ 0..24, flags @ 0..24]) = (
+            self.is_indefinite,
+            fields.map(|field| u8::try_from(field).unwrap_or(u8::MAX)),
+        ) {
+            // As nearly all have it: each head is one octet.
+            let (array, code) = match self.crc_type {
+                CrcType::None => (0x85, 0),
+                CrcType::Crc16 => (0x86, 1),
+                CrcType::Crc32C => (0x86, 2),
+            };
+            out.extend_from_slice(&[array, block_type, number, flags, code]);
+            return;
+        }
         if self.is_indefinite {
             crate::cbor::write_indefinite_array(out);
         } else {

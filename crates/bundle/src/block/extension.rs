@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::canonical::CanonicalBlock;
+use super::blocks::ExtensionBlock;
 use crate::cbor::{CborError, Reader, write_array, write_unsigned};
 use crate::eid::EndpointId;
 use crate::reading::Reading;
@@ -41,26 +41,27 @@ impl HopCount {
 
 /// RFC 9171 4.4.1: the node ID of the forwarder; the ID of any singleton endpoint may serve (4.2.5.2).
 pub(crate) fn decode_previous_node(
-    block: &CanonicalBlock,
+    block: &ExtensionBlock,
+    octets: &[u8],
     reading: Reading,
 ) -> Result<EndpointId, Refusal> {
-    let mut reader = Reader::new(&block.content);
+    let mut reader = Reader::new(octets);
     let node = EndpointId::decode(&mut reader, reading).map_err(|why| content(block, &why))?;
     end(block, &reader)?;
     Ok(node)
 }
 
 /// RFC 9171 4.4.2: milliseconds.
-pub(crate) fn decode_bundle_age(block: &CanonicalBlock) -> Result<u64, Refusal> {
-    let mut reader = Reader::new(&block.content);
+pub(crate) fn decode_bundle_age(block: &ExtensionBlock, octets: &[u8]) -> Result<u64, Refusal> {
+    let mut reader = Reader::new(octets);
     let age_ms = reader.unsigned().map_err(|why| content(block, &why))?;
     end(block, &reader)?;
     Ok(age_ms)
 }
 
 /// RFC 9171 4.4.3: hop limit from 1 to 255, hop count.
-pub(crate) fn decode_hop_count(block: &CanonicalBlock) -> Result<HopCount, Refusal> {
-    let mut reader = Reader::new(&block.content);
+pub(crate) fn decode_hop_count(block: &ExtensionBlock, octets: &[u8]) -> Result<HopCount, Refusal> {
+    let mut reader = Reader::new(octets);
     let (limit, count) = two_numbers(&mut reader).map_err(|why| content(block, &why))?;
     end(block, &reader)?;
     match u8::try_from(limit) {
@@ -89,8 +90,8 @@ const AGGREGATED_REPORTS_VERSION: u64 = 1;
 
 /// Whether the block says that the report-to endpoint reads aggregated reports as this program writes them.
 /// A block of a private type may be anybody's: one that says something else is not refused.
-pub(crate) fn announces_aggregated_reports(block: &CanonicalBlock) -> bool {
-    let mut reader = Reader::new(&block.content);
+pub(crate) fn announces_aggregated_reports(octets: &[u8]) -> bool {
+    let mut reader = Reader::new(octets);
     reader
         .unsigned()
         .is_ok_and(|version| version >= AGGREGATED_REPORTS_VERSION)
@@ -125,7 +126,7 @@ fn two_numbers(reader: &mut Reader<'_>) -> Result<(u64, u64), CborError> {
     Ok((first, second))
 }
 
-fn content(block: &CanonicalBlock, why: &dyn core::fmt::Display) -> Refusal {
+fn content(block: &ExtensionBlock, why: &dyn core::fmt::Display) -> Refusal {
     Refusal::BlockContent {
         number: block.number,
         block_type: block.block_type.0,
@@ -133,7 +134,7 @@ fn content(block: &CanonicalBlock, why: &dyn core::fmt::Display) -> Refusal {
     }
 }
 
-fn end(block: &CanonicalBlock, reader: &Reader<'_>) -> Result<(), Refusal> {
+fn end(block: &ExtensionBlock, reader: &Reader<'_>) -> Result<(), Refusal> {
     if reader.is_empty() {
         Ok(())
     } else {

@@ -1,13 +1,15 @@
 //! Blocks (RFC 9171 4.3, 4.4): what a bundle consists of.
 //!
 //! `primary.rs` is the block that every bundle begins with, `canonical.rs` the form of all others,
-//! `extension.rs` the content of those that every node understands, `flags.rs` both kinds of flags.
+//! `blocks.rs` those of a header, `extension.rs` the content of those that every node understands, `flags.rs` both kinds of flags.
 
+mod blocks;
 mod canonical;
 mod extension;
 mod flags;
 mod primary;
 
+pub use blocks::{ExtensionBlock, ExtensionBlocks};
 pub use canonical::{BlockType, CanonicalBlock};
 pub use extension::HopCount;
 pub use flags::{BlockFlags, BundleFlags};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use dhow_bundle::admin::AdministrativeRecord;
-use dhow_bundle::block::{BlockType, CanonicalBlock};
+use dhow_bundle::block::{BlockType, ExtensionBlock};
 use dhow_bundle::{CrcType, CreationTimestamp, Header};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -217,7 +217,7 @@ impl Description {
 }
 
 impl Block {
-    fn extension(header: &Header, block: &CanonicalBlock) -> Self {
+    fn extension(header: &Header, block: &ExtensionBlock) -> Self {
         let (content, said) = match block.block_type {
             BlockType::PREVIOUS_NODE => header
                 .previous_node()
@@ -236,13 +236,13 @@ impl Block {
             }
             _ => None,
         }
-        .unwrap_or_else(|| (Value::Null, quantity::size(length(&block.content))));
+        .unwrap_or_else(|| (Value::Null, quantity::size(length(header.content(block)))));
         Self {
             block_type: block.block_type.0,
             number: block.number,
             flags: block.flags.bits(),
             crc: crc_name(block.crc_type),
-            octets: length(&block.content),
+            octets: length(header.content(block)),
             content,
             said,
         }

@@ -1,0 +1,102 @@
+//! [`HeaderReader`]: headers that are read one after the other.
+
+use bytes::Bytes;
+
+use crate::cbor::CborError;
+use crate::glance;
+use crate::header::{Header, MAX_HEADER_OCTETS, decode_header};
+use crate::reading::Reading;
+use crate::refusal::Refusal;
+use crate::short::ShortOctets;
+
+/// Reads headers into one place. Those that come one after the other differ in little, most often: what has the same
+/// octets as in the header before is not read again.
+///
+/// ```
+/// use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime, HeaderReader, Reading};
+/// let mut reader = HeaderReader::default();
+/// for sequence in 0..3 {
+///     let creation = CreationTimestamp { time: DtnTime::from_millis(1000), sequence };
+///     let octets = BundleBuilder::new("ipn:1.1".parse()?, "ipn:2.1".parse()?, creation, 1_000).bundle(b"hello")?;
+///     assert!(reader.read(&octets, Reading::Strict)?);
+///     assert_eq!(reader.header().id().creation.sequence, sequence);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct HeaderReader {
+    pub(crate) header: Header,
+    pub(crate) known: Known,
+}
+
+/// Octets of the header that was read last, and what they were read as stands there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) reading: Reading,
+    /// Of the primary block from its first octet up to the creation timestamp; none when nothing is known.
+    pub(crate) start: ShortOctets<64>,
+    /// Where in them the addresses begin.
+    pub(crate) addresses: usize,
+    /// All extension blocks; none when nothing is known of them.
+    pub(crate) blocks: ShortOctets<96>,
+    /// Where in the header they began.
+    pub(crate) blocks_start: usize,
+    /// Whether they were not allowed to request reports.
+    pub(crate) forbids_reports: bool,
+}
+
+impl HeaderReader {
+    /// Reads the header of the bundle that `octets` begin with, as [`Header::decode`] does; false when more octets
+    /// are needed. After that and after an error the header is nothing to go by.
+    ///
+    /// # Errors
+    /// The rule of RFC 9171 that the octets break.
+    pub fn read(&mut self, octets: &Bytes, reading: Reading) -> Result<bool, Refusal> {
+        let decoded = match self.glance(octets, reading) {
+            true => Ok(()),
+            false => decode_header(octets, reading).map(|header| self.header = header),
+        };
+        match decoded {
+            Ok(()) if self.header.octets.len() > MAX_HEADER_OCTETS => Err(Refusal::HeaderTooLong),
+            Ok(()) => Ok(true),
+            Err(Refusal::Cbor(CborError::Incomplete { needed })) => {
+                if usize::try_from(needed).is_ok_and(|needed| needed <= MAX_HEADER_OCTETS) {
+                    Ok(false)
+                } else {
+                    Err(Refusal::HeaderTooLong)
+                }
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Reads a header in its usual form; false where it is in another, and then nothing is known.
+    pub(crate) fn glance(&mut self, octets: &Bytes, reading: Reading) -> bool {
+        if self.known.reading != reading {
+            self.forget(reading);
+        }
+        let is_usual = glance::read(&mut self.header, &mut self.known, octets).is_some();
+        if !is_usual {
+            self.forget(reading);
+        }
+        is_usual
+    }
+
+    fn forget(&mut self, reading: Reading) {
+        self.known = Known {
+            reading,
+            ..Known::default()
+        };
+    }
+
+    /// The header that was read last.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Lets go of the octets that were read: the header is nothing to go by any more.
+    pub fn release(&mut self) {
+        self.header.octets = Bytes::new();
+    }
+}

@@ -1,0 +1,182 @@
+//! Bundles on their way into the store, found by their keys.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use dhow_bundle::storage::BundleKey;
+use dhow_link::stream::TransferId;
+
+use crate::api::seam::RequestId;
+use crate::door::StreamId;
+
+/// Places that are allocated at once: keys are dense, and those that are arriving lie close to each other.
+const SHEET: usize = 256;
+
+/// Where a bundle that is arriving comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A neighbour's transfer, to be acknowledged.
+    Neighbour {
+        stream: StreamId,
+        transfer: TransferId,
+    },
+    /// An application's request, to be answered.
+    Client {
+        stream: StreamId,
+        request: RequestId,
+    },
+    /// The node itself.
+    Own,
+    /// A bundle that is coming in, of which it is a part.
+    Prefix,
+}
+
+/// A bundle on its way into the store.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) origin: Origin,
+    /// Octets given to the store.
+    pub(crate) appended: u64,
+    /// Octets that the store has reported durable.
+    pub(crate) durable: u64,
+    /// Octets of the bundle for which no room is reserved yet.
+    pub(crate) unreserved: u64,
+}
+
+impl Arrival {
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            appended: 0,
+            durable: 0,
+            unreserved: 0,
+        }
+    }
+}
+
+/// All bundles that are arriving.
+#[derive(Default)]
+pub(crate) struct Arrivals {
+    /// The number of each key's slot, from 1; 0 for keys that are not arriving.
+    #[expect(
+        clippy::vec_box,
+        reason = "sheets stay where they are when their list grows"
+    )]
+    sheets: Vec<Box<[u32; SHEET]>>,
+    slots: Vec<(BundleKey, Arrival)>,
+}
+
+impl Arrivals {
+    /// A bundle begins to arrive.
+    pub(crate) fn insert(&mut self, key: BundleKey, arrival: Arrival) {
+        let (sheet, _) = split(key.0);
+        while self.sheets.len() <= sheet {
+            self.sheets.push(Box::new([0; SHEET]));
+        }
+        assert!(!self.contains(key), "a bundle arrives once");
+        self.slots.push((key, arrival));
+        self.place(key, self.slots.len());
+    }
+
+    pub(crate) fn get(&self, key: BundleKey) -> Option<&Arrival> {
+        let (_, arrival) = self.slots.get(index(self.number(key))?)?;
+        Some(arrival)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: BundleKey) -> Option<&mut Arrival> {
+        let slot = index(self.number(key))?;
+        let (_, arrival) = self.slots.get_mut(slot)?;
+        Some(arrival)
+    }
+
+    pub(crate) fn contains(&self, key: BundleKey) -> bool {
+        self.number(key) != 0
+    }
+
+    /// A bundle arrives no longer.
+    pub(crate) fn remove(&mut self, key: BundleKey) -> Option<Arrival> {
+        let slot = index(self.number(key))?;
+        let (_, arrival) = self.slots.swap_remove(slot);
+        if let Some(&(moved, _)) = self.slots.get(slot) {
+            self.place(moved, slot + 1);
+        }
+        self.place(key, 0);
+        Some(arrival)
+    }
+
+    /// All of them, in no order that means anything.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (BundleKey, &Arrival)> {
+        self.slots.iter().map(|(key, arrival)| (*key, arrival))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Notes the number of a key's slot.
+    fn place(&mut self, key: BundleKey, number: usize) {
+        let (sheet, row) = split(key.0);
+        let place = self.sheets.get_mut(sheet).and_then(|it| it.get_mut(row));
+        if let Some(place) = place {
+            *place = u32::try_from(number).unwrap_or(0);
+        }
+    }
+
+    fn number(&self, key: BundleKey) -> u32 {
+        let (sheet, row) = split(key.0);
+        let place = self.sheets.get(sheet).and_then(|sheet| sheet.get(row));
+        place.copied().unwrap_or(0)
+    }
+}
+
+/// A key's sheet, and its row there.
+fn split(key: u32) -> (usize, usize) {
+    let key = usize::try_from(key).unwrap_or(usize::MAX);
+    (key / SHEET, key % SHEET)
+}
+
+/// Where the slot of this number is; nowhere for 0.
+fn index(number: u32) -> Option<usize> {
+    usize::try_from(number).ok()?.checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn arrivals_are_found_as_in_a_map(steps in proptest::collection::vec((any::<bool>(), 0_u32..600), 0..300)) {
+            let (mut arrivals, mut map) = (Arrivals::default(), BTreeMap::new());
+            for (number, (add, key)) in (0_u64..).zip(steps) {
+                let key = BundleKey(key);
+                if add && !map.contains_key(&key) {
+                    let mut arrival = Arrival::new(Origin::Own);
+                    arrival.appended = number;
+                    arrivals.insert(key, arrival);
+                    map.insert(key, number);
+                } else {
+                    let removed = arrivals.remove(key).map(|arrival| arrival.appended);
+                    prop_assert_eq!(removed, map.remove(&key));
+                }
+                prop_assert_eq!((arrivals.is_empty(), arrivals.len()), (map.is_empty(), map.len()));
+                let found: BTreeMap<_, _> = arrivals.iter().map(|(key, it)| (key, it.appended)).collect();
+                prop_assert_eq!(&found, &map);
+                for key in (0..600).map(BundleKey) {
+                    let found = arrivals.get(key).map(|arrival| arrival.appended);
+                    prop_assert_eq!(found, map.get(&key).copied());
+                    prop_assert_eq!(arrivals.contains(key), map.contains_key(&key));
+                    prop_assert_eq!(arrivals.get_mut(key).map(|it| it.appended), found);
+                }
+            }
+        }
+    }
+}
