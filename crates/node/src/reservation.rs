@@ -23,8 +23,9 @@ fn reserved(total: u64, arrived: u64) -> u64 {
 }
 
 impl Node {
-    /// Octets that stored bundles take, and those that come in have reserved.
-    pub(crate) fn taken_octets(&self) -> u64 {
+    /// Octets that stored bundles take, and those that come in have reserved: what the quota is for.
+    #[must_use]
+    pub fn taken_octets(&self) -> u64 {
         let held = self.bundles.octets().saturating_sub(self.shared_octets());
         held.saturating_sub(self.unreserved_octets)
     }

@@ -15,7 +15,7 @@ use crate::scenario::{
     AtEnd, Clock, Contact, Crash, Faults, Link, LinkIndex, Node, NodeIndex, Pace, Presence,
     Scenario, Size, Stop, Traffic,
 };
-use crate::section::{Placed, Section, Source};
+use crate::section::{Placed, Section, Source, line_starts};
 
 /// A store as small nodes have it: simulated networks have many.
 const QUOTA_OCTETS: u64 = 64_000_000;
@@ -35,7 +35,12 @@ const DOWN: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(1);
 
 pub(crate) fn read(path: &Path, text: &str) -> Result<Scenario, ScenarioError> {
-    let source = Source { path, text };
+    let line_starts = line_starts(text);
+    let source = Source {
+        path,
+        text,
+        line_starts: &line_starts,
+    };
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| source.line_at(span.start));
         source.fault(line, format!("this is no TOML: {}", error.message()))
@@ -253,6 +258,7 @@ impl Reading {
         let pairs = contact_plan::read(Source {
             path: &path,
             text: &text,
+            line_starts: &line_starts(&text),
         })?;
         for ((first, second), pair) in pairs {
             let find = |number: u32| {

@@ -12,17 +12,28 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{ScenarioError, nearest};
 
-/// A file's path and text, for messages.
+/// A file's path, text and beginnings of lines, for messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a Path,
     pub(crate) text: &'a str,
+    pub(crate) line_starts: &'a [usize],
+}
+
+/// Where the lines of a text begin.
+pub(crate) fn line_starts(text: &str) -> Vec<usize> {
+    let ends = text
+        .bytes()
+        .enumerate()
+        .filter(|(_, octet)| *octet == b'\n');
+    std::iter::once(0)
+        .chain(ends.map(|(at, _)| at + 1))
+        .collect()
 }
 
 impl Source<'_> {
     pub(crate) fn line_at(&self, offset: usize) -> usize {
-        let before = self.text.as_bytes().iter().take(offset);
-        1 + before.filter(|octet| **octet == b'\n').count()
+        self.line_starts.partition_point(|start| *start <= offset)
     }
 
     pub(crate) fn fault(&self, line: usize, what: impl Into<String>) -> ScenarioError {

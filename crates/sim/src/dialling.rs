@@ -78,13 +78,14 @@ impl World {
     }
 
     fn add_dial(&mut self, dial: Dial) -> u32 {
-        let free = self.dials.iter().position(Option::is_none);
-        let place = free.unwrap_or(self.dials.len());
-        match self.dials.get_mut(place) {
-            Some(slot) => *slot = Some(dial),
-            None => self.dials.push(Some(dial)),
+        let place = self.free_dials.pop().unwrap_or_else(|| {
+            self.dials.push(None);
+            u32::try_from(self.dials.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(slot) = self.dials.get_mut(road_at(place)) {
+            *slot = Some(dial);
         }
-        u32::try_from(place).unwrap_or(u32::MAX)
+        place
     }
 
     /// Dials of a link that are under way are not answered.
@@ -161,6 +162,7 @@ impl World {
         let Some(dial) = place.and_then(Option::take) else {
             return;
         };
+        self.free_dials.push(number);
         let orders = self.machines.get(dial.machine.at()).and_then(|machine| {
             let running = machine
                 .running

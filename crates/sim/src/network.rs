@@ -1,6 +1,6 @@
 //! From a scenario to what each node is configured with.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
@@ -135,16 +135,20 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
             }
         }
     }
-    let destinations: BTreeSet<NodeIndex> = scenario.traffic.iter().map(|it| it.to).collect();
-    for to in destinations {
-        let next = towards(to.0, &neighbours);
+    let mut sources: BTreeMap<NodeIndex, BTreeSet<NodeIndex>> = BTreeMap::new();
+    for traffic in &scenario.traffic {
+        sources.entry(traffic.to).or_default().insert(traffic.from);
+    }
+    let mut next = vec![None; neighbours.len()];
+    for (to, sources) in sources {
+        find_ways(to, &sources, &neighbours, &mut next);
         let mut routed = BTreeSet::new();
-        for traffic in scenario.traffic.iter().filter(|it| it.to == to) {
-            let mut here = traffic.from.0;
+        for from in sources {
+            let mut here = from.0;
             while here != to.0 && routed.insert(here) {
                 let Some(there) = next.get(here).copied().flatten() else {
                     return Err(NetworkError::NoPath {
-                        from: name(scenario, traffic.from),
+                        from: name(scenario, from),
                         to: name(scenario, to),
                     });
                 };
@@ -163,21 +167,30 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
     Ok(())
 }
 
-/// From each node the neighbour that is nearest to a node.
-fn towards(to: usize, neighbours: &[Vec<usize>]) -> Vec<Option<usize>> {
-    let mut next = vec![None; neighbours.len()];
-    let mut reached = VecDeque::from([to]);
+/// From each of some nodes, and those on the way, the neighbour that is nearest to a node.
+fn find_ways(
+    to: NodeIndex,
+    sources: &BTreeSet<NodeIndex>,
+    neighbours: &[Vec<usize>],
+    next: &mut [Option<usize>],
+) {
+    next.fill(None);
+    let mut reached = VecDeque::from([to.0]);
+    let mut left = sources.len();
     while let Some(here) = reached.pop_front() {
         for &there in neighbours.get(here).into_iter().flatten() {
-            if there != to
+            if there != to.0
                 && let Some(hop @ None) = next.get_mut(there)
             {
                 *hop = Some(here);
                 reached.push_back(there);
+                left -= usize::from(sources.contains(&NodeIndex(there)));
             }
         }
+        if left == 0 {
+            return;
+        }
     }
-    next
 }
 
 fn name(scenario: &Scenario, node: NodeIndex) -> String {

@@ -44,6 +44,7 @@ pub struct World {
     pub(crate) connections: Vec<Option<Connection>>,
     pub(crate) free_slots: Vec<u32>,
     pub(crate) dials: Vec<Option<Dial>>,
+    pub(crate) free_dials: Vec<u32>,
     pub(crate) next_serial: u32,
     pub(crate) next_stream: u64,
     pub(crate) contacts: Vec<Contact>,
@@ -176,6 +177,7 @@ impl World {
             connections: Vec::new(),
             free_slots: Vec::new(),
             dials: Vec::new(),
+            free_dials: Vec::new(),
             next_serial: 0,
             next_stream: 0,
             contacts: scenario.contacts.clone(),
@@ -306,7 +308,7 @@ impl World {
             let Some(running) = &machine.running else {
                 continue;
             };
-            let stored = running.node.stored();
+            let stored = (running.node.stored().0, running.node.taken_octets());
             sample.up += 1;
             sample.bundles += stored.0;
             sample.octets += stored.1;

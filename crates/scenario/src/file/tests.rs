@@ -109,7 +109,12 @@ fn a_contact_plan_becomes_links_and_contacts() {
     let text =
         "# ours\na contact +10 +20 1 2 1000\na contact +15 +30 2 1 2000\na range +0 +99 1 2 3\n";
     let path = Path::new("plan");
-    let pairs = contact_plan::read(Source { path, text }).expect("a plan");
+    let pairs = contact_plan::read(Source {
+        path,
+        text,
+        line_starts: &[],
+    })
+    .expect("a plan");
     let s = Duration::from_secs;
     let pair = &pairs[&(1, 2)];
     assert_eq!(pair.contacts, [(s(10), s(30))]);
@@ -132,7 +137,12 @@ fn a_contact_plan_becomes_links_and_contacts() {
             "plan:1: node 1 needs no contact with itself",
         ),
     ] {
-        let error = contact_plan::read(Source { path, text }).expect_err("it is refused");
+        let error = contact_plan::read(Source {
+            path,
+            text,
+            line_starts: &[],
+        })
+        .expect_err("it is refused");
         assert_eq!(error.to_string(), said);
     }
 }
