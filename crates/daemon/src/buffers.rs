@@ -61,18 +61,21 @@ impl ReceivePool {
 
     /// An empty buffer with room for at least [`ROOM_MIN_OCTETS`].
     pub fn take(&mut self) -> BytesMut {
-        for _ in 0..LOOKS {
-            let Some(mut oldest) = self.lent.pop_front() else {
-                break;
-            };
-            if oldest.try_reclaim(BUFFER_OCTETS) {
-                self.free.push(oldest);
-            } else {
-                self.lent.push_back(oldest);
-            }
+        if self.free.is_empty() {
+            self.reclaim();
         }
         let free = self.free.pop();
         free.unwrap_or_else(|| BytesMut::with_capacity(BUFFER_OCTETS))
+    }
+
+    /// Frees one of the oldest lent buffers, if nobody has slices of it any more.
+    fn reclaim(&mut self) {
+        let mut oldest = self.lent.iter_mut().take(LOOKS);
+        if let Some(at) = oldest.position(|buffer| buffer.try_reclaim(BUFFER_OCTETS)) {
+            self.free.extend(self.lent.remove(at));
+        } else if let Some(stuck) = self.lent.pop_front() {
+            self.lent.push_back(stuck);
+        }
     }
 
     /// Give an empty buffer back whose slices may still be in use.

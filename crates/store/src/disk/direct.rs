@@ -13,11 +13,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rustix::fs::{Mode, OFlags};
 
 use super::recent::Recent;
-use super::rooms::{BLOCK_OCTETS, ROOM_OCTETS, Rooms, WriteRooms};
+use super::rooms::{BLOCK_OCTETS, ROOM_OCTETS, Rooms, Source, WriteRooms};
 
 /// Threads that read ahead, and as many that write: a disk is faster when it is asked for more than one thing at a time.
 const THREADS: usize = 2;
@@ -208,7 +208,7 @@ impl Direct {
         };
         Some(Self {
             shared: Arc::new(shared),
-            write_rooms: Mutex::new(WriteRooms::new(memory)),
+            write_rooms: Mutex::new(WriteRooms::new(memory, BLOCK_OCTETS)),
             readers: Crew::default(),
             writers: Crew::default(),
         })
@@ -223,14 +223,14 @@ impl Direct {
         slices: &[IoSlice<'_>],
         before: &File,
     ) -> io::Result<Written> {
-        let mut source = Source { slices, used: 0 };
+        let mut source = Source::of(slices);
         let mut offset = offset;
         let mut left: usize = slices.iter().map(|slice| slice.len()).sum();
         while left > 0 {
             let lead = lead(offset);
             let start = offset - length(lead);
-            let count = left.min(ROOM_OCTETS - lead);
             let head = self.read_edge(start, lead, before)?;
+            let count = lock(&self.write_rooms).offer(lead + left) - lead;
             let padded = lock(&self.write_rooms).put_together(lead + count, |room| {
                 room.extend_from_slice(&head);
                 source.read(count, room);
@@ -646,31 +646,5 @@ impl Trails {
         }
         self.next = (self.next + 1) % TRAILS;
         false
-    }
-}
-
-/// Slices read one after the other.
-struct Source<'a, 'b> {
-    slices: &'a [IoSlice<'b>],
-    /// Octets of the first slice that are read.
-    used: usize,
-}
-
-impl Source<'_, '_> {
-    /// Adds the next `count` octets to `out`; there must be as many.
-    fn read(&mut self, mut count: usize, out: &mut BytesMut) {
-        while count > 0
-            && let Some((first, rest)) = self.slices.split_first()
-        {
-            let left = first.get(self.used..).unwrap_or_default();
-            let now = left.get(..count).unwrap_or(left);
-            out.extend_from_slice(now);
-            count -= now.len();
-            self.used += now.len();
-            if self.used == first.len() {
-                self.slices = rest;
-                self.used = 0;
-            }
-        }
     }
 }

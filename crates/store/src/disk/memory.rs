@@ -2,23 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
+use super::rooms::{Source, WriteRooms};
 use super::{Disk, DiskError};
 
 /// A sparse log in memory: what was never written takes none. What was written is lent, not copied.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryDisk {
     log: RwLock<Log>,
+    /// Memory is kept for use again: to have it from the system anew costs more than all else.
+    rooms: Mutex<WriteRooms>,
 }
+
+/// Octets of which a stretch takes a multiple.
+const GRAIN_OCTETS: usize = 64;
 
 #[derive(Debug, Default)]
 struct Log {
     octets: u64,
     /// What was written, by its first octet; no two have an octet in common. Zeros lie between.
     stretches: BTreeMap<u64, Bytes>,
+}
+
+impl Default for MemoryDisk {
+    fn default() -> Self {
+        Self {
+            log: RwLock::default(),
+            rooms: Mutex::new(WriteRooms::new(usize::MAX, GRAIN_OCTETS)),
+        }
+    }
 }
 
 impl MemoryDisk {
@@ -107,16 +122,21 @@ impl Disk for MemoryDisk {
     }
 
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
-        let mut written = BytesMut::with_capacity(octets.iter().map(|slice| slice.len()).sum());
-        octets
-            .iter()
-            .for_each(|slice| written.extend_from_slice(slice));
-        let mut log = self.log_mut();
-        let end = add(offset, written.len());
-        log.clear(offset, end);
-        log.octets = log.octets.max(end);
-        if !written.is_empty() {
-            log.stretches.insert(offset, written.freeze());
+        let mut left = octets.iter().map(|slice| slice.len()).sum::<usize>();
+        let mut source = Source::of(octets);
+        let mut offset = offset;
+        while left > 0 {
+            let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = rooms.offer(left);
+            let written = rooms.put_together(count, |room| source.read(count, room));
+            drop(rooms);
+            let mut log = self.log_mut();
+            let end = add(offset, count);
+            log.clear(offset, end);
+            log.octets = log.octets.max(end);
+            log.stretches.insert(offset, written.slice(..count));
+            offset = end;
+            left -= count;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Buffers in which octets go to the disk and come from it without passing through the page cache.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -12,7 +13,8 @@ pub(super) const BLOCK_OCTETS: usize = 4096;
 /// Octets of the largest room: a write of so many is worth its system call.
 pub(super) const ROOM_OCTETS: usize = 1 << 20;
 
-/// Room for what is written: one write behind the other in large buffers, each at a multiple of [`BLOCK_OCTETS`].
+/// Room for what is written: one write behind the other in large buffers, each of which begins at a multiple of
+/// [`BLOCK_OCTETS`].
 #[derive(Debug)]
 pub(super) struct WriteRooms {
     current: BytesMut,
@@ -21,15 +23,21 @@ pub(super) struct WriteRooms {
     /// Buffers that were filled, the oldest first.
     full: VecDeque<BytesMut>,
     bound: usize,
+    /// Octets of which a write is made a multiple.
+    grain: usize,
 }
+
+/// The rest of a buffer is left when it has fewer octets than this, and than what is wanted.
+const REST_OCTETS: usize = 128 << 10;
 
 /// Full buffers that are looked at for one that nobody reads any more.
 const LOOKS: usize = 4;
 
 impl WriteRooms {
-    /// Room of which so many octets are kept for use again.
-    pub(super) fn new(octets: usize) -> Self {
+    /// Room of which so many octets are kept for use again, for writes that are made multiples of `grain` octets.
+    pub(super) fn new(octets: usize, grain: usize) -> Self {
         Self {
+            grain,
             current: BytesMut::new(),
             free: Vec::new(),
             full: VecDeque::new(),
@@ -37,13 +45,24 @@ impl WriteRooms {
         }
     }
 
-    /// What `fill` puts together, `octets` of it and at most [`ROOM_OCTETS`], with zeros behind it up to the end of its last block.
+    /// How many of `wanted` octets are best put together next: what is left of a buffer is not to be lost.
+    pub(super) fn offer(&self, wanted: usize) -> usize {
+        let left = self.current.capacity() - self.current.capacity() % self.grain;
+        let most = if left < wanted.min(REST_OCTETS) {
+            ROOM_OCTETS
+        } else {
+            left
+        };
+        wanted.min(most)
+    }
+
+    /// What `fill` puts together, `octets` of it and at most [`ROOM_OCTETS`], with zeros behind it up to a multiple of the grain.
     pub(super) fn put_together(
         &mut self,
         octets: usize,
         fill: impl FnOnce(&mut BytesMut),
     ) -> Bytes {
-        let padded = octets.next_multiple_of(BLOCK_OCTETS);
+        let padded = octets.next_multiple_of(self.grain);
         if self.current.capacity() < padded {
             let full = std::mem::replace(&mut self.current, BytesMut::new());
             self.current = self.next();
@@ -61,14 +80,12 @@ impl WriteRooms {
     /// An empty buffer that begins at a multiple of [`BLOCK_OCTETS`].
     fn next(&mut self) -> BytesMut {
         let whole = ROOM_OCTETS + BLOCK_OCTETS;
-        for _ in 0..LOOKS.min(self.full.len()) {
-            let Some(mut oldest) = self.full.pop_front() else {
-                break;
-            };
-            if oldest.try_reclaim(whole) {
-                self.free.push(oldest);
-            } else {
-                self.full.push_back(oldest);
+        if self.free.is_empty() {
+            let mut oldest = self.full.iter_mut().take(LOOKS);
+            if let Some(at) = oldest.position(|buffer| buffer.try_reclaim(whole)) {
+                self.free.extend(self.full.remove(at));
+            } else if let Some(stuck) = self.full.pop_front() {
+                self.full.push_back(stuck);
             }
         }
         let mut buffer = self
@@ -85,6 +102,37 @@ impl WriteRooms {
         self.full.push_back(full);
         if self.free.len() + self.full.len() > self.bound {
             drop(self.full.pop_front());
+        }
+    }
+}
+
+/// Slices read one after the other.
+#[derive(Debug)]
+pub(super) struct Source<'a, 'b> {
+    slices: &'a [IoSlice<'b>],
+    /// Octets of the first slice that are read.
+    used: usize,
+}
+
+impl<'a, 'b> Source<'a, 'b> {
+    pub(super) const fn of(slices: &'a [IoSlice<'b>]) -> Self {
+        Self { slices, used: 0 }
+    }
+
+    /// Adds the next `count` octets to `out`; there must be as many.
+    pub(super) fn read(&mut self, mut count: usize, out: &mut BytesMut) {
+        while count > 0
+            && let Some((first, rest)) = self.slices.split_first()
+        {
+            let left = first.get(self.used..).unwrap_or_default();
+            let now = left.get(..count).unwrap_or(left);
+            out.extend_from_slice(now);
+            count -= now.len();
+            self.used += now.len();
+            if self.used == first.len() {
+                self.slices = rest;
+                self.used = 0;
+            }
         }
     }
 }
@@ -191,7 +239,7 @@ mod tests {
 
     #[test]
     fn writes_lie_aligned_one_behind_the_other_in_buffers_that_are_used_again() {
-        let mut rooms = WriteRooms::new(4 * ROOM_OCTETS);
+        let mut rooms = WriteRooms::new(4 * ROOM_OCTETS, BLOCK_OCTETS);
         let mut addresses = std::collections::BTreeSet::new();
         for round in 1..200_usize {
             let octets = round * 7_919 % ROOM_OCTETS;
