@@ -24,6 +24,8 @@ enum Step {
     Append(usize, usize),
     /// The growing end moves.
     Jump(usize),
+    /// It moves back by so many octets.
+    Back(usize),
     Write(usize, usize),
     Read(usize, usize),
     /// So many reads of so many octets, one behind the other.
@@ -39,6 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (length.clone(), 1_usize..5).prop_map(|(octets, slices)| Step::Append(octets, slices)),
         1 => place.clone().prop_map(Step::Jump),
+        1 => (1_usize..50_000).prop_map(Step::Back),
         1 => (place.clone(), 1_usize..10_000).prop_map(|(at, octets)| Step::Write(at, octets)),
         3 => (place.clone(), length).prop_map(|(at, octets)| Step::Read(at, octets)),
         2 => (place.clone(), 1_usize..100_000, 1_usize..20).prop_map(|(at, octets, times)| Step::ReadOn(at, octets, times)),
@@ -107,6 +110,7 @@ proptest! {
                     }
                 }
                 Step::Jump(to) => end = to,
+                Step::Back(octets) => end = end.saturating_sub(octets),
                 Step::Write(at, octets) => {
                     let octets = octets.min(LOG_OCTETS - at);
                     disk.write_at(at as u64, &[IoSlice::new(&vec![value; octets])]).unwrap();

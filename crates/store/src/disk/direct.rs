@@ -22,7 +22,7 @@ use super::rooms::{BLOCK_OCTETS, ROOM_OCTETS, Rooms, Source, WriteRooms};
 /// Threads that read ahead, and as many that write: a disk is faster when it is asked for more than one thing at a time.
 const THREADS: usize = 2;
 
-/// Writes with fewer octets are done by who asks for them: to wake a thread would take as long.
+/// Fewer octets wait for those that follow, or for the next sync, which writes them itself: one write takes as long for few as for none.
 const SMALL_OCTETS: usize = 128 << 10;
 
 /// Writes on their way at a time: more would make no disk faster, and would take memory.
@@ -134,20 +134,51 @@ struct Write {
     span: Span,
 }
 
-/// The block that was written in part last.
+impl Write {
+    fn new(start: u64, octets: Bytes) -> Self {
+        Self {
+            span: Span::new(start, octets.len()),
+            octets,
+        }
+    }
+}
+
+/// The blocks that were written last, of which the very last one may be full in part.
 #[derive(Debug, Default)]
 struct Edge {
     start: u64,
-    /// All of it, with zeros behind its octets so far.
-    block: Bytes,
+    /// All of them, with zeros behind the octets so far.
+    blocks: Bytes,
     octets: usize,
-    /// It is not on its way to the disk yet: more will be in it, or a sync asks for it.
+    /// They are not on their way to the disk yet: more will be in them, or a sync asks for them.
     dirty: bool,
 }
 
 impl Edge {
+    /// The blocks of it.
     fn span(&self) -> Span {
-        Span::new(self.start, self.octets)
+        Span::new(self.start, self.blocks.len())
+    }
+
+    /// The `count` octets at `start`, where they are known.
+    fn part(&self, start: u64, count: usize) -> Option<Bytes> {
+        let skipped = usize::try_from(start.checked_sub(self.start)?).ok()?;
+        let end = skipped.checked_add(count)?;
+        (end <= self.octets).then(|| self.blocks.slice(skipped..end))
+    }
+
+    /// The block at `start` is one of them, and not the last one.
+    fn is_cut_at(&self, start: u64) -> bool {
+        let last = self.span().end.saturating_sub(length(BLOCK_OCTETS));
+        self.start <= start && start < last
+    }
+
+    /// What is to be written of it when the next write begins with the block at `start`.
+    fn before(&self, start: u64) -> Option<Write> {
+        let span = self.span();
+        let end = if span.holds(start) { start } else { span.end };
+        let count = usize::try_from(end - self.start).ok()?;
+        (self.dirty && count > 0).then(|| Write::new(self.start, self.blocks.slice(..count)))
     }
 }
 
@@ -249,76 +280,79 @@ impl Direct {
         if count == 0 {
             return Ok(Bytes::new());
         }
-        let state = lock(&self.shared.state);
-        if state.edge.start == start && state.edge.octets >= count {
-            return Ok(state.edge.block.slice(..count));
+        if let Some(known) = lock(&self.shared.state).edge.part(start, count) {
+            return Ok(known);
         }
-        drop(state);
         self.wait_for(Span::new(start, BLOCK_OCTETS))?;
         let mut head = vec![0; count];
         before.read_exact_at(&mut head, start)?;
         Ok(head.into())
     }
 
-    /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, to the disk as far as
-    /// they fill blocks, and keeps the rest. Zeros stand behind them up to the end of the last one.
+    /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, on their way to
+    /// the disk: many at once, few with what follows or with the next sync. Zeros stand behind them up to the end of the last block.
     fn send(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
-        let whole = count - count % BLOCK_OCTETS;
         // A block that is on its way is not overtaken.
         let first = Span::new(start, BLOCK_OCTETS);
         let mut state = self.shared.wait_for_writes(|state| {
-            let is_free = !state
-                .unwritten
-                .iter()
-                .any(|unwritten| unwritten.meets(first));
-            is_free && state.unwritten.len() < WRITES_BOUND
+            state.unwritten.len() < WRITES_BOUND && !state.is_under_way(first)
         });
         state.forget(Span::new(start + length(known), padded.len() - known));
-        if state.edge.dirty && state.edge.start != start {
+        if !state.proven {
+            drop(state);
+            return self.prove(start, known, count, padded);
+        }
+        if state.edge.dirty && state.edge.is_cut_at(start) {
             state = self.shared.write_edge(state)?;
         }
+        let before = state.edge.before(start);
+        let whole = Some(count - count % BLOCK_OCTETS).filter(|whole| *whole >= SMALL_OCTETS);
+        let whole = whole.unwrap_or(0);
         state.edge = Edge {
             start: start + length(whole),
-            block: padded.slice(whole..),
+            blocks: padded.slice(whole..),
             octets: count - whole,
             dirty: count > whole,
         };
-        state
-            .recent
-            .keep(start + length(known), padded.slice(known..count));
-        if whole == 0 {
-            return Ok(Written::Yes);
+        let read = padded.slice(known..count);
+        state.recent.keep(start + length(known), read);
+        let blocks = (whole > 0).then(|| Write::new(start, padded.slice(..whole)));
+        for write in before.into_iter().chain(blocks) {
+            state.unwritten.push(write.span);
+            state.writes.push_back(write);
+            self.shared.write_wanted.notify_one();
         }
-        let write = Write {
-            octets: padded.slice(..whole),
-            span: Span::new(start, whole),
-        };
-        state.unwritten.push(write.span);
-        if whole < SMALL_OCTETS || !state.proven {
-            let is_first = !state.proven;
-            drop(state);
-            let written = self.shared.file.write_all_at(&write.octets, start);
-            let mut state = lock(&self.shared.state);
-            state.end_write(write.span);
-            state.proven |= written.is_ok();
-            self.shared.written.notify_all();
-            return match written {
-                Ok(()) => Ok(Written::Yes),
-                Err(error) if is_first && error.kind() == io::ErrorKind::InvalidInput => {
-                    Ok(Written::Unsupported)
-                }
-                Err(error) => Err(error),
-            };
-        }
-        state.writes.push_back(write);
-        drop(state);
-        self.shared.write_wanted.notify_one();
-        if !self
-            .writers
-            .is_there(THREADS, "write", &self.shared, Shared::serve_writes)
+        if !state.writes.is_empty()
+            && !self
+                .writers
+                .is_there(THREADS, "write", &self.shared, Shared::serve_writes)
         {
-            drop(self.shared.write_next(lock(&self.shared.state)));
+            while !state.writes.is_empty() {
+                state = self.shared.write_next(state);
+            }
         }
+        Ok(Written::Yes)
+    }
+
+    /// The first write tells whether the file system has direct ones.
+    fn prove(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
+        match self.shared.file.write_all_at(padded, start) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Ok(Written::Unsupported);
+            }
+            Err(error) => return Err(error),
+        }
+        let mut state = lock(&self.shared.state);
+        state.proven = true;
+        state.edge = Edge {
+            start,
+            blocks: padded.clone(),
+            octets: count,
+            dirty: false,
+        };
+        let read = padded.slice(known..count);
+        state.recent.keep(start + length(known), read);
         Ok(Written::Yes)
     }
 
@@ -540,29 +574,24 @@ impl Shared {
         state
     }
 
-    /// Writes the last block as it is; the lock is let go meanwhile.
+    /// Writes the last blocks as they are; the lock is let go meanwhile.
     fn write_edge<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> io::Result<MutexGuard<'a, State>> {
-        let block = Span::new(state.edge.start, BLOCK_OCTETS);
-        while state
-            .unwritten
-            .iter()
-            .any(|unwritten| unwritten.meets(block))
-        {
+        while state.is_under_way(state.edge.span()) {
             state = wait(&self.written, state);
         }
         if !state.edge.dirty {
             return Ok(state);
         }
         state.edge.dirty = false;
-        let octets = state.edge.block.clone();
-        state.unwritten.push(block);
+        let (blocks, span) = (state.edge.blocks.clone(), state.edge.span());
+        state.unwritten.push(span);
         drop(state);
-        let written = self.file.write_all_at(&octets, block.start);
+        let written = self.file.write_all_at(&blocks, span.start);
         let mut state = lock(&self.state);
-        state.end_write(block);
+        state.end_write(span);
         self.written.notify_all();
         written.map(|()| state)
     }
@@ -570,11 +599,7 @@ impl Shared {
     /// Reads the window at `start`, the beginning of a block, and keeps it; the lock is let go meanwhile.
     fn load<'a>(&'a self, mut state: MutexGuard<'a, State>, start: u64) -> MutexGuard<'a, State> {
         let span = Span::new(start, self.window_octets);
-        let void = (state.edge.dirty && state.edge.span().meets(span))
-            || state
-                .unwritten
-                .iter()
-                .any(|unwritten| unwritten.meets(span));
+        let void = (state.edge.dirty && state.edge.span().meets(span)) || state.is_under_way(span);
         state.loads.push(Load { span, void });
         drop(state);
         let octets = self.read_window(start);
@@ -616,6 +641,11 @@ impl State {
         for load in &mut self.loads {
             load.void |= load.span.meets(span);
         }
+    }
+
+    /// Something in a span is to be written or is being written.
+    fn is_under_way(&self, span: Span) -> bool {
+        self.unwritten.iter().any(|unwritten| unwritten.meets(span))
     }
 
     fn end_write(&mut self, span: Span) {
