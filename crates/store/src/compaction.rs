@@ -129,7 +129,7 @@ impl Store {
             running.update(&octets);
             at += step;
         }
-        Ok(extent.length == 0 || running.value() == header.payload_crc)
+        Ok(extent.length == 0 || self.log.matches(&header, running.value()))
     }
 
     /// Goes on emptying a segment, or chooses one when free segments run low.
@@ -351,7 +351,7 @@ impl Store {
             extents.push(copy);
             at += step;
         }
-        if running.value() == header.payload_crc {
+        if self.log.matches(&header, running.value()) {
             Ok(())
         } else {
             Err(Hindrance::Corrupt)
@@ -363,7 +363,7 @@ impl Store {
         let header = self.header_of(extent)?.ok_or(Hindrance::Corrupt)?;
         let mut octets = vec![0; index(extent.length)];
         self.log.disk.read_at(extent.offset, &mut octets)?;
-        if crc(&octets) == header.payload_crc {
+        if self.log.matches(&header, crc(&octets)) {
             Ok(octets.into())
         } else {
             Err(Hindrance::Corrupt)

@@ -12,6 +12,7 @@ use crate::record::{
     HEADER_OCTETS, Header, Kind, Layout, Place, RunningCrc, crc, padding, record_octets,
 };
 use crate::segment::{Segment, Segments};
+use crate::store::Durability;
 use crate::wire::{length, put_varint};
 
 /// Payload pieces below this many octets are copied into the staging buffer: one more slice in a gather-write costs
@@ -70,6 +71,8 @@ pub(crate) struct Log {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
     pub(crate) segments: Segments,
+    /// Payloads have checksums: they are to outlive the process.
+    is_checked: bool,
     head: Option<Head>,
     last_generation: u64,
     previous_generation: u64,
@@ -88,11 +91,13 @@ impl Log {
         layout: Layout,
         segments: Segments,
         last_generation: u64,
+        durability: Durability,
     ) -> Self {
         Self {
             disk,
             layout,
             segments,
+            is_checked: durability != Durability::Memory,
             head: None,
             last_generation,
             previous_generation: 0,
@@ -102,6 +107,11 @@ impl Log {
             staged_octets: 0,
             staged_at: 0,
         }
+    }
+
+    /// Whether a payload whose checksum is `value` is what its record says.
+    pub(crate) fn matches(&self, header: &Header, value: u32) -> bool {
+        !self.is_checked || value == header.payload_crc
     }
 
     /// Where the next record goes, as far as one fits there.
@@ -318,6 +328,7 @@ impl Log {
             .fold(0_u64, |sum, piece| sum + length(piece.len()));
         let payload_crc = match payload {
             [] => 0,
+            _ if !self.is_checked => 0,
             [only] => crc(only),
             pieces => {
                 let mut running = RunningCrc::new();

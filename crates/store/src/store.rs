@@ -33,7 +33,7 @@ pub enum Durability {
     Sync,
     /// After the octets were handed to the system: they survive the process.
     Os,
-    /// At once; meant for a [`crate::MemoryDisk`], where nothing survives the process.
+    /// At once, and payloads have no checksum; meant for a [`crate::MemoryDisk`], where nothing survives the process.
     Memory,
 }
 
@@ -156,7 +156,13 @@ impl Store {
         }
         let (image, recovered) = recovery::recover(&disk, &options)?;
         let mut store = Self {
-            log: Log::new(disk, image.layout, image.segments, image.last_generation),
+            log: Log::new(
+                disk,
+                image.layout,
+                image.segments,
+                image.last_generation,
+                options.durability,
+            ),
             slots: image.slots,
             arriving: BTreeMap::new(),
             current: None,
