@@ -10,7 +10,7 @@ from labs.bench.workshop import Workshop
 from labs.rig.network import namespaces_possible
 
 # Payload octets of a bundle, and how many bundles make a measurement: half a second to two between floor and goal, and
-# eight hundred megabytes at most in each store, so that the stores of all nodes that stand fit into the page cache.
+# eight hundred megabytes at most in each store, so that they fit into what a node keeps in memory.
 SIZES = {
     100: 400_000, 1_000: 300_000, 2_000: 250_000, 10_000: 80_000,
     50_000: 16_000, 100_000: 8_000, 1_000_000: 800, 16_000_000: 50,

@@ -497,9 +497,9 @@ fn default_quota_bundles() -> u64 {
     (memory_octets() / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
 }
 
-/// Octets that may wait for the disk: a 64th of the memory, at most what twice 30 Gbit/s times a flush of 8 ms is.
+/// Octets that may wait for the disk: a 64th of the memory, at most what a disk of 2 GB/s with flushes of 5 ms is kept busy by.
 fn default_queue_octets() -> u64 {
-    const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 20;
+    const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 1 << 20..=128 << 20;
     (memory_octets() / 64).clamp(*QUEUE_OCTETS.start(), *QUEUE_OCTETS.end())
 }
 

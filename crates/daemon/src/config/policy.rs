@@ -6,6 +6,7 @@ use dhow_node::config::{Acknowledge, ReadingPolicy, SendOrder, SessionPolicy, Tl
 use super::error::ConfigError;
 use super::file::{TlsSettings, enabled, read_node_id, small};
 use super::reader::{Document, Entries};
+use crate::machine::memory_octets;
 
 /// The policy of a listener or link.
 ///
@@ -72,7 +73,7 @@ pub(super) fn read_policy(
             ReadingPolicy::Strict
         },
         fragment_octets: octets("fragment")?,
-        window_octets: octets("window")?.unwrap_or(0),
+        window_octets: octets("window")?.unwrap_or_else(default_window_octets),
         window_bundles: small(entries, "window_bundles").unwrap_or(1),
         cut_through: enabled(entries.is_true("cut_through")),
         resume: enabled(entries.is_true("resume")),
@@ -108,4 +109,9 @@ pub(super) fn read_patterns(
         })?;
     }
     Ok(patterns.to_vec())
+}
+/// Octets that a session may have under way: as many as a neighbour of the same kind lets wait for its disk.
+fn default_window_octets() -> u64 {
+    const WINDOW_OCTETS: std::ops::RangeInclusive<u64> = 4 << 20..=128 << 20;
+    (memory_octets() / 64).clamp(*WINDOW_OCTETS.start(), *WINDOW_OCTETS.end())
 }

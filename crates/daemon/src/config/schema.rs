@@ -203,16 +203,17 @@ const POLICY: &[Key] = &[
         "\"64KiB\"",
         "Send bundles as fragments of at most this many octets of payload (RFC 9171 5.8).",
     ),
-    with_default(
+    key(
         "window",
         Kind::Size,
-        "\"32MiB\"",
+        Absent::Means("a 64th of the machine's memory, from 4MiB to 128MiB"),
+        "\"128MiB\"",
         "Octets sent and not yet acknowledged, at most, per session; about twice rate times (round trip + the peer's flush).",
     ),
     with_default(
         "window_bundles",
         Kind::Integer(1, 1_000_000),
-        "16384",
+        "65536",
         "Bundles sent and not yet acknowledged, at most, per session.",
     ),
     with_default(
@@ -355,8 +356,8 @@ pub const SECTIONS: &[Section] = &[
             key(
                 "queue",
                 Kind::Size,
-                Absent::Means("a 64th of the machine's memory, from 1MiB to 64MiB"),
-                "\"64MiB\"",
+                Absent::Means("a 64th of the machine's memory, from 1MiB to 128MiB"),
+                "\"128MiB\"",
                 "Octets that may wait for the disk; beyond it sockets are not read. About twice rate times flush time keeps a disk busy.",
             ),
             key(
