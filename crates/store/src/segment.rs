@@ -216,6 +216,8 @@ impl Segments {
     /// Begins a new use of a segment.
     pub(crate) fn begin(&mut self, segment: u32, generation: u64) {
         self.newest = self.newest.max(generation);
+        // What is written there from now on is wanted.
+        self.emptied.retain(|emptied| *emptied != segment);
         if let Some(segment) = self.at_mut(segment) {
             segment.begin(generation);
         }

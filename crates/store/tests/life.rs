@@ -504,3 +504,41 @@ fn small_store_prepares_nothing_and_stays_small() {
     prepare_all(&mut store);
     assert_eq!(store.statistics().log_octets, before);
 }
+
+#[test]
+fn a_segment_that_is_used_again_in_the_batch_after_it_became_empty_keeps_what_it_gets() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(disk, options()).unwrap();
+    let mut events = Vec::new();
+    let mut held: std::collections::BTreeMap<u32, Extents> = std::collections::BTreeMap::new();
+    for batch in 0..60_u32 {
+        let gone: Vec<u32> = held.keys().copied().take(40).collect();
+        let deletions = gone.iter().map(|key| StoreCommand::Delete {
+            key: BundleKey(*key),
+            remember: None,
+        });
+        let deletions: Vec<StoreCommand> = deletions.collect();
+        let keys = batch * 40..batch * 40 + 40;
+        let bundles = keys.flat_map(|key| {
+            let append = StoreCommand::Append {
+                key: BundleKey(key),
+                octets: Piece::Octets(octets(key, 9_000).into()),
+            };
+            [append, commit(key, 9_000)]
+        });
+        store.handle(deletions.into_iter().chain(bundles));
+        store.commit(&mut events);
+        gone.iter().for_each(|key| drop(held.remove(key)));
+        for event in events.drain(..) {
+            if let StoreEvent::Stored { key, extents } = event {
+                held.insert(key.0, extents);
+            }
+        }
+        for (key, extents) in &held {
+            assert!(
+                read(&store, extents) == octets(*key, 9_000),
+                "bundle {key} after batch {batch}"
+            );
+        }
+    }
+}
