@@ -17,8 +17,9 @@ ALLOWED: dict[str, set[str]] = {
     "dhow-store": {"dhow-bundle"},
     "dhow-channel": {"dhow-bundle"},
     "dhow-client": {"dhow-bundle", "dhow-link", "dhow-node"},
-    "dhow-daemon": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store"},
-    "dhow-scenario": {"dhow-bundle", "dhow-channel"},
+    "dhow-document": {"dhow-bundle"},
+    "dhow-daemon": {"dhow-bundle", "dhow-document", "dhow-link", "dhow-node", "dhow-store"},
+    "dhow-scenario": {"dhow-bundle", "dhow-document", "dhow-channel"},
     "dhow-sim": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store", "dhow-channel", "dhow-scenario"},
     "dhow-testbed": {"dhow-bundle", "dhow-channel"},
     "dhow": {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::error::ScenarioError;
+use crate::ScenarioError;
 use crate::section::Source;
 
 /// What a plan says about one pair of nodes.

@@ -9,13 +9,14 @@ use dhow_bundle::quantity::{parse_duration, parse_size};
 use dhow_channel::Rate;
 use toml::de::DeTable;
 
+use crate::ScenarioError;
 use crate::contact_plan;
-use crate::error::{ScenarioError, nearest};
 use crate::scenario::{
     AtEnd, Clock, Contact, Crash, Faults, Link, LinkIndex, Node, NodeIndex, Pace, Presence,
     Scenario, Size, Stop, Traffic,
 };
 use crate::section::{Placed, Section, Source, line_starts};
+use dhow_document::nearest;
 
 /// A store as small nodes have it: simulated networks have many.
 const QUOTA_OCTETS: u64 = 64_000_000;

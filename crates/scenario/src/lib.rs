@@ -30,10 +30,10 @@
 //! ```
 
 mod contact_plan;
-mod error;
+
 mod file;
 pub mod scenario;
 mod section;
 
-pub use error::ScenarioError;
+pub use dhow_document::FileError as ScenarioError;
 pub use scenario::Scenario;

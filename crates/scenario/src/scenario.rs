@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dhow_channel::Rate;
 
-use crate::error::ScenarioError;
+use crate::ScenarioError;
 use crate::file;
 
 /// Octets that a scenario file may have: far above any real one, so that a wrong path is not read whole.

@@ -10,7 +10,8 @@ use dhow_channel::profile::BILLION;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{ScenarioError, nearest};
+use crate::ScenarioError;
+use dhow_document::nearest;
 
 /// A file's path, text and beginnings of lines, for messages.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::schema::{Absent, Key, Occurs, SECTIONS, Section};
+use dhow_document::schema::{Absent, Key, Occurs, Section};
+
+use super::schema::SECTIONS;
 
 /// Keys that are written live, since a reader wants to see them first.
 const LIVE: &[(&str, &str)] = &[

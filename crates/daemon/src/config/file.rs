@@ -8,11 +8,11 @@ use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Route};
 
 use super::address::split_address;
-use super::error::{ConfigError, nearest};
 use super::policy::{read_patterns, read_policy};
-use super::reader::{Document, Entries};
+use super::schema::SECTIONS;
 use super::sense::check_sense;
 use crate::machine::{disk_octets, memory_octets};
+use dhow_document::{Document, Entries, FileError, nearest};
 
 /// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
 const FILE_OCTETS_MAX: u64 = 4 << 20;
@@ -138,14 +138,14 @@ impl NodeFile {
     ///
     /// # Errors
     /// When it cannot be read or is not a correct node file.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+    pub fn load(path: &Path) -> Result<Self, FileError> {
         let unreadable = |error: std::io::Error| {
-            ConfigError::of_file(path, format!("the file cannot be read: {error}"))
+            FileError::of_file(path, format!("the file cannot be read: {error}"))
                 .with_hint("`dhow node init` writes a node file")
         };
         let length = std::fs::metadata(path).map_err(unreadable)?.len();
         if length > FILE_OCTETS_MAX {
-            return Err(ConfigError::of_file(
+            return Err(FileError::of_file(
                 path,
                 format!("the file has {length} octets: this is no node file"),
             ));
@@ -158,8 +158,8 @@ impl NodeFile {
     ///
     /// # Errors
     /// When it is not a correct node file.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let document = Document::read(path, text)?;
+    pub fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
+        let document = Document::read(path, text, SECTIONS)?;
         let tls = read_tls(&document)?;
         let links = document
             .all("link")
@@ -181,7 +181,7 @@ impl NodeFile {
                     },
                 ))
             })
-            .collect::<Result<Vec<_>, ConfigError>>()?;
+            .collect::<Result<Vec<_>, FileError>>()?;
         let (listeners, listen) = listeners.into_iter().unzip();
         let routes = document
             .all("route")
@@ -250,7 +250,7 @@ impl NodeFile {
     }
 }
 
-fn read_node_ids(document: &Document<'_>, node: &Entries) -> Result<Vec<NodeId>, ConfigError> {
+fn read_node_ids(document: &Document<'_>, node: &Entries) -> Result<Vec<NodeId>, FileError> {
     let ids = node.list("id");
     if ids.is_empty() {
         return Err(document.fault(node.line_of("id"), "'id' names no node ID"));
@@ -264,7 +264,7 @@ pub(super) fn read_node_id(
     document: &Document<'_>,
     line: usize,
     text: &str,
-) -> Result<NodeId, ConfigError> {
+) -> Result<NodeId, FileError> {
     text.parse::<NodeId>().map_err(|error| {
         document
             .fault(line, format!("'{text}' is no node ID: {error}"))
@@ -272,7 +272,7 @@ pub(super) fn read_node_id(
     })
 }
 
-fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings, ConfigError> {
+fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings, FileError> {
     /// What the store's format allows, octets.
     const SEGMENT_OCTETS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
     let segment_octets = store.size("segment");
@@ -304,7 +304,7 @@ fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings,
     })
 }
 
-fn read_admin(document: &Document<'_>) -> Result<Option<AdminSettings>, ConfigError> {
+fn read_admin(document: &Document<'_>) -> Result<Option<AdminSettings>, FileError> {
     let admin = document.one("admin")?;
     match (admin.text("tcp"), admin.text("token")) {
         (None, _) => Ok(None),
@@ -321,7 +321,7 @@ fn read_admin(document: &Document<'_>) -> Result<Option<AdminSettings>, ConfigEr
     }
 }
 
-fn read_tls(document: &Document<'_>) -> Result<Option<TlsSettings>, ConfigError> {
+fn read_tls(document: &Document<'_>) -> Result<Option<TlsSettings>, FileError> {
     let Some(entries) = document.all("tls").next() else {
         return Ok(None);
     };
@@ -345,7 +345,7 @@ fn read_link(
     document: &Document<'_>,
     entries: &Entries,
     tls: Option<&TlsSettings>,
-) -> Result<(LinkConfig, DialSettings), ConfigError> {
+) -> Result<(LinkConfig, DialSettings), FileError> {
     let (host, port) = read_address(document, entries, "address")?;
     let backoff_min_ms = millis(entries.duration("backoff_min"));
     let backoff_max_ms = millis(entries.duration("backoff_max"));
@@ -380,7 +380,7 @@ fn read_link(
 fn check_names(
     document: &Document<'_>,
     links: &[(LinkConfig, DialSettings)],
-) -> Result<(), ConfigError> {
+) -> Result<(), FileError> {
     let mut names = std::collections::BTreeSet::new();
     for (entries, (link, _)) in document.all("link").zip(links) {
         let line = entries.line_of("name");
@@ -401,7 +401,7 @@ fn read_route(
     document: &Document<'_>,
     entries: &Entries,
     links: &[LinkConfig],
-) -> Result<Route, ConfigError> {
+) -> Result<Route, FileError> {
     let to = entries.text("to").unwrap_or_default();
     to.parse::<EidPattern>().map_err(|error| {
         document
@@ -464,7 +464,7 @@ fn read_address(
     document: &Document<'_>,
     entries: &Entries,
     key: &str,
-) -> Result<(String, u16), ConfigError> {
+) -> Result<(String, u16), FileError> {
     let text = entries.text(key).unwrap_or_default();
     split_address(text).ok_or_else(|| {
         document

@@ -1,23 +1,20 @@
 //! The node file: TOML in, a checked [`NodeFile`] out.
 //!
-//! [`schema`] is the one list of every key, with its kind, unit, default and meaning; reading
-//! ([`reader`]), the commented file that `dhow node init` writes ([`commented`]) and the JSON Schema for
-//! editors ([`json_schema`]) all follow it. Start reading there, then [`file`] for what a file becomes.
+//! [`schema`] is the one list of every key, with its kind, unit, default and meaning; reading (`dhow_document`), the
+//! commented file that `dhow node init` writes ([`commented`]) and the JSON Schema for editors ([`json_schema()`]) all follow it.
+//! Start reading there, then [`file`] for what a file becomes.
 //!
 //! This room never opens a socket and reads no file but the node file itself.
 
 pub mod address;
 pub mod commented;
-pub mod error;
 pub mod file;
-pub mod json_schema;
 mod policy;
-pub mod reader;
 pub mod schema;
 mod sense;
 
 pub use commented::write_commented;
 pub use dhow_bundle::quantity::{QuantityError, parse_duration, parse_rate, parse_size};
-pub use error::ConfigError;
+pub use dhow_document::FileError;
 pub use file::NodeFile;
-pub use json_schema::json_schema;
+pub use schema::json_schema;

@@ -3,10 +3,9 @@
 use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{Acknowledge, ReadingPolicy, SendOrder, SessionPolicy, Tls};
 
-use super::error::ConfigError;
 use super::file::{TlsSettings, enabled, read_node_id, small};
-use super::reader::{Document, Entries};
 use crate::machine::memory_octets;
+use dhow_document::{Document, Entries, FileError};
 
 /// The policy of a listener or link.
 ///
@@ -16,7 +15,7 @@ pub(super) fn read_policy(
     document: &Document<'_>,
     entries: &Entries,
     tls: Option<&TlsSettings>,
-) -> Result<SessionPolicy, ConfigError> {
+) -> Result<SessionPolicy, FileError> {
     let whole_seconds = |key: &str, most: u64| {
         let duration = entries.duration(key);
         if duration.subsec_nanos() != 0 || duration.as_secs() > most {
@@ -98,7 +97,7 @@ pub(super) fn read_patterns(
     document: &Document,
     entries: &Entries,
     key: &str,
-) -> Result<Vec<String>, ConfigError> {
+) -> Result<Vec<String>, FileError> {
     let patterns = entries.list(key);
     for pattern in patterns {
         pattern.parse::<EidPattern>().map_err(|error| {

@@ -1,130 +1,6 @@
 //! The schema of the node file: every section and key, once.
 
-/// What a key's value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Any text.
-    Text,
-    /// One text or a list of texts.
-    TextOrList,
-    /// A list of texts.
-    TextList,
-    /// A path, relative to the file.
-    Path,
-    /// A list of paths.
-    PathList,
-    /// A whole number within bounds, both included.
-    Integer(i64, i64),
-    /// Octets: `10GiB`, `50kB`, or a number.
-    Size,
-    /// A time: `1d`, `60s`, `250ms`.
-    Duration,
-    /// `true` or `false`.
-    Boolean,
-    /// One of these texts.
-    Choice(&'static [&'static str]),
-    /// A list of some of these texts.
-    ChoiceList(&'static [&'static str]),
-}
-
-/// What holds when a key is absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
-    /// The file is refused.
-    Refused,
-    /// Nothing is set; says what that means.
-    Means(&'static str),
-    /// This value, as it would be written.
-    Default(&'static str),
-}
-
-/// One key.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// Its name.
-    pub name: &'static str,
-    /// What its value is.
-    pub kind: Kind,
-    /// What holds without it.
-    pub absent: Absent,
-    /// A value to show, as it would be written.
-    pub example: &'static str,
-    /// One sentence, with the unit.
-    pub meaning: &'static str,
-}
-
-/// How often a section may stand in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occurs {
-    /// The keys before any section.
-    Top,
-    /// `[name]`, at most once.
-    Once,
-    /// `[[name]]`, any number of times.
-    Many,
-}
-
-/// One section.
-#[derive(Clone, Copy, Debug)]
-pub struct Section {
-    /// Its name; empty for the top.
-    pub name: &'static str,
-    /// How often it may stand.
-    pub occurs: Occurs,
-    /// What it is about.
-    pub meaning: &'static str,
-    /// Its keys, in groups that sections share.
-    pub groups: &'static [&'static [Key]],
-}
-
-impl Section {
-    /// All keys.
-    pub fn keys(&self) -> impl Iterator<Item = &'static Key> {
-        self.groups.iter().flat_map(|group| group.iter())
-    }
-
-    /// As it is written in a file: `[store]`, `[[link]]`.
-    #[must_use]
-    pub fn title(&self) -> String {
-        match self.occurs {
-            Occurs::Top => "the top of the file".to_owned(),
-            Occurs::Once => format!("[{}]", self.name),
-            Occurs::Many => format!("[[{}]]", self.name),
-        }
-    }
-}
-
-const fn key(
-    name: &'static str,
-    kind: Kind,
-    absent: Absent,
-    example: &'static str,
-    meaning: &'static str,
-) -> Key {
-    Key {
-        name,
-        kind,
-        absent,
-        example,
-        meaning,
-    }
-}
-
-/// A key whose example is its default.
-const fn with_default(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    meaning: &'static str,
-) -> Key {
-    Key {
-        name,
-        kind,
-        absent: Absent::Default(default),
-        example: default,
-        meaning,
-    }
-}
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, with_default};
 
 /// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
 pub const REPORT_KINDS: &[&str] = &["reception", "forward", "delivery", "deletion"];
@@ -636,8 +512,8 @@ pub const SECTIONS: &[Section] = &[
     },
 ];
 
-/// The section of a name; the empty name is the top.
+/// The JSON Schema (draft 2020-12) of the node file.
 #[must_use]
-pub fn section(name: &str) -> Option<&'static Section> {
-    SECTIONS.iter().find(|section| section.name == name)
+pub fn json_schema() -> serde_json::Value {
+    dhow_document::json_schema("Dhow node file", SECTIONS, &["node"])
 }

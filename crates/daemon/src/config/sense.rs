@@ -7,14 +7,13 @@ use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
 
 use super::address::split_address;
-use super::error::ConfigError;
-use super::reader::{Document, Entries};
+use dhow_document::{Document, Entries, FileError};
 
 /// Refuse what no node could do.
 ///
 /// # Errors
 /// When the file says something of that kind; the first such thing is named.
-pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError> {
     check_own_ids(document, own)?;
     check_store(document)?;
     check_lifetime(document)?;
@@ -24,7 +23,7 @@ pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(),
     check_listening(document)
 }
 
-fn check_own_ids(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+fn check_own_ids(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError> {
     let node = document.one("node")?;
     let twice = own
         .iter()
@@ -38,7 +37,7 @@ fn check_own_ids(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigEr
     }
 }
 
-fn check_store(document: &Document<'_>) -> Result<(), ConfigError> {
+fn check_store(document: &Document<'_>) -> Result<(), FileError> {
     let store = document.one("store")?;
     for (key, example) in [("quota", "10GiB"), ("queue", "32MiB")] {
         if store.size(key) == Some(0) {
@@ -53,7 +52,7 @@ fn check_store(document: &Document<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn check_lifetime(document: &Document<'_>) -> Result<(), ConfigError> {
+fn check_lifetime(document: &Document<'_>) -> Result<(), FileError> {
     let api = document.one("api")?;
     if api.duration("default_lifetime").as_millis() == 0 {
         return Err(document
@@ -67,7 +66,7 @@ fn check_lifetime(document: &Document<'_>) -> Result<(), ConfigError> {
 }
 
 /// No neighbour is this node itself.
-fn check_peers(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+fn check_peers(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError> {
     for entries in document.all("link").chain(document.all("listen")) {
         let peer = entries.text("peer").unwrap_or_default();
         if is_own(own, peer) {
@@ -82,7 +81,7 @@ fn check_peers(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigErro
     Ok(())
 }
 
-fn check_routes(document: &Document<'_>, own: &[NodeId]) -> Result<(), ConfigError> {
+fn check_routes(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError> {
     let mut seen: BTreeMap<(EidPattern, &str), usize> = BTreeMap::new();
     for entries in document.all("route") {
         let (to, via) = (
@@ -117,7 +116,7 @@ fn is_own(own: &[NodeId], text: &str) -> bool {
     text.parse::<NodeId>().is_ok_and(|id| own.contains(&id))
 }
 
-fn check_admin(document: &Document<'_>) -> Result<(), ConfigError> {
+fn check_admin(document: &Document<'_>) -> Result<(), FileError> {
     let admin = document.one("admin")?;
     if admin.text("token").is_some() && admin.text("tcp").is_none() {
         return Err(document
@@ -135,7 +134,7 @@ struct Place {
 }
 
 /// Addresses have a port where they need one, and none is wanted twice.
-fn check_listening(document: &Document<'_>) -> Result<(), ConfigError> {
+fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
     let mut places: Vec<Place> = Vec::new();
     let listeners = document
         .all("listen")
@@ -170,7 +169,7 @@ fn check_listening(document: &Document<'_>) -> Result<(), ConfigError> {
 fn service_address(
     document: &Document<'_>,
     entries: &Entries,
-) -> Result<Option<(String, u16, usize)>, ConfigError> {
+) -> Result<Option<(String, u16, usize)>, FileError> {
     let Some(text) = entries.text("tcp") else {
         return Ok(None);
     };

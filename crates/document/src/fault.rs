@@ -1,12 +1,12 @@
-//! Why a scenario was not accepted.
+//! Why a file was not accepted.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What is wrong in a scenario, and where; shown as `FILE:LINE: what`, a fragment that fits "cannot read the
-/// scenario: {error}".
+/// What is wrong in a file, and where; shown as `FILE:LINE: what`, a fragment that fits "cannot read the
+/// configuration: {error}".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioError {
+pub struct FileError {
     /// The file.
     pub file: PathBuf,
     /// The line, from 1; `None` when the fault is not in one place.
@@ -17,7 +17,7 @@ pub struct ScenarioError {
     pub hint: Option<String>,
 }
 
-impl ScenarioError {
+impl FileError {
     /// A fault of the file as a whole.
     #[must_use]
     pub fn of_file(file: &Path, what: impl Into<String>) -> Self {
@@ -29,7 +29,7 @@ impl ScenarioError {
         }
     }
 
-    /// A fault at a line.
+    /// A fault at a line, from 1.
     #[must_use]
     pub fn at(file: &Path, line: usize, what: impl Into<String>) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl ScenarioError {
     }
 }
 
-impl fmt::Display for ScenarioError {
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file.display())?;
         if let Some(line) = self.line {
@@ -56,10 +56,11 @@ impl fmt::Display for ScenarioError {
     }
 }
 
-impl std::error::Error for ScenarioError {}
+impl std::error::Error for FileError {}
 
 /// The name in `known` that is nearest to `name`, when it is near enough to be meant.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Below this likeness (0 to 1, Jaro-Winkler) a suggestion misleads more than it helps.
     const LIKENESS_MIN: f64 = 0.7;
     known

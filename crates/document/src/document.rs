@@ -4,23 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dhow_bundle::quantity::{parse_duration, parse_size};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{ConfigError, nearest};
-use super::schema::{Absent, Key, Kind, Occurs, SECTIONS, Section, section};
-
-/// A value of its key's kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Value {
-    Text(String),
-    List(Vec<String>),
-    Integer(i64),
-    Size(u64),
-    Duration(Duration),
-    Boolean(bool),
-}
+use crate::fault::{FileError, nearest};
+use crate::schema::{Absent, Key, Occurs, Section};
+use crate::setting::Naming;
+use crate::value::{Value, read_value};
 
 /// Where a value stands: its line from 1, or 0 for a default.
 #[derive(Clone, Debug)]
@@ -40,41 +30,87 @@ pub struct Entries {
 /// A whole file as read, not yet understood.
 pub struct Document<'a> {
     path: &'a Path,
-    text: &'a str,
+    schema: &'static [Section],
+    /// Where lines begin.
+    line_starts: Vec<usize>,
+    /// What was set from outside, as it was written; each has a line of its own behind those of the file.
+    settings: &'a [String],
     sections: Vec<Entries>,
 }
 
 impl<'a> Document<'a> {
-    /// Read a file's text; `path` is for messages and relative paths.
+    /// Reads a file's text; `path` is for messages and relative paths.
     ///
     /// # Errors
     /// When the text is no TOML, has a key that does not exist or lacks one that must, or a value is not
     /// of its key's kind.
-    pub fn read(path: &'a Path, text: &'a str) -> Result<Self, ConfigError> {
+    pub fn read(
+        path: &'a Path,
+        text: &'a str,
+        schema: &'static [Section],
+    ) -> Result<Self, FileError> {
+        Self::read_with(path, text, schema, &[], |_| None)
+    }
+
+    /// Reads a file's text, and sets values from outside over those of the file: each as `SECTION.KEY=VALUE` (of every
+    /// section of that name), `SECTION.WHICH.KEY=VALUE` (of one: by its position from 0, or the name that `naming`
+    /// finds), or `KEY=VALUE` before any section. A value is TOML, or the text itself where a text is wanted.
+    ///
+    /// # Errors
+    /// As [`Document::read`], and where something is set that is not there; the error then names what was set.
+    pub fn read_with(
+        path: &'a Path,
+        text: &'a str,
+        schema: &'static [Section],
+        settings: &'a [String],
+        naming: Naming,
+    ) -> Result<Self, FileError> {
+        let ends = text.bytes().enumerate();
+        let ends = ends.filter(|(_, octet)| *octet == b'\n');
+        let line_starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1));
         let mut document = Self {
             path,
-            text,
+            schema,
+            line_starts: line_starts.collect(),
+            settings,
             sections: Vec::new(),
         };
-        let table = DeTable::parse(text).map_err(|error| {
+        let mut table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map(|span| document.line_at(span.start));
-            ConfigError {
+            FileError {
                 line,
-                ..ConfigError::of_file(path, format!("this is no TOML: {}", error.message()))
+                ..FileError::of_file(path, format!("this is no TOML: {}", error.message()))
             }
         })?;
+        for (number, setting) in settings.iter().enumerate() {
+            // Each is as far behind the text as its line is behind the last one.
+            let offset = text.len() + 1 + number;
+            document.line_starts.push(offset);
+            document.set(table.get_mut(), setting, offset, naming)?;
+        }
         let mut top = Vec::new();
         for (name, value) in table.get_ref().iter() {
-            match section(name.get_ref()).filter(|section| section.occurs != Occurs::Top) {
+            let section = document.section(name.get_ref());
+            match section.filter(|section| section.occurs != Occurs::Top) {
                 Some(section) => document.read_section(section, name, value)?,
                 None => top.push((name, value)),
             }
         }
-        let section =
-            section("").ok_or_else(|| ConfigError::of_file(path, "the schema has no top"))?;
-        let entries = document.read_entries(section, 1, top.into_iter())?;
-        document.sections.push(entries);
+        if let Some(section) = document.section("") {
+            let entries = document.read_entries(section, 1, top.into_iter())?;
+            document.sections.push(entries);
+        }
         Ok(document)
+    }
+
+    /// The section of a name in the schema; the empty name is the top.
+    pub(crate) fn section(&self, name: &str) -> Option<&'static Section> {
+        self.schema.iter().find(|section| section.name == name)
+    }
+
+    /// All sections of the schema.
+    pub(crate) const fn schema(&self) -> &'static [Section] {
+        self.schema
     }
 
     /// The sections of a name, in the order of the file.
@@ -88,12 +124,12 @@ impl<'a> Document<'a> {
     ///
     /// # Errors
     /// When the section has keys that must be written.
-    pub fn one(&self, name: &'static str) -> Result<Entries, ConfigError> {
+    pub fn one(&self, name: &'static str) -> Result<Entries, FileError> {
         if let Some(entries) = self.all(name).next() {
             return Ok(entries.clone());
         }
-        let Some(section) = section(name) else {
-            return Err(ConfigError::of_file(
+        let Some(section) = self.section(name) else {
+            return Err(FileError::of_file(
                 self.path,
                 format!("the schema has no section '{name}'"),
             ));
@@ -112,21 +148,21 @@ impl<'a> Document<'a> {
 
     /// An error at a line; 0 for none.
     #[must_use]
-    pub fn fault(&self, line: usize, what: impl Into<String>) -> ConfigError {
-        ConfigError {
+    pub fn fault(&self, line: usize, what: impl Into<String>) -> FileError {
+        let lines = self.line_starts.len() - self.settings.len();
+        let setting = line.checked_sub(lines + 1);
+        if let Some(setting) = setting.and_then(|number| self.settings.get(number)) {
+            return FileError::of_file(Path::new(&format!("--set {setting}")), what);
+        }
+        FileError {
             line: (line > 0).then_some(line),
-            ..ConfigError::of_file(self.path, what)
+            ..FileError::of_file(self.path, what)
         }
     }
 
-    fn line_at(&self, offset: usize) -> usize {
-        1 + self
-            .text
-            .as_bytes()
-            .iter()
-            .take(offset)
-            .filter(|octet| **octet == b'\n')
-            .count()
+    /// The line of an octet of the text.
+    pub(crate) fn line_at(&self, offset: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= offset)
     }
 
     fn read_section(
@@ -134,7 +170,7 @@ impl<'a> Document<'a> {
         section: &'static Section,
         name: &Spanned<impl Sized>,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<(), ConfigError> {
+    ) -> Result<(), FileError> {
         let line = self.line_at(name.span().start);
         match (section.occurs, value.get_ref()) {
             (Occurs::Once, DeValue::Table(table)) => {
@@ -170,7 +206,7 @@ impl<'a> Document<'a> {
         section: &'static Section,
         line: usize,
         pairs: impl Iterator<Item = (&'t Spanned<S>, &'t Spanned<DeValue<'t>>)>,
-    ) -> Result<Entries, ConfigError> {
+    ) -> Result<Entries, FileError> {
         let mut values = BTreeMap::new();
         for (name, value) in pairs {
             let line = self.line_at(name.span().start);
@@ -210,14 +246,20 @@ impl<'a> Document<'a> {
         })
     }
 
-    fn unknown_key(&self, section: &'static Section, name: &str, line: usize) -> ConfigError {
+    pub(crate) fn unknown_key(
+        &self,
+        section: &'static Section,
+        name: &str,
+        line: usize,
+    ) -> FileError {
         let error = if section.occurs == Occurs::Top {
             self.fault(line, format!("unknown key or section '{name}'"))
         } else {
             self.fault(line, format!("unknown key '{name}' in {}", section.title()))
         };
         let keys = section.keys().map(|key| key.name);
-        let sections = SECTIONS
+        let sections = self
+            .schema
             .iter()
             .map(|section| section.name)
             .filter(|name| !name.is_empty());
@@ -228,7 +270,8 @@ impl<'a> Document<'a> {
         if let Some(candidate) = candidate {
             return error.with_hint(format!("did you mean '{candidate}'?"));
         }
-        let elsewhere = SECTIONS
+        let elsewhere = self
+            .schema
             .iter()
             .find(|other| other.keys().any(|key| key.name == name));
         match elsewhere {
@@ -316,6 +359,72 @@ impl Entries {
         }
     }
 
+    /// A duration, where one is set.
+    #[must_use]
+    pub fn duration_if_set(&self, key: &str) -> Option<Duration> {
+        match self.value(key) {
+            Some(Value::Duration(duration)) => Some(*duration),
+            _ => None,
+        }
+    }
+
+    /// The shortest and the longest of some durations, where they are set.
+    #[must_use]
+    pub fn durations(&self, key: &str) -> Option<(Duration, Duration)> {
+        match self.value(key) {
+            Some(Value::Durations(least, most)) => Some((*least, *most)),
+            _ => None,
+        }
+    }
+
+    /// The smallest and the largest of some sizes, where they are set.
+    #[must_use]
+    pub fn sizes(&self, key: &str) -> Option<(u64, u64)> {
+        match self.value(key) {
+            Some(Value::Sizes(least, most)) => Some((*least, *most)),
+            _ => None,
+        }
+    }
+
+    /// Octets a second, where they are set.
+    #[must_use]
+    pub fn rate(&self, key: &str) -> Option<u64> {
+        match self.value(key) {
+            Some(Value::Rate(octets)) => Some(*octets),
+            _ => None,
+        }
+    }
+
+    /// How far ahead, milliseconds, where it is set.
+    #[must_use]
+    pub fn offset_ms(&self, key: &str) -> Option<i64> {
+        match self.value(key) {
+            Some(Value::Offset(offset_ms)) => Some(*offset_ms),
+            _ => None,
+        }
+    }
+
+    /// A part of a whole in billionths, where it is set.
+    #[must_use]
+    pub fn part(&self, key: &str) -> Option<u32> {
+        match self.value(key) {
+            Some(Value::Part(part)) => Some(*part),
+            _ => None,
+        }
+    }
+
+    /// Whether the file, or what was set, has the key.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|placed| placed.line > 0)
+    }
+
+    /// As it is written: `[store]`, `[[link]]`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        self.section.title()
+    }
+
     /// True where a Boolean is set to true.
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
@@ -325,84 +434,4 @@ impl Entries {
 
 fn hint_for(key: &Key) -> String {
     format!("for example: {} = {}", key.name, key.example)
-}
-
-fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
-    let kind_is = |what: &str| format!("must be {what}, not {}", value.type_str());
-    match key.kind {
-        Kind::Text | Kind::Path => value
-            .as_str()
-            .map(|text| Value::Text(text.to_owned()))
-            .ok_or_else(|| kind_is("text")),
-        Kind::TextOrList => match value.as_str() {
-            Some(text) => Ok(Value::Text(text.to_owned())),
-            None => texts(value)
-                .map(Value::List)
-                .ok_or_else(|| kind_is("text or a list of texts")),
-        },
-        Kind::TextList | Kind::PathList => texts(value)
-            .map(Value::List)
-            .ok_or_else(|| kind_is("a list of texts")),
-        Kind::Integer(least, most) => {
-            let integer = integer(value).ok_or_else(|| kind_is("a whole number"))?;
-            if integer < least || integer > most {
-                return Err(format!("must be between {least} and {most}"));
-            }
-            Ok(Value::Integer(integer))
-        }
-        Kind::Size => match (value.as_str(), integer(value)) {
-            (Some(text), _) => parse_size(text)
-                .map(Value::Size)
-                .map_err(|error| format!("is no size: {error}")),
-            (None, Some(octets)) => u64::try_from(octets)
-                .map(Value::Size)
-                .map_err(|_| "must not be negative".to_owned()),
-            (None, None) => Err(kind_is("a size")),
-        },
-        Kind::Duration => match (value.as_str(), integer(value)) {
-            (Some(text), _) => parse_duration(text)
-                .map(Value::Duration)
-                .map_err(|error| format!("is no time: {error}")),
-            (None, Some(0)) => Ok(Value::Duration(Duration::ZERO)),
-            (None, _) => Err(kind_is("text with a unit of time")),
-        },
-        Kind::Boolean => value
-            .as_bool()
-            .map(Value::Boolean)
-            .ok_or_else(|| kind_is("true or false")),
-        Kind::Choice(choices) => {
-            let text = value.as_str().ok_or_else(|| kind_is("text"))?;
-            choose(text, choices).map(Value::Text)
-        }
-        Kind::ChoiceList(choices) => {
-            let list = texts(value).ok_or_else(|| kind_is("a list of texts"))?;
-            list.iter()
-                .map(|text| choose(text, choices))
-                .collect::<Result<_, _>>()
-                .map(Value::List)
-        }
-    }
-}
-
-fn choose(text: &str, choices: &[&str]) -> Result<String, String> {
-    if choices.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err(format!(
-        "cannot be \"{text}\" (one of \"{}\")",
-        choices.join("\", \"")
-    ))
-}
-
-fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
-    value
-        .as_array()?
-        .iter()
-        .map(|element| element.get_ref().as_str().map(str::to_owned))
-        .collect()
-}
-
-fn integer(value: &DeValue<'_>) -> Option<i64> {
-    let integer = value.as_integer()?;
-    i64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }

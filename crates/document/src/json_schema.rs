@@ -1,15 +1,18 @@
-//! The JSON Schema of the node file, for editors that check TOML.
+//! The JSON Schema of a file, for editors that check TOML.
 
 use serde_json::{Map, Value, json};
 
-use super::schema::{Absent, Key, Kind, Occurs, SECTIONS, Section};
+use crate::schema::{Absent, Key, Kind, Occurs, Section};
 
-/// The JSON Schema (draft 2020-12) of the node file.
+/// A time, and a size, as regular expressions.
+const DURATION: &str = "(0|[0-9][0-9_]*(\\.[0-9]+)? *(ns|us|ms|s|m|min|h|d|w))";
+const SIZE: &str = "[0-9][0-9_]*(\\.[0-9]+)? *(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?";
+
+/// The JSON Schema (draft 2020-12) of a file that must have some of its sections.
 #[must_use]
-pub fn json_schema() -> Value {
+pub fn json_schema(title: &str, sections: &[Section], required: &[&str]) -> Value {
     let mut properties = Map::new();
-    let mut required = Vec::new();
-    for section in SECTIONS {
+    for section in sections {
         match section.occurs {
             Occurs::Top => properties.extend(
                 section
@@ -26,13 +29,10 @@ pub fn json_schema() -> Value {
                 );
             }
         }
-        if section.name == "node" {
-            required.push(section.name);
-        }
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Dhow node file",
+        "title": title,
         "type": "object",
         "additionalProperties": false,
         "required": required,
@@ -59,6 +59,13 @@ fn section_schema(section: &Section) -> Value {
     })
 }
 
+fn size(pattern: &str) -> Value {
+    json!({ "oneOf": [
+        { "type": "integer", "minimum": 0 },
+        { "type": "string", "pattern": pattern },
+    ] })
+}
+
 fn key_schema(key: &Key) -> Value {
     let text = json!({ "type": "string" });
     let mut schema = match key.kind {
@@ -70,13 +77,19 @@ fn key_schema(key: &Key) -> Value {
         Kind::Integer(least, most) => {
             json!({ "type": "integer", "minimum": least, "maximum": most })
         }
-        Kind::Size => json!({ "oneOf": [
-            { "type": "integer", "minimum": 0 },
-            { "type": "string", "pattern": "^[0-9][0-9_]*(\\.[0-9]+)? *(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?$" },
-        ] }),
+        Kind::Size => size(&format!("^{SIZE}$")),
+        Kind::Sizes => size(&format!("^{SIZE}(\\.\\.{SIZE})?$")),
         Kind::Duration => {
-            json!({ "type": ["string", "integer"], "pattern": "^(0|[0-9][0-9_]*(\\.[0-9]+)? *(ns|us|ms|s|m|min|h|d|w))$", "maximum": 0 })
+            json!({ "type": ["string", "integer"], "pattern": format!("^{DURATION}$"), "maximum": 0 })
         }
+        Kind::Durations => {
+            json!({ "type": ["string", "integer"], "pattern": format!("^{DURATION}(\\.\\.{DURATION})?$"), "maximum": 0 })
+        }
+        Kind::Offset => json!({ "type": "string", "pattern": format!("^[-+]?{DURATION}$") }),
+        Kind::Rate => {
+            json!({ "type": "string", "pattern": "^[0-9][0-9_]*(\\.[0-9]+)? *(bit|kbit|Mbit|Gbit)(/s)?$" })
+        }
+        Kind::Part => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Choice(choices) => json!({ "enum": choices }),
         Kind::ChoiceList(choices) => json!({ "type": "array", "items": { "enum": choices } }),

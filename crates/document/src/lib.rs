@@ -1,0 +1,39 @@
+//! Files that people write: TOML of which every key is known.
+//!
+//! A [`schema`] lists every section and key once, with its kind, unit, default and meaning. Reading ([`document`]), values set from
+//! outside the file (`setting`) and the JSON Schema for editors ([`json_schema()`]) all follow it. A fault is told with its line and with
+//! what was probably meant ([`fault`]). This room never opens a file; what the values mean is for others.
+//!
+//! ```
+//! use std::path::Path;
+//! use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
+//! use dhow_document::Document;
+//!
+//! const SECTIONS: &[Section] = &[
+//!     Section { name: "", occurs: Occurs::Top, meaning: "", groups: &[] },
+//!     Section {
+//!         name: "boat",
+//!         occurs: Occurs::Many,
+//!         meaning: "One that sails.",
+//!         groups: &[&[
+//!             key("name", Kind::Text, Absent::Refused, "\"dhow\"", "What she is called."),
+//!             with_default("load", Kind::Size, "\"2kB\"", "What she carries, octets."),
+//!         ]],
+//!     },
+//! ];
+//! let document = Document::read(Path::new("boats.toml"), "[[boat]]\nname = \"dhow\"\n", SECTIONS)?;
+//! let boat = document.all("boat").next().expect("there is one");
+//! assert_eq!((boat.text("name"), boat.size("load")), (Some("dhow"), Some(2000)));
+//! # Ok::<(), dhow_document::FileError>(())
+//! ```
+
+pub mod document;
+pub mod fault;
+pub mod json_schema;
+pub mod schema;
+mod setting;
+mod value;
+
+pub use document::{Document, Entries};
+pub use fault::{FileError, nearest};
+pub use json_schema::json_schema;
