@@ -23,6 +23,13 @@ const QUOTA_OCTETS: u64 = 64_000_000;
 const QUOTA_BUNDLES: u64 = 100_000;
 const SEGMENT_OCTETS: u64 = 64 * 1024;
 
+/// What sessions take, as nodes have it.
+const SEGMENT_MRU: u64 = 1 << 20;
+const TRANSFER_MRU: u64 = 1 << 40;
+
+/// Less would not hold a fragment's header.
+const MRU_MIN: u64 = 1024;
+
 /// A flush takes from 0.03 ms (virtual disks) to 20 ms (real ones).
 const FLUSH: Duration = Duration::from_millis(5);
 
@@ -132,6 +139,8 @@ impl Reading {
                     .count("bundles")?
                     .map_or(QUOTA_BUNDLES, |it| it.value),
                 segment_octets,
+                segment_mru: read_mru(&section, "segment_mru", SEGMENT_MRU)?,
+                transfer_mru: read_mru(&section, "transfer_mru", TRANSFER_MRU)?,
                 clock: read_clock(&section)?,
                 flush: section.duration("flush")?.unwrap_or(FLUSH),
                 read: section.duration("read")?.unwrap_or_default(),
@@ -360,6 +369,17 @@ impl Reading {
         }
         Ok(crashes)
     }
+}
+
+/// The largest segment or transfer that a node takes.
+fn read_mru(section: &Section<'_>, key: &'static str, usual: u64) -> Result<u64, ScenarioError> {
+    let line = section.line;
+    let placed = section.size(key)?.unwrap_or(Placed { value: usual, line });
+    if placed.value < MRU_MIN {
+        let what = format!("'{key}' is at least {MRU_MIN} octets");
+        return Err(section.fault(placed.line, what));
+    }
+    Ok(placed.value)
 }
 
 fn read_clock(section: &Section<'_>) -> Result<Clock, ScenarioError> {

@@ -56,6 +56,10 @@ pub struct Node {
     pub quota_bundles: u64,
     /// Octets of a segment of its store.
     pub segment_octets: u32,
+    /// Largest segment of a transfer that it takes (RFC 9174 4.6), octets.
+    pub segment_mru: u64,
+    /// Largest transfer that it takes (RFC 9174 4.6), octets: larger bundles come to it in fragments.
+    pub transfer_mru: u64,
     /// What it knows of the time.
     pub clock: Clock,
     /// How long its disk takes for a flush.

@@ -63,6 +63,8 @@ struct Session {
     stage: Stage,
     /// What was sent and is not answered; requests are answered in any order.
     unanswered: VecDeque<UnitName>,
+    /// What is said and the node has not taken yet.
+    unsent: VecDeque<Bytes>,
     /// The delivery that is coming in.
     incoming: Option<(BundleAdu, Vec<u8>)>,
 }
@@ -104,6 +106,7 @@ impl Application {
             reader: FrameReader::new(),
             stage: Stage::Magic,
             unanswered: VecDeque::new(),
+            unsent: VecDeque::new(),
             incoming: None,
         });
         framed(&AapMessage::new(Body::Config(ConnectionConfig {
@@ -129,17 +132,43 @@ impl Application {
             })
     }
 
-    /// What it says ahead of a payload.
-    pub fn send(&mut self, name: UnitName, adu: BundleAdu) -> Bytes {
+    /// It begins to send a payload, which the node takes by and by.
+    pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Vec<Bytes>) {
         self.due = self.due.saturating_sub(1);
-        if let Some(session) = &mut self.session {
-            session.unanswered.push_back(name);
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.unanswered.push_back(name);
+        session
+            .unsent
+            .push_back(framed(&AapMessage::new(Body::Adu(BundleAdu {
+                request_id: Some(u64::from(name.number)),
+                ..adu
+            }))));
+        session.unsent.extend(payload);
+    }
+
+    /// Whether the node has not taken all of a payload.
+    #[must_use]
+    pub fn is_sending(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| !session.unsent.is_empty())
+    }
+
+    /// What comes next of a payload, about so many octets of it.
+    pub fn take_unsent(&mut self, most: usize) -> Vec<Bytes> {
+        let Some(session) = &mut self.session else {
+            return Vec::new();
+        };
+        let mut octets = 0;
+        let mut taken = Vec::new();
+        while octets < most
+            && let Some(piece) = session.unsent.pop_front()
+        {
+            octets += piece.len();
+            taken.push(piece);
         }
-        let request = u64::from(name.number);
-        framed(&AapMessage::new(Body::Adu(BundleAdu {
-            request_id: Some(request),
-            ..adu
-        })))
+        taken
     }
 
     /// Octets came from the node: what they tell, and what is to be answered.

@@ -7,6 +7,7 @@ use dhow_node::door::{Event, StreamId};
 
 use crate::connection::{EndState, Flight, length};
 use crate::dialling::road_at;
+use crate::oracle::Foul;
 use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
 use crate::world::World;
 
@@ -94,12 +95,30 @@ impl World {
             }
             let open = road.is_open();
             way.under_way += length(&octets);
+            if let Err(foul) = connection.referee.handle_written(side, &octets) {
+                self.call_foul(key, side, &foul);
+            }
+            let Some(connection) = self.connection_mut(key) else {
+                return;
+            };
+            let way = &mut connection.end_mut(side).way;
             if open {
                 self.launch(key, side, octets);
             } else {
                 way.held.push_back(octets);
             }
         }
+    }
+
+    /// What one end says breaks a rule.
+    fn call_foul(&mut self, key: ConnectionKey, side: Side, foul: &Foul) {
+        let Some(connection) = self.connection(key) else {
+            return;
+        };
+        let ends = [side, side.other()].map(|side| connection.end(side).machine);
+        let [speaker, listener] = ends.map(|at| self.name(at));
+        let sentence = format!("in a session with {listener}, {speaker} {foul}");
+        self.accuse("wire", sentence, &ends);
     }
 
     /// Puts octets on the line.
@@ -210,9 +229,10 @@ impl World {
                 return false;
             };
             way.under_way = way.under_way.saturating_sub(length(&octets));
-            if way.wants && !way.promised {
-                way.promised = true;
-                let at = way.busy.max(now + delay);
+            let promise = (way.wants && !way.promised).then(|| way.busy.max(now + delay));
+            way.promised |= promise.is_some();
+            connection.referee.handle_read(side, &octets);
+            if let Some(at) = promise {
                 self.queue.push(at, Happening::Writable(key, side.other()));
             }
             if let Some(running) = self.running_mut(at) {

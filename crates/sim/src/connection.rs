@@ -9,6 +9,7 @@ use dhow_channel::Line;
 use dhow_node::door::StreamId;
 use dhow_scenario::scenario::AtEnd;
 
+use crate::oracle::Referee;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
 
 /// Octets that a sender may have on their way or unread at the other side, beside what the link holds.
@@ -98,6 +99,8 @@ pub struct Connection {
     pub dialling: End,
     /// Who accepted.
     pub accepting: End,
+    /// Who judges what they say.
+    pub referee: Box<Referee>,
 }
 
 impl Connection {

@@ -138,6 +138,7 @@ impl World {
             broken: false,
             dialling: end(dial.machine, dial.life, streams.0, EndState::Unheard),
             accepting: end(callee, life, streams.1, EndState::Open),
+            referee: Box::default(),
         };
         if let Some(place) = self.connections.get_mut(road_at(slot)) {
             *place = Some(connection);

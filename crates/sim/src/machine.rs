@@ -61,8 +61,12 @@ pub struct Running {
     pub clock: Clock,
     /// What the store is asked next.
     pub batch: Vec<StoreCommand>,
+    /// Octets in `batch`.
+    pub batch_octets: u64,
     /// Whether the disk is flushing.
     pub flushing: bool,
+    /// Octets that the flush covers.
+    pub flushing_octets: u64,
     /// For when its timer is set, by the true time.
     pub armed: Option<Instant>,
     /// What the node is to be told in this turn.
@@ -123,7 +127,9 @@ impl Machine {
             store,
             clock,
             batch: Vec::new(),
+            batch_octets: 0,
             flushing: false,
+            flushing_octets: 0,
             armed: None,
             inbox: VecDeque::new(),
             reads: VecDeque::new(),
@@ -204,6 +210,7 @@ impl Running {
             self.store.forget_expired(self.clock.now(truth).dtn);
             self.forget_at = truth + FORGET_EVERY;
         }
+        self.flushing_octets = std::mem::take(&mut self.batch_octets);
         self.store.handle(self.batch.drain(..));
         self.store.written(&mut events);
         events

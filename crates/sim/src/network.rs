@@ -7,7 +7,7 @@ use dhow_node::config::{
     Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
 };
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Link, NodeIndex};
+use dhow_scenario::scenario::{Link, Node, NodeIndex};
 use dhow_store::{Durability, Options};
 
 use crate::application::{Application, Role};
@@ -72,7 +72,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 node_ids: vec![id],
                 links: Vec::new(),
                 listeners: vec![ListenerConfig {
-                    policy: SessionPolicy::default(),
+                    policy: policy(node),
                 }],
                 routes: Vec::new(),
                 quota_octets: node.quota_octets,
@@ -99,9 +99,10 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
         });
     }
     for (number, link) in (0_u32..).zip(&scenario.links) {
-        if let Some(blueprint) = blueprints.get_mut(link.between.0.0) {
+        let dials = link.between.0.0;
+        if let Some((blueprint, node)) = blueprints.get_mut(dials).zip(scenario.nodes.get(dials)) {
             blueprint.leads.push(number);
-            blueprint.config.links.push(link_config(link));
+            blueprint.config.links.push(link_config(link, node));
         }
     }
     add_routes(scenario, &mut blueprints)?;
@@ -109,13 +110,22 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     Ok(blueprints)
 }
 
-fn link_config(link: &Link) -> LinkConfig {
+/// How a node's sessions behave.
+fn policy(node: &Node) -> SessionPolicy {
+    SessionPolicy {
+        segment_mru: node.segment_mru,
+        transfer_mru: node.transfer_mru,
+        ..SessionPolicy::default()
+    }
+}
+
+fn link_config(link: &Link, node: &Node) -> LinkConfig {
     let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
     LinkConfig {
         name: link.name.clone(),
         policy: SessionPolicy {
             keepalive_s: link.keepalive_s,
-            ..SessionPolicy::default()
+            ..policy(node)
         },
         enabled: Enabled::Yes,
         sessions: 1,

@@ -2,20 +2,20 @@
 
 use bytes::Bytes;
 use dhow_bundle::Instant;
-use dhow_bundle::storage::Extents;
-use dhow_bundle::storage::{StoreCommand, StoreEvent};
+use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent};
 use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
 
 use crate::application::{Heard, Role};
+use crate::connection::length;
 use crate::ledger::{BundleName, Confirmation};
 use crate::machine::Running;
-use crate::oracle::{altered, redelivered};
+use crate::oracle::{altered, overfull, redelivered};
 use crate::payload::Payloads;
 use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
 use crate::world::World;
 
-/// Octets that an application is written at once.
+/// Octets that an application writes or is written at once.
 const CLIENT_CHUNK_OCTETS: usize = 256 * 1024;
 
 /// Streams with this bit belong to applications; the others to connections.
@@ -207,8 +207,23 @@ impl World {
                 running.removing.insert(*key, unit);
             }
         }
-        if let Some(running) = self.running_mut(at) {
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let mut beyond = None;
+        if let Some(running) = &mut machine.running {
+            if let StoreCommand::Append { octets, .. } = &command
+                && let Piece::Octets(octets) = octets
+            {
+                running.batch_octets += length(octets);
+                let waiting = running.batch_octets + running.flushing_octets;
+                beyond = overfull(&machine.blueprint.config, waiting);
+            }
             running.batch.push(command);
+        }
+        if let Some(what) = beyond {
+            let sentence = format!("node {}: {what}", self.name(at));
+            self.accuse("within", sentence, &[at]);
         }
         if let Some(lost) = lost {
             let how = format!("is deleted by {}, which has the last copy", self.name(at));
@@ -300,6 +315,7 @@ impl World {
             return;
         };
         running.flushing = false;
+        running.flushing_octets = 0;
         let mut events = Vec::new();
         running.store.settle(&mut events);
         for event in &events {
@@ -333,28 +349,32 @@ impl World {
         let mut applications = machine.blueprint.applications.iter_mut();
         let sender = applications.find_map(|application| {
             let stream = application.stream()?;
-            let may = application.wants_to_send() && running.node.takes_octets(stream);
+            let may = (application.is_sending() || application.wants_to_send())
+                && running.node.takes_octets(stream);
             may.then_some((application, stream))
         });
         let Some((application, stream)) = sender else {
             return false;
         };
-        let Role::Sender { traffic } = application.role else {
-            return false;
-        };
-        let flow = usize::try_from(traffic)
-            .ok()
-            .and_then(|at| self.traffic.get_mut(at));
-        let Some((name, unit, adu)) =
-            flow.and_then(|flow| flow.next(&mut self.ledger, now, traffic))
-        else {
-            application.due = 0;
-            return false;
-        };
-        let head = application.send(name, adu);
-        let payload = self.payloads.pieces(name, unit.octets);
-        let pieces = std::iter::once(head).chain(payload);
-        let events = pieces.map(|octets| Event::Octets { stream, octets });
+        if !application.is_sending() {
+            let Role::Sender { traffic } = application.role else {
+                return false;
+            };
+            let flow = usize::try_from(traffic)
+                .ok()
+                .and_then(|at| self.traffic.get_mut(at));
+            let next = flow.and_then(|flow| flow.next(&mut self.ledger, now, traffic));
+            let Some((name, unit, adu)) = next else {
+                application.due = 0;
+                return false;
+            };
+            let payload = self.payloads.pieces(name, unit.octets);
+            application.send(name, adu, payload);
+        }
+        let pieces = application.take_unsent(CLIENT_CHUNK_OCTETS);
+        let events = pieces
+            .into_iter()
+            .map(|octets| Event::Octets { stream, octets });
         running.inbox.extend(events);
         true
     }

@@ -6,6 +6,7 @@
 mod arrives;
 mod kept;
 mod once;
+mod referee;
 mod unaltered;
 mod within;
 
@@ -16,8 +17,9 @@ use crate::queue::MachineIndex;
 pub use arrives::overdue;
 pub use kept::{Kept, Lost};
 pub use once::redelivered;
+pub use referee::{Foul, Referee};
 pub use unaltered::altered;
-pub use within::beyond;
+pub use within::{beyond, overfull};
 
 /// Something that must not be.
 #[derive(Clone, Debug)]

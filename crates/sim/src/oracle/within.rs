@@ -1,6 +1,9 @@
-//! Stores stay within their quota, and logs within what the store promises for it.
+//! Stores stay within their quota, logs within what the store promises for it, and what waits for a disk within the queue.
 
 use dhow_node::config::Config;
+
+/// What a stream may still give when the queue closes: one chunk and the piece that fills it, and what they lead to beside their own octets.
+const LAST_OCTETS: u64 = 256 * 1024 + 64 * 1024 + 64 * 1024;
 
 /// What exceeds its bound, if anything does: bundles and octets as the node counts them, and octets of the log, with its
 /// segments' size.
@@ -28,4 +31,12 @@ pub fn beyond(
     let segments = quota.saturating_add(quota / 4).div_ceil(segment) + 4;
     let most = segments.saturating_mul(segment).saturating_add(segment);
     (log_octets > most).then(|| format!("a log of {log_octets} octets where {most} are promised"))
+}
+
+/// What waits for a disk beyond the bound of the queue, if anything does: octets given to the store that no flush covers yet.
+#[must_use]
+pub fn overfull(config: &Config, waiting_octets: u64) -> Option<String> {
+    let most = config.store_queue_octets.saturating_add(LAST_OCTETS);
+    (waiting_octets > most)
+        .then(|| format!("{waiting_octets} octets wait for the disk where {most} may"))
 }
