@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench profile interop kill million instructions case clean
+.PHONY: help demo test lint bench profile interop kill million mutants instructions case clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -17,6 +17,7 @@ demo:            ## real files cross a link that is mostly down, through a node 
 
 test: lint       ## all that must hold: formatting, clippy, the rooms, unit and whole-program tests
 	$(CARGO) test --workspace --locked
+	$(CARGO) test --locked -p dhow-sim --features mutants --test mutants
 	$(CARGO) build --locked -p dhow
 	@$(PYTHON) -m tests.run $(ARGS)
 
@@ -49,6 +50,9 @@ million:         ## a store with a million bundles: time to ready, memory per bu
 	@labs/setup test
 	$(CARGO) build --release --locked -p dhow
 	@$(PYTHON) -m labs.store_million $(ARGS)
+
+mutants:         ## mistakes planted in the nodes, and in how many seeds a simulation finds each
+	$(CARGO) test --locked -p dhow-sim --features mutants --test mutants -- --nocapture
 
 instructions:    ## instructions that a node executes for one bundle, beside the reviewed numbers
 	@labs/setup test

@@ -19,6 +19,7 @@ mod glance;
 pub mod header;
 pub mod header_reader;
 pub mod id;
+pub mod mutant;
 #[doc(hidden)]
 pub mod oracle;
 pub mod payload;

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents, StoredBundle};
 use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
@@ -361,7 +362,8 @@ fn was_never_here(hops: Option<u8>, then: Option<u8>) -> bool {
 fn age_on_reception(header: &Header, now: Now) -> u64 {
     let created = header.primary.creation.time;
     let block_ms = header.age_ms().unwrap_or(0);
-    if created.is_known() && now.dtn.is_known() && now.dtn >= created {
+    let is_known = created.is_known() || planted(Mutant::ExpiryByWrongClock);
+    if is_known && now.dtn.is_known() && now.dtn >= created {
         now.dtn.as_millis() - created.as_millis()
     } else {
         block_ms

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId};
 
 use crate::config::{Enabled, LinkConfig};
@@ -208,7 +209,7 @@ impl Link {
     }
 
     fn back_off(&mut self, now: Instant, jitter: u64) {
-        if self.missing() == 0 {
+        if self.missing() == 0 || planted(Mutant::TimerNotRearmed) {
             return;
         }
         let at = now + self.delay(jitter);

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{CreationTimestamp, FragmentRange};
 
@@ -187,7 +188,12 @@ fn plan(fragments: &BTreeMap<(u64, BundleKey), u64>, total_octets: u64) -> Vec<P
         let end = offset.saturating_add(length).min(total_octets);
         // Zero octets in all: one empty part still stands for the whole.
         if end > position || (parts.is_empty() && total_octets == 0) {
-            let skip = position.saturating_sub(offset);
+            let overlap = !planted(Mutant::OverlapTakenTwice);
+            let skip = if overlap {
+                position.saturating_sub(offset)
+            } else {
+                0
+            };
             parts.push(Part {
                 key,
                 skip,

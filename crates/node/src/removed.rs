@@ -10,6 +10,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{CreationTimestamp, FragmentRange, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -114,7 +115,7 @@ impl Removed {
 
     /// What is known of a bundle of this identity.
     pub(crate) fn recall(&self, identity: &Identity, now: Instant) -> Option<Recollection> {
-        if self.remembered.is_empty() {
+        if self.remembered.is_empty() || planted(Mutant::DuplicatesForgotten) {
             return None;
         }
         let digest = Digest::of(&self.hasher, identity);

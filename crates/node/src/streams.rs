@@ -4,6 +4,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities, TerminateReason};
 use dhow_link::tcpcl::v4::Role;
@@ -182,7 +183,8 @@ impl Node {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
             return neighbour.session.wants_octets()
-                && self.backlog_octets < self.config.store_queue_octets;
+                && (self.backlog_octets < self.config.store_queue_octets
+                    || planted(Mutant::QueueWithoutBound));
         }
         self.clients.get(&stream).is_none_or(|client| {
             client.session.wants_octets()

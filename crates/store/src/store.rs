@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{BundleId, DtnTime};
 
@@ -244,6 +245,9 @@ impl Store {
     /// Adds what need not wait for [`Store::commit`] to `out`: where octets lie that somebody watches.
     pub fn written(&mut self, out: &mut Vec<StoreEvent>) {
         out.append(&mut self.written);
+        if planted(Mutant::DurableBeforeSync) {
+            pass_on(&mut self.waiting, out);
+        }
     }
 
     /// Makes durable what was written, by one sync, and adds the events of it to `out`, in the order of the commands.

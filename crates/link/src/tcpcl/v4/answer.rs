@@ -2,6 +2,8 @@
 
 use alloc::collections::VecDeque;
 
+use dhow_bundle::mutant::{Mutant, planted};
+
 use super::message::{END, Message, XferSegment};
 use super::order::TransferOrder;
 use super::writer::Writer;
@@ -230,7 +232,10 @@ impl Answers {
         let Some(run) = self.runs.front_mut() else {
             return false;
         };
-        let acknowledged_length = entry.acknowledged.saturating_add(run.length);
+        let mut acknowledged_length = entry.acknowledged.saturating_add(run.length);
+        if planted(Mutant::LengthsNotSummed) {
+            acknowledged_length = run.length;
+        }
         let ends = run.flags & END != 0;
         if acknowledged_length > entry.durable || (ends && entry.progress != Progress::Confirmed) {
             return false;

@@ -1,5 +1,6 @@
 //! Transfers to the peer: RFC 9174 5.2, figure 11.
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::reading::{Oddity, Reading};
 use dhow_bundle::storage::Piece;
 
@@ -125,6 +126,9 @@ impl TransfersOut {
     ) {
         self.peer_keeps = peer_keeps;
         self.segment_length = self.segment_length.min(segment_mru);
+        if planted(Mutant::SegmentTooLong) {
+            self.segment_length = self.segment_length.saturating_add(1);
+        }
         self.transfer_mru = Some(transfer_mru);
         for sequence in self.order.first()..self.order.next() {
             if self
