@@ -19,7 +19,7 @@ use crate::time::DtnTime;
 pub struct BundleKey(pub u32);
 
 /// A range of octets in the store's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// Offset in the log, octets.
     pub offset: u64,
@@ -28,7 +28,7 @@ pub struct Extent {
 }
 
 /// Octets in memory or in the store's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
     /// Octets in memory, shared and never copied.
     Octets(Bytes),
@@ -49,7 +49,7 @@ impl Piece {
 }
 
 /// Where a stored bundle's octets lie, in order. Most bundles have one extent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Extents {
     /// The bundle lies in one piece.
     One(Extent),
@@ -128,7 +128,7 @@ impl core::ops::Deref for Extents {
 
 /// What the store keeps about a bundle beside its octets: enough for a node to know, after a restart and
 /// without reading the octets, what to do with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredBundle {
     /// Identity in the network.
     pub id: BundleId,
@@ -158,7 +158,7 @@ pub struct StoredBundle {
 
 /// What a node asks of its store. Commands take effect in the order in which they are given; the
 /// events that answer them come once their effect is durable.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum StoreCommand {
     /// Add octets to the end of a bundle that is arriving. The first `Append` of a key begins it.
     Append {
@@ -226,7 +226,7 @@ pub enum StoreCommand {
 }
 
 /// Why the store could not do what it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreRefusal {
     /// No free segment is left (or the disk is full).
     Full,

@@ -13,7 +13,7 @@ use dhow_bundle::{Instant, NodeId, Now};
 pub struct TransferId(pub u64);
 
 /// Why a transfer was refused (RFC 9174 5.2.4, table 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefuseReason {
     /// 0x00: unknown or not said.
     Unknown,
@@ -34,7 +34,7 @@ pub enum RefuseReason {
 }
 
 /// Why a session ends (RFC 9174 6.1, table 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TerminateReason {
     /// 0x00: not said.
     Unknown,
@@ -126,7 +126,7 @@ pub enum LinkCommand {
 }
 
 /// What both sides agreed on (RFC 9174 4.7).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionParameters {
     /// The peer's node ID, verified as far as policy asks.
     pub peer: NodeId,
@@ -143,7 +143,7 @@ pub struct SessionParameters {
 }
 
 /// Why a session is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DownReason {
     /// Both sides ended it in order.
     Terminated(TerminateReason),

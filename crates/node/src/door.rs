@@ -163,7 +163,7 @@ pub enum OperatorCommand {
 }
 
 /// What a driver is to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum Action {
     /// Give the store a command.
     Store(StoreCommand),
@@ -221,7 +221,7 @@ pub enum Action {
 }
 
 /// Why an operator's command was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Hash)]
 pub enum OperatorRefusal {
     /// No such link.
     #[error("no link is named '{0}'")]
@@ -251,7 +251,7 @@ pub enum Telling {
 }
 
 /// Something that happened in a node: for logs, metrics and measurements, none of which the node knows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum Occurrence {
     /// A link's or listener's session is established.
     SessionUp {

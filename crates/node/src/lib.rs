@@ -40,6 +40,7 @@ mod prefix;
 mod queues;
 mod reassembly;
 mod reception;
+pub mod recording;
 mod recovery;
 mod removed;
 mod reports;

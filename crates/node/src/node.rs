@@ -34,6 +34,7 @@ use crate::perf::Perf;
 use crate::prefix::{Keeping, Prefix, Retracted};
 use crate::queues::Queues;
 use crate::reassembly::Reassembly;
+use crate::recording::Recorder;
 use crate::removed::Removed;
 use crate::reports::ReportRate;
 use crate::routing::static_routes::StaticRoutes;
@@ -140,6 +141,7 @@ pub struct Node {
     pub(crate) to_deliver: BTreeSet<EndpointIndex>,
     pub(crate) to_attend: BTreeSet<StreamId>,
     pub(crate) attending: Attending,
+    pub(crate) recorder: Option<Box<Recorder>>,
     actions: VecDeque<Action>,
     next_order: u64,
     next_ticket: u64,
@@ -212,6 +214,7 @@ impl Node {
             to_deliver: BTreeSet::new(),
             to_attend: BTreeSet::new(),
             attending: Attending::No,
+            recorder: None,
             actions: VecDeque::new(),
             next_order: 0,
             next_ticket: 0,
@@ -230,8 +233,28 @@ impl Node {
         self
     }
 
+    /// Record all that passes the door; nothing has yet. The recorder is one of the same configuration and telling.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: Recorder) -> Self {
+        self.recorder = Some(Box::new(recorder));
+        self
+    }
+
+    /// What records this node.
+    pub fn recorder(&mut self) -> Option<&mut Recorder> {
+        self.recorder.as_deref_mut()
+    }
+
+    /// Record no more.
+    pub fn take_recorder(&mut self) -> Option<Box<Recorder>> {
+        self.recorder.take()
+    }
+
     /// Something happened.
     pub fn handle(&mut self, now: Now, event: Event) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.handle(now, &event);
+        }
         self.watch_clock(now);
         match event {
             Event::Recovered { bundle, extents } => self.recover(now, &bundle, extents),
@@ -276,6 +299,14 @@ impl Node {
     /// What to do now; `None` when there is nothing. Work that one event made possible for many bundles
     /// is done here, once for all events handled before.
     pub fn poll(&mut self, now: Now) -> Option<Action> {
+        let action = self.next_action(now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.polled(now, action.as_ref());
+        }
+        action
+    }
+
+    fn next_action(&mut self, now: Now) -> Option<Action> {
         if self.actions.is_empty() && self.stage != Stage::Recovering {
             self.attend_all(now);
             self.dial(now);
@@ -297,6 +328,9 @@ impl Node {
 
     /// The instant of `poll_timeout` has come (or another: then nothing happens).
     pub fn handle_timeout(&mut self, now: Now) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.handle_timeout(now);
+        }
         self.watch_clock(now);
         if self.stage == Stage::Recovering {
             return;

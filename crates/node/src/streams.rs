@@ -153,6 +153,15 @@ impl Node {
 
     /// Add up to about `limit` octets that a stream is to write to `out`. What is given here counts as sent.
     pub fn poll_octets(&mut self, now: Now, stream: StreamId, limit: usize, out: &mut Gather) {
+        let (held, pieces) = (out.octets(), out.pieces().len());
+        self.write_octets(now, stream, limit, out);
+        if let Some(recorder) = &mut self.recorder {
+            let new = out.pieces().get(pieces..).unwrap_or_default();
+            recorder.written(now, stream, (limit, held), new);
+        }
+    }
+
+    fn write_octets(&mut self, now: Now, stream: StreamId, limit: usize, out: &mut Gather) {
         let before = out.octets();
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.session.poll_octets(now, limit, out);

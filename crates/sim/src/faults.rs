@@ -98,7 +98,7 @@ impl World {
         let Some(machine) = self.machines.get_mut(at.at()) else {
             return;
         };
-        if machine.running.take().is_none() {
+        if !machine.stop() {
             return;
         }
         let blow = if machine.entropy.below(2) == 0 {

@@ -6,6 +6,7 @@
 //!
 //! Start at [`world`] (what there is, and the loop), then `turn` (what a driver does for a node), `dialling`,
 //! `carrying` and `contacts` (connections), `faults`, `machine` and `disk`; [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it.
+//! [`replay`] leads one node through what a recording says.
 
 mod application;
 mod carrying;
@@ -23,6 +24,7 @@ pub mod network;
 pub mod oracle;
 pub mod payload;
 pub mod queue;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sample;

@@ -10,7 +10,8 @@ use dhow_bundle::{BundleId, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::LinkId;
-use dhow_node::door::{Event, StreamId, Ticket};
+use dhow_node::door::{Event, StreamId, Telling, Ticket};
+use dhow_node::recording::{Content, Recorder};
 use dhow_scenario::scenario;
 use dhow_store::{Disk, OpenError, Store};
 
@@ -49,6 +50,10 @@ pub struct Machine {
     pub entropy: Entropy,
     /// Positions of the links that end here.
     pub roads: Vec<u32>,
+    /// What its nodes' recordings hold, where they are made.
+    pub recorded: Option<Content>,
+    /// The recordings of its lives that are over.
+    pub recordings: Vec<Vec<u8>>,
 }
 
 /// What runs on a machine.
@@ -106,7 +111,13 @@ impl Machine {
         let (store, recovered) = Store::open(disk, self.blueprint.options.clone())?;
         // Opening is done when it has flushed what it wrote.
         self.disk.finish_flush();
+        let program = concat!("dhow ", env!("CARGO_PKG_VERSION"));
+        let recorder = |content| Recorder::new(program, &config, Telling::default(), content);
+        let recorder = self.recorded.map(recorder);
         let mut node = Node::new(config);
+        if let Some(recorder) = recorder {
+            node = node.with_recorder(recorder);
+        }
         let shown = clock.now(now);
         let mut found = Vec::new();
         for (_, bundle, extents) in recovered.bundles {
@@ -139,6 +150,19 @@ impl Machine {
             forget_at: now + FORGET_EVERY,
         });
         Ok(found)
+    }
+
+    /// Nothing runs here any more; false where nothing did.
+    pub fn stop(&mut self) -> bool {
+        let Some(mut running) = self.running.take() else {
+            return false;
+        };
+        if let Some(recorder) = running.node.recorder() {
+            let mut recording = Vec::new();
+            recorder.take(&mut recording);
+            self.recordings.push(recording);
+        }
+        true
     }
 
     /// The octets of some extents; `None` when the log ends before.

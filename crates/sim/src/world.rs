@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_bundle::storage::StoredBundle;
+use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Contact, Crash, Faults, Presence, Traffic};
 use dhow_store::{Disk as _, Store};
@@ -141,6 +142,8 @@ impl World {
                     stalled: Instant::START,
                     entropy: Entropy::new(seed, Purpose::Disk, at),
                     roads: Vec::new(),
+                    recorded: None,
+                    recordings: Vec::new(),
                 }
             })
             .collect();
@@ -414,7 +417,7 @@ impl World {
             let Some(machine) = self.machines.get_mut(at) else {
                 continue;
             };
-            if machine.running.take().is_some() {
+            if machine.stop() {
                 machine.disk.strike(Blow::Power, &mut machine.entropy);
             }
             let disk = std::sync::Arc::<SimDisk>::clone(&machine.disk);
@@ -432,6 +435,21 @@ impl World {
             .map(|bundle| (&bundle.id, bundle.total_adu_octets));
         let lost = Kept::missing(on_disks, &self.ledger, (self.now, tolerance));
         self.accuse_lost(&lost, "was accepted and is on no disk", None);
+    }
+
+    /// Record the nodes that are started from now on, with as much of their payloads; in memory, so not for long.
+    pub fn record(&mut self, content: Content) {
+        for machine in &mut self.machines {
+            machine.recorded = Some(content);
+        }
+    }
+
+    /// The recordings of nodes that run no more, each with its machine's name.
+    pub fn recordings(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.machines.iter().flat_map(|machine| {
+            let recordings = machine.recordings.iter();
+            recordings.map(|it| (machine.name.as_str(), it.as_slice()))
+        })
     }
 
     /// The virtual time.

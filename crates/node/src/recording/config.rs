@@ -1,0 +1,92 @@
+//! A node's configuration, as an item.
+
+use alloc::vec::Vec;
+
+use dhow_bundle::cbor::Reader;
+
+use super::item::{Item, ItemError, choice, structure};
+use crate::config::{
+    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, ReadingPolicy,
+    Reports, Route, SendOrder, SessionPolicy, Tls,
+};
+use crate::door::Telling;
+
+macro_rules! position {
+    ($($type:ident),*) => {
+        $(impl Item for $type {
+            fn write(&self, out: &mut Vec<u8>) {
+                self.0.write(out);
+            }
+
+            fn read(reader: &mut Reader<'_>) -> Result<Self, ItemError> {
+                Ok(Self(u32::read(reader)?))
+            }
+        })*
+    };
+}
+
+position!(LinkId, ListenerId);
+
+choice!(Enabled { 0 => Yes {}, 1 => No {} });
+choice!(Tls { 0 => Required {}, 1 => Preferred {}, 2 => Never {} });
+choice!(Acknowledge { 0 => Here {}, 1 => NextHop {} });
+choice!(SendOrder { 0 => Arrival {}, 1 => Expiry {} });
+choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });
+choice!(Telling { 0 => Everything {}, 1 => Exceptions {} });
+
+structure!(SessionPolicy {
+    keepalive_s,
+    segment_mru,
+    transfer_mru,
+    segment_octets,
+    idle_timeout_s,
+    tls,
+    require_node_id,
+    peer,
+    reading,
+    fragment_octets,
+    window_octets,
+    window_bundles,
+    cut_through,
+    resume,
+    acknowledge,
+    order,
+    accept_relayed,
+    relay,
+    accept_sources,
+});
+
+structure!(LinkConfig {
+    name,
+    policy,
+    enabled,
+    sessions,
+    backoff_min_ms,
+    backoff_max_ms,
+});
+
+structure!(ListenerConfig { policy });
+structure!(Route { to, via, priority });
+structure!(Reports {
+    generate,
+    per_second,
+    collect_ms,
+    collect_most,
+});
+
+structure!(Config {
+    node_ids,
+    links,
+    listeners,
+    routes,
+    quota_octets,
+    quota_bundles,
+    store_queue_octets,
+    reports,
+    echo_service,
+    perf_service,
+    perf_sources,
+    default_lifetime_ms,
+    removed_bound,
+    seed,
+});

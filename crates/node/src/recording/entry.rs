@@ -1,0 +1,124 @@
+//! What a recording says, one after the other.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use dhow_bundle::Now;
+use dhow_bundle::cbor::{BREAK, Reader, write_indefinite_array, write_unsigned};
+
+use super::item::{Item, ItemError, choice};
+use crate::config::Config;
+use crate::door::{Event, StreamId, Telling};
+
+/// Calls of `poll` that one entry stands for, at most.
+pub const CALLS_MAX: u64 = 1 << 16;
+
+/// Whether a recording has the octets of payloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// All octets as they came.
+    Whole,
+    /// Zeros stand for payloads.
+    Without,
+}
+
+/// Why a recording ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The node ended.
+    Node,
+    /// The recording had the size that it may have; the node went on.
+    Limit,
+}
+
+/// One thing that a recording says. The first is `Start`; `Time` holds until the next.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A node was made.
+    Start {
+        /// The program and its version: `dhow 0.1.0`.
+        program: String,
+        /// What is left out.
+        content: Content,
+        /// What the node tells.
+        telling: Telling,
+        /// What it was told about itself, with its seed.
+        config: Box<Config>,
+    },
+    /// What the clocks show from now on.
+    Time {
+        /// Both of them.
+        now: Now,
+    },
+    /// `Node::handle`.
+    Event {
+        /// What happened.
+        event: Event,
+    },
+    /// `Node::handle_timeout`.
+    Timeout,
+    /// `Node::poll`, some times.
+    Polled {
+        /// How many times; at most [`CALLS_MAX`].
+        calls: u64,
+        /// Actions that came.
+        actions: u64,
+        /// The digest of all that has come so far.
+        digest: u64,
+    },
+    /// `Node::poll_octets`.
+    Written {
+        /// Of which stream.
+        stream: StreamId,
+        /// How many octets were wanted.
+        limit: u64,
+        /// Octets that the list held before.
+        held: u64,
+        /// Octets that came.
+        octets: u64,
+        /// The digest of all that has come so far.
+        digest: u64,
+    },
+    /// Nothing follows.
+    End {
+        /// Why.
+        finish: Finish,
+    },
+}
+
+/// Code of [`Entry::Event`].
+const EVENT: u64 = 2;
+
+choice!(Content { 0 => Whole {}, 1 => Without {} });
+choice!(Finish { 0 => Node {}, 1 => Limit {} });
+choice!(Entry {
+    0 => Start { program: program, content: content, telling: telling, config: config },
+    1 => Time { now: now },
+    2 => Event { event: event },
+    3 => Timeout {},
+    4 => Polled { calls: calls, actions: actions, digest: digest },
+    5 => Written { stream: stream, limit: limit, held: held, octets: octets, digest: digest },
+    6 => End { finish: finish },
+});
+
+impl Entry {
+    /// Appends an entry about an event, as [`Entry::Event`] is written, to `out`.
+    pub(super) fn write_event(out: &mut Vec<u8>, event: &Event) {
+        write_indefinite_array(out);
+        write_unsigned(out, EVENT);
+        event.write(out);
+        out.push(BREAK);
+    }
+
+    /// Takes the next entry of a frame's content; `None` at its end.
+    ///
+    /// # Errors
+    /// What is there is no entry.
+    pub fn next(reader: &mut Reader<'_>) -> Result<Option<Self>, ItemError> {
+        if reader.is_empty() {
+            return Ok(None);
+        }
+        Self::read(reader).map(Some)
+    }
+}

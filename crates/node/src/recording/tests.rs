@@ -1,0 +1,325 @@
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::cbor::Reader;
+use dhow_bundle::storage::{BundleKey, Extent, Extents, StoreEvent, StoreRefusal, StoredBundle};
+use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, FragmentRange, Instant, Now};
+use dhow_link::stream::PeerIdentities;
+use proptest::prelude::*;
+
+use super::item::Item;
+use super::*;
+use crate::config::{
+    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, ReadingPolicy,
+    Reports, Route, SendOrder, SessionPolicy, Tls,
+};
+use crate::door::{Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
+
+fn id() -> BundleId {
+    BundleId {
+        source: "ipn:1.5".parse().unwrap(),
+        creation: CreationTimestamp {
+            time: DtnTime::from_millis(800_000_000_000),
+            sequence: 3,
+        },
+        fragment: Some(FragmentRange {
+            offset: 10,
+            length: 20,
+        }),
+    }
+}
+
+fn config() -> Config {
+    let policy = SessionPolicy {
+        tls: Tls::Required,
+        peer: Some("dtn://beta/".parse().unwrap()),
+        reading: ReadingPolicy::Lenient,
+        fragment_octets: Some(9),
+        acknowledge: Acknowledge::NextHop,
+        order: SendOrder::Expiry,
+        relay: Enabled::No,
+        accept_sources: vec!["ipn:4.*".to_string()],
+        ..SessionPolicy::default()
+    };
+    Config {
+        node_ids: vec!["ipn:1.0".parse().unwrap(), "dtn://alpha/".parse().unwrap()],
+        links: vec![LinkConfig {
+            name: "beta".to_string(),
+            policy: policy.clone(),
+            enabled: Enabled::Yes,
+            sessions: 2,
+            backoff_min_ms: 50,
+            backoff_max_ms: 1000,
+        }],
+        listeners: vec![ListenerConfig { policy }],
+        routes: vec![Route {
+            to: "ipn:4.*".to_string(),
+            via: "beta".to_string(),
+            priority: -7,
+        }],
+        quota_octets: 1 << 40,
+        quota_bundles: 1000,
+        store_queue_octets: 1 << 20,
+        reports: Reports::default(),
+        echo_service: Some(7),
+        perf_service: None,
+        perf_sources: Vec::new(),
+        default_lifetime_ms: 86_400_000,
+        removed_bound: 10,
+        seed: u64::MAX,
+    }
+}
+
+/// One of each event, and one of each choice within them.
+fn events() -> Vec<Event> {
+    let extent = |offset| Extent { offset, length: 5 };
+    let bundle = StoredBundle {
+        id: id(),
+        destination: "ipn:977.4.1".parse().unwrap(),
+        report_to: "dtn:none".parse().unwrap(),
+        version: 7,
+        flags: 4,
+        lifetime_ms: 1000,
+        age_at_reception_ms: 2,
+        received: DtnTime::UNKNOWN,
+        header_octets: 90,
+        payload_octets: 1 << 33,
+        total_adu_octets: 0,
+        previous: Some("dtn://beta/".parse().unwrap()),
+    };
+    let key = BundleKey(3);
+    let (stream, ticket, link) = (StreamId(1 << 63), Ticket(2), LinkId(1));
+    let many = Extents::Many([extent(0), extent(70_000)].into());
+    let stores = [
+        StoreEvent::Durable { key, octets: 9 },
+        StoreEvent::Written {
+            key,
+            extents: vec![extent(1)],
+        },
+        StoreEvent::Stored {
+            key,
+            extents: Extents::One(extent(2)),
+        },
+        StoreEvent::Deleted { key },
+        StoreEvent::Reserved {
+            time: DtnTime::from_millis(4),
+            sequence: 5,
+        },
+        StoreEvent::Relocated {
+            key,
+            extents: many.clone(),
+        },
+        StoreEvent::Refused {
+            key,
+            refusal: StoreRefusal::Full,
+        },
+        StoreEvent::Refused {
+            key,
+            refusal: StoreRefusal::Disk,
+        },
+        StoreEvent::Verified { key },
+        StoreEvent::Corrupt { key },
+    ];
+    let listener = ListenerId(0);
+    let purposes = [
+        Purpose::Dialled { link },
+        Purpose::Accepted { listener },
+        Purpose::Client,
+    ];
+    let paths = [Path::Open, Path::Lost, Path::Dark, Path::Unknown];
+    let (to, via) = ("ipn:4.*".to_string(), "beta".to_string());
+    let commands = [
+        OperatorCommand::LinkUp(via.clone()),
+        OperatorCommand::LinkDown(via.clone()),
+        OperatorCommand::RouteAdd(config().routes.remove(0)),
+        OperatorCommand::RouteDelete { to, via },
+        OperatorCommand::BundleDrop(id()),
+    ];
+    let octets = Bytes::from_static(b"octets");
+    let identities = PeerIdentities {
+        node_ids: config().node_ids,
+        dns_matches: Some(true),
+        address_matches: None,
+    };
+    let rest = [
+        Event::Recovered {
+            bundle: Box::new(bundle),
+            extents: many,
+        },
+        Event::Opened {
+            reserved_time: DtnTime::from_millis(6),
+            reserved_sequence: 7,
+            removed: vec![(id(), DtnTime::from_millis(8))],
+        },
+        Event::Read {
+            ticket,
+            octets: Some(octets.clone()),
+        },
+        Event::Read {
+            ticket,
+            octets: None,
+        },
+        Event::Octets { stream, octets },
+        Event::Secured { stream, identities },
+        Event::Insecure { stream },
+        Event::Disconnected { stream },
+        Event::DialFailed {
+            link,
+            reason: "no route".to_string(),
+        },
+        Event::NetworkChanged,
+        Event::Shutdown,
+    ];
+    let stores = stores.into_iter().map(Event::Store);
+    let connected = |purpose| Event::Connected { stream, purpose };
+    let checked = |path| Event::PathChecked { stream, path };
+    let operator = |command| Event::Operator { ticket, command };
+    stores
+        .chain(purposes.into_iter().map(connected))
+        .chain(paths.into_iter().map(checked))
+        .chain(commands.into_iter().map(operator))
+        .chain(rest)
+        .collect()
+}
+
+/// All entries of a recording's frames, each of which is whole.
+fn entries(octets: &[u8]) -> Vec<Entry> {
+    let (head, mut rest) = octets.split_first_chunk::<FILE_HEAD_OCTETS>().unwrap();
+    frame::check_file_head(head).unwrap();
+    let mut entries = Vec::new();
+    while let Some((head, after)) = rest.split_first_chunk::<FRAME_HEAD_OCTETS>() {
+        let head = FrameHead::decode(head).unwrap();
+        let (content, after) = after.split_at(usize::try_from(head.length).unwrap());
+        assert!(head.fits(content));
+        let mut reader = Reader::new(content);
+        while let Some(entry) = Entry::next(&mut reader).unwrap() {
+            entries.push(entry);
+        }
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    entries
+}
+
+#[test]
+fn every_event_comes_out_as_it_went_in() {
+    let now = Now {
+        monotonic: Instant::from_nanos(5),
+        dtn: DtnTime::from_millis(6),
+    };
+    let mut recorder = Recorder::new("dhow 1", &config(), Telling::Exceptions, Content::Whole);
+    let mut octets = Vec::new();
+    let mut expected = vec![
+        format!(
+            "{:?}",
+            Entry::Start {
+                program: "dhow 1".to_string(),
+                content: Content::Whole,
+                telling: Telling::Exceptions,
+                config: Box::new(config()),
+            }
+        ),
+        format!("{:?}", Entry::Time { now }),
+    ];
+    for event in events() {
+        recorder.handle(now, &event);
+        recorder.take(&mut octets);
+        expected.push(format!("{:?}", Entry::Event { event }));
+    }
+    recorder.finish(Finish::Node, &mut octets);
+    expected.push(format!(
+        "{:?}",
+        Entry::End {
+            finish: Finish::Node
+        }
+    ));
+    let entries: Vec<_> = entries(&octets)
+        .iter()
+        .map(|it| format!("{it:?}"))
+        .collect();
+    assert_eq!(entries, expected);
+}
+
+/// `docs/recording.md` shows the same octets.
+#[test]
+fn a_recording_has_the_octets_of_the_document() {
+    let mut octets = frame::file_head().to_vec();
+    let mut content = Vec::new();
+    let now = Now {
+        monotonic: Instant::from_nanos(5),
+        dtn: DtnTime::UNKNOWN,
+    };
+    let stream = StreamId(1);
+    Entry::Time { now }.write(&mut content);
+    let event = Event::Octets {
+        stream,
+        octets: Bytes::from_static(b"dtn!"),
+    };
+    Entry::write_event(&mut content, &event);
+    octets.extend(FrameHead::of(&content).unwrap().encode());
+    octets.extend(content);
+    let hex: Vec<_> = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+    let head = "64686f772d72656301000000c38c6408";
+    let frame = "130000005af79b70d3b3c26d";
+    // The clocks show 5 ns and no time of day; stream 1 brings "dtn!".
+    let entries = ["9f019f0500ffff", "9f029f05014464746e21ffff"].concat();
+    assert_eq!(hex.concat(), [head, frame, &entries].concat());
+}
+
+#[test]
+fn zeros_stand_for_what_is_left_out() {
+    // ["ab", 3, "c"]
+    let octets = [0x83, 0x42, b'a', b'b', 0x03, 0x41, b'c'];
+    let read = Bytes::read(&mut Reader::new(&octets)).unwrap();
+    assert_eq!(read, b"ab\0\0\0c"[..]);
+    // More zeros than any event has.
+    let octets = [0x81, 0x1b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    let refused = Bytes::read(&mut Reader::new(&octets)).unwrap_err();
+    assert_eq!(refused, ItemError::TooManyOctets);
+}
+
+#[test]
+fn a_head_of_another_version_is_told_from_a_rotten_one() {
+    use frame::{FileHeadError, check_file_head, file_head};
+    let head = file_head();
+    assert_eq!(check_file_head(&head), Ok(()));
+    for at in 0..head.len() {
+        let mut rotten = head;
+        rotten[at] ^= 1;
+        assert!(check_file_head(&rotten).is_err(), "octet {at}");
+    }
+    assert_eq!(
+        check_file_head(b"#!/bin/sh\nexit 0"),
+        Err(FileHeadError::NoRecording)
+    );
+    let mut newer = head;
+    newer[8] = 9;
+    let check = FrameHead::of(&newer[..12]).unwrap().checksum;
+    newer[12..].copy_from_slice(&check.to_le_bytes());
+    assert_eq!(check_file_head(&newer), Err(FileHeadError::Version(9)));
+}
+
+proptest! {
+    /// Whatever octets are, they are an entry or none, and nothing falls over.
+    #[test]
+    fn any_octets_are_read_or_refused(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut reader = Reader::new(&octets);
+        while let Ok(Some(_)) = Entry::next(&mut reader) {}
+    }
+
+    /// The same of octets that are nearly an entry.
+    #[test]
+    fn nearly_an_entry_is_read_or_refused(at in any::<prop::sample::Index>(), to in any::<u8>(), which in any::<prop::sample::Index>()) {
+        let events = events();
+        let mut octets = Vec::new();
+        Entry::write_event(&mut octets, which.get(&events));
+        let at = at.index(octets.len());
+        octets[at] = to;
+        let mut reader = Reader::new(&octets);
+        while let Ok(Some(_)) = Entry::next(&mut reader) {}
+    }
+}
