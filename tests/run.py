@@ -9,7 +9,7 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "two_nodes", "contacts", "durable", "wire", "clients", "kill", "hostile", "channel", "instructions",
+    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile", "channel", "instructions",
     "figures",
 ]
 

@@ -89,6 +89,7 @@ class Node:
         self.settings = settings
         self.namespace = namespace
         self.under: list[str] = []  # a program that runs the node, such as strace
+        self.how: list[str] = []  # further words of `dhow node run`
         self.program: Program | None = None
         self.ready: dict[str, Any] = {}
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,7 @@ class Node:
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Starts the node and waits until it is ready."""
         (self.directory / "node.toml").write_text(self.settings.toml())
-        argv = [*self.under, str(self.binary), "node", "run", "--config", str(self.directory / "node.toml")]
+        argv = [*self.under, str(self.binary), "node", "run", "--config", str(self.directory / "node.toml"), *self.how]
         self.program = self.crew.start(argv, log=self.log, namespace=self.namespace)
         try:
             line = self.program.line(timeout_s)

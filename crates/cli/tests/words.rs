@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 28] = [
+const COMMANDS: [&[&str]; 29] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -41,6 +41,7 @@ const COMMANDS: [&[&str]; 28] = [
     &["bundle", "drop"],
     &["channel"],
     &["sim"],
+    &["sim", "replay"],
     &["sim", "run"],
     &["completions"],
 ];

@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::contact::Contact;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
+use crate::recording::{Going, Recording};
 use crate::storing::StoreThread;
 use crate::streams::crowd::{Crowd, Origin};
 use crate::streams::path::{Ends, Inspector};
@@ -119,6 +120,7 @@ struct State {
     counts: DriverCounts,
     journal: Journal,
     workers: Option<Workers>,
+    recording: Option<Recording>,
 }
 
 /// The node, its store and its streams, shared by the tasks of one thread.
@@ -171,6 +173,7 @@ impl Core {
             counts: DriverCounts::default(),
             journal,
             workers: None,
+            recording: None,
         };
         Self {
             state: Rc::new(RefCell::new(state)),
@@ -319,6 +322,19 @@ impl Core {
     /// Let connections be on threads of their own from now on.
     pub fn employ(&self, workers: Workers) {
         self.state.borrow_mut().workers = Some(workers);
+    }
+
+    /// Write down from now on what the node's recorder has.
+    pub fn record(&self, recording: Recording) {
+        self.state.borrow_mut().recording = Some(recording);
+    }
+
+    /// Ends the recording, if there is one. Blocks until it is written.
+    pub fn finish_recording(&self) {
+        let mut state = self.state.borrow_mut();
+        if let Some(recording) = state.recording.take() {
+            recording.finish(&mut state.node);
+        }
     }
 
     /// Whether connections are on threads of their own.
@@ -511,6 +527,7 @@ impl Core {
         work(&mut state, now);
         let left_over = state.pump(now);
         state.hand_over();
+        state.keep_recording();
         state.resume_reading();
         let timeout = state.due();
         let earlier = timeout.is_some_and(|at| state.armed.is_none_or(|armed| at < armed));
@@ -609,6 +626,14 @@ impl State {
                 self.counts.read_failures += 1;
             }
             self.node.handle(now, Event::Read { ticket, octets });
+        }
+    }
+
+    fn keep_recording(&mut self) {
+        if let Some(recording) = &mut self.recording
+            && recording.keep(&mut self.node) == Going::No
+        {
+            self.recording = None;
         }
     }
 

@@ -9,7 +9,7 @@
 //! use dhow_daemon::{config::NodeFile, run};
 //!
 //! let file = NodeFile::load("beta/node.toml".as_ref())?;
-//! run(file, |ready| println!("{}", ready.json()))?;
+//! run(file, None, |ready| println!("{}", ready.json()))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -26,6 +26,7 @@ pub mod machine;
 pub mod network;
 pub mod open_files;
 pub mod pace;
+pub mod recording;
 pub mod run;
 pub mod storing;
 pub mod streams;

@@ -1,5 +1,6 @@
 //! One node's life: open the store, bind everything, be ready, work, and end in order.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use dhow_bundle::storage::StoreEvent;
 use dhow_node::Node;
 use dhow_node::config::ListenerId;
 use dhow_node::door::Event;
+use dhow_node::recording::Recorder;
 use dhow_store::{
     Disk, Durability, FileDisk, History, MemoryDisk, OpenError, Options, Origin, Store,
 };
@@ -30,6 +32,7 @@ use crate::extents::ExtentReader;
 use crate::journal::{self, Journal};
 use crate::network;
 use crate::open_files;
+use crate::recording::{Recording, RecordingOrder};
 use crate::storing::{Answers, SlowDisk, StoreThread};
 use crate::streams::accept::{
     CLIENTS_MAX, ClientListener, NEIGHBOURS_MAX, accept_clients, accept_neighbours,
@@ -39,6 +42,9 @@ use crate::streams::dial::dial_on_demand;
 use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
 use crate::streams::worker::Workers;
+
+/// What a recording says of who made it.
+const PROGRAM: &str = concat!("dhow ", env!("CARGO_PKG_VERSION"));
 
 /// How long transfers in progress may take after the node was asked to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,6 +93,14 @@ pub enum RunError {
     /// The TLS identity cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// No recording can be made.
+    #[error("cannot record into {}: {error}", path.display())]
+    Recording {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// The system gave no thread, runtime or signal.
     #[error("the system refused: {0}")]
     System(#[from] std::io::Error),
@@ -113,6 +127,9 @@ impl RunError {
                 Some("[store] path is a directory, which is made when it is missing")
             }
             Self::Listen(error) => error.hint(),
+            Self::Recording { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
+                Some("no recording is overwritten: name another file, or remove this one")
+            }
             _ => None,
         }
     }
@@ -140,12 +157,16 @@ fn is_no_directory(error: &std::io::Error) -> bool {
 }
 
 /// Run a node until SIGTERM, SIGINT or SIGHUP, then end it in order. `on_ready` is called once, when everything
-/// is bound and the store's bundles are known.
+/// is bound and the store's bundles are known. With `record`, all that passes the node's door is written into a file.
 ///
 /// # Errors
 /// When the node cannot start, or its store's thread fails.
-pub fn run(file: NodeFile, on_ready: impl FnOnce(Ready)) -> Result<(), RunError> {
-    run_until(file, on_ready, std::future::pending())
+pub fn run(
+    file: NodeFile,
+    record: Option<RecordingOrder>,
+    on_ready: impl FnOnce(Ready),
+) -> Result<(), RunError> {
+    run_until(file, record, on_ready, std::future::pending())
 }
 
 /// As [`run`], and end also when `stop` completes.
@@ -154,6 +175,7 @@ pub fn run(file: NodeFile, on_ready: impl FnOnce(Ready)) -> Result<(), RunError>
 /// As with [`run`].
 pub fn run_until(
     file: NodeFile,
+    record: Option<RecordingOrder>,
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
@@ -161,7 +183,7 @@ pub fn run_until(
         .enable_all()
         .build()?;
     let local = LocalSet::new();
-    local.block_on(&runtime, live(file, on_ready, stop))
+    local.block_on(&runtime, live(file, record, on_ready, stop))
 }
 
 /// Open files that a node wants: connections, and some of its own.
@@ -169,6 +191,7 @@ const OPEN_FILES: u64 = 2048;
 
 async fn live(
     mut file: NodeFile,
+    record: Option<RecordingOrder>,
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
@@ -177,7 +200,8 @@ async fn live(
     let tls = file.tls.as_ref().map(Tls::load).transpose()?;
     let clock = Clock::start(file.clock);
     file.node.seed = random_seed();
-    let (store, node) = recover(&file, clock)?;
+    let mut recording = record.map(begin_recording).transpose()?;
+    let (store, node) = recover(&file, clock, recording.as_mut())?;
     let bound = Bound::bind(&file)?;
     let queue_octets = file.node.store_queue_octets;
     let reader = ExtentReader::new(store.reader()).with_spare_octets(queue_octets);
@@ -193,6 +217,9 @@ async fn live(
     core.with_pool(|pool| *pool = ReceivePool::with_octets(queue_octets));
     if let Some(workers) = workers {
         core.employ(workers);
+    }
+    if let Some(recording) = recording {
+        core.record(recording);
     }
     let ready = Ready {
         event: "ready",
@@ -230,6 +257,7 @@ async fn live(
         drain(&core, &mut signals).await;
     }
     drop(admin);
+    core.finish_recording();
     core.close_store();
     drop(bound.files);
     tracing::info!("ended");
@@ -247,8 +275,17 @@ fn shown_socket(path: &Path) -> String {
     absolute.as_deref().unwrap_or(path).display().to_string()
 }
 
+fn begin_recording(order: RecordingOrder) -> Result<Recording, RunError> {
+    let path = order.path.clone();
+    Recording::create(order).map_err(|error| RunError::Recording { path, error })
+}
+
 /// Opens the store and tells the node what it holds.
-fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
+fn recover(
+    file: &NodeFile,
+    clock: Clock,
+    mut recording: Option<&mut Recording>,
+) -> Result<(Store, Node), RunError> {
     let settings = &file.store;
     let (mut disk, history): (Arc<dyn Disk>, History) = match settings.durability {
         DurabilitySetting::Memory => (Arc::new(MemoryDisk::new()), History::Unused),
@@ -288,11 +325,19 @@ fn recover(file: &NodeFile, clock: Clock) -> Result<(Store, Node), RunError> {
         error,
     };
     let (store, recovered) = Store::open(disk, options).map_err(fault)?;
-    let mut node = Node::new(file.node.clone()).with_telling(journal::telling());
+    let telling = journal::telling();
+    let mut node = Node::new(file.node.clone()).with_telling(telling);
+    if let Some(recording) = &recording {
+        let content = recording.content();
+        node = node.with_recorder(Recorder::new(PROGRAM, &file.node, telling, content));
+    }
     let mut count = 0_u64;
     for (_, bundle, extents) in recovered.bundles {
         let bundle = Box::new(bundle);
         node.handle(clock.now(), Event::Recovered { bundle, extents });
+        if let Some(recording) = &mut recording {
+            recording.keep_much(&mut node);
+        }
         count += 1;
     }
     node.handle(

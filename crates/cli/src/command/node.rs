@@ -9,8 +9,10 @@ use clap::{Args, Subcommand};
 use dhow_bundle::NodeId;
 use dhow_daemon::config::{self, NodeFile};
 use dhow_daemon::logging;
+use dhow_daemon::recording::RecordingOrder;
+use dhow_node::recording::Content;
 
-use crate::arguments::Common;
+use crate::arguments::{Common, parse_size};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -108,6 +110,12 @@ pub struct Run {
         default_value = "info"
     )]
     log: String,
+    /// Record all that the node is told and does, for `dhow sim replay`; the file must not exist
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Octets of the recording, at most: then it ends, and the node goes on
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size, requires = "record")]
+    record_limit: u64,
 }
 
 impl Run {
@@ -124,7 +132,12 @@ impl Run {
             .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;
         // Whoever started the node may not care to read that it is ready.
         let ready = |ready: dhow_daemon::Ready| drop(output::line(&ready.json()));
-        dhow_daemon::run(file, ready).map_err(|error| {
+        let record = self.record.clone().map(|path| RecordingOrder {
+            path,
+            limit_octets: self.record_limit,
+            content: Content::Whole,
+        });
+        dhow_daemon::run(file, record, ready).map_err(|error| {
             let what = format!("cannot run the node: {error}");
             let failure = if error.is_configuration() {
                 Failure::usage(what)

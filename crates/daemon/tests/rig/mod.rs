@@ -162,7 +162,7 @@ impl NodePlan {
             let stopped = async {
                 let _ = stopped.await;
             };
-            run_until(file, |ready| tell.send(ready).unwrap(), stopped)
+            run_until(file, None, |ready| tell.send(ready).unwrap(), stopped)
         });
         match told.recv_timeout(PATIENCE) {
             Ok(ready) => Ok(RunningNode {

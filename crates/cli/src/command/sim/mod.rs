@@ -1,6 +1,7 @@
-//! `dhow sim`: networks in virtual time.
+//! `dhow sim`: networks in virtual time, and recorded nodes once more.
 
 mod findings;
+mod replay;
 mod report;
 pub mod run;
 
@@ -13,6 +14,7 @@ use crate::failure::{Ending, Failure};
 #[derive(Debug, Subcommand)]
 pub enum Sim {
     Run(run::Run),
+    Replay(replay::Replay),
 }
 
 impl Sim {
@@ -20,6 +22,7 @@ impl Sim {
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Run(command) => command.run(common),
+            Self::Replay(command) => command.run(common),
         }
     }
 }
