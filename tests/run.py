@@ -9,8 +9,8 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile", "channel", "instructions",
-    "figures",
+    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile",
+    "channel", "simulation", "instructions", "figures",
 ]
 
 

@@ -20,8 +20,11 @@ const SEARCH_OCTETS: u32 = 4096;
 pub(crate) struct Window<'a> {
     disk: &'a dyn Disk,
     pub(crate) size: u64,
+    /// As long as the longest piece so far: none is filled with zeros twice.
     octets: Vec<u8>,
     start: u64,
+    /// Octets of it that are the log's.
+    filled: usize,
 }
 
 impl<'a> Window<'a> {
@@ -31,6 +34,7 @@ impl<'a> Window<'a> {
             size: disk.size()?,
             octets: Vec::new(),
             start: 0,
+            filled: 0,
         })
     }
 
@@ -39,17 +43,19 @@ impl<'a> Window<'a> {
         let Some(end) = at.checked_add(count).filter(|end| *end <= self.size) else {
             return Ok(None);
         };
-        let window_end = self.start + length(self.octets.len());
+        let window_end = self.start + length(self.filled);
         if at < self.start || end > window_end {
             let near = at >= self.start && at <= window_end.saturating_add(NEAR_OCTETS);
             let wanted = if near { WINDOW_OCTETS } else { GLANCE_OCTETS };
             let octets = wanted.max(count).min(self.size - at);
-            self.octets.resize(index(octets), 0);
-            self.start = at;
-            if let Err(error) = self.disk.read_at(at, &mut self.octets) {
-                self.octets.clear();
-                return Err(error);
+            let wanted = index(octets);
+            if self.octets.len() < wanted {
+                self.octets.resize(wanted, 0);
             }
+            (self.start, self.filled) = (at, 0);
+            let (piece, _) = self.octets.split_at_mut(wanted);
+            self.disk.read_at(at, piece)?;
+            self.filled = wanted;
         }
         let from = index(at - self.start);
         Ok(self.octets.get(from..from + index(count)))
