@@ -22,7 +22,7 @@ pub(crate) enum Locality {
 }
 
 /// The node's own identity.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Local {
     node_ids: Vec<NodeId>,
     echo: Vec<EndpointId>,

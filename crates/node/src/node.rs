@@ -34,7 +34,7 @@ use crate::perf::Perf;
 use crate::prefix::{Keeping, Prefix, Retracted};
 use crate::queues::Queues;
 use crate::reassembly::Reassembly;
-use crate::recording::Recorder;
+use crate::recording::{Recorder, Stored};
 use crate::removed::Removed;
 use crate::reports::ReportRate;
 use crate::routing::static_routes::StaticRoutes;
@@ -253,7 +253,11 @@ impl Node {
     /// Something happened.
     pub fn handle(&mut self, now: Now, event: Event) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.handle(now, &event);
+            let stored = match &event {
+                Event::Read { ticket, .. } => stored(self.reads.get(ticket.0)),
+                _ => Stored::Own,
+            };
+            recorder.handle(now, &event, stored);
         }
         self.watch_clock(now);
         match event {
@@ -466,5 +470,14 @@ impl Node {
             }
         }
         self.clock_offset_ms = Some(offset);
+    }
+}
+
+/// What octets from the store are that were asked for; nobody reads those that nobody waits for.
+fn stored(read: Option<&PendingRead>) -> Stored {
+    match read {
+        Some(PendingRead::Send { .. } | PendingRead::Echo { .. }) => Stored::Bundle,
+        Some(PendingRead::Perf { .. }) => Stored::Own,
+        Some(PendingRead::Fragment { .. }) | None => Stored::Payload,
     }
 }

@@ -46,6 +46,10 @@ impl<T> Series<T> {
         Some(value)
     }
 
+    pub(crate) fn get(&self, number: u64) -> Option<&T> {
+        self.values.get(self.place(number)?)?.as_ref()
+    }
+
     pub(crate) fn contains(&self, number: u64) -> bool {
         let place = self.place(number);
         place.is_some_and(|place| matches!(self.values.get(place), Some(Some(_))))

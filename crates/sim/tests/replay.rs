@@ -100,6 +100,8 @@ fn every_life_of_a_storm_is_led_through_again() {
     for (seed, content) in [
         (1, Content::Whole),
         (2, Content::Whole),
+        (1, Content::Without),
+        (2, Content::Without),
         (3, Content::Without),
     ] {
         let recordings = recordings(seed, content);

@@ -116,6 +116,9 @@ pub struct Run {
     /// Octets of the recording, at most: then it ends, and the node goes on
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size, requires = "record")]
     record_limit: u64,
+    /// Have payloads in the recording too: without, zeros stand for them
+    #[arg(long, requires = "record")]
+    record_payloads: bool,
 }
 
 impl Run {
@@ -135,7 +138,10 @@ impl Run {
         let record = self.record.clone().map(|path| RecordingOrder {
             path,
             limit_octets: self.record_limit,
-            content: Content::Whole,
+            content: match self.record_payloads {
+                true => Content::Whole,
+                false => Content::Without,
+            },
         });
         dhow_daemon::run(file, record, ready).map_err(|error| {
             let what = format!("cannot run the node: {error}");

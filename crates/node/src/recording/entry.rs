@@ -5,11 +5,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use dhow_bundle::Now;
-use dhow_bundle::cbor::{BREAK, Reader, write_indefinite_array, write_unsigned};
+use dhow_bundle::cbor::{BREAK, Reader, write_array, write_indefinite_array, write_unsigned};
 
 use super::item::{Item, ItemError, choice};
+use super::omission::Runs;
 use crate::config::Config;
-use crate::door::{Event, StreamId, Telling};
+use crate::door::{Event, StreamId, Telling, Ticket};
 
 /// Calls of `poll` that one entry stands for, at most.
 pub const CALLS_MAX: u64 = 1 << 16;
@@ -90,6 +91,12 @@ pub enum Entry {
 /// Code of [`Entry::Event`].
 const EVENT: u64 = 2;
 
+/// Code of [`Event::Read`].
+const READ: u64 = 3;
+
+/// Code of [`Event::Octets`].
+const OCTETS: u64 = 5;
+
 choice!(Content { 0 => Whole {}, 1 => Without {} });
 choice!(Finish { 0 => Node {}, 1 => Limit {} });
 choice!(Entry {
@@ -109,6 +116,29 @@ impl Entry {
         write_unsigned(out, EVENT);
         event.write(out);
         out.push(BREAK);
+    }
+
+    /// As `write_event` for octets that came on a stream, of which some are left out.
+    pub(super) fn write_octets(out: &mut Vec<u8>, stream: StreamId, runs: &mut Runs) {
+        write_indefinite_array(out);
+        write_unsigned(out, EVENT);
+        write_indefinite_array(out);
+        write_unsigned(out, OCTETS);
+        stream.write(out);
+        runs.write(out);
+        out.extend_from_slice(&[BREAK, BREAK]);
+    }
+
+    /// As `write_event` for octets that were read, of which some are left out.
+    pub(super) fn write_read(out: &mut Vec<u8>, ticket: Ticket, runs: &mut Runs) {
+        write_indefinite_array(out);
+        write_unsigned(out, EVENT);
+        write_indefinite_array(out);
+        write_unsigned(out, READ);
+        ticket.write(out);
+        write_array(out, 1);
+        runs.write(out);
+        out.extend_from_slice(&[BREAK, BREAK]);
     }
 
     /// Takes the next entry of a frame's content; `None` at its end.

@@ -11,6 +11,7 @@ use super::digest::Digest;
 use super::entry::{CALLS_MAX, Content, Entry, Finish};
 use super::frame::{FRAME_HEAD_OCTETS, FrameHead, file_head};
 use super::item::Item as _;
+use super::omission::{Omission, Runs, Stored};
 use crate::config::Config;
 use crate::door::{Action, Event, StreamId, Telling};
 
@@ -29,6 +30,9 @@ pub struct Recorder {
     /// Calls of `poll` that are not written yet, and actions that they gave.
     polled: (u64, u64),
     digest: Digest,
+    /// Finds what is left out, where something is.
+    omission: Option<Omission>,
+    runs: Runs,
 }
 
 impl Recorder {
@@ -42,6 +46,11 @@ impl Recorder {
             now: None,
             polled: (0, 0),
             digest: Digest::default(),
+            omission: match content {
+                Content::Whole => None,
+                Content::Without => Some(Omission::new(config)),
+            },
+            runs: Runs::default(),
         };
         recorder.open_frame();
         recorder.write(&Entry::Start {
@@ -53,10 +62,31 @@ impl Recorder {
         recorder
     }
 
-    /// The node is about to be told something.
-    pub(crate) fn handle(&mut self, now: Now, event: &Event) {
+    /// The node is about to be told something; where that is octets from the store, they are `stored`.
+    pub(crate) fn handle(&mut self, now: Now, event: &Event, stored: Stored) {
         self.at(now);
-        Entry::write_event(&mut self.out, event);
+        match (&mut self.omission, event) {
+            (Some(omission), Event::Octets { stream, octets }) => {
+                omission.octets(*stream, octets, &mut self.runs);
+                Entry::write_octets(&mut self.out, *stream, &mut self.runs);
+            }
+            (
+                Some(omission),
+                Event::Read {
+                    ticket,
+                    octets: Some(octets),
+                },
+            ) => {
+                omission.stored(octets, stored, &mut self.runs);
+                Entry::write_read(&mut self.out, *ticket, &mut self.runs);
+            }
+            (omission, event) => {
+                if let Some(omission) = omission {
+                    omission.watch(event);
+                }
+                Entry::write_event(&mut self.out, event);
+            }
+        }
         self.end_long_frame();
     }
 

@@ -33,7 +33,7 @@ fn id() -> BundleId {
     }
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     let policy = SessionPolicy {
         tls: Tls::Required,
         peer: Some("dtn://beta/".parse().unwrap()),
@@ -226,7 +226,7 @@ fn every_event_comes_out_as_it_went_in() {
         format!("{:?}", Entry::Time { now }),
     ];
     for event in events() {
-        recorder.handle(now, &event);
+        recorder.handle(now, &event, Stored::Own);
         recorder.take(&mut octets);
         expected.push(format!("{:?}", Entry::Event { event }));
     }

@@ -25,6 +25,7 @@
 
 mod answer;
 mod config;
+mod data;
 mod event;
 mod extension;
 mod fault;
@@ -49,5 +50,6 @@ mod writer;
 mod tests;
 
 pub use config::{Config, IdentityPolicy, Role, TlsPolicy};
+pub use data::{DataReader, Part};
 pub use session::Session;
 pub use state::State;
