@@ -148,7 +148,8 @@ impl Log {
         u64::from(self.layout.segment_octets).saturating_sub(used)
     }
 
-    /// Octets that a seal takes after one more commit with such a body.
+    /// Octets that a seal takes after one more record with such a body, at most: a commit is one more entry of the summary or the
+    /// end of it, and after any other record the summary is what it was.
     fn seal_octets(&self, body_octets: u64) -> u64 {
         let summary = self
             .head
@@ -157,7 +158,7 @@ impl Log {
             .map_or(0, |summary| {
                 let octets = length(summary.len()) + body_octets + ENTRY_OCTETS;
                 if octets > self.summary_bound() {
-                    0
+                    length(summary.len())
                 } else {
                     octets
                 }
