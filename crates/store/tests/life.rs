@@ -14,8 +14,8 @@ mod world;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dhow_bundle::DtnTime;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent, StoreRefusal};
+use dhow_bundle::{DtnTime, EndpointId};
 use dhow_store::{
     Disk, Durability, FaultyDisk, FileDisk, History, LockError, MemoryDisk, OpenError, Options,
     Origin, Store, Verdict,
@@ -50,6 +50,40 @@ fn small_bundles_come_back_in_order_after_reopening() {
         count += 1;
     }
     assert_eq!(count, 100);
+}
+
+#[test]
+fn a_full_summary_of_a_segment_keeps_its_room_beside_a_large_bundle() {
+    // With one of these names and numbers of bundles, what a segment lists at its end is as long as it may be, to a few octets.
+    for (name, small) in (0..100)
+        .step_by(3)
+        .flat_map(|name| (84..90_u32).map(move |small| (name, small)))
+    {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+        let mut named = bundle(1, 10);
+        named.id.source = EndpointId::Dtn("n".repeat(name).into());
+        store.handle([
+            append(0, octets(1, 10)),
+            StoreCommand::Commit {
+                key: BundleKey(0),
+                bundle: Box::new(named),
+            },
+        ]);
+        for key in 1..small {
+            store.handle([append(key, octets(1, 10)), commit(key, 10)]);
+        }
+        put(&mut store, small, 130_000);
+        let mut events = Vec::new();
+        store.commit(&mut events);
+        drop(store);
+        let (_, recovered) = Store::open(disk, options()).unwrap();
+        assert_eq!(
+            recovered.bundles.count(),
+            small as usize + 1,
+            "{name} {small}"
+        );
+    }
 }
 
 #[test]
