@@ -23,10 +23,12 @@
 extern crate alloc;
 
 pub mod channel;
+mod delay;
 mod line;
 mod loss;
 pub mod profile;
 
 pub use channel::{Channel, Counters};
+pub use delay::Delay;
 pub use line::Line;
 pub use profile::{Loss, Profile, ProfileError, Rate};

@@ -18,6 +18,12 @@ pub enum ProfileError {
     /// More than certain.
     #[error("a loss of {0} of a billion packets is more than all")]
     MoreThanAll(u32),
+    /// A function of time without a value.
+    #[error("there is no delay at any time")]
+    NoDelay,
+    /// A function of time that goes back.
+    #[error("a time of the delay is not after the one before it")]
+    OutOfOrder,
 }
 
 /// Octets that a link moves in a second, at least 1.

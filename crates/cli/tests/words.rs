@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 29] = [
+const COMMANDS: [&[&str]; 30] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -43,6 +43,7 @@ const COMMANDS: [&[&str]; 29] = [
     &["sim"],
     &["sim", "replay"],
     &["sim", "run"],
+    &["sim", "schema"],
     &["completions"],
 ];
 

@@ -341,6 +341,13 @@ impl Entries {
         }
     }
 
+    /// A whole number that the schema lets be 0 at least, where it is set.
+    #[must_use]
+    pub fn count(&self, key: &str) -> Option<u64> {
+        self.integer(key)
+            .and_then(|count| u64::try_from(count).ok())
+    }
+
     /// Octets, where they are set.
     #[must_use]
     pub fn size(&self, key: &str) -> Option<u64> {

@@ -2,7 +2,8 @@
 //!
 //! This room knows what a network is to do, never how it is done: a simulator runs the file in virtual time, a
 //! testbed on sockets. It opens no file but those that a scenario names. Start reading at [`scenario`] (what a file
-//! becomes), then `file` (from TOML to that) and `section` (how keys are read, and unknown ones refused).
+//! becomes), then [`schema`] (what may stand in it) and `file` (from the one to the other); `generator` makes whole networks
+//! of a section, `contact_plan` reads those of others.
 //!
 //! ```
 //! use std::path::Path;
@@ -30,10 +31,16 @@
 //! ```
 
 mod contact_plan;
-
+mod entropy;
 mod file;
+mod generator;
+mod kind;
+mod network;
 pub mod scenario;
-mod section;
+pub mod schema;
+mod traffic;
 
 pub use dhow_document::FileError as ScenarioError;
+pub use entropy::Entropy;
 pub use scenario::Scenario;
+pub use schema::json_schema;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use dhow_channel::Rate;
+use dhow_channel::{Delay, Rate};
 
 use crate::ScenarioError;
 use crate::file;
@@ -27,6 +27,8 @@ pub struct Scenario {
     pub name: String,
     /// From which all entropy is drawn, unless the run says otherwise.
     pub seed: u64,
+    /// A run with another seed is one of another network: the file is to be read again with that seed.
+    pub every_seed: bool,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The links between them.
@@ -92,7 +94,7 @@ pub struct Link {
     /// How fast octets leave.
     pub rate: Rate,
     /// How long they are on their way.
-    pub delay: Duration,
+    pub delay: Delay,
     /// Whether it is there always or by contacts.
     pub presence: Presence,
     /// What becomes of connections when a contact ends.
@@ -227,13 +229,26 @@ impl Scenario {
     /// # Errors
     /// When it cannot be read or is no scenario.
     pub fn open(path: &Path) -> Result<Self, ScenarioError> {
+        Self::open_with(path, &[])
+    }
+
+    /// Reads a scenario file, with values set over those of the file: each as `SECTION.KEY=VALUE` (of every section of that
+    /// name), `SECTION.WHICH.KEY=VALUE` (of one: by its position from 0, or its name), or `KEY=VALUE`.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no scenario, or has not what is to be set.
+    pub fn open_with(path: &Path, settings: &[String]) -> Result<Self, ScenarioError> {
         let unreadable = |error: std::io::Error| ScenarioError::of_file(path, error.to_string());
         let octets = fs::metadata(path).map_err(unreadable)?.len();
         if octets > FILE_OCTETS_MAX {
             let what = format!("{octets} octets are more than a scenario has");
             return Err(ScenarioError::of_file(path, what));
         }
-        Self::parse(path, &fs::read_to_string(path).map_err(unreadable)?)
+        file::read(
+            path,
+            &fs::read_to_string(path).map_err(unreadable)?,
+            settings,
+        )
     }
 
     /// Reads a scenario's text; `path` is for messages and for the files that it names.
@@ -241,6 +256,6 @@ impl Scenario {
     /// # Errors
     /// When it is no scenario.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ScenarioError> {
-        file::read(path, text)
+        file::read(path, text, &[])
     }
 }

@@ -132,8 +132,9 @@ impl World {
             return;
         };
         let sent = road.transmit(side, now, length(&octets));
-        let arrives = sent + road.delay;
         let way = &mut connection.end_mut(side).way;
+        // Octets stay in order where the delay becomes less.
+        let arrives = way.last_arrival(sent + road.delay(sent));
         way.busy = sent;
         way.flying.push_back(Flight {
             sent,
@@ -220,7 +221,7 @@ impl World {
             let delay = self
                 .roads
                 .get(delay)
-                .map_or(Duration::ZERO, |road| road.delay);
+                .map_or(Duration::ZERO, |road| road.delay(now));
             let Some(connection) = self.connection_mut(key) else {
                 return false;
             };
@@ -330,7 +331,7 @@ impl World {
         let Some(road) = self.roads.get(road_at(connection.road)) else {
             return;
         };
-        let (open, delay) = (road.is_open(), road.delay);
+        let (open, delay) = (road.is_open(), road.delay(now));
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
@@ -364,6 +365,7 @@ impl World {
 
     /// A machine that has started again answers what was sent to connections of its earlier lives.
     pub(crate) fn refuse_old(&mut self, at: MachineIndex) {
+        let now = self.now;
         for (key, side) in self.connections_of(at) {
             let waits = self.connection_mut(key).is_some_and(|connection| {
                 connection.end(side).state == EndState::Gone
@@ -372,10 +374,10 @@ impl World {
             if waits {
                 let open = self.connection(key).and_then(|connection| {
                     let road = self.roads.get(road_at(connection.road))?;
-                    (road.is_open() && !connection.broken).then_some(road.delay)
+                    (road.is_open() && !connection.broken).then_some(road.delay(now))
                 });
                 if let Some(delay) = open {
-                    let at = self.now + RETRANSMISSION + delay;
+                    let at = now + RETRANSMISSION + delay;
                     self.queue.push(at, Happening::Ended(key, side.other()));
                 }
             }

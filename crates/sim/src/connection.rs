@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::Instant;
-use dhow_channel::Line;
+use dhow_channel::{Delay, Line};
 use dhow_node::door::StreamId;
 use dhow_scenario::scenario::AtEnd;
 
@@ -173,7 +173,7 @@ pub struct Road {
     /// Who dials and who listens.
     pub ends: (MachineIndex, MachineIndex),
     /// How long octets are on their way.
-    pub delay: Duration,
+    delay: Delay,
     /// What becomes of connections when a contact ends.
     pub at_end: AtEnd,
     /// How many contacts there are at present; always one where the link is always there.
@@ -195,11 +195,11 @@ impl Road {
     /// A link without connections.
     #[must_use]
     pub fn new(ends: (MachineIndex, MachineIndex), link: &dhow_scenario::scenario::Link) -> Self {
-        let held = link.rate.octets_in(link.delay * 2);
+        let held = link.rate.octets_in(link.delay.longest() * 2);
         let chunk = link.rate.octets_in(CHUNK_TIME);
         Self {
             ends,
-            delay: link.delay,
+            delay: link.delay.clone(),
             at_end: link.at_end,
             contacts: 0,
             connections: Vec::new(),
@@ -210,6 +210,12 @@ impl Road {
             chunk_octets: chunk.clamp(CHUNK_OCTETS.0, CHUNK_OCTETS.1),
             rate: link.rate.octets_per_s(),
         }
+    }
+
+    /// How long it takes what leaves at an instant.
+    #[must_use]
+    pub fn delay(&self, at: Instant) -> Duration {
+        self.delay.at(at.since(Instant::START))
     }
 
     /// Whether octets leave.

@@ -60,7 +60,7 @@ impl World {
             order,
             outcome: Err("connection timed out"),
         };
-        let (open, delay, at_end) = (road.is_open(), road.delay, road.at_end);
+        let (open, delay, at_end) = (road.is_open(), road.delay(now), road.at_end);
         if open {
             let dial = self.add_dial(dial);
             self.queue.push(now + delay, Happening::Called(dial));
@@ -104,7 +104,7 @@ impl World {
         let Some(road) = self.roads.get(road_at(dial.road)) else {
             return;
         };
-        let (callee, delay) = (road.ends.1, road.delay);
+        let (callee, delay) = (road.ends.1, road.delay(now));
         let up = self
             .machines
             .get(callee.at())

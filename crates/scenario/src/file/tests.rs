@@ -1,6 +1,8 @@
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
+use crate::scenario::Presence;
 
 const TWO: &str = r#"
 [[node]]
@@ -13,7 +15,7 @@ rate = "1Mbit"
 "#;
 
 fn refused(text: &str) -> String {
-    let error = read(Path::new("s.toml"), text).expect_err("it is refused");
+    let error = read(Path::new("s.toml"), text, &[]).expect_err("it is refused");
     match &error.hint {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
@@ -25,11 +27,11 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
     for (more, said) in [
         (
             "[stop]\nat = 5\n",
-            "s.toml:10: 'at' is a text: a number with its unit, in quotes",
+            "s.toml:10: 'at' must be text with a unit of time, not integer; for example: at = \"8d\"",
         ),
         (
             "[stop]\nat = \"1h\"\nseeed = 1\n",
-            "s.toml:11: [stop] has no key 'seeed'; there are at, expects_all, when_delivered",
+            "s.toml:11: unknown key 'seeed' in [stop]; the keys are at, when_delivered, expects_all",
         ),
         (
             "[[link]]\nbetween = [\"east\", \"wset\"]\nrate = \"1Mbit\"\n",
@@ -37,7 +39,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"-1Mbit\"\n",
-            "s.toml:11: 'rate' is no rate: '-1Mbit' does not begin with a number",
+            "s.toml:11: 'rate' is no rate: '-1Mbit' does not begin with a number; for example: rate = \"1Mbit\"",
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"0bit\"\n",
@@ -49,7 +51,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[contact]]\nlink = \"east-west\"\nstart = \"2h\"\nend = \"1h\"\n",
-            "s.toml:9: a contact ends before it begins",
+            "s.toml:12: a contact ends before it begins",
         ),
         (
             "[[contact]]\nlink = \"west-east\"\nfor = \"1h\"\n",
@@ -57,7 +59,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[contact]]\nlink = \"east-west\"\nfor = \"2h\"\nevery = \"1h\"\n",
-            "s.toml:9: a contact lasts longer than it is until the next",
+            "s.toml:12: a contact lasts longer than it is until the next",
         ),
         (
             "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"15B\"\ncount = 1\n",
@@ -73,7 +75,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[faults]\ncrash_at_flush = 2\n",
-            "s.toml:10: 'crash_at_flush' is a number from 0 to 1, to a billionth",
+            "s.toml:10: 'crash_at_flush' is a number from 0 to 1, to a billionth; for example: crash_at_flush = 0",
         ),
         (
             "[[node]]\nname = \"east\"\n",
@@ -83,16 +85,21 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "[node]\nname = \"x\"\n",
             "s.toml:9: this is no TOML: duplicate key",
         ),
-        ("", "s.toml:1: the file lacks '[stop]'"),
+        ("", "s.toml: [stop] lacks 'at'; for example: at = \"8d\""),
     ] {
-        assert_eq!(refused(&format!("{TWO}{more}")), said, "{more}");
+        let stop = if more.is_empty() || more.contains("[stop]") {
+            ""
+        } else {
+            "[stop]\nat = \"1h\"\n"
+        };
+        assert_eq!(refused(&format!("{TWO}{more}{stop}")), said, "{more}");
     }
 }
 
 #[test]
 fn keys_that_are_left_out_have_defaults() {
     let text = format!("{TWO}[stop]\nat = \"1h\"\n");
-    let scenario = read(Path::new("labs/two.toml"), &text).expect("it is a scenario");
+    let scenario = read(Path::new("labs/two.toml"), &text, &[]).expect("it is a scenario");
     assert_eq!((scenario.name.as_str(), scenario.seed), ("two", 1));
     let numbers: Vec<u32> = scenario.nodes.iter().map(|node| node.number).collect();
     assert_eq!(numbers, [1, 2]);
@@ -105,44 +112,95 @@ fn keys_that_are_left_out_have_defaults() {
 }
 
 #[test]
-fn a_contact_plan_becomes_links_and_contacts() {
-    let text =
-        "# ours\na contact +10 +20 1 2 1000\na contact +15 +30 2 1 2000\na range +0 +99 1 2 3\n";
-    let path = Path::new("plan");
-    let pairs = contact_plan::read(Source {
-        path,
-        text,
-        line_starts: &[],
-    })
+fn what_is_set_from_outside_holds_over_the_file() {
+    let more = "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 1\n[stop]\nat = \"1h\"\n";
+    let text = format!("{TWO}{more}");
+    let settings = [
+        "traffic.size=2kB..3kB",
+        "link.east-west.rate=8Mbit",
+        "stop.at=2h",
+        "node.1.quota=5MB",
+    ];
+    let settings = settings.map(str::to_owned);
+    let scenario = read(Path::new("s.toml"), &text, &settings).expect("it is a scenario");
+    assert_eq!(
+        (scenario.traffic[0].size.min, scenario.traffic[0].size.max),
+        (2_000, 3_000)
+    );
+    assert_eq!(scenario.links[0].rate.octets_per_s(), 1_000_000);
+    assert_eq!(scenario.stop.at, Duration::from_secs(7_200));
+    assert_eq!(scenario.nodes[1].quota_octets, 5_000_000);
+    let settings = ["link.east-west.retry=never".to_owned()];
+    let error = read(Path::new("s.toml"), &text, &settings).expect_err("it is no time");
+    assert_eq!(
+        error.to_string(),
+        "--set link.east-west.retry=never: 'retry' is no time: 'never' does not begin with a number"
+    );
+}
+
+#[test]
+fn a_contact_plan_brings_links_and_contacts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("s.toml");
+    let plan = directory.path().join("plan.txt");
+    std::fs::write(
+        &plan,
+        "0.0 CONN 0 1 up\n60.0 CONN 0 1 down\n5400 CONN 1 2 up\n",
+    )
     .expect("a plan");
-    let s = Duration::from_secs;
-    let pair = &pairs[&(1, 2)];
-    assert_eq!(pair.contacts, [(s(10), s(30))]);
-    assert_eq!((pair.rate, pair.range), (2000, s(3)));
-    for (text, said) in [
-        (
-            "a contact +10 +20 1 2\n",
-            "plan:1: 'a …' is no line of a contact plan",
-        ),
-        (
-            "\na contact +20 +10 1 2 5\n",
-            "plan:2: it ends before it begins",
-        ),
-        (
-            "a contact 2030/1/1 +10 1 2 5\n",
-            "plan:1: '2030/1/1' is no time: seconds from the start, '+60'",
-        ),
-        (
-            "a range +0 +10 1 1 5\n",
-            "plan:1: node 1 needs no contact with itself",
-        ),
-    ] {
-        let error = contact_plan::read(Source {
-            path,
-            text,
-            line_starts: &[],
-        })
-        .expect_err("it is refused");
-        assert_eq!(error.to_string(), said);
+    let text = "[[nodes]]\nname = \"\"\ncount = 3\nfirst = 0\n[[contact_plan]]\nfile = \"plan.txt\"\nrate = \"1Mbit\"\n[stop]\nat = \"2h\"\n";
+    let scenario = read(&file, text, &[]).expect("it is a scenario");
+    let names: Vec<&str> = scenario
+        .links
+        .iter()
+        .map(|link| link.name.as_str())
+        .collect();
+    assert_eq!(names, ["0-1", "1-2"]);
+    let contacts: Vec<(u64, u64)> = scenario
+        .contacts
+        .iter()
+        .map(|contact| (contact.start.as_secs(), contact.length.as_secs()))
+        .collect();
+    // What is up at the end of the trace is so until the run's.
+    assert_eq!(contacts, [(0, 60), (5_400, 1_800)]);
+    let said = |text: &str| {
+        read(&file, text, &[])
+            .expect_err("it is refused")
+            .to_string()
+    };
+    let here = file.display();
+    assert_eq!(
+        said(&text.replace("rate = \"1Mbit\"\n", "")),
+        format!("{here}:5: the plan names no rate")
+    );
+    assert_eq!(
+        said(&text.replace("count = 3", "count = 2")),
+        format!("{here}:6: the plan names node 2, which is none")
+    );
+    assert!(
+        said(&text.replace("plan.txt", "plans.txt"))
+            .starts_with(&format!("{here}:6: 'file' cannot be read: "))
+    );
+    std::fs::write(&plan, "0.0 CONN 0 1 up\n60.0 CONN 0 1\n").expect("a plan");
+    assert_eq!(
+        said(text),
+        format!(
+            "{}:2: '60.0 CONN 0 1' is no line of a connectivity trace",
+            plan.display()
+        )
+    );
+}
+
+#[test]
+fn the_published_json_schema_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
+    let current = serde_json::to_string_pretty(&crate::json_schema()).expect("it is JSON") + "\n";
+    if std::env::var_os("DHOW_UPDATE").is_some() {
+        std::fs::write(&path, &current).expect("it can be written");
     }
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        published == current,
+        "docs/scenario.schema.json is out of date: run this test with DHOW_UPDATE=1"
+    );
 }

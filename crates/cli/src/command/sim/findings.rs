@@ -1,14 +1,12 @@
 //! What a person is told about a violation: what led to it, and how to see it again.
 
-use std::path::Path;
-
 use dhow_sim::Outcome;
 use dhow_sim::run::Finding;
 
 use crate::output;
 
 /// Says on stderr what was wrong in a run, if anything was.
-pub fn tell(outcome: &Outcome, scenario: &Path) {
+pub fn tell(outcome: &Outcome, command: &str) {
     let Some(first) = outcome.findings.first() else {
         return;
     };
@@ -25,15 +23,13 @@ pub fn tell(outcome: &Outcome, scenario: &Path) {
     for (name, step) in &first.steps {
         output::talk(&format!("    {name} {step}"));
     }
-    output::talk(&format!("  replay: {}", replay(outcome, first, scenario)));
+    output::talk(&format!("  replay: {}", replay(outcome, first, command)));
 }
 
 /// The command that shows it again.
-pub fn replay(outcome: &Outcome, finding: &Finding, scenario: &Path) -> String {
+pub fn replay(outcome: &Outcome, finding: &Finding, command: &str) -> String {
     format!(
-        "dhow sim run {} --seed {} --from {} --trace",
-        scenario.display(),
-        outcome.seed,
-        finding.replay_from
+        "{command} --seed {} --from {} --trace",
+        outcome.seed, finding.replay_from
     )
 }

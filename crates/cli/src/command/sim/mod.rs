@@ -4,6 +4,7 @@ mod findings;
 mod replay;
 mod report;
 pub mod run;
+pub mod schema;
 
 use clap::Subcommand;
 
@@ -15,6 +16,7 @@ use crate::failure::{Ending, Failure};
 pub enum Sim {
     Run(run::Run),
     Replay(replay::Replay),
+    Schema(schema::Schema),
 }
 
 impl Sim {
@@ -23,6 +25,7 @@ impl Sim {
         match self {
             Self::Run(command) => command.run(common),
             Self::Replay(command) => command.run(common),
+            Self::Schema(command) => command.run(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `dhow sim run`: a scenario, with one seed or many.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,8 @@ The same scenario and seed do the same, on every machine: hash says whether two 
 
 Examples:
   dhow sim run labs/village-bus.toml --seeds 200
-  dhow sim run labs/village-bus.toml --seed 7 --out village";
+  dhow sim run labs/village-bus.toml --seed 7 --out village
+  dhow sim run labs/village-bus.toml --set traffic.size=2kB --set link.bus-town.rate=1Mbit";
 
 /// Run a scenario's network in virtual time, and watch that nothing is lost, altered or delivered twice
 ///
@@ -45,6 +47,9 @@ pub struct Run {
     /// Run with so many seeds, from that of --seed on
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
+    /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    settings: Vec<String>,
     /// Stop after so much virtual time, whatever the scenario says
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     until: Option<Duration>,
@@ -62,13 +67,16 @@ pub struct Run {
 impl Run {
     /// Runs all seeds.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let scenario = self.scenario()?;
+        let mut scenario = self.scenario(None)?;
         let first = self.seed.unwrap_or(scenario.seed);
         let mut report = Report::new(&scenario.name);
         let mut violations = 0;
         let begun = Instant::now();
         for number in 0..self.seeds {
             let seed = first.wrapping_add(number);
+            if scenario.every_seed && seed != scenario.seed {
+                scenario = self.scenario(Some(seed))?;
+            }
             let started = Instant::now();
             let outcome = self.run_seed(&scenario, seed)?;
             let wall = started.elapsed();
@@ -77,7 +85,7 @@ impl Run {
                 Form::Json => output::json(&self.json(&outcome, wall))?,
                 Form::Text => output::line(&text(&outcome, wall))?,
             }
-            findings::tell(&outcome, &self.scenario);
+            findings::tell(&outcome, &self.command());
             report.add(outcome);
             if interrupt::is_requested() {
                 break;
@@ -102,8 +110,11 @@ impl Run {
         })
     }
 
-    fn scenario(&self) -> Result<Scenario, Failure> {
-        let mut scenario = Scenario::open(&self.scenario).map_err(|error| {
+    /// The scenario, with what was set; with a seed of its own where one is given.
+    fn scenario(&self, seed: Option<u64>) -> Result<Scenario, Failure> {
+        let mut settings = self.settings.clone();
+        settings.extend(seed.map(|seed| format!("seed={seed}")));
+        let mut scenario = Scenario::open_with(&self.scenario, &settings).map_err(|error| {
             let failure = Failure::usage(format!("cannot read the scenario: {error}"));
             match error.hint {
                 Some(hint) => failure.with_hint(hint),
@@ -115,6 +126,18 @@ impl Run {
             scenario.stop.at = until;
         }
         Ok(scenario)
+    }
+
+    /// The command, as far as it says what is run.
+    fn command(&self) -> String {
+        let mut command = format!("dhow sim run {}", self.scenario.display());
+        for setting in &self.settings {
+            let _ = write!(command, " --set '{setting}'");
+        }
+        if let Some(until) = self.until {
+            let _ = write!(command, " --until {}ms", until.as_millis());
+        }
+        command
     }
 
     fn run_seed(&self, scenario: &Scenario, seed: u64) -> Result<Outcome, Failure> {
@@ -179,7 +202,7 @@ impl Run {
                     "oracle": it.oracle,
                     "at_s": it.at.as_secs_f64(),
                     "sentence": it.sentence,
-                    "replay": findings::replay(outcome, it, &self.scenario),
+                    "replay": findings::replay(outcome, it, &self.command()),
                 })
             })
             .collect();

@@ -1,0 +1,113 @@
+//! How long octets are on their way: always as long, or as it is at the time.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::profile::ProfileError;
+
+/// Propagation delay, constant or a function of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delay(Course);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Course {
+    Constant(Duration),
+    /// Delays at times from the start, the times in order; between two of them it changes evenly.
+    Points(Arc<[(Duration, Duration)]>),
+}
+
+impl Delay {
+    /// Always the same.
+    #[must_use]
+    pub const fn constant(delay: Duration) -> Self {
+        Self(Course::Constant(delay))
+    }
+
+    /// Delays at times from the start, the times in order. Between two of them it changes evenly; before the first and after
+    /// the last it is theirs.
+    ///
+    /// # Errors
+    /// When there are none, or a time is not after the one before it.
+    pub fn course(points: Vec<(Duration, Duration)>) -> Result<Self, ProfileError> {
+        if !points.is_sorted_by(|first, second| first.0 < second.0) {
+            return Err(ProfileError::OutOfOrder);
+        }
+        match points.as_slice() {
+            [] => Err(ProfileError::NoDelay),
+            [(_, first), rest @ ..] if rest.iter().all(|(_, delay)| delay == first) => {
+                Ok(Self::constant(*first))
+            }
+            _ => Ok(Self(Course::Points(points.into()))),
+        }
+    }
+
+    /// The delay of what leaves at a time from the start.
+    #[must_use]
+    pub fn at(&self, time: Duration) -> Duration {
+        let points = match &self.0 {
+            Course::Constant(delay) => return *delay,
+            Course::Points(points) => points,
+        };
+        let behind = points.partition_point(|(at, _)| *at <= time);
+        let before = behind.checked_sub(1).and_then(|at| points.get(at));
+        match (before, points.get(behind)) {
+            (Some(&(start, from)), Some(&(end, to))) => {
+                let part = (time - start).as_nanos();
+                let whole = (end - start).as_nanos();
+                let change = from.abs_diff(to).as_nanos() * part / whole;
+                let change = Duration::from_nanos(u64::try_from(change).unwrap_or(u64::MAX));
+                if to >= from {
+                    from + change
+                } else {
+                    from - change
+                }
+            }
+            (Some(&(_, delay)), None) | (None, Some(&(_, delay))) => delay,
+            (None, None) => Duration::ZERO,
+        }
+    }
+
+    /// The longest that there is.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        match &self.0 {
+            Course::Constant(delay) => *delay,
+            Course::Points(points) => points
+                .iter()
+                .map(|(_, delay)| *delay)
+                .max()
+                .unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn delays_change_evenly_between_their_times() {
+        let s = Duration::from_secs;
+        let delay =
+            Delay::course(vec![(s(10), s(4)), (s(20), s(2)), (s(40), s(12))]).expect("in order");
+        for (time, expected) in [
+            (0, 4),
+            (10, 4),
+            (15, 3),
+            (20, 2),
+            (30, 7),
+            (40, 12),
+            (99, 12),
+        ] {
+            assert_eq!(delay.at(s(time)), s(expected), "{time}");
+        }
+        assert_eq!(delay.longest(), s(12));
+        assert_eq!(Delay::course(vec![]), Err(ProfileError::NoDelay));
+        assert_eq!(
+            Delay::course(vec![(s(1), s(1)), (s(1), s(2))]),
+            Err(ProfileError::OutOfOrder)
+        );
+    }
+}

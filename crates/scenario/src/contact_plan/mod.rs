@@ -1,0 +1,231 @@
+//! Contact plans in files of others: who meets whom, when, how fast and how far away.
+//!
+//! [`ion`], [`hdtn`] and [`one`] read a format each into [`Pairs`]; here they become links and contacts. Plans have a line for
+//! each direction; a link is the same in both, so the two become one, with the contacts of either and the highest rate.
+
+mod hdtn;
+mod ion;
+mod one;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use dhow_channel::{Delay, Rate};
+use dhow_document::{Document, Entries, FileError};
+
+use crate::kind::{LinkKind, read_delay, read_rate};
+use crate::network::Network;
+use crate::scenario::{Contact, NodeIndex};
+
+/// Octets that a plan may have: far above any real one, so that a wrong path is not read whole.
+const PLAN_OCTETS_MAX: u64 = 1 << 30;
+
+/// What a plan says about one pair of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Pair {
+    /// Beginnings and ends.
+    contacts: Vec<(Duration, Duration)>,
+    /// Octets a second; 0 where the plan does not say.
+    rate: u64,
+    /// From when to when it is how long from one to the other.
+    ranges: Vec<(Duration, Duration, Duration)>,
+}
+
+/// Pairs of nodes, the lower one first.
+type Pairs = BTreeMap<(u32, u32), Pair>;
+
+/// What is wrong with a line, and which it is.
+type Wrong = (usize, String);
+
+/// Adds the links and contacts of all plans that a file names.
+pub(crate) fn read(
+    document: &Document<'_>,
+    network: &mut Network,
+    end: Duration,
+) -> Result<(), FileError> {
+    for entries in document.all("contact_plan") {
+        let path = document.resolve(entries.text("file").unwrap_or_default());
+        let text = read_file(&path).map_err(|error| {
+            let what = format!("'file' cannot be read: {}: {error}", path.display());
+            document.fault(entries.line_of("file"), what)
+        })?;
+        let pairs = read_pairs(&path, &text, entries.text("format"), end)?;
+        add(document, entries, network, pairs)?;
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path) -> std::io::Result<String> {
+    let octets = fs::metadata(path)?.len();
+    if octets > PLAN_OCTETS_MAX {
+        let what = format!("{octets} octets are more than a plan has");
+        return Err(std::io::Error::other(what));
+    }
+    fs::read_to_string(path)
+}
+
+/// Reads a plan whose format is named, or seen from its first line.
+fn read_pairs(
+    path: &Path,
+    text: &str,
+    format: Option<&str>,
+    end: Duration,
+) -> Result<Pairs, FileError> {
+    let format = format.unwrap_or_else(|| look(text));
+    let (read, hint) = match format {
+        "hdtn" => (
+            hdtn::read(text),
+            "a contact has \"source\", \"dest\", \"startTime\", \"endTime\", \"rateBitsPerSec\" and \"owlt\"",
+        ),
+        "one" => (
+            one::read(text, end),
+            "a line is 'SECONDS CONN NODE NODE up' or '… down'",
+        ),
+        _ => (
+            ion::read(text),
+            "a line is 'a contact +START +END NODE NODE OCTETS_PER_SECOND' or 'a range +START +END NODE NODE SECONDS'",
+        ),
+    };
+    let mut pairs = read.map_err(|(line, what)| FileError::at(path, line, what).with_hint(hint))?;
+    pairs.retain(|_, pair| !pair.contacts.is_empty());
+    for pair in pairs.values_mut() {
+        pair.contacts = united(std::mem::take(&mut pair.contacts));
+    }
+    Ok(pairs)
+}
+
+/// The format that a plan looks like.
+fn look(text: &str) -> &'static str {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
+    let first = first.unwrap_or_default();
+    if first.starts_with('{') {
+        "hdtn"
+    } else if first.split_whitespace().nth(1) == Some("CONN") {
+        "one"
+    } else {
+        "ion"
+    }
+}
+
+fn add(
+    document: &Document<'_>,
+    entries: &Entries,
+    network: &mut Network,
+    pairs: Pairs,
+) -> Result<(), FileError> {
+    let line = entries.line_of("file");
+    let mut called = pairs.keys().flat_map(|(first, second)| [*first, *second]);
+    let by_name = called.any(|called| network.node_named(&called.to_string()).is_some());
+    for ((first, second), pair) in pairs {
+        let find = |called: u32| {
+            let found = if by_name {
+                network.node_named(&called.to_string())
+            } else {
+                network.node_numbered(called)
+            };
+            found.ok_or_else(|| {
+                document
+                    .fault(line, format!("the plan names node {called}, which is none"))
+                    .with_hint("a plan's nodes are those of that name where there is any, else of that number")
+            })
+        };
+        let between: (NodeIndex, NodeIndex) = (find(first)?, find(second)?);
+        let link = match network.link_between(between) {
+            Some(known) => known,
+            None => {
+                let kind = kind(document, entries, &pair)?;
+                network
+                    .add_link(between, None, &kind)
+                    .map_err(|what| document.fault(line, what))?
+            }
+        };
+        for (start, end) in pair.contacts {
+            let contact = Contact {
+                link,
+                start,
+                length: end.saturating_sub(start),
+                every: None,
+            };
+            network
+                .add_contact(contact)
+                .map_err(|what| document.fault(line, what))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a link is like that comes with a plan.
+fn kind(document: &Document<'_>, entries: &Entries, pair: &Pair) -> Result<LinkKind, FileError> {
+    let rate = if entries.has("rate") {
+        read_rate(document, entries, "rate")?
+    } else {
+        Rate::from_octets_per_s(pair.rate).map_err(|_| {
+            document
+                .fault(entries.line(), "the plan names no rate")
+                .with_hint("for example: rate = \"1Mbit\"")
+        })?
+    };
+    let delay = if entries.has("delay") {
+        read_delay(document, entries, "delay")?
+    } else {
+        course(&pair.ranges)
+    };
+    LinkKind::with(document, entries, rate, delay)
+}
+
+/// Delays that jump at the end of a range to that of the next.
+fn course(ranges: &[(Duration, Duration, Duration)]) -> Delay {
+    const JUMP: Duration = Duration::from_nanos(1);
+    let mut ranges = ranges.to_vec();
+    ranges.sort_unstable();
+    let mut points: Vec<(Duration, Duration)> = Vec::new();
+    for (start, end, delay) in ranges {
+        let behind = points
+            .last()
+            .map_or(start, |(last, _)| start.max(*last + JUMP));
+        let last = end.saturating_sub(JUMP);
+        if last < behind {
+            continue;
+        }
+        match points.last() {
+            // As long as before: nothing changes until the end of this one.
+            Some((_, before)) if *before == delay => {}
+            _ => points.push((behind, delay)),
+        }
+        if points.last().is_some_and(|(at, _)| *at < last) {
+            points.push((last, delay));
+        }
+    }
+    Delay::course(points).unwrap_or(Delay::constant(Duration::ZERO))
+}
+
+/// Two nodes as a plan names them, the lower one first.
+fn between(from: u32, to: u32) -> Result<(u32, u32), String> {
+    if from == to {
+        return Err(format!("node {from} needs no contact with itself"));
+    }
+    Ok((from.min(to), from.max(to)))
+}
+
+fn node(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("'{text}' is no node number"))
+}
+
+/// The same times, in order and apart from each other.
+fn united(mut windows: Vec<(Duration, Duration)>) -> Vec<(Duration, Duration)> {
+    windows.sort_unstable();
+    let mut apart: Vec<(Duration, Duration)> = Vec::with_capacity(windows.len());
+    for (start, end) in windows {
+        match apart.last_mut() {
+            Some((_, last)) if *last >= start => *last = end.max(*last),
+            _ => apart.push((start, end)),
+        }
+    }
+    apart
+}

@@ -1,0 +1,186 @@
+//! What the nodes, and the links, of one section have in common.
+
+use std::time::Duration;
+
+use dhow_bundle::quantity::parse_duration;
+use dhow_channel::{Delay, Rate};
+use dhow_document::{Document, Entries, FileError};
+
+use crate::scenario::{AtEnd, Clock, Link, Node, NodeIndex, Presence};
+
+/// What a session takes at least: less would not hold a fragment's header.
+const MRU_MIN: u64 = 1024;
+
+/// A node without a name.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeKind {
+    quota_octets: u64,
+    quota_bundles: u64,
+    segment_octets: u32,
+    segment_mru: u64,
+    transfer_mru: u64,
+    clock: Clock,
+    flush: Duration,
+    read: Duration,
+}
+
+impl NodeKind {
+    /// What a section says of its nodes.
+    pub(crate) fn read(document: &Document<'_>, entries: &Entries) -> Result<Self, FileError> {
+        let segment = entries.size("segment").unwrap_or_default();
+        let segment_octets = u32::try_from(segment)
+            .ok()
+            .filter(|octets| *octets >= 65_536 && *octets <= 1 << 30 && octets % 4096 == 0)
+            .ok_or_else(|| {
+                let what = "a segment is a multiple of 4096 octets from 64KiB to 1GiB";
+                document.fault(entries.line_of("segment"), what)
+            })?;
+        let wrong = ["clock_offset", "clock_drift_ppm"]
+            .into_iter()
+            .find(|key| entries.has(key));
+        let clock = match (entries.text("clock"), wrong) {
+            (Some("none"), Some(key)) => {
+                let what = "a node without a clock has no wrong one";
+                return Err(document.fault(entries.line_of(key), what));
+            }
+            (Some("none"), None) => Clock::None,
+            _ => Clock::Known {
+                offset_ms: entries.offset_ms("clock_offset").unwrap_or(0),
+                drift_ppm: entries
+                    .integer("clock_drift_ppm")
+                    .and_then(|drift| i32::try_from(drift).ok())
+                    .unwrap_or(0),
+            },
+        };
+        Ok(Self {
+            quota_octets: entries.size("quota").unwrap_or_default(),
+            quota_bundles: entries.count("bundles").unwrap_or_default(),
+            segment_octets,
+            segment_mru: read_mru(document, entries, "segment_mru")?,
+            transfer_mru: read_mru(document, entries, "transfer_mru")?,
+            clock,
+            flush: entries.duration("flush"),
+            read: entries.duration("read"),
+        })
+    }
+
+    /// A node of the kind.
+    pub(crate) fn node(&self, name: String, number: u32) -> Node {
+        Node {
+            name,
+            number,
+            quota_octets: self.quota_octets,
+            quota_bundles: self.quota_bundles,
+            segment_octets: self.segment_octets,
+            segment_mru: self.segment_mru,
+            transfer_mru: self.transfer_mru,
+            clock: self.clock,
+            flush: self.flush,
+            read: self.read,
+        }
+    }
+}
+
+/// The largest segment or transfer that a node takes.
+fn read_mru(document: &Document<'_>, entries: &Entries, key: &str) -> Result<u64, FileError> {
+    let octets = entries.size(key).unwrap_or_default();
+    if octets < MRU_MIN {
+        let what = format!("'{key}' is at least {MRU_MIN} octets");
+        return Err(document.fault(entries.line_of(key), what));
+    }
+    Ok(octets)
+}
+
+/// A link without a name and ends.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkKind {
+    pub(crate) rate: Rate,
+    pub(crate) delay: Delay,
+    at_end: AtEnd,
+    retry: Duration,
+    keepalive_s: u16,
+}
+
+impl LinkKind {
+    /// What a section says of its links.
+    pub(crate) fn read(document: &Document<'_>, entries: &Entries) -> Result<Self, FileError> {
+        let rate = read_rate(document, entries, "rate")?;
+        Self::with(
+            document,
+            entries,
+            rate,
+            read_delay(document, entries, "delay")?,
+        )
+    }
+
+    /// What a section says of its links beside rate and delay.
+    pub(crate) fn with(
+        document: &Document<'_>,
+        entries: &Entries,
+        rate: Rate,
+        delay: Delay,
+    ) -> Result<Self, FileError> {
+        let keepalive_s = u16::try_from(entries.duration("keepalive").as_secs()).map_err(|_| {
+            let what = "'keepalive' is at most 65535 s";
+            document.fault(entries.line_of("keepalive"), what)
+        })?;
+        Ok(Self {
+            rate,
+            delay,
+            at_end: match entries.text("at_end") {
+                Some("silence") => AtEnd::Silence,
+                _ => AtEnd::Reset,
+            },
+            retry: entries.duration("retry"),
+            keepalive_s,
+        })
+    }
+
+    /// A link of the kind.
+    pub(crate) fn link(&self, name: String, between: (NodeIndex, NodeIndex)) -> Link {
+        Link {
+            name,
+            between,
+            rate: self.rate,
+            delay: self.delay.clone(),
+            presence: Presence::Always,
+            at_end: self.at_end,
+            retry: self.retry,
+            keepalive_s: self.keepalive_s,
+        }
+    }
+}
+
+/// A rate of something.
+pub(crate) fn read_rate(
+    document: &Document<'_>,
+    entries: &Entries,
+    key: &str,
+) -> Result<Rate, FileError> {
+    let octets = entries.rate(key).unwrap_or_default();
+    Rate::from_octets_per_s(octets)
+        .map_err(|error| document.fault(entries.line_of(key), format!("'{key}': {error}")))
+}
+
+/// `10ms`, or a list of `TIME DELAY`.
+pub(crate) fn read_delay(
+    document: &Document<'_>,
+    entries: &Entries,
+    key: &str,
+) -> Result<Delay, FileError> {
+    let wrong = |what: String| document.fault(entries.line_of(key), format!("'{key}' {what}"));
+    let time =
+        |text: &str| parse_duration(text).map_err(|error| wrong(format!("is no time: {error}")));
+    if let Some(text) = entries.text(key) {
+        return Ok(Delay::constant(time(text)?));
+    }
+    let mut points = Vec::new();
+    for point in entries.list(key) {
+        let (at, delay) = point.split_once(' ').ok_or_else(|| {
+            wrong(format!("is no course of delays: '{point}'"))
+                .with_hint("each is a time and the delay from then on: \"390d 22min\"")
+        })?;
+        points.push((time(at)?, time(delay)?));
+    }
+    Delay::course(points).map_err(|error| wrong(format!("is no course of delays: {error}")))
+}

@@ -1,0 +1,188 @@
+//! Sections that say what happens: traffic, faults, and the end.
+
+use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
+
+use super::COUNT_MAX;
+
+/// `[[traffic]]`.
+pub(super) const TRAFFIC: Section = Section {
+    name: "traffic",
+    occurs: Occurs::Many,
+    meaning: "Bundles that one node sends to another.",
+    groups: &[&[
+        key(
+            "from",
+            Kind::Text,
+            Absent::Refused,
+            "\"east\"",
+            "Who sends; with * every node of such a name.",
+        ),
+        key(
+            "to",
+            Kind::Text,
+            Absent::Refused,
+            "\"west\"",
+            "Who receives; with * one node of such a name, drawn for each that sends.",
+        ),
+        key(
+            "within",
+            Kind::Integer(1, COUNT_MAX),
+            Absent::Means("however many"),
+            "4",
+            "How many links away who receives is at most.",
+        ),
+        key(
+            "size",
+            Kind::Sizes,
+            Absent::Refused,
+            "\"2kB..50kB\"",
+            "Octets of payload, at least 16; all between two sizes are as likely.",
+        ),
+        key(
+            "count",
+            Kind::Integer(0, i64::MAX),
+            Absent::Means("as many as there is time for"),
+            "100",
+            "How many bundles each sends.",
+        ),
+        key(
+            "every",
+            Kind::Duration,
+            Absent::Means("all at once"),
+            "\"1min\"",
+            "From one bundle to the next.",
+        ),
+        key(
+            "mean",
+            Kind::Duration,
+            Absent::Means("all at once"),
+            "\"20min\"",
+            "From one bundle to the next in the mean (a Poisson process).",
+        ),
+        with_default(
+            "start",
+            Kind::Durations,
+            "\"0\"",
+            "When the first is sent; between two times each has one of its own.",
+        ),
+        with_default(
+            "lifetime",
+            Kind::Duration,
+            "\"1d\"",
+            "How long bundles are of use, at least 1 ms.",
+        ),
+    ]],
+};
+
+/// `[[crash]]`.
+pub(super) const CRASH: Section = Section {
+    name: "crash",
+    occurs: Occurs::Many,
+    meaning: "A node's power fails.",
+    groups: &[&[
+        key(
+            "node",
+            Kind::Text,
+            Absent::Refused,
+            "\"east\"",
+            "Which; with * every node of such a name.",
+        ),
+        key(
+            "at",
+            Kind::Duration,
+            Absent::Refused,
+            "\"90min\"",
+            "When, from the start of the run.",
+        ),
+        with_default("down", Kind::Duration, "\"10s\"", "How long it is off."),
+    ]],
+};
+
+/// `[faults]`.
+pub(super) const FAULTS: Section = Section {
+    name: "faults",
+    occurs: Occurs::Once,
+    meaning: "What fails by chance.",
+    groups: &[&[
+        key(
+            "crash_every",
+            Kind::Duration,
+            Absent::Means("never"),
+            "\"1d\"",
+            "Mean time between two crashes of one node.",
+        ),
+        with_default(
+            "crash_at_flush",
+            Kind::Part,
+            "0",
+            "The part of flushes in which a node crashes.",
+        ),
+        with_default(
+            "crash_down",
+            Kind::Duration,
+            "\"10s\"",
+            "How long a node that crashed is off, in the mean.",
+        ),
+        key(
+            "stall_every",
+            Kind::Duration,
+            Absent::Means("never"),
+            "\"6h\"",
+            "Mean time between two stalls of one disk.",
+        ),
+        with_default(
+            "stall_for",
+            Kind::Duration,
+            "\"1s\"",
+            "How long a stall takes, in the mean.",
+        ),
+        key(
+            "reset_every",
+            Kind::Duration,
+            Absent::Means("never"),
+            "\"8h\"",
+            "Mean time between two moments at which a link's connections are reset.",
+        ),
+        with_default(
+            "lying_disks",
+            Kind::Boolean,
+            "false",
+            "Disks say that they have flushed and have not.",
+        ),
+        key(
+            "until",
+            Kind::Duration,
+            Absent::Means("for ever"),
+            "\"5d\"",
+            "After this nothing fails any more.",
+        ),
+    ]],
+};
+
+/// `[stop]`.
+pub(super) const STOP: Section = Section {
+    name: "stop",
+    occurs: Occurs::Once,
+    meaning: "When to stop, and what is expected then.",
+    groups: &[&[
+        key(
+            "at",
+            Kind::Duration,
+            Absent::Refused,
+            "\"8d\"",
+            "After so long.",
+        ),
+        with_default(
+            "when_delivered",
+            Kind::Boolean,
+            "false",
+            "As soon as every bundle has been delivered.",
+        ),
+        with_default(
+            "expects_all",
+            Kind::Boolean,
+            "false",
+            "It is a fault when a bundle that was accepted and has not expired is not delivered by then.",
+        ),
+    ]],
+};

@@ -1,0 +1,170 @@
+//! Sections that say what there is, piece by piece.
+
+use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
+
+use super::NODE_NUMBER_MAX;
+use super::kinds::{LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS};
+
+/// The keys before any section.
+pub(super) const TOP: Section = Section {
+    name: "",
+    occurs: Occurs::Top,
+    meaning: "",
+    groups: &[&[
+        key(
+            "name",
+            Kind::Text,
+            Absent::Means("the file's name"),
+            "\"Village bus\"",
+            "For people.",
+        ),
+        with_default(
+            "seed",
+            Kind::Integer(0, i64::MAX),
+            "1",
+            "From which everything is drawn that is left to chance.",
+        ),
+        with_default(
+            "every_seed",
+            Kind::Boolean,
+            "false",
+            "What generators draw is drawn anew for each seed of a run; otherwise it follows from the file's, and all runs share one network.",
+        ),
+    ]],
+};
+
+/// `[[node]]`.
+pub(super) const NODE: Section = Section {
+    name: "node",
+    occurs: Occurs::Many,
+    meaning: "A node.",
+    groups: &[
+        &[
+            key(
+                "name",
+                Kind::Text,
+                Absent::Refused,
+                "\"east\"",
+                "What it is called in this file.",
+            ),
+            key(
+                "number",
+                Kind::Integer(1, NODE_NUMBER_MAX),
+                Absent::Means("its place among all nodes, from 1"),
+                "7",
+                "The node is ipn:NUMBER.0.",
+            ),
+        ],
+        NODE_KEYS,
+    ],
+};
+
+/// `[[link]]`.
+pub(super) const LINK: Section = Section {
+    name: "link",
+    occurs: Occurs::Many,
+    meaning: "A link between two nodes, the same in both directions; without contacts it is always there.",
+    groups: &[
+        &[
+            key(
+                "between",
+                Kind::TextList,
+                Absent::Refused,
+                "[\"east\", \"west\"]",
+                "Two nodes, of which the first dials.",
+            ),
+            key(
+                "name",
+                Kind::Text,
+                Absent::Means("FIRST-SECOND"),
+                "\"wire\"",
+                "What it is called in this file.",
+            ),
+        ],
+        LINK_RATE_DELAY,
+        LINK_KEYS,
+    ],
+};
+
+/// `[[contact]]`.
+pub(super) const CONTACT: Section = Section {
+    name: "contact",
+    occurs: Occurs::Many,
+    meaning: "When a link can be used; it has a 'for' or an 'end'.",
+    groups: &[&[
+        key(
+            "link",
+            Kind::Text,
+            Absent::Refused,
+            "\"east-west\"",
+            "The link.",
+        ),
+        with_default(
+            "start",
+            Kind::Duration,
+            "\"0\"",
+            "When it begins, from the start of the run.",
+        ),
+        key(
+            "for",
+            Kind::Duration,
+            Absent::Means("until 'end'"),
+            "\"5min\"",
+            "How long it lasts.",
+        ),
+        key(
+            "end",
+            Kind::Duration,
+            Absent::Means("as long as 'for'"),
+            "\"1h\"",
+            "When it ends.",
+        ),
+        key(
+            "every",
+            Kind::Duration,
+            Absent::Means("it is the only one"),
+            "\"12h\"",
+            "Again and again, so long from one beginning to the next.",
+        ),
+    ]],
+};
+
+/// `[[contact_plan]]`.
+pub(super) const CONTACT_PLAN: Section = Section {
+    name: "contact_plan",
+    occurs: Occurs::Many,
+    meaning: "Contacts in a file of their own. Its nodes are this file's of those names, or where it has none, of those numbers; links that this file does not have come with it.",
+    groups: &[
+        &[
+            key(
+                "file",
+                Kind::Path,
+                Absent::Refused,
+                "\"plan.txt\"",
+                "The file, relative to this one.",
+            ),
+            key(
+                "format",
+                Kind::Choice(&["ion", "hdtn", "one"]),
+                Absent::Means("what the file looks like"),
+                "\"ion\"",
+                "ION's 'a contact' and 'a range' lines, HDTN's JSON, or The ONE's CONN lines.",
+            ),
+            key(
+                "rate",
+                Kind::Rate,
+                Absent::Means("the plan's"),
+                "\"1Mbit\"",
+                "Rate of the links that come with it, bits a second.",
+            ),
+            key(
+                "delay",
+                Kind::TextOrList,
+                Absent::Means("the plan's"),
+                "\"10ms\"",
+                "Delay of the links that come with it.",
+            ),
+        ],
+        LINK_KEYS,
+    ],
+};

@@ -1,0 +1,129 @@
+//! `[[traffic]]`: who sends what to whom.
+
+use dhow_document::{Document, Entries, FileError};
+
+use crate::entropy::Entropy;
+use crate::network::{Network, matches, within};
+use crate::scenario::{NodeIndex, Pace, Size, Traffic};
+
+/// What destinations and beginnings are drawn for.
+const PURPOSE: u64 = Entropy::OURS;
+
+/// Reads all traffic of a file; what is left to chance follows from the seed.
+pub(crate) fn read(
+    document: &Document<'_>,
+    network: &Network,
+    seed: u64,
+) -> Result<Vec<Traffic>, FileError> {
+    let mut traffic = Vec::new();
+    let mut neighbours = Vec::new();
+    for (number, entries) in document.all("traffic").enumerate() {
+        let mut entropy = Entropy::new(seed, PURPOSE, number);
+        if neighbours.is_empty() && entries.has("within") {
+            neighbours = network.neighbours();
+        }
+        let from = network.nodes(document, entries, "from")?;
+        let to = network.nodes(document, entries, "to")?;
+        let (least, most) = entries.durations("start").unwrap_or_default();
+        let (pace, count) = read_pace(document, entries)?;
+        let size = read_size(document, entries)?;
+        let lifetime = entries.duration("lifetime");
+        if lifetime.as_millis() == 0 {
+            let what = "'lifetime' is at least 1 ms";
+            return Err(document.fault(entries.line_of("lifetime"), what));
+        }
+        for from in from {
+            traffic.push(Traffic {
+                from,
+                to: draw(
+                    document,
+                    entries,
+                    (network, &neighbours),
+                    (from, &to),
+                    &mut entropy,
+                )?,
+                count,
+                size,
+                start: entropy.between(least, most),
+                pace,
+                lifetime,
+            });
+        }
+    }
+    Ok(traffic)
+}
+
+/// One node of some, another than the one that sends, and within its reach.
+fn draw(
+    document: &Document<'_>,
+    entries: &Entries,
+    (network, neighbours): (&Network, &[Vec<NodeIndex>]),
+    (from, to): (NodeIndex, &[NodeIndex]),
+    entropy: &mut Entropy,
+) -> Result<NodeIndex, FileError> {
+    if to == [from] {
+        let what = "[[traffic]] goes from one node to another";
+        return Err(document.fault(entries.line_of("to"), what));
+    }
+    let Some(links) = entries.count("within") else {
+        let own = to.binary_search(&from);
+        let others = to.len() - usize::from(own.is_ok());
+        let drawn = entropy.below(u64::try_from(others).unwrap_or(u64::MAX));
+        let drawn = usize::try_from(drawn).unwrap_or(0);
+        let place = drawn + usize::from(own.is_ok_and(|own| own <= drawn));
+        return Ok(to.get(place).copied().unwrap_or(from));
+    };
+    let pattern = entries.text("to").unwrap_or_default();
+    let named = |node: &NodeIndex| {
+        let found = network.nodes.get(node.0);
+        found.is_some_and(|node| matches(pattern, &node.name))
+    };
+    let near: Vec<NodeIndex> = within(neighbours, from, links)
+        .into_iter()
+        .filter(named)
+        .collect();
+    let drawn = entropy.below(u64::try_from(near.len()).unwrap_or(u64::MAX));
+    let drawn = usize::try_from(drawn).unwrap_or(0);
+    near.get(drawn).copied().ok_or_else(|| {
+        let name = network.nodes.get(from.0).map_or("", |node| &node.name);
+        let what = format!("no node '{pattern}' is within {links} links of '{name}'");
+        document.fault(entries.line_of("within"), what)
+    })
+}
+
+fn read_pace(document: &Document<'_>, entries: &Entries) -> Result<(Pace, Option<u64>), FileError> {
+    let every = entries.duration_if_set("every");
+    let mean = entries.duration_if_set("mean");
+    let pace = match (every, mean) {
+        (Some(every), None) if !every.is_zero() => Pace::Constant(every),
+        (None, Some(mean)) if !mean.is_zero() => Pace::Mean(mean),
+        (None, None) => Pace::AtOnce,
+        (Some(_), Some(_)) => {
+            let what = "[[traffic]] has 'every' or 'mean'";
+            return Err(document.fault(entries.line_of("mean"), what));
+        }
+        _ => {
+            let key = if every.is_some() { "every" } else { "mean" };
+            let what = format!("'{key}' is more than nothing");
+            return Err(document.fault(entries.line_of(key), what));
+        }
+    };
+    let count = entries.count("count");
+    if count.is_none() && pace == Pace::AtOnce {
+        let error = document.fault(entries.line(), "[[traffic]] lacks 'count'");
+        return Err(error.with_hint("only with 'every' or 'mean' it can go on for ever"));
+    }
+    Ok((pace, count))
+}
+
+fn read_size(document: &Document<'_>, entries: &Entries) -> Result<Size, FileError> {
+    let (min, max) = entries.sizes("size").unwrap_or_default();
+    if min < Size::MIN {
+        let what = format!(
+            "'size' is at least {} octets, which say which payload it is",
+            Size::MIN
+        );
+        return Err(document.fault(entries.line_of("size"), what));
+    }
+    Ok(Size { min, max })
+}
