@@ -252,12 +252,8 @@ impl Node {
 
     /// Something happened.
     pub fn handle(&mut self, now: Now, event: Event) {
-        if let Some(recorder) = &mut self.recorder {
-            let stored = match &event {
-                Event::Read { ticket, .. } => stored(self.reads.get(ticket.0)),
-                _ => Stored::Own,
-            };
-            recorder.handle(now, &event, stored);
+        if self.recorder.is_some() {
+            self.record(now, &event);
         }
         self.watch_clock(now);
         match event {
@@ -303,11 +299,30 @@ impl Node {
     /// What to do now; `None` when there is nothing. Work that one event made possible for many bundles
     /// is done here, once for all events handled before.
     pub fn poll(&mut self, now: Now) -> Option<Action> {
+        if self.recorder.is_some() {
+            return self.poll_recorded(now);
+        }
+        self.next_action(now)
+    }
+
+    #[cold]
+    fn poll_recorded(&mut self, now: Now) -> Option<Action> {
         let action = self.next_action(now);
         if let Some(recorder) = &mut self.recorder {
             recorder.polled(now, action.as_ref());
         }
         action
+    }
+
+    #[cold]
+    fn record(&mut self, now: Now, event: &Event) {
+        let stored = match event {
+            Event::Read { ticket, .. } => stored(self.reads.get(ticket.0)),
+            _ => Stored::Own,
+        };
+        if let Some(recorder) = &mut self.recorder {
+            recorder.handle(now, event, stored);
+        }
     }
 
     fn next_action(&mut self, now: Now) -> Option<Action> {
