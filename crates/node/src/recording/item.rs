@@ -16,8 +16,8 @@ use dhow_bundle::eid::EidRefusal;
 /// Octets of a text, at most: more than any name, pattern or reason has.
 const TEXT_OCTETS_MAX: u64 = 1 << 20;
 
-/// Octets that one event brings, at most: more than a driver reads at once.
-const OCTETS_MAX: usize = 64 << 20;
+/// Octets of an event of which some are left out, at most: more than a driver reads at once.
+const OCTETS_MAX: usize = 256 << 20;
 
 /// Why octets are not what a recording is made of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -266,7 +266,7 @@ impl Item for Bytes {
                 continue;
             }
             let zeros = usize::read(reader)?;
-            if zeros > OCTETS_MAX || octets.len() > OCTETS_MAX {
+            if octets.len().saturating_add(zeros) > OCTETS_MAX {
                 return Err(ItemError::TooManyOctets);
             }
             octets.resize(octets.len() + zeros, 0);

@@ -17,6 +17,8 @@ mod event;
 pub mod frame;
 pub mod item;
 mod omission;
+#[doc(hidden)]
+pub mod oracle;
 pub mod recorder;
 mod vocabulary;
 
