@@ -1,48 +1,75 @@
-"""Two hundred seeds of a network in which everything goes wrong, and nothing that is found in them."""
+"""`dhow sim run` as a person meets it: what it refuses, and what it leaves behind when it is interrupted."""
 
 import json
-import os
+import shutil
+import signal
 import subprocess
+import tempfile
 import unittest
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from labs.rig.binary import dhow
+from labs.rig.binary import ROOT, dhow
 
-SCENARIO = Path(__file__).resolve().parent.parent / "labs" / "mixed.toml"
-
-SEEDS = 200
-
-# Seconds that one share of the seeds may take at most, whatever else the machine does.
-PATIENCE_S = 900.0
-
-
-def run(first: int, count: int) -> list[dict]:
-    """What becomes of `count` seeds from `first` on, an object each; a violation ends them."""
-    command = [dhow("debug"), "sim", "run", SCENARIO, "--seed", str(first), "--seeds", str(count), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
-    if done.returncode != 0 and not any(outcome["violations"] for outcome in outcomes):
-        raise AssertionError(done.stderr)
-    return outcomes
+LABS = ROOT / "labs"
+PATIENCE_S = 120.0
 
 
 class Simulation(unittest.TestCase):
-    """The nodes that ship, in virtual time (docs/simulation.md)."""
+    """Runs of scenarios in `labs/`."""
 
-    def test_two_hundred_seeds_break_no_rule(self) -> None:
-        shares = os.cpu_count() or 1
-        firsts = [1 + SEEDS * share // shares for share in range(shares + 1)]
-        with ThreadPoolExecutor(shares) as crew:
-            parts = crew.map(lambda share: run(firsts[share], firsts[share + 1] - firsts[share]), range(shares))
-            outcomes = [outcome for part in parts for outcome in part]
-        broken = {outcome["seed"]: outcome["violations"] for outcome in outcomes if outcome["violations"]}
-        self.assertEqual(broken, {}, "keep the seed in crates/sim/tests/regressions")
-        self.assertEqual([outcome["seed"] for outcome in outcomes], list(range(1, SEEDS + 1)))
-        # They saw what they are for.
-        for what in ("crashes", "stalls", "duplicates", "delivered"):
-            self.assertGreater(sum(outcome[what] for outcome in outcomes), SEEDS, what)
+    def setUp(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="dhow-test-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
-    def test_a_seed_gives_the_same_run_again(self) -> None:
-        hashes = {run(7, 1)[0]["trace_hash"] for _ in range(2)}
-        self.assertEqual(len(hashes), 1, hashes)
+    def command(self, *words: str) -> list[str]:
+        """`dhow sim run` with these words, its report in the test's directory."""
+        return [str(dhow("debug")), "sim", "run", *words, "--out", str(self.directory / "report")]
+
+    def run_to_end(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A run that ends by itself."""
+        return subprocess.run(
+            self.command(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+    def test_a_value_that_is_set_holds_and_a_run_repeats_itself(self) -> None:
+        words = ["labs/line.toml", "--set", "line.count=3", "--set", "traffic.to=n3", "--set", "traffic.count=20", "--json"]
+        first, second = (json.loads(self.run_to_end(*words).stdout) for _ in range(2))
+        self.assertEqual((first["sent"], first["delivered"], first["violations"]), (20, 20, []))
+        self.assertEqual(first["trace_hash"], second["trace_hash"])
+
+    def test_what_cannot_be_run_is_refused_before_anything_is_written(self) -> None:
+        for words, said in [
+            (["labs/line.toml", "--set", "trafic.size=2kB"], "did you mean 'traffic'?"),
+            (["labs/line.toml", "--set", "traffic.to=n9"], "--set traffic.to=n9: there is no node 'n9'"),
+            (["labs/thousand.toml", "--memory", "10MB"], "1,024 nodes and 1,984 links"),
+            (["labs/none.toml"], "labs/none.toml: No such file"),
+        ]:
+            with self.subTest(said):
+                done = self.run_to_end(*words)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(said, done.stderr)
+                self.assertFalse((self.directory / "report").exists())
+
+    def test_an_interrupted_run_leaves_the_report_of_what_ran(self) -> None:
+        process = subprocess.Popen(
+            self.command("labs/field.toml", "--json", "--progress", "--set", "stop.at=3d", "--set", "field.step=1min"),
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            line = process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=PATIENCE_S)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for word in ["seed 1:", "events/s", "created", "delivered", "expired", "in stores"]:
+            self.assertIn(word, line)
+        self.assertEqual(process.returncode, 130, stderr)
+        ran = json.loads(stdout)
+        self.assertTrue(0 < ran["virtual_s"] < 3 * 86_400, ran)
+        self.assertEqual(ran["violations"], [])
+        names = {path.name for path in (self.directory / "report").iterdir()}
+        self.assertEqual(names, {"report.html", "samples.csv", "payloads.csv", "links.csv"})
+
+
+if __name__ == "__main__":
+    unittest.main()

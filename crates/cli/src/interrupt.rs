@@ -19,10 +19,14 @@ use crate::failure::{EXIT_INTERRUPTED, Failure};
 /// How long a command may take to end by itself: longer than any of its waits between two questions.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The same for a command that writes down what it has when it is interrupted.
+const LONG_GRACE: Duration = Duration::from_secs(60);
+
 /// How long a loop waits at most between two looks at [`is_requested`].
 pub const LOOK: Duration = Duration::from_millis(100);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+static NEEDS_LONGER: AtomicBool = AtomicBool::new(false);
 /// What is said when a command is ended here.
 type Words = Box<dyn Fn() -> String + Send>;
 
@@ -46,6 +50,9 @@ pub fn watch() -> Result<(), Failure> {
         REQUESTED.store(true, Ordering::Relaxed);
         thread::spawn(|| {
             thread::sleep(GRACE);
+            if NEEDS_LONGER.load(Ordering::Relaxed) {
+                thread::sleep(LONG_GRACE - GRACE);
+            }
             end();
         });
         if signals.next().is_some() {
@@ -53,6 +60,11 @@ pub fn watch() -> Result<(), Failure> {
         }
     });
     Ok(())
+}
+
+/// From now on, ending by itself may take longer: the command writes down what it has. A second Ctrl-C still ends it at once.
+pub fn allow_longer() {
+    NEEDS_LONGER.store(true, Ordering::Relaxed);
 }
 
 /// Has a command that must be ended here say how far it came.

@@ -23,6 +23,17 @@ pub fn memory_octets() -> u64 {
         .fold(memory, u64::min)
 }
 
+/// Octets of memory that this process has taken at once, at most so far; none where the system does not say.
+#[must_use]
+pub fn peak_octets() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 /// Does without huge pages where memory is small.
 pub fn spare_memory() {
     if memory_octets() < SMALL_OCTETS {

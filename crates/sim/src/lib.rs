@@ -20,6 +20,7 @@ mod faults;
 mod flow;
 pub mod ledger;
 mod machine;
+pub mod memory;
 pub mod network;
 pub mod oracle;
 pub mod payload;
@@ -32,6 +33,7 @@ pub mod trace;
 mod turn;
 pub mod world;
 
+pub use memory::Estimate;
 pub use network::NetworkError;
 pub use oracle::Violation;
 pub use run::{Outcome, Run};

@@ -37,6 +37,8 @@ pub struct Progress {
     pub sent: u64,
     /// Payloads delivered.
     pub delivered: u64,
+    /// Bundles that expired in a store.
+    pub expired: u64,
     /// Bundles in stores when last looked at.
     pub stored: u64,
 }
@@ -163,6 +165,7 @@ impl Run {
             events: self.world.events(),
             sent: self.world.ledger().sent(),
             delivered: self.world.ledger().delivered,
+            expired: self.world.counts().expired,
             stored: self
                 .world
                 .samples()

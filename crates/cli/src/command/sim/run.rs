@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use dhow_daemon::machine::{memory_octets, peak_octets};
 use dhow_scenario::Scenario;
-use dhow_sim::{Outcome, Run as Simulation};
+use dhow_sim::{Estimate, Outcome, Run as Simulation};
 use serde_json::{Value, json};
 
 use super::findings;
 use super::report::Report;
-use crate::arguments::{Common, parse_duration, parse_number};
+use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -23,6 +24,9 @@ const EVENTS_PER_LOOK: u64 = 10_000;
 
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// How often it is told in lines.
+const LINE_EVERY: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 The same scenario and seed do the same, on every machine: hash says whether two runs did.
@@ -53,6 +57,12 @@ pub struct Run {
     /// Stop after so much virtual time, whatever the scenario says
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     until: Option<Duration>,
+    /// Refuse a scenario that is expected to take more memory [default: nine tenths of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// Say on stderr how far it is, a line a second, also where nobody watches
+    #[arg(long)]
+    progress: bool,
     /// Write report.html and tables as CSV into a directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -125,7 +135,29 @@ impl Run {
             scenario.stop.expects_all &= until >= scenario.stop.at;
             scenario.stop.at = until;
         }
+        self.check_memory(&scenario)?;
         Ok(scenario)
+    }
+
+    /// Refuses what is expected not to fit into memory.
+    fn check_memory(&self, scenario: &Scenario) -> Result<(), Failure> {
+        let estimate = Estimate::of(scenario);
+        let limit = self.memory.unwrap_or(memory_octets() / 10 * 9);
+        if estimate.octets() <= limit {
+            return Ok(());
+        }
+        let what = format!(
+            "cannot run the scenario: it would take about {} ({} nodes and {} links: {}; {} bundles: {}), and {} may be taken",
+            quantity::size(estimate.octets()),
+            quantity::thousands(count(scenario.nodes.len())),
+            quantity::thousands(count(scenario.links.len())),
+            quantity::size(estimate.network_octets),
+            quantity::thousands(estimate.bundles),
+            quantity::size(estimate.bundle_octets),
+            quantity::size(limit),
+        );
+        let hint = "fewer nodes, less traffic or shorter lifetimes take less; --memory allows more";
+        Err(Failure::usage(what).with_hint(hint))
     }
 
     /// The command, as far as it says what is run.
@@ -145,25 +177,36 @@ impl Run {
             .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))?;
         let total = u64::try_from(scenario.stop.at.as_millis()).unwrap_or(u64::MAX);
         let progress = Progress::stretch(total, format!("seed {seed}"));
+        let tell_every = if self.progress {
+            LINE_EVERY
+        } else {
+            TELL_EVERY
+        };
         let started = Instant::now();
         let mut told = started;
+        interrupt::allow_longer();
         if self.trace {
             self.trace(&mut run)?;
         }
         while !interrupt::is_requested() && run.advance(EVENTS_PER_LOOK) {
-            if told.elapsed() >= TELL_EVERY {
+            if told.elapsed() >= tell_every {
                 told = Instant::now();
                 let at = run.progress();
                 let done = u64::try_from(at.time.as_millis()).unwrap_or(u64::MAX);
                 let message = format!(
-                    "{}, {}, {} events/s, {}/{} delivered, {} in stores",
+                    "{}, {}, {} events/s, {} created, {} delivered, {} expired, {} in stores",
                     quantity::span(done),
                     times(at.time, started.elapsed()),
                     quantity::per_second(at.events, started.elapsed()),
-                    at.delivered,
                     at.sent,
+                    at.delivered,
+                    at.expired,
                     at.stored
                 );
+                if self.progress {
+                    output::talk(&format!("seed {seed}: {message}"));
+                    continue;
+                }
                 progress.say(done, message);
             }
         }
@@ -213,6 +256,7 @@ impl Run {
             "events": outcome.progress.events,
             "virtual_s": outcome.progress.time.as_secs_f64(),
             "wall_s": wall.as_secs_f64(),
+            "peak_octets": peak_octets(),
             "sent": outcome.progress.sent,
             "accepted": outcome.accepted,
             "refused": outcome.refused,
@@ -231,19 +275,24 @@ impl Run {
 fn text(outcome: &Outcome, wall: Duration) -> String {
     let at = outcome.progress;
     format!(
-        "seed {}  hash {:016x}  {} in {} ({}, {} events/s)  {} of {} delivered, {} expired  {} crashes  {} violations",
+        "seed {}  hash {:016x}  {} in {} ({}, {} events/s, {})  {} of {} delivered, {} expired  {} crashes  {} violations",
         outcome.seed,
         outcome.trace_hash,
         quantity::span(u64::try_from(at.time.as_millis()).unwrap_or(u64::MAX)),
         quantity::elapsed(wall),
         times(at.time, wall),
         quantity::per_second(at.events, wall),
+        quantity::size(peak_octets().unwrap_or(0)),
         at.delivered,
         at.sent,
         outcome.expired,
         outcome.counts.crashes,
         outcome.findings.len()
     )
+}
+
+fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
 }
 
 /// How many times faster than real: `×1,200`.
