@@ -1,5 +1,6 @@
 //! One seed's run of a scenario, from beginning to end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use dhow_bundle::Instant;
@@ -151,10 +152,20 @@ impl Run {
         })
     }
 
-    /// Lets so many things happen; false when it is over.
+    /// Lets so many things happen; false when it is over, which it also is when an assertion of a node or a store does not hold.
     pub fn advance(&mut self, events: u64) -> bool {
         const END: Instant = Instant::from_nanos(u64::MAX);
-        self.world.run(END, events)
+        let world = &mut self.world;
+        // What is left of the world is looked at, and not run on.
+        let outcome = catch_unwind(AssertUnwindSafe(|| world.run(END, events)));
+        outcome.unwrap_or_else(|said| {
+            let text = said.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| said.downcast_ref::<&str>().copied());
+            let sentence = format!("does not hold: {}", text.unwrap_or("an assertion"));
+            let last = world.trace().newest().map(|step| step.machine);
+            world.accuse("assertion", sentence, last.as_slice());
+            false
+        })
     }
 
     /// How far it is.
