@@ -465,6 +465,7 @@ impl World {
     }
 
     fn delivered(&mut self, at: MachineIndex, payload: &[u8], now: Instant) {
+        let tolerance = self.tolerance();
         if let Some(sentence) = altered(&self.ledger, &self.payloads, payload) {
             return self.accuse("unaltered", sentence, &[at]);
         }
@@ -478,7 +479,7 @@ impl World {
         let Some(unit) = self.ledger.unit_mut(name) else {
             return;
         };
-        let again = redelivered(unit, life);
+        let again = redelivered(unit, life, (now, tolerance));
         unit.confirmation = Confirmation::Given(life);
         if unit.delivered.is_none() {
             unit.delivered = Some(now);
