@@ -8,11 +8,14 @@ use crate::kind::{LinkKind, NodeKind};
 use crate::scenario::{Contact, Link, LinkIndex, Node, NodeIndex, Presence};
 use crate::schema::NODE_NUMBER_MAX;
 
-/// Nodes and links that a scenario may have: far above what any machine runs, so that a slip does not fill the memory.
-const NODES_MAX: usize = 10_000_000;
+/// Nodes that a scenario may have: far above what any machine runs, so that a slip does not fill the memory.
+pub(crate) const NODES_MAX: usize = 1_000_000;
+
+/// Links that a scenario may have.
+pub(crate) const LINKS_MAX: usize = 10_000_000;
 
 /// Contacts that a scenario may have; one that comes again and again counts once.
-const CONTACTS_MAX: usize = 10_000_000;
+pub(crate) const CONTACTS_MAX: usize = 10_000_000;
 
 /// Nodes, links and contacts, with their names.
 #[derive(Debug, Default)]
@@ -68,8 +71,8 @@ impl Network {
         if between.0 == between.1 {
             return Err(format!("'{first}' needs no link to itself"));
         }
-        if self.links.len() >= NODES_MAX {
-            return Err(format!("a scenario has at most {NODES_MAX} links"));
+        if self.links.len() >= LINKS_MAX {
+            return Err(format!("a scenario has at most {LINKS_MAX} links"));
         }
         let name = name.map_or_else(|| format!("{first}-{second}"), str::to_owned);
         let index = LinkIndex(self.links.len());

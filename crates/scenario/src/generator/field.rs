@@ -8,7 +8,7 @@ use dhow_document::{Document, Entries, FileError};
 use super::add_nodes;
 use crate::entropy::Entropy;
 use crate::kind::LinkKind;
-use crate::network::Network;
+use crate::network::{CONTACTS_MAX, LINKS_MAX, Network};
 use crate::scenario::{Contact, NodeIndex};
 
 /// What places and walks are drawn for.
@@ -34,7 +34,8 @@ pub(super) fn expand(
         let wrong = |what| document.fault(entries.line_of("name"), what);
         let ends = |pair: (u32, u32)| Some((at(&nodes, pair.0)?, at(&nodes, pair.1)?));
         if !walk.moves() {
-            for between in walk.pairs().into_iter().filter_map(ends) {
+            let pairs = walk.pairs().map_err(wrong)?;
+            for between in pairs.into_iter().filter_map(ends) {
                 network.add_link(between, None, &kind).map_err(wrong)?;
             }
             continue;
@@ -45,7 +46,7 @@ pub(super) fn expand(
             let error = document.fault(entries.line_of("step"), what);
             return Err(error.with_hint("make 'step' longer"));
         }
-        for meeting in walk.meetings(end) {
+        for meeting in walk.meetings(end).map_err(wrong)? {
             let Some(between) = ends(meeting.pair) else {
                 continue;
             };
@@ -213,8 +214,8 @@ impl Walk {
         }
     }
 
-    /// Who is within reach of whom, in order.
-    fn pairs(&self) -> Vec<(u32, u32)> {
+    /// Who is within reach of whom, in order; else that they are too many.
+    fn pairs(&self) -> Result<Vec<(u32, u32)>, String> {
         // Squares as wide as the reach: whoever is within it is in the same one or one beside it.
         let square = |place: &Place| (place.0 / self.reach, place.1 / self.reach);
         let places = (0_u32..).zip(&self.places);
@@ -233,10 +234,14 @@ impl Walk {
                     .map(|(_, other)| *other)
                     .filter(|other| *other > node && self.reaches(*place, *other));
                 pairs.extend(near.map(|other| (node, other)));
+                if pairs.len() > LINKS_MAX {
+                    let what = format!("more than {LINKS_MAX} pairs of nodes are within reach");
+                    return Err(what);
+                }
             }
         }
         pairs.sort_unstable();
-        pairs
+        Ok(pairs)
     }
 
     fn reaches(&self, place: Place, other: u32) -> bool {
@@ -246,14 +251,14 @@ impl Walk {
         other.is_some_and(|other| squared(place, *other) <= self.reach * self.reach)
     }
 
-    /// Everybody who meets until a time, in the order in which they part.
-    fn meetings(&mut self, end: Duration) -> Vec<Meeting> {
+    /// Everybody who meets until a time, in the order in which they part; else that they are too many.
+    fn meetings(&mut self, end: Duration) -> Result<Vec<Meeting>, String> {
         let mut together: BTreeMap<(u32, u32), Duration> = BTreeMap::new();
         let mut meetings = Vec::new();
         let mut now = Duration::ZERO;
         while now < end {
             self.go(i64::try_from(now.as_millis()).unwrap_or(i64::MAX / 4));
-            let pairs = self.pairs();
+            let pairs = self.pairs()?;
             together.retain(|pair, start| {
                 let stay = pairs.binary_search(pair).is_ok();
                 if !stay {
@@ -265,6 +270,9 @@ impl Walk {
                 }
                 stay
             });
+            if meetings.len() > CONTACTS_MAX {
+                return Err(format!("a scenario has at most {CONTACTS_MAX} contacts"));
+            }
             for pair in pairs {
                 together.entry(pair).or_insert(now);
             }
@@ -276,7 +284,7 @@ impl Walk {
             length: end.saturating_sub(start),
         });
         meetings.extend(left);
-        meetings
+        Ok(meetings)
     }
 }
 

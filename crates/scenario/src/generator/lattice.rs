@@ -7,7 +7,7 @@ use dhow_document::{Document, Entries, FileError};
 use super::{add_named, add_nodes};
 use crate::entropy::Entropy;
 use crate::kind::LinkKind;
-use crate::network::Network;
+use crate::network::{NODES_MAX, Network};
 use crate::scenario::{Contact, NodeIndex};
 
 /// What contacts are drawn for, shape by shape.
@@ -92,6 +92,10 @@ fn side_by_side(
     let prefix = entries.text("name").unwrap_or_default();
     let width = entries.count("width").unwrap_or_default();
     let height = entries.count("height").unwrap_or_default();
+    if u128::from(width) * u128::from(height) > u128::try_from(NODES_MAX).unwrap_or(u128::MAX) {
+        let what = format!("a scenario has at most {NODES_MAX} nodes");
+        return Err(document.fault(entries.line_of("height"), what));
+    }
     let names = (1..=height)
         .flat_map(|row| (1..=width).map(move |column| format!("{prefix}{column}-{row}")));
     let nodes = add_named(document, entries, network, names)?;

@@ -181,6 +181,16 @@ fn generators_say_what_they_cannot_make() {
     let wire = "rate = \"1Mbit\"\n";
     for (text, said) in [
         (
+            format!("[[grid]]\nname = \"n\"\nwidth = 100000\nheight = 1000\n{wire}"),
+            "s.toml:4: a scenario has at most 1000000 nodes",
+        ),
+        (
+            format!(
+                "[[field]]\nname = \"n\"\ncount = 6000\nwidth_m = 10\nheight_m = 10\nreach_m = 200\n{wire}"
+            ),
+            "s.toml:2: more than 10000000 pairs of nodes are within reach",
+        ),
+        (
             format!("[[ring]]\nname = \"n\"\ncount = 2\n{wire}"),
             "s.toml:3: a ring has three nodes at least",
         ),
