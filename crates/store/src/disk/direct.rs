@@ -292,17 +292,19 @@ impl Direct {
     /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, on their way to
     /// the disk: many at once, few with what follows or with the next sync. Zeros stand behind them up to the end of the last block.
     fn send(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
-        // A block that is on its way is not overtaken.
-        let first = Span::new(start, BLOCK_OCTETS);
+        // What is on its way is not overtaken: of two writes under way, either may be the later one.
+        let span = Span::new(start, padded.len());
         let mut state = self.shared.wait_for_writes(|state| {
-            state.unwritten.len() < WRITES_BOUND && !state.is_under_way(first)
+            state.unwritten.len() < WRITES_BOUND && !state.is_under_way(span)
         });
         state.forget(Span::new(start + length(known), padded.len() - known));
         if !state.proven {
             drop(state);
             return self.prove(start, known, count, padded);
         }
-        if state.edge.dirty && state.edge.is_cut_at(start) {
+        let edge = &state.edge;
+        let is_covered = edge.span().meets(span) && !edge.span().holds(start);
+        if edge.dirty && (is_covered || edge.is_cut_at(start)) {
             state = self.shared.write_edge(state)?;
         }
         let before = state.edge.before(start);
