@@ -44,8 +44,12 @@ impl OutgoingHeader {
     }
 }
 
-/// Makes new bundles (RFC 9171 5.2). Reports go to the source, and the primary, extension and payload blocks
-/// carry CRC-32C, unless it is told otherwise.
+/// What guards the extension blocks that a node writes: they are a few octets that change at every hop, the link and the store
+/// guard them between, and a checksum would be a third of each.
+pub(crate) const EXTENSION_CRC_TYPE: CrcType = CrcType::None;
+
+/// Makes new bundles (RFC 9171 5.2). Reports go to the source, and the primary and payload blocks carry CRC-32C, unless it is
+/// told otherwise; extension blocks carry no checksum.
 #[derive(Clone, Debug)]
 pub struct BundleBuilder {
     primary: PrimaryBlock,
@@ -112,7 +116,7 @@ impl BundleBuilder {
         self
     }
 
-    /// The checksum of the primary block and of the extension blocks.
+    /// The checksum of the primary block.
     #[must_use]
     pub const fn with_crc_type(mut self, crc_type: CrcType) -> Self {
         self.primary.crc_type = crc_type;
@@ -182,7 +186,7 @@ impl BundleBuilder {
         write_indefinite_array(&mut out);
         self.primary.encode(&mut out);
         for (number, (block_type, flags, content)) in (2..).zip(&self.blocks) {
-            let crc_type = self.primary.crc_type;
+            let crc_type = EXTENSION_CRC_TYPE;
             let block = CanonicalBlock::new(*block_type, number, *flags, crc_type, content.clone());
             out.extend_from_slice(&block.octets);
         }

@@ -11,7 +11,7 @@ use crate::block::{
 use crate::cbor::{write_byte_string_head, write_indefinite_array, write_unsigned};
 use crate::crc::{CrcType, append_crc};
 use crate::eid::NodeId;
-use crate::encode::{OutgoingHeader, end_header};
+use crate::encode::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
 use crate::header::Header;
 use crate::id::FragmentRange;
 
@@ -64,7 +64,6 @@ pub struct HopEdit {
 /// What extension blocks came as and went out as last: those of a stream of bundles change alike.
 #[derive(Clone, Debug, Default)]
 pub struct LastHop {
-    crc_type: CrcType,
     came: Vec<u8>,
     previous_node: Option<NodeId>,
     hop_increment: u64,
@@ -73,17 +72,15 @@ pub struct LastHop {
 }
 
 impl LastHop {
-    /// Blocks beside a primary block with this checksum change in the same way.
-    fn is(&self, crc_type: CrcType, came: &[u8], edit: &HopEdit) -> bool {
-        self.crc_type == crc_type
-            && self.came == came
+    /// Blocks change in the same way.
+    fn is(&self, came: &[u8], edit: &HopEdit) -> bool {
+        self.came == came
             && self.hop_increment == edit.hop_increment
             && self.unsupported == edit.unsupported
             && self.previous_node == edit.previous_node
     }
 
-    fn remember(&mut self, crc_type: CrcType, came: &[u8], edit: &HopEdit, went: &[u8]) {
-        self.crc_type = crc_type;
+    fn remember(&mut self, came: &[u8], edit: &HopEdit, went: &[u8]) {
         self.came.clear();
         self.came.extend_from_slice(came);
         self.previous_node.clone_from(&edit.previous_node);
@@ -153,17 +150,12 @@ impl Header {
         let start = out.len();
         write_indefinite_array(out);
         out.extend_from_slice(self.slice(&self.primary_octets));
-        if last.is(self.primary.crc_type, came, edit) {
+        if last.is(came, edit) {
             out.extend_from_slice(&last.went);
         } else {
             let went = out.len();
             self.append_extensions(edit, out);
-            last.remember(
-                self.primary.crc_type,
-                came,
-                edit,
-                out.get(went..).unwrap_or_default(),
-            );
+            last.remember(came, edit, out.get(went..).unwrap_or_default());
         }
         self.end_forwarded(start, out)
     }
@@ -275,7 +267,7 @@ impl Header {
             block_type,
             number: numbers.next().unwrap_or(u64::MAX),
             flags,
-            crc_type: self.primary.crc_type,
+            crc_type: EXTENSION_CRC_TYPE,
             is_indefinite: false,
         };
         let has_previous_node = self

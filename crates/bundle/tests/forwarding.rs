@@ -97,7 +97,7 @@ fn a_hop_replaces_the_previous_node_and_adds_to_age_and_hops() {
     );
     assert_eq!(
         block(&second, BlockType::PREVIOUS_NODE).crc_type,
-        CrcType::Crc32C
+        CrcType::None
     );
     assert_eq!(
         (&second.primary, &second.payload),

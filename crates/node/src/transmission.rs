@@ -82,6 +82,9 @@ impl Mould {
         }
         if let Some(report_to) = send.report_to {
             builder = builder.with_report_to(report_to);
+        } else if !flags.intersects(BundleFlags::ALL_REPORTS) {
+            // Nobody reports: the source need not travel twice.
+            builder = builder.with_report_to(EndpointId::Null);
         }
         let template = HeaderTemplate::new(&builder, send.payload_octets).map_err(|refusal| {
             ApiRefusal::InvalidRequest(format!("{refusal} ({})", refusal.section()))
