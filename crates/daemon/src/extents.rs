@@ -10,6 +10,9 @@ use crate::buffers::{BUFFER_OCTETS, PooledBuffer, ReadPool};
 /// bundles lie one after another in the log with a record's framing between them.
 const GAP_OCTETS: u64 = 2048;
 
+/// Longer extents come in as they lie in memory, in parts; shorter ones as one, if that takes a copy.
+const WHOLE_OCTETS: u64 = 16 << 10;
+
 /// A range of the log that one read brings in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
@@ -97,8 +100,8 @@ impl ExtentReader {
         }
     }
 
-    /// Put the octets of `pieces` into `out` in order; extents near each other come in by one read, and
-    /// reads share buffers.
+    /// Put the octets of `pieces` into `out` in order, those of at most [`WHOLE_OCTETS`] as one each; extents near each
+    /// other come in by one read, and reads share buffers.
     ///
     /// # Errors
     /// When the disk refused; `out` then holds a part.
@@ -133,6 +136,11 @@ impl ExtentReader {
                         let before = out.len();
                         out.extend(members.take_while(inside).map(|it| run.part(&octets, it)));
                         at += out.len() - before;
+                        continue;
+                    }
+                    if octets > 0 && extent.length > WHOLE_OCTETS {
+                        self.read_long(*extent, out)?;
+                        at += 1;
                         continue;
                     }
                     let (run, members) = match octets {
@@ -174,7 +182,7 @@ impl ExtentReader {
     #[must_use]
     pub fn read_each<T: AsRef<[Extent]>>(&self, requests: &[T]) -> Vec<Option<Bytes>> {
         let is_short =
-            |extents: &&[Extent]| matches!(extents, [extent] if extent.length <= buffer_octets());
+            |extents: &&[Extent]| matches!(extents, [extent] if extent.length <= WHOLE_OCTETS);
         let requests = || requests.iter().map(AsRef::as_ref);
         let pieces: Vec<Piece> = requests()
             .filter(is_short)
@@ -199,7 +207,7 @@ impl ExtentReader {
             .collect()
     }
 
-    /// An extent of more octets than a buffer has.
+    /// A long extent, in parts.
     fn read_long(&self, extent: Extent, out: &mut Vec<Bytes>) -> Result<(), DiskError> {
         let mut done = 0;
         while done < extent.length {

@@ -214,7 +214,14 @@ async fn live(
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
     let core = Core::new(node, clock, store, reader, journal);
-    core.with_pool(|pool| *pool = ReceivePool::with_octets(queue_octets));
+    let kept_octets = match file.store.durability {
+        // What arrives stays in the buffers that it came in.
+        DurabilitySetting::Memory => u64::MAX,
+        DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
+            queue_octets
+        }
+    };
+    core.with_pool(|pool| *pool = ReceivePool::with_octets(kept_octets));
     if let Some(workers) = workers {
         core.employ(workers);
     }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dhow_bundle::storage::{StoreCommand, StoreEvent};
-use dhow_store::{Disk, DiskError, Store};
+use dhow_store::{Chunk, Disk, DiskError, Store};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -373,7 +373,7 @@ impl Disk for SlowDisk {
         self.disk.write_at(offset, octets)
     }
 
-    fn append_at(&self, offset: u64, octets: &[std::io::IoSlice<'_>]) -> Result<(), DiskError> {
+    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
         self.disk.append_at(offset, octets)
     }
 

@@ -49,7 +49,9 @@ mod walk;
 mod wire;
 
 pub use compaction::Verdict;
-pub use disk::{Disk, DiskError, Failure, FaultyDisk, FileDisk, History, LockError, MemoryDisk};
+pub use disk::{
+    Chunk, Disk, DiskError, Failure, FaultyDisk, FileDisk, History, LockError, MemoryDisk,
+};
 pub use error::OpenError;
 pub use image::RecoveredBundles;
 pub use loss::{Cause, Count, EarlyEnd, LOST_PLACES_MAX, Loss, LostPlace};

@@ -1,12 +1,11 @@
 //! Writing the log: records are staged in memory and go out in gather-writes (docs/store-format.md 2, 3, 6).
 
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, DiskError};
+use crate::disk::{Chunk, Disk, DiskError};
 use crate::error::Trouble;
 use crate::record::{
     HEADER_OCTETS, Header, Kind, Layout, Place, RunningCrc, crc, padding, record_octets,
@@ -433,17 +432,17 @@ impl Log {
         if self.staged.is_empty() {
             return Ok(());
         }
-        let slices: Vec<IoSlice<'_>> = self
+        let chunks: Vec<Chunk<'_>> = self
             .staged
             .iter()
             .map(|staged| match staged {
                 Staged::Own(range) => {
-                    IoSlice::new(self.buffer.get(range.clone()).unwrap_or_default())
+                    Chunk::Lent(self.buffer.get(range.clone()).unwrap_or_default())
                 }
-                Staged::Shared(octets) => IoSlice::new(octets),
+                Staged::Shared(octets) => Chunk::Shared(octets),
             })
             .collect();
-        let written = self.disk.append_at(self.staged_at, &slices);
+        let written = self.disk.append_at(self.staged_at, &chunks);
         self.drop_staged();
         Ok(written?)
     }

@@ -3,9 +3,8 @@
 //! A first use fills fresh pages of the page cache, and each sync of one makes the file system write its journal. A store
 //! that has nothing else to do takes that cost ahead.
 
-use std::io::IoSlice;
-
 use crate::checkpoint::Progress;
+use crate::disk::Chunk;
 use crate::error::Trouble;
 use crate::segment::Segment;
 use crate::store::{Durability, Store};
@@ -95,8 +94,12 @@ impl Store {
 }
 
 /// So many octets of zeros.
-fn zeros(octets: u32) -> Vec<IoSlice<'static>> {
-    let mut slices = vec![IoSlice::new(&ZEROS); index(octets / ZERO_OCTETS)];
-    slices.extend(ZEROS.get(..index(octets % ZERO_OCTETS)).map(IoSlice::new));
+fn zeros(octets: u32) -> Vec<Chunk<'static>> {
+    let mut slices = vec![Chunk::Lent(&ZEROS); index(octets / ZERO_OCTETS)];
+    slices.extend(
+        ZEROS
+            .get(..index(octets % ZERO_OCTETS))
+            .map(Chunk::Lent),
+    );
     slices
 }

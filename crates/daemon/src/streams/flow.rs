@@ -23,7 +23,8 @@ pub struct Flow {
     pub outgoing: Outgoing,
     /// Something was written that TLS may still hold.
     unflushed: bool,
-    buffer: BytesMut,
+    /// What is filled further; idle connections hold none.
+    buffer: Option<BytesMut>,
 }
 
 impl Flow {
@@ -68,20 +69,22 @@ impl Flow {
         socket: &mut Socket,
         pool: &mut ReceivePool,
     ) -> io::Result<Poll<Bytes>> {
-        if self.buffer.capacity() < ROOM_MIN_OCTETS {
-            let full = std::mem::take(&mut self.buffer);
-            if full.capacity() > 0 {
-                pool.give(full);
+        let mut buffer = match self.buffer.take() {
+            Some(buffer) if buffer.capacity() >= ROOM_MIN_OCTETS => buffer,
+            full => {
+                full.into_iter().for_each(|full| pool.give(full));
+                pool.take()
             }
-            self.buffer = pool.take();
-        }
-        match socket.poll_read(context, &mut self.buffer)? {
-            Poll::Ready(_) => Ok(Poll::Ready(self.buffer.split().freeze())),
+        };
+        match socket.poll_read(context, &mut buffer) {
+            Poll::Ready(Ok(_)) => {
+                let octets = buffer.split().freeze();
+                self.buffer = Some(buffer);
+                Ok(Poll::Ready(octets))
+            }
+            Poll::Ready(Err(error)) => Err(error),
             Poll::Pending => {
-                if self.buffer.is_empty() {
-                    // Idle connections hold no buffer.
-                    pool.give(std::mem::take(&mut self.buffer));
-                }
+                pool.give(buffer);
                 Ok(Poll::Pending)
             }
         }

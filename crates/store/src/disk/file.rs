@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use bytes::Bytes;
 
 use super::direct::{Direct, Written};
-use super::{Disk, DiskError};
+use super::{Chunk, Disk, DiskError, slices};
 
 /// Slices handed to the system in one call (`IOV_MAX` of Linux).
 const SLICES_PER_CALL: usize = 1024;
@@ -202,7 +202,8 @@ impl Disk for FileDisk {
             })
     }
 
-    fn append_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
+        let octets = &slices(octets);
         if let Some(direct) = self.direct() {
             match direct.write(offset, octets, &self.file)? {
                 Written::Yes => return Ok(()),

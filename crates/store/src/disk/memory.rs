@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bytes::Bytes;
 
 use super::rooms::{Source, WriteRooms};
-use super::{Disk, DiskError};
+use super::{Chunk, Disk, DiskError, slices};
 
-/// A sparse log in memory: what was never written takes none. What was written is lent, not copied.
+/// A sparse log in memory: what was never written takes none. What is appended in large pieces is kept as it came, and what was
+/// written is lent, not copied.
 #[derive(Debug)]
 pub struct MemoryDisk {
     log: RwLock<Log>,
@@ -19,6 +20,9 @@ pub struct MemoryDisk {
 
 /// Octets of which a stretch takes a multiple.
 const GRAIN_OCTETS: usize = 64;
+
+/// Fewer octets are copied to where others lie.
+const KEPT_OCTETS: usize = 16 << 10;
 
 #[derive(Debug, Default)]
 struct Log {
@@ -61,6 +65,13 @@ fn index(octets: u64) -> usize {
 }
 
 impl Log {
+    fn put(&mut self, offset: u64, octets: Bytes) {
+        let end = add(offset, octets.len());
+        self.clear(offset, end);
+        self.octets = self.octets.max(end);
+        self.stretches.insert(offset, octets);
+    }
+
     /// What was written from `offset` on, up to where its stretch ends.
     fn at(&self, offset: u64) -> Option<Bytes> {
         let (start, octets) = self.stretches.range(..=offset).next_back()?;
@@ -130,13 +141,25 @@ impl Disk for MemoryDisk {
             let count = rooms.offer(left);
             let written = rooms.put_together(count, |room| source.read(count, room));
             drop(rooms);
-            let mut log = self.log_mut();
-            let end = add(offset, count);
-            log.clear(offset, end);
-            log.octets = log.octets.max(end);
-            log.stretches.insert(offset, written.slice(..count));
-            offset = end;
+            self.log_mut().put(offset, written.slice(..count));
+            offset = add(offset, count);
             left -= count;
+        }
+        Ok(())
+    }
+
+    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
+        let mut offset = offset;
+        let is_kept = |chunk: &Chunk<'_>| matches!(chunk, Chunk::Shared(octets) if octets.len() >= KEPT_OCTETS);
+        for chunks in octets.chunk_by(|before, after| !is_kept(before) && !is_kept(after)) {
+            match chunks {
+                [chunk @ Chunk::Shared(octets)] if is_kept(chunk) => {
+                    self.log_mut().put(offset, Bytes::clone(octets));
+                }
+                copied => self.write_at(offset, &slices(copied))?,
+            }
+            let octets = chunks.iter().map(|chunk| chunk.octets().len()).sum();
+            offset = add(offset, octets);
         }
         Ok(())
     }

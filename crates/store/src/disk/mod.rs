@@ -45,6 +45,32 @@ impl From<io::Error> for DiskError {
     }
 }
 
+/// Octets that are appended.
+#[derive(Clone, Copy, Debug)]
+pub enum Chunk<'a> {
+    /// There as long as the call takes.
+    Lent(&'a [u8]),
+    /// A disk may keep them.
+    Shared(&'a Bytes),
+}
+
+impl<'a> Chunk<'a> {
+    /// The octets.
+    #[must_use]
+    pub fn octets(self) -> &'a [u8] {
+        match self {
+            Self::Lent(octets) => octets,
+            Self::Shared(octets) => octets,
+        }
+    }
+}
+
+/// The chunks as slices, for a disk that copies them.
+fn slices<'a>(chunks: &[Chunk<'a>]) -> Vec<IoSlice<'a>> {
+    let slices = chunks.iter().map(|chunk| IoSlice::new(chunk.octets()));
+    slices.collect()
+}
+
 /// One log's octets. They may be read by one thread while another writes and syncs.
 pub trait Disk: Send + Sync {
     /// Length of the log in octets.
@@ -70,8 +96,8 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// As [`Disk::write_at`].
-    fn append_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
-        self.write_at(offset, octets)
+    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
+        self.write_at(offset, &slices(octets))
     }
 
     /// Octets from `offset` on, at least one and at most `most`, without a copy; `None` where they are to be read by
