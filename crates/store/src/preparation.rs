@@ -96,10 +96,6 @@ impl Store {
 /// So many octets of zeros.
 fn zeros(octets: u32) -> Vec<Chunk<'static>> {
     let mut slices = vec![Chunk::Lent(&ZEROS); index(octets / ZERO_OCTETS)];
-    slices.extend(
-        ZEROS
-            .get(..index(octets % ZERO_OCTETS))
-            .map(Chunk::Lent),
-    );
+    slices.extend(ZEROS.get(..index(octets % ZERO_OCTETS)).map(Chunk::Lent));
     slices
 }
