@@ -82,6 +82,7 @@ struct State {
     wanted: VecDeque<u64>,
     /// Windows that are being read.
     loads: Vec<Load>,
+    next_load: u64,
     /// What is to be written.
     writes: VecDeque<Write>,
     /// Where something is to be written or is being written.
@@ -122,6 +123,8 @@ impl Span {
 /// A window that is being read.
 #[derive(Clone, Copy, Debug)]
 struct Load {
+    /// Which: what is void may be read once more before its end.
+    number: u64,
     span: Span,
     /// Something is written there meanwhile: what is read may be older.
     void: bool,
@@ -224,6 +227,7 @@ impl Direct {
                 recent: Recent::new(memory_octets, length(BLOCK_OCTETS)),
                 wanted: VecDeque::new(),
                 loads: Vec::new(),
+                next_load: 0,
                 writes: VecDeque::new(),
                 unwritten: Vec::new(),
                 failure: None,
@@ -297,7 +301,6 @@ impl Direct {
         let mut state = self.shared.wait_for_writes(|state| {
             state.unwritten.len() < WRITES_BOUND && !state.is_under_way(span)
         });
-        state.forget(Span::new(start + length(known), padded.len() - known));
         if !state.proven {
             drop(state);
             return self.prove(start, known, count, padded);
@@ -307,6 +310,8 @@ impl Direct {
         if edge.dirty && (is_covered || edge.is_cut_at(start)) {
             state = self.shared.write_edge(state)?;
         }
+        // From here on the lock is not let go: what is read before is old, and what is read after waits.
+        state.forget(Span::new(start + length(known), padded.len() - known));
         let before = state.edge.before(start);
         let whole = Some(count - count % BLOCK_OCTETS).filter(|whole| *whole >= SMALL_OCTETS);
         let whole = whole.unwrap_or(0);
@@ -346,6 +351,7 @@ impl Direct {
             Err(error) => return Err(error),
         }
         let mut state = lock(&self.shared.state);
+        state.forget(Span::new(start + length(known), padded.len() - known));
         state.proven = true;
         state.edge = Edge {
             start,
@@ -392,6 +398,11 @@ impl Direct {
         state.edge = Edge::default();
         state.forget(Span { start, end });
         Ok(())
+    }
+
+    /// The octets of a span were changed by another way.
+    pub(super) fn outdate(&self, start: u64, end: u64) {
+        lock(&self.shared.state).forget(Span { start, end });
     }
 
     /// Nobody will read the octets of a span before they are written again.
@@ -602,11 +613,13 @@ impl Shared {
     fn load<'a>(&'a self, mut state: MutexGuard<'a, State>, start: u64) -> MutexGuard<'a, State> {
         let span = Span::new(start, self.window_octets);
         let void = (state.edge.dirty && state.edge.span().meets(span)) || state.is_under_way(span);
-        state.loads.push(Load { span, void });
+        let number = state.next_load;
+        state.next_load += 1;
+        state.loads.push(Load { number, span, void });
         drop(state);
         let octets = self.read_window(start);
         let mut state = lock(&self.state);
-        if let Some(at) = state.loads.iter().position(|load| load.span == span) {
+        if let Some(at) = state.loads.iter().position(|load| load.number == number) {
             let load = state.loads.swap_remove(at);
             if !load.void
                 && let Ok(octets) = octets

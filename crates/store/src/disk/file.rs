@@ -184,6 +184,34 @@ impl FileDisk {
     }
 }
 
+impl FileDisk {
+    /// Writes through the page cache.
+    fn write_cached(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+        if let [only] = octets {
+            return Ok(self.file.write_all_at(only, offset)?);
+        }
+        let mut offset = offset;
+        let mut rest: Vec<IoSlice<'_>> = octets
+            .iter()
+            .filter(|slice| !slice.is_empty())
+            .copied()
+            .collect();
+        let mut rest = rest.as_mut_slice();
+        while !rest.is_empty() {
+            let slices = rest.get(..SLICES_PER_CALL).unwrap_or(rest);
+            let written = match rustix::io::pwritev(&self.file, slices, offset) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(written) => written,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(io::Error::from(error).into()),
+            };
+            offset = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+            IoSlice::advance_slices(&mut rest, written);
+        }
+        Ok(())
+    }
+}
+
 impl Disk for FileDisk {
     fn size(&self) -> Result<u64, DiskError> {
         Ok(self.file.metadata()?.len())
@@ -224,33 +252,16 @@ impl Disk for FileDisk {
     }
 
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
-        if let Some(direct) = self.direct() {
-            let octets: usize = octets.iter().map(|slice| slice.len()).sum();
-            let octets = u64::try_from(octets).unwrap_or(u64::MAX);
-            direct.change(offset, offset.saturating_add(octets))?;
-        }
-        if let [only] = octets {
-            return Ok(self.file.write_all_at(only, offset)?);
-        }
-        let mut offset = offset;
-        let mut rest: Vec<IoSlice<'_>> = octets
-            .iter()
-            .filter(|slice| !slice.is_empty())
-            .copied()
-            .collect();
-        let mut rest = rest.as_mut_slice();
-        while !rest.is_empty() {
-            let slices = rest.get(..SLICES_PER_CALL).unwrap_or(rest);
-            let written = match rustix::io::pwritev(&self.file, slices, offset) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(written) => written,
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(io::Error::from(error).into()),
-            };
-            offset = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
-            IoSlice::advance_slices(&mut rest, written);
-        }
-        Ok(())
+        let Some(direct) = self.direct() else {
+            return self.write_cached(offset, octets);
+        };
+        let count: usize = octets.iter().map(|slice| slice.len()).sum();
+        let end = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        direct.change(offset, end)?;
+        let written = self.write_cached(offset, octets);
+        // What was read ahead meanwhile may be older.
+        direct.outdate(offset, end);
+        written
     }
 
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
