@@ -209,7 +209,12 @@ async fn live(
         0 | 1 => None,
         threads => Some(Workers::start(threads - 1, &reader)?),
     };
-    let store = StoreThread::start(store, clock, flushing(&file))?;
+    let store = match file.store.durability {
+        DurabilitySetting::Memory if file.store.flush_delay.is_zero() => {
+            StoreThread::here(store, clock, flushing(&file))
+        }
+        _ => StoreThread::start(store, clock, flushing(&file))?,
+    };
     let answers = store.answers();
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());

@@ -1,4 +1,5 @@
-//! The store's thread: it drains what has been asked, writes it all, flushes once, and answers.
+//! The store's thread: it drains what has been asked, writes it all, flushes once, and answers. A store in memory has nothing to
+//! wait for, and works where it is asked.
 //!
 //! While a flush runs, the next batch collects by itself: that is the whole of group commit, and no
 //! timer takes part in it.
@@ -63,11 +64,20 @@ pub struct StoreCounts {
     pub moved: AtomicU64,
 }
 
-/// The store on a thread of its own.
+/// The store at work: on a thread of its own, or where it is asked.
 #[derive(Debug)]
 pub struct StoreThread {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    way: Way,
+}
+
+/// Where a store works.
+#[derive(Debug)]
+enum Way {
+    /// On its thread; `None` once that has ended.
+    Apart(Option<JoinHandle<()>>),
+    /// In the thread that asks; `None` once it is closed.
+    Here(Mutex<Option<Box<Server>>>),
 }
 
 impl StoreThread {
@@ -83,18 +93,33 @@ impl StoreThread {
                 let shared = Arc::clone(&shared);
                 move || {
                     let _end = EndOfThread(Arc::clone(&shared));
-                    serve(store, &shared, clock, flushing);
+                    Server::new(store, clock, flushing).serve(&shared);
                 }
             })?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        let way = Way::Apart(Some(thread));
+        Ok(Self { shared, way })
+    }
+
+    /// Have a `store` that waits for no disk work in the thread that asks it.
+    #[must_use]
+    pub fn here(store: Store, clock: Clock, flushing: Flushing) -> Self {
+        let server = Box::new(Server::new(store, clock, flushing));
+        Self {
+            shared: Arc::default(),
+            way: Way::Here(Mutex::new(Some(server))),
+        }
     }
 
     /// Hand over a batch; it is empty afterwards and keeps its room.
     pub fn send(&self, batch: &mut Vec<StoreCommand>) {
         if batch.is_empty() {
+            return;
+        }
+        if let Way::Here(server) = &self.way {
+            let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(server) = server.as_mut() {
+                server.turn(&self.shared, batch, Contact::default());
+            }
             return;
         }
         let mut inbox = self
@@ -134,13 +159,24 @@ impl StoreThread {
 
     /// Write what has been handed over, close the store and end the thread. Blocks until that is done.
     pub fn close(&mut self) {
+        let thread = match &mut self.way {
+            Way::Apart(thread) => thread,
+            Way::Here(server) => {
+                let server = server.get_mut().unwrap_or_else(PoisonError::into_inner);
+                if let Some(server) = server.take() {
+                    let _end = EndOfThread(Arc::clone(&self.shared));
+                    server.close(&self.shared);
+                }
+                return;
+            }
+        };
         self.shared
             .commands
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .closed = true;
         self.shared.arrived.notify_one();
-        if let Some(thread) = self.thread.take()
+        if let Some(thread) = thread.take()
             && thread.join().is_err()
         {
             tracing::error!("the store's thread failed");
@@ -206,56 +242,100 @@ impl Drop for EndOfThread {
     }
 }
 
-fn serve(mut store: Store, shared: &Shared, clock: Clock, flushing: Flushing) {
-    let mut batch = Vec::new();
-    let mut events = Vec::new();
-    let mut was_failing = false;
-    let mut forget_at = 0;
-    let mut debt = Debt::new(flushing);
-    // A pause is waited out once; then one step of preparation follows the other until something comes.
-    let mut pause = IDLE;
-    while let Some(contact) = wait(shared, &mut batch, || {
-        match debt.patience(clock.now().monotonic) {
+/// A store, and what its work takes from turn to turn.
+struct Server {
+    store: Store,
+    clock: Clock,
+    debt: Debt,
+    events: Vec<StoreEvent>,
+    was_failing: bool,
+    /// When remembered identifiers are looked through next, monotonic nanoseconds.
+    forget_at: u64,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    fn new(store: Store, clock: Clock, flushing: Flushing) -> Self {
+        Self {
+            store,
+            clock,
+            debt: Debt::new(flushing),
+            events: Vec::new(),
+            was_failing: false,
+            forget_at: 0,
+        }
+    }
+
+    /// Does what is asked, and prepares in the pauses, until there will be no more.
+    fn serve(mut self, shared: &Shared) {
+        let mut batch = Vec::new();
+        // A pause is waited out once; then one step of preparation follows the other until something comes.
+        let mut pause = IDLE;
+        while let Some(contact) = wait(shared, &mut batch, || self.patience(pause)) {
+            if batch.is_empty() && self.owed().is_none() {
+                self.store.prepare();
+                pause = Duration::ZERO;
+                continue;
+            }
+            pause = IDLE;
+            self.turn(shared, &mut batch, contact);
+        }
+        self.close(shared);
+    }
+
+    /// For how long a flush may still be owed.
+    fn owed(&self) -> Option<Duration> {
+        self.debt.patience(self.clock.now().monotonic)
+    }
+
+    fn patience(&self, pause: Duration) -> Patience {
+        match self.owed() {
             Some(left) => Patience::Debt(left),
-            None if store.is_preparable() => Patience::Pause(pause),
+            None if self.store.is_preparable() => Patience::Pause(pause),
             None => Patience::Endless,
         }
-    }) {
-        if batch.is_empty() && debt.patience(clock.now().monotonic).is_none() {
-            store.prepare();
-            pause = Duration::ZERO;
-            continue;
-        }
-        pause = IDLE;
-        let begun = clock.now();
+    }
+
+    /// Writes a batch, makes it durable, and answers.
+    fn turn(&mut self, shared: &Shared, batch: &mut Vec<StoreCommand>, contact: Contact) {
+        let (store, events) = (&mut self.store, &mut self.events);
+        let begun = self.clock.now();
         count(&shared.counts.commands, batch.len());
-        debt.add(begun.monotonic, &batch);
+        self.debt.add(begun.monotonic, batch);
         store.handle(batch.drain(..));
-        store.written(&mut events);
-        answer(shared, &mut events);
-        if !(debt.may_grow(begun.monotonic, contact) && store.promise(&mut events)) {
-            store.commit(&mut events);
-            debt.settle();
+        store.written(events);
+        answer(shared, events);
+        if !(self.debt.may_grow(begun.monotonic, contact) && store.promise(events)) {
+            store.commit(events);
+            self.debt.settle();
         }
-        answer(shared, &mut events);
-        let taken = clock.now().monotonic.since(begun.monotonic);
-        note(&shared.counts, &store, taken);
-        match (store.failure(), was_failing) {
+        answer(shared, events);
+        let taken = self.clock.now().monotonic.since(begun.monotonic);
+        note(&shared.counts, store, taken);
+        match (store.failure(), self.was_failing) {
             (Some(error), false) => tracing::error!("the store refuses everything: {error}"),
             (None, true) => tracing::info!("the store works again"),
             _ => {}
         }
-        was_failing = store.failure().is_some();
-        if begun.monotonic.as_nanos() >= forget_at {
+        self.was_failing = store.failure().is_some();
+        if begun.monotonic.as_nanos() >= self.forget_at {
             store.forget_expired(begun.dtn);
-            forget_at = begun
+            self.forget_at = begun
                 .monotonic
                 .as_nanos()
                 .saturating_add(FORGET_EVERY_NANOS);
         }
     }
-    store.close(&mut events);
-    answer(shared, &mut events);
+
+    fn close(mut self, shared: &Shared) {
+        self.store.close(&mut self.events);
+        answer(shared, &mut self.events);
+    }
 }
 
 /// How long commands are waited for.
