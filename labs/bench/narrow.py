@@ -18,7 +18,7 @@ CASE = "node-to-node-24mbit"
 YARDSTICK = "yardstick-24mbit"
 
 OCTETS_PER_S = 24e6 / 8
-SECONDS = 3.0
+SECONDS = 6.0
 PORT = 4556
 
 SIZES = [2_000, 50_000]

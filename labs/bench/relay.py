@@ -1,4 +1,5 @@
-"""Generator, node, sink: a stream of bundles passes through a durable node; both others keep theirs in memory."""
+"""Generator, node, sink: a stream of bundles passes through a durable node. The generator keeps its own in memory, the sink counts
+what comes and lets it go: its perf service takes bundles."""
 
 import time
 from contextlib import ExitStack
@@ -13,10 +14,11 @@ from labs.rig.node import Link, Node
 
 CASE = "relay"
 
-DESTINATION = "ipn:3.42"
+DESTINATION = "ipn:3.5201"
 
-# As with two nodes.
-WARM_SIZE, WARM_BUNDLES = 1_000_000, 400
+# As many as fill what a node keeps in memory of its log (1 GiB at most): memory that a system has not given out before
+# costs a process more than all else.
+WARM_SIZE, WARM_BUNDLES = 1_000_000, 1_200
 
 
 def measure(workshop: Workshop, kind: Kind, bundles: int) -> list[Sample]:
@@ -43,7 +45,7 @@ def stand(workshop: Workshop, directory: Path, ends: ExitStack, kind: Kind) -> l
 
 
 def transfer(kind: Kind, bundles: int, generator: Node, node: Node, sink: Node) -> Sample:
-    """From the generator through the node to the sink, and out of it."""
+    """From the generator through the node to the sink."""
     file = payload(generator.directory / "payload", kind.size)
     spend(generator, "send", DESTINATION, str(file), "--count", str(bundles))
     node.forget_peak_memory()
@@ -54,8 +56,7 @@ def transfer(kind: Kind, bundles: int, generator: Node, node: Node, sink: Node) 
     generator.link_up("node")
     seconds = wait_for(sink, had + bundles) - start
     cpu = sum(node.cpu_seconds() for node in nodes) - before
-    # Generator and sink hold all bundles in memory because they are asked to.
+    # The generator holds all bundles in memory because it is asked to.
     peaks = {"node": node.peak_memory_octets() / 1e6}
     generator.link_down("node")
-    spend(sink, "recv", DESTINATION, "--stdout", "--count", str(bundles), "--timeout", "60s")
     return Sample(kind, bundles, seconds, cpu, peaks)
