@@ -15,8 +15,8 @@ const SPARE_BUFFERS: usize = 64;
 /// Buffers kept for use again in any case: less than these would be made anew all the time.
 const SPARE_BUFFERS_MIN: usize = 4;
 
-/// Lent buffers that are looked at for one that is wanted: the oldest ones are the likeliest to be free.
-const LOOKS: usize = 4;
+/// Lent buffers that are looked at for one that is wanted; the next search goes on behind them.
+const LOOKS: usize = 16;
 
 /// A buffer with less room than this is changed for another: a read should be worth its call.
 pub const ROOM_MIN_OCTETS: usize = BUFFER_OCTETS / 8;
@@ -27,7 +27,7 @@ pub const ROOM_MIN_OCTETS: usize = BUFFER_OCTETS / 8;
 pub struct ReceivePool {
     /// Free, the last used last: the processor's caches may still hold it.
     free: Vec<BytesMut>,
-    /// Slices of them are, or were, in use; the oldest first.
+    /// Slices of them are, or were, in use; in the order in which they are looked at.
     lent: VecDeque<BytesMut>,
     bound: usize,
 }
@@ -68,13 +68,17 @@ impl ReceivePool {
         free.unwrap_or_else(|| BytesMut::with_capacity(BUFFER_OCTETS))
     }
 
-    /// Frees one of the oldest lent buffers, if nobody has slices of it any more.
+    /// Frees a lent buffer, if nobody has slices of it any more.
     fn reclaim(&mut self) {
-        let mut oldest = self.lent.iter_mut().take(LOOKS);
-        if let Some(at) = oldest.position(|buffer| buffer.try_reclaim(BUFFER_OCTETS)) {
-            self.free.extend(self.lent.remove(at));
-        } else if let Some(stuck) = self.lent.pop_front() {
-            self.lent.push_back(stuck);
+        for _ in 0..LOOKS.min(self.lent.len()) {
+            let Some(mut buffer) = self.lent.pop_front() else {
+                return;
+            };
+            if buffer.try_reclaim(BUFFER_OCTETS) {
+                self.free.push(buffer);
+                return;
+            }
+            self.lent.push_back(buffer);
         }
     }
 

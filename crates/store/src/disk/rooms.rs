@@ -20,7 +20,7 @@ pub(super) struct WriteRooms {
     current: BytesMut,
     /// Free buffers, the last used last: the processor's caches may still hold it.
     free: Vec<BytesMut>,
-    /// Buffers that were filled, the oldest first.
+    /// Buffers that were filled, in the order in which they are looked at.
     full: VecDeque<BytesMut>,
     bound: usize,
     /// Octets of which a write is made a multiple.
@@ -30,8 +30,13 @@ pub(super) struct WriteRooms {
 /// The rest of a buffer is left when it has fewer octets than this, and than what is wanted.
 const REST_OCTETS: usize = 128 << 10;
 
-/// Full buffers that are looked at for one that nobody reads any more.
-const LOOKS: usize = 4;
+/// Full buffers that are looked at for one that nobody reads any more; the next search goes on behind them. Fresh memory costs
+/// more than all of them.
+const LOOKS: usize = 64;
+
+/// Buffers beside those whose octets are kept: the ones on their way to the disk, and one part in so many of the others.
+const UNDER_WAY: usize = 4;
+const UNDER_WAY_PART: usize = 8;
 
 impl WriteRooms {
     /// Room of which so many octets are kept for use again, for writes that are made multiples of `grain` octets.
@@ -41,7 +46,9 @@ impl WriteRooms {
             current: BytesMut::new(),
             free: Vec::new(),
             full: VecDeque::new(),
-            bound: octets / ROOM_OCTETS + LOOKS,
+            bound: (octets / ROOM_OCTETS)
+                .saturating_add(octets / ROOM_OCTETS / UNDER_WAY_PART)
+                .saturating_add(UNDER_WAY),
         }
     }
 
@@ -81,11 +88,15 @@ impl WriteRooms {
     fn next(&mut self) -> BytesMut {
         let whole = ROOM_OCTETS + BLOCK_OCTETS;
         if self.free.is_empty() {
-            let mut oldest = self.full.iter_mut().take(LOOKS);
-            if let Some(at) = oldest.position(|buffer| buffer.try_reclaim(whole)) {
-                self.free.extend(self.full.remove(at));
-            } else if let Some(stuck) = self.full.pop_front() {
-                self.full.push_back(stuck);
+            for _ in 0..LOOKS.min(self.full.len()) {
+                let Some(mut buffer) = self.full.pop_front() else {
+                    break;
+                };
+                if buffer.try_reclaim(whole) {
+                    self.free.push(buffer);
+                    break;
+                }
+                self.full.push_back(buffer);
             }
         }
         let mut buffer = self
