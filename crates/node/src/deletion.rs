@@ -126,6 +126,7 @@ impl Node {
         let Some(entry) = self.bundles.remove(key) else {
             return;
         };
+        self.sharing.release(key);
         self.collections.forget(key);
         self.endpoints.release(entry.destination);
         self.endpoints.release(entry.report_to);

@@ -48,6 +48,7 @@ mod reservation;
 mod routing;
 mod sending;
 mod series;
+mod sharing;
 mod showing;
 mod streams;
 mod transmission;

@@ -40,6 +40,7 @@ use crate::reports::ReportRate;
 use crate::routing::static_routes::StaticRoutes;
 use crate::sending::{Heads, PendingRead, SplitBundle};
 use crate::series::Series;
+use crate::sharing::Sharing;
 use crate::view::Counters;
 
 /// The wall clock moved by more than this against the monotonic one: a jump, not drift.
@@ -103,6 +104,8 @@ pub struct Node {
     /// Parts of them on their way into the store.
     pub(crate) prefixes: BTreeMap<BundleKey, Prefix>,
     pub(crate) retracted: Retracted,
+    /// What they and the bundles have in common.
+    pub(crate) sharing: Sharing,
     /// Payload octets of bundles here that next hops have already, from the first.
     pub(crate) handed: BTreeMap<BundleKey, u64>,
     /// Acknowledgments that wait for the next hop's.
@@ -190,6 +193,7 @@ impl Node {
             keepings: BTreeMap::new(),
             prefixes: BTreeMap::new(),
             retracted: Retracted::new(),
+            sharing: Sharing::default(),
             handed: BTreeMap::new(),
             owed: BTreeMap::new(),
             splits: BTreeMap::new(),

@@ -195,7 +195,8 @@ impl Node {
         }
     }
 
-    /// Commit a fragment beside the bundle that it is of; `None` when there is one of its identity already.
+    /// Commit a fragment beside the bundle that it is of; `None` when there is one of its identity already, or no
+    /// room for its blocks.
     fn store_part(
         &mut self,
         of: BundleKey,
@@ -207,6 +208,11 @@ impl Node {
         let mut identity = whole.identity();
         identity.fragment = Some(part.range);
         if self.bundles.find(&identity).is_some() {
+            return None;
+        }
+        // Its payload takes no room beside the bundle's; its blocks do.
+        let beside = part.header.total_octets().saturating_sub(part.range.length);
+        if self.taken_octets().saturating_add(beside) > self.config.quota_octets {
             return None;
         }
         let entry = Entry {
@@ -232,6 +238,7 @@ impl Node {
             ..*whole
         };
         let key = self.bundles.insert(entry);
+        self.sharing.share(of, key, part.range.length);
         self.arrivals.insert(key, Arrival::new(Origin::Prefix));
         let covers = part.covers;
         let prefix = Prefix {
@@ -421,14 +428,5 @@ impl Node {
         if let Some(key) = key {
             self.delete(now, key, Removal::Deleted, None);
         }
-    }
-
-    /// Octets that bundles which are coming in and the parts kept of them have in common.
-    pub(crate) fn shared_octets(&self) -> u64 {
-        let parts = self.keepings.values().flat_map(|it| [it.kept, it.next]);
-        parts
-            .flatten()
-            .filter_map(|key| self.bundles.entry(key))
-            .fold(0, |sum, entry| sum.saturating_add(entry.payload_octets))
     }
 }

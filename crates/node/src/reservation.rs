@@ -26,7 +26,7 @@ impl Node {
     /// Octets that stored bundles take, and those that come in have reserved: what the quota is for.
     #[must_use]
     pub fn taken_octets(&self) -> u64 {
-        let held = self.bundles.octets().saturating_sub(self.shared_octets());
+        let held = self.bundles.octets().saturating_sub(self.sharing.octets());
         held.saturating_sub(self.unreserved_octets)
     }
 

@@ -128,6 +128,40 @@ fn a_transfer_that_was_cut_goes_on_behind_what_was_acknowledged() {
     }
 }
 
+/// The parts of a bundle share its octets, until they are deleted, and then without it.
+#[test]
+fn parts_that_are_kept_take_no_room_beside_the_bundle() {
+    let quota = u64::try_from(LARGE).unwrap() + TWICE;
+    for seed in 0..5 {
+        let edit = |number, config: &mut Config| {
+            if number == 2 {
+                config.quota_octets = quota;
+            }
+        };
+        let (mut world, receiver) = begin(2, seed, 0, edit);
+        let fits = |world: &World| {
+            let taken = world.machines[1].node.as_ref().unwrap().taken_octets();
+            assert!(taken <= quota, "{taken} octets in a store for {quota}");
+        };
+        world.until("much has come", |world| {
+            fits(world);
+            carried(world, 1) >= 450_000
+        });
+        world.cut(0, 1);
+        world.until("the bundle is gone", |world| {
+            fits(world);
+            world.machines[1].node.as_ref().unwrap().stored().0 == 1
+        });
+        world.join(0, 1);
+        world.until("it is delivered", |world| {
+            fits(world);
+            !world.client(1, receiver).received.is_empty()
+        });
+        arrives(&mut world, 1, receiver);
+        assert_eq!(counters(&world, 1).kept, 1);
+    }
+}
+
 #[test]
 fn a_transfer_that_is_cut_again_and_again_comes_to_its_end() {
     let (mut world, receiver) = begin(2, 7, 0, |_, _| ());
