@@ -18,6 +18,7 @@ use crate::node::Node;
 use crate::queues::Place;
 use crate::reassembly::UnitId;
 use crate::reception::Refused;
+use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject};
 use crate::routing::Hop;
 
@@ -156,6 +157,15 @@ impl Node {
             self.arrive(now, key, locality);
             return;
         };
+        let whole = Identity {
+            fragment: None,
+            ..entry.identity()
+        };
+        if self.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered) {
+            // The whole came another way while this was on its way here.
+            self.delete(now, key, Removal::Deleted, None);
+            return;
+        }
         // RFC 9171 5.9: a fragment waits until the whole is there.
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = State::Reassembling;
