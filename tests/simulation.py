@@ -30,6 +30,22 @@ class Simulation(unittest.TestCase):
         return subprocess.run(
             self.command(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
+    def interrupt(self, *words: str) -> tuple[str, str, str]:
+        """The first line of progress of a run that is interrupted then, and what it says on stdout and stderr from there on."""
+        process = subprocess.Popen(
+            self.command(*words, "--json", "--progress"),
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            line = process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=PATIENCE_S)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.assertEqual(process.returncode, 130, stderr)
+        return line, stdout, stderr
+
     def test_a_value_that_is_set_holds_and_a_run_repeats_itself(self) -> None:
         words = ["labs/line.toml", "--set", "line.count=3", "--set", "traffic.to=n3", "--set", "traffic.count=20", "--json"]
         first, second = (json.loads(self.run_to_end(*words).stdout) for _ in range(2))
@@ -41,6 +57,7 @@ class Simulation(unittest.TestCase):
             (["labs/line.toml", "--set", "trafic.size=2kB"], "did you mean 'traffic'?"),
             (["labs/line.toml", "--set", "traffic.to=n9"], "--set traffic.to=n9: there is no node 'n9'"),
             (["labs/thousand.toml", "--memory", "10MB"], "1,024 nodes and 1,984 links"),
+            (["labs/thousand.toml", "--memory", "2GB", "--seeds", "9", "--jobs", "9"], "cannot run 9 seeds at once"),
             (["labs/none.toml"], "labs/none.toml: No such file"),
         ]:
             with self.subTest(said):
@@ -49,21 +66,58 @@ class Simulation(unittest.TestCase):
                 self.assertIn(said, done.stderr)
                 self.assertFalse((self.directory / "report").exists())
 
+    def test_seeds_on_all_cores_say_what_they_say_one_after_the_other(self) -> None:
+        words = ["labs/mixed.toml", "--until", "10s", "--seeds", "12", "--json"]
+        # How long it took, and how much memory, is the machine's affair.
+        told = [
+            [{**json.loads(line), "wall_s": 0, "peak_octets": 0} for line in self.run_to_end(*words, *more).stdout.splitlines()]
+            for more in [["--jobs", "1"], ["--jobs", "4"], []]
+        ]
+        self.assertEqual([run["seed"] for run in told[0]], list(range(1, 13)))
+        self.assertEqual(len({run["trace_hash"] for run in told[0]}), 12)
+        self.assertEqual(told[0], told[1])
+        self.assertEqual(told[0], told[2])
+
+    def test_the_first_seed_with_a_violation_ends_all_unless_it_is_told_otherwise(self) -> None:
+        # About half of the seeds draw a payload that the link carries in time.
+        scenario = self.directory / "late.toml"
+        scenario.write_text("""
+            [[line]]
+            name = "n"
+            count = 2
+            rate = "8kbit"
+            [[traffic]]
+            from = "n1"
+            to = "n2"
+            size = "1kB..45kB"
+            count = 1
+            [stop]
+            at = "30s"
+            expects_all = true
+        """)
+        words = [str(scenario), "--seed", "6", "--seeds", "8", "--jobs", "4", "--json"]
+        told = [json.loads(line) for line in self.run_to_end(*words, "--keep-going").stdout.splitlines()]
+        self.assertEqual([run["seed"] for run in told], list(range(6, 14)))
+        wrong = [place for place, run in enumerate(told) if run["violations"]]
+        self.assertTrue(0 < len(wrong) < 8 and wrong[0] > 0, wrong)
+        done = self.run_to_end(*words)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        stopped = [json.loads(line)["trace_hash"] for line in done.stdout.splitlines()]
+        self.assertEqual(stopped, [run["trace_hash"] for run in told[:wrong[0] + 1]])
+        self.assertEqual(done.stderr.count("replay:"), 1, done.stderr)
+
+    def test_many_seeds_that_are_interrupted_leave_the_report_of_what_ran(self) -> None:
+        line, stdout, stderr = self.interrupt("labs/mixed.toml", "--seeds", "100000", "--jobs", "3")
+        self.assertIn("of 100000 seeds have run; 3 under way", line)
+        seeds = [json.loads(row)["seed"] for row in stdout.splitlines()]
+        self.assertEqual(seeds, list(range(1, len(seeds) + 1)))
+        self.assertIn(f"{len(seeds)} runs in", stderr)
+        self.assertIn("<h2>Runs", (self.directory / "report" / "report.html").read_text())
+
     def test_an_interrupted_run_leaves_the_report_of_what_ran(self) -> None:
-        process = subprocess.Popen(
-            self.command("labs/field.toml", "--json", "--progress", "--set", "stop.at=3d", "--set", "field.step=1min"),
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            line = process.stderr.readline()
-            process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=PATIENCE_S)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        line, stdout, _ = self.interrupt("labs/field.toml", "--set", "stop.at=3d", "--set", "field.step=1min")
         for word in ["seed 1:", "events/s", "created", "delivered", "expired", "in stores"]:
             self.assertIn(word, line)
-        self.assertEqual(process.returncode, 130, stderr)
         ran = json.loads(stdout)
         self.assertTrue(0 < ran["virtual_s"] < 3 * 86_400, ran)
         self.assertEqual(ran["violations"], [])

@@ -100,7 +100,12 @@ impl Progress {
 
     /// Prints a line on stderr without tearing the bar.
     pub fn note(&self, text: &str) {
-        self.bar.suspend(|| crate::output::note(text));
+        self.hide(|| crate::output::note(text));
+    }
+
+    /// Does something that prints without tearing the bar.
+    pub fn hide<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
     }
 
     /// Takes the bar away.

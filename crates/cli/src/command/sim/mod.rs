@@ -1,10 +1,14 @@
 //! `dhow sim`: networks in virtual time, and recorded nodes once more.
 
 mod findings;
+mod lines;
 mod replay;
 mod report;
 pub mod run;
 pub mod schema;
+mod seeds;
+mod trace;
+mod watch;
 
 use clap::Subcommand;
 

@@ -1,22 +1,24 @@
 //! `dhow sim run`: a scenario, with one seed or many.
 
 use std::fmt::Write as _;
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dhow_daemon::machine::{memory_octets, peak_octets};
+use dhow_daemon::machine::memory_octets;
 use dhow_scenario::Scenario;
 use dhow_sim::{Estimate, Outcome, Run as Simulation};
-use serde_json::{Value, json};
 
-use super::findings;
 use super::report::Report;
+use super::seeds::{Post, Runner, Seeds};
+use super::watch::Watch;
+use super::{findings, lines, trace};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
-use crate::progress::Progress;
 use crate::quantity;
 
 /// Events between two looks at the person: some milliseconds.
@@ -24,9 +26,6 @@ const EVENTS_PER_LOOK: u64 = 10_000;
 
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-
-/// How often it is told in lines.
-const LINE_EVERY: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 The same scenario and seed do the same, on every machine: hash says whether two runs did.
@@ -38,7 +37,7 @@ Examples:
 
 /// Run a scenario's network in virtual time, and watch that nothing is lost, altered or delivered twice
 ///
-/// The nodes are those of `dhow node run`; disks, links, clocks and what fails are simulated from the seed. A run stops at the first violation, with what led to it. Exit code 1 where there was one.
+/// The nodes are those of `dhow node run`; disks, links, clocks and what fails are simulated from the seed. Everything stops at the first violation, with what led to it. Exit code 1 where there was one. Several seeds run at once, and are told in their order.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Run {
@@ -51,6 +50,12 @@ pub struct Run {
     /// Run with so many seeds, from that of --seed on
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
+    /// Run so many seeds at once [default: as many as there are cores, or as memory is expected to hold]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    jobs: Option<u64>,
+    /// Run the other seeds too where one finds a violation
+    #[arg(long)]
+    keep_going: bool,
     /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
     #[arg(long = "set", value_name = "PATH=VALUE")]
     settings: Vec<String>,
@@ -67,7 +72,7 @@ pub struct Run {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print everything that nodes are told
-    #[arg(long)]
+    #[arg(long, conflicts_with = "jobs")]
     trace: bool,
     /// With --trace: print nothing before this event
     #[arg(long, value_name = "EVENT", default_value_t = 0, requires = "trace")]
@@ -77,33 +82,44 @@ pub struct Run {
 impl Run {
     /// Runs all seeds.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let mut scenario = self.scenario(None)?;
-        let first = self.seed.unwrap_or(scenario.seed);
+        let scenario = self.scenario(None)?;
+        let all = Seeds {
+            count: self.seeds,
+            jobs: self.jobs(&scenario)?,
+            look_every: TELL_EVERY,
+        };
+        let runner = Runs {
+            command: self,
+            first: self.seed.unwrap_or(scenario.seed),
+            scenario: &scenario,
+        };
         let mut report = Report::new(&scenario.name);
         let mut violations = 0;
         let begun = Instant::now();
-        for number in 0..self.seeds {
-            let seed = first.wrapping_add(number);
-            if scenario.every_seed && seed != scenario.seed {
-                scenario = self.scenario(Some(seed))?;
-            }
-            let started = Instant::now();
-            let outcome = self.run_seed(&scenario, seed)?;
-            let wall = started.elapsed();
-            violations += outcome.findings.len();
-            match common.form() {
-                Form::Json => output::json(&self.json(&outcome, wall))?,
-                Form::Text => output::line(&text(&outcome, wall))?,
-            }
-            findings::tell(&outcome, &self.command());
-            report.add(outcome);
-            if interrupt::is_requested() {
-                break;
-            }
-        }
+        interrupt::allow_longer();
+        let watch = Watch::new(self.seeds, runner.first, scenario.stop.at, self.progress);
+        let ran = all.run(
+            &runner,
+            |standing| watch.look(standing),
+            |Ran { outcome, wall }| {
+                violations += outcome.findings.len();
+                watch.hide(|| -> Result<(), Failure> {
+                    match common.form() {
+                        Form::Json => output::json(&lines::json(&outcome, wall, &self.command()))?,
+                        Form::Text => output::line(&lines::text(&outcome, wall))?,
+                    }
+                    findings::tell(&outcome, &self.command());
+                    Ok(())
+                })?;
+                report.add(outcome);
+                Ok(())
+            },
+        );
+        watch.finish();
         if let Some(directory) = &self.out {
             report.write(directory)?;
         }
+        ran?;
         if self.seeds > 1 {
             output::talk(&format!(
                 "{} runs in {}, {violations} violations",
@@ -118,6 +134,33 @@ impl Run {
         } else {
             Ending::Done
         })
+    }
+
+    /// How many seeds run at once: where nobody says it, as many as there are cores and as memory is expected to hold.
+    fn jobs(&self, scenario: &Scenario) -> Result<u64, Failure> {
+        if self.trace {
+            return Ok(1);
+        }
+        let each = Estimate::of(scenario).octets().max(1);
+        let fit = (self.memory_limit() / each).max(1);
+        let Some(jobs) = self.jobs else {
+            let cores = thread::available_parallelism().map_or(1, NonZero::get);
+            return Ok(count(cores).min(fit));
+        };
+        let jobs = jobs.min(self.seeds);
+        if jobs > fit {
+            let what = format!(
+                "cannot run {jobs} seeds at once: each would take about {}, and {} may be taken",
+                quantity::size(each),
+                quantity::size(self.memory_limit())
+            );
+            return Err(Failure::usage(what).with_hint(format!("--jobs {fit} fits")));
+        }
+        Ok(jobs)
+    }
+
+    fn memory_limit(&self) -> u64 {
+        self.memory.unwrap_or(memory_octets() / 10 * 9)
     }
 
     /// The scenario, with what was set; with a seed of its own where one is given.
@@ -142,7 +185,7 @@ impl Run {
     /// Refuses what is expected not to fit into memory.
     fn check_memory(&self, scenario: &Scenario) -> Result<(), Failure> {
         let estimate = Estimate::of(scenario);
-        let limit = self.memory.unwrap_or(memory_octets() / 10 * 9);
+        let limit = self.memory_limit();
         if estimate.octets() <= limit {
             return Ok(());
         }
@@ -171,135 +214,58 @@ impl Run {
         }
         command
     }
-
-    fn run_seed(&self, scenario: &Scenario, seed: u64) -> Result<Outcome, Failure> {
-        let mut run = Simulation::new(scenario, seed)
-            .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))?;
-        let total = u64::try_from(scenario.stop.at.as_millis()).unwrap_or(u64::MAX);
-        let progress = Progress::stretch(total, format!("seed {seed}"));
-        let tell_every = if self.progress {
-            LINE_EVERY
-        } else {
-            TELL_EVERY
-        };
-        let started = Instant::now();
-        let mut told = started;
-        interrupt::allow_longer();
-        if self.trace {
-            self.trace(&mut run)?;
-        }
-        while !interrupt::is_requested() && run.advance(EVENTS_PER_LOOK) {
-            if told.elapsed() >= tell_every {
-                told = Instant::now();
-                let at = run.progress();
-                let done = u64::try_from(at.time.as_millis()).unwrap_or(u64::MAX);
-                let message = format!(
-                    "{}, {}, {} events/s, {} created, {} delivered, {} expired, {} in stores",
-                    quantity::span(done),
-                    times(at.time, started.elapsed()),
-                    quantity::per_second(at.events, started.elapsed()),
-                    at.sent,
-                    at.delivered,
-                    at.expired,
-                    at.stored
-                );
-                if self.progress {
-                    output::talk(&format!("seed {seed}: {message}"));
-                    continue;
-                }
-                progress.say(done, message);
-            }
-        }
-        progress.finish();
-        Ok(run.finish())
-    }
-
-    /// Prints what nodes are told, event by event, until the run is over.
-    fn trace(&self, run: &mut Simulation) -> Result<(), Failure> {
-        let mut before = 0;
-        while run.progress().events < self.from {
-            let left = self.from - run.progress().events;
-            if interrupt::is_requested() || !run.advance(left.min(EVENTS_PER_LOOK)) {
-                return Ok(());
-            }
-        }
-        while !interrupt::is_requested() && run.advance(1) {
-            let Some((count, name, step)) = run.last_step() else {
-                continue;
-            };
-            if count > before {
-                let event = run.progress().events;
-                output::line(&format!("{event} {name} {step}"))?;
-                before = count;
-            }
-        }
-        Ok(())
-    }
-
-    fn json(&self, outcome: &Outcome, wall: Duration) -> Value {
-        let violations: Vec<Value> = outcome
-            .findings
-            .iter()
-            .map(|it| {
-                json!({
-                    "oracle": it.oracle,
-                    "at_s": it.at.as_secs_f64(),
-                    "sentence": it.sentence,
-                    "replay": findings::replay(outcome, it, &self.command()),
-                })
-            })
-            .collect();
-        json!({
-            "seed": outcome.seed,
-            "trace_hash": format!("{:016x}", outcome.trace_hash),
-            "violations": violations,
-            "events": outcome.progress.events,
-            "virtual_s": outcome.progress.time.as_secs_f64(),
-            "wall_s": wall.as_secs_f64(),
-            "peak_octets": peak_octets(),
-            "sent": outcome.progress.sent,
-            "accepted": outcome.accepted,
-            "refused": outcome.refused,
-            "delivered": outcome.progress.delivered,
-            "expired": outcome.expired,
-            "crashes": outcome.counts.crashes,
-            "stalls": outcome.counts.stalls,
-            "contacts": outcome.counts.contacts,
-            "connections": outcome.counts.connections,
-            "forwarded": outcome.counts.forwarded,
-            "duplicates": outcome.counts.duplicates,
-        })
-    }
-}
-
-fn text(outcome: &Outcome, wall: Duration) -> String {
-    let at = outcome.progress;
-    format!(
-        "seed {}  hash {:016x}  {} in {} ({}, {} events/s, {})  {} of {} delivered, {} expired  {} crashes  {} violations",
-        outcome.seed,
-        outcome.trace_hash,
-        quantity::span(u64::try_from(at.time.as_millis()).unwrap_or(u64::MAX)),
-        quantity::elapsed(wall),
-        times(at.time, wall),
-        quantity::per_second(at.events, wall),
-        quantity::size(peak_octets().unwrap_or(0)),
-        at.delivered,
-        at.sent,
-        outcome.expired,
-        outcome.counts.crashes,
-        outcome.findings.len()
-    )
 }
 
 fn count(things: usize) -> u64 {
     u64::try_from(things).unwrap_or(u64::MAX)
 }
 
-/// How many times faster than real: `×1,200`.
-fn times(virtual_time: Duration, wall: Duration) -> String {
-    let times = virtual_time.as_nanos() / wall.as_nanos().max(1);
-    format!(
-        "×{}",
-        quantity::thousands(u64::try_from(times).unwrap_or(u64::MAX))
-    )
+/// What came of a seed, and how long that took.
+struct Ran {
+    outcome: Outcome,
+    wall: Duration,
+}
+
+/// Runs the seeds of a command.
+struct Runs<'a> {
+    command: &'a Run,
+    /// The first seed.
+    first: u64,
+    scenario: &'a Scenario,
+}
+
+impl Runner for Runs<'_> {
+    type Ran = Ran;
+
+    fn run(&self, number: u64, post: &Post<'_, Ran>) -> Result<Ran, Failure> {
+        let seed = self.first.wrapping_add(number);
+        let own;
+        let mut scenario = self.scenario;
+        if scenario.every_seed && seed != scenario.seed {
+            own = self.command.scenario(Some(seed))?;
+            scenario = &own;
+        }
+        let started = Instant::now();
+        let mut run = Simulation::new(scenario, seed)
+            .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))?;
+        if self.command.trace {
+            trace::print(&mut run, self.command.from)?;
+        }
+        while !interrupt::is_requested()
+            && post.tell(run.progress())
+            && run.advance(EVENTS_PER_LOOK)
+        {}
+        Ok(Ran {
+            outcome: run.finish(),
+            wall: started.elapsed(),
+        })
+    }
+
+    fn is_last(&self, ran: &Ran) -> bool {
+        !self.command.keep_going && !ran.outcome.findings.is_empty()
+    }
+
+    fn is_stopped(&self) -> bool {
+        interrupt::is_requested()
+    }
 }

@@ -1,0 +1,75 @@
+//! What came of a seed, as a line.
+
+use std::time::Duration;
+
+use dhow_daemon::machine::peak_octets;
+use dhow_sim::Outcome;
+use serde_json::{Value, json};
+
+use super::findings;
+use crate::quantity;
+
+/// For programs.
+pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
+    let violations: Vec<Value> = outcome
+        .findings
+        .iter()
+        .map(|it| {
+            json!({
+                "oracle": it.oracle,
+                "at_s": it.at.as_secs_f64(),
+                "sentence": it.sentence,
+                "replay": findings::replay(outcome, it, command),
+            })
+        })
+        .collect();
+    json!({
+        "seed": outcome.seed,
+        "trace_hash": format!("{:016x}", outcome.trace_hash),
+        "violations": violations,
+        "events": outcome.progress.events,
+        "virtual_s": outcome.progress.time.as_secs_f64(),
+        "wall_s": wall.as_secs_f64(),
+        "peak_octets": peak_octets(),
+        "sent": outcome.progress.sent,
+        "accepted": outcome.accepted,
+        "refused": outcome.refused,
+        "delivered": outcome.progress.delivered,
+        "expired": outcome.expired,
+        "crashes": outcome.counts.crashes,
+        "stalls": outcome.counts.stalls,
+        "contacts": outcome.counts.contacts,
+        "connections": outcome.counts.connections,
+        "forwarded": outcome.counts.forwarded,
+        "duplicates": outcome.counts.duplicates,
+    })
+}
+
+/// For people.
+pub fn text(outcome: &Outcome, wall: Duration) -> String {
+    let at = outcome.progress;
+    format!(
+        "seed {}  hash {:016x}  {} in {} ({}, {} events/s, {})  {} of {} delivered, {} expired  {} crashes  {} violations",
+        outcome.seed,
+        outcome.trace_hash,
+        quantity::span(u64::try_from(at.time.as_millis()).unwrap_or(u64::MAX)),
+        quantity::elapsed(wall),
+        times(at.time, wall),
+        quantity::per_second(at.events, wall),
+        quantity::size(peak_octets().unwrap_or(0)),
+        at.delivered,
+        at.sent,
+        outcome.expired,
+        outcome.counts.crashes,
+        outcome.findings.len()
+    )
+}
+
+/// How many times faster than real: `×1,200`.
+pub fn times(virtual_time: Duration, wall: Duration) -> String {
+    let times = virtual_time.as_nanos() / wall.as_nanos().max(1);
+    format!(
+        "×{}",
+        quantity::thousands(u64::try_from(times).unwrap_or(u64::MAX))
+    )
+}
