@@ -19,6 +19,10 @@ use crate::contact::{Contact, Debt, Flushing};
 /// How often remembered identifiers are looked through for expired ones.
 const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
 
+/// How long a store that refuses everything waits before it tries again, when nothing is asked of it: what it has not done yet may be
+/// all that the node waits for.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// How long nothing has been asked of the store before it prepares for what comes: the pauses of a stream of bundles
 /// are shorter.
 const IDLE: Duration = Duration::from_secs(2);
@@ -277,7 +281,7 @@ impl Server {
         // A pause is waited out once; then one step of preparation follows the other until something comes.
         let mut pause = IDLE;
         while let Some(contact) = wait(shared, &mut batch, || self.patience(pause)) {
-            if batch.is_empty() && self.owed().is_none() {
+            if batch.is_empty() && self.owed().is_none() && !self.was_failing {
                 self.store.prepare();
                 pause = Duration::ZERO;
                 continue;
@@ -296,6 +300,7 @@ impl Server {
     fn patience(&self, pause: Duration) -> Patience {
         match self.owed() {
             Some(left) => Patience::Debt(left),
+            None if self.was_failing => Patience::Pause(RETRY),
             None if self.store.is_preparable() => Patience::Pause(pause),
             None => Patience::Endless,
         }
@@ -479,3 +484,6 @@ impl Disk for SlowDisk {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,6 +162,9 @@ fn read_faults(document: &Document<'_>) -> Result<Faults, FileError> {
         stall_for: entries.duration("stall_for"),
         reset_every: often("reset_every")?,
         lying_disks: entries.is_true("lying_disks"),
+        rot_every: often("rot_every")?,
+        full_every: often("full_every")?,
+        full_for: entries.duration("full_for"),
         until: entries.duration_if_set("until"),
     })
 }

@@ -11,6 +11,10 @@ use crate::scenario::{AtEnd, Clock, Link, Node, NodeIndex, Presence};
 /// What a session takes at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
 
+/// Octets of a log before its segments, and segments without which a store takes nothing (docs/store-format.md).
+const LOG_HEAD_OCTETS: u64 = 8192;
+const SEGMENTS_MIN: u64 = 6;
+
 /// A node without a name.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeKind {
@@ -20,6 +24,7 @@ pub(crate) struct NodeKind {
     segment_mru: u64,
     transfer_mru: u64,
     clock: Clock,
+    disk_octets: u64,
     flush: Duration,
     read: Duration,
 }
@@ -35,6 +40,13 @@ impl NodeKind {
                 let what = "a segment is a multiple of 4096 octets from 64KiB to 1GiB";
                 document.fault(entries.line_of("segment"), what)
             })?;
+        let disk_octets = entries.size("disk").unwrap_or(u64::MAX);
+        let disk_min = LOG_HEAD_OCTETS + SEGMENTS_MIN * u64::from(segment_octets);
+        if disk_octets < disk_min {
+            let what = format!("a disk has at least {disk_min} octets");
+            let error = document.fault(entries.line_of("disk"), what);
+            return Err(error.with_hint("with less a store of such segments takes nothing"));
+        }
         let wrong = ["clock_offset", "clock_drift_ppm"]
             .into_iter()
             .find(|key| entries.has(key));
@@ -59,6 +71,7 @@ impl NodeKind {
             segment_mru: read_mru(document, entries, "segment_mru")?,
             transfer_mru: read_mru(document, entries, "transfer_mru")?,
             clock,
+            disk_octets,
             flush: entries.duration("flush"),
             read: entries.duration("read"),
         })
@@ -75,6 +88,7 @@ impl NodeKind {
             segment_mru: self.segment_mru,
             transfer_mru: self.transfer_mru,
             clock: self.clock,
+            disk_octets: self.disk_octets,
             flush: self.flush,
             read: self.read,
         }

@@ -64,6 +64,8 @@ pub struct Node {
     pub transfer_mru: u64,
     /// What it knows of the time.
     pub clock: Clock,
+    /// Octets that the log of its store may have.
+    pub disk_octets: u64,
     /// How long its disk takes for a flush.
     pub flush: Duration,
     /// How long its disk takes for a read that its memory does not have; zero for none such.
@@ -208,6 +210,12 @@ pub struct Faults {
     pub reset_every: Option<Duration>,
     /// Disks say that they have flushed and have not.
     pub lying_disks: bool,
+    /// Mean time between two octets that rot on one disk.
+    pub rot_every: Option<Duration>,
+    /// Mean time between two moments at which one disk is full.
+    pub full_every: Option<Duration>,
+    /// How long a disk stays full, in the mean.
+    pub full_for: Duration,
     /// After this nothing fails any more; never when absent.
     pub until: Option<Duration>,
 }

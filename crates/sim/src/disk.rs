@@ -4,10 +4,18 @@
 //! driver's hands ([`SimDisk::finish_flush`]): flushes take virtual time. Until then the octets that stood there before are kept, so that a crash can
 //! take back any part of what came later. Flushes are barriers: nothing that was written behind one is
 //! kept where something before it is lost.
+//!
+//! Octets rot where memory does not have them any more: what was written or read a moment ago is read from there. What the
+//! last flush covered does not rot, since a log that lost its very end looks like one that never had it.
 
+use std::collections::BTreeSet;
 use std::io::IoSlice;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use dhow_bundle::Instant;
 use dhow_store::{Disk, DiskError};
 
 use crate::entropy::Entropy;
@@ -17,6 +25,27 @@ const PAGE_OCTETS: usize = 4096;
 
 /// A crash keeps or loses unsynced octets in pieces of this size.
 const SECTOR_OCTETS: usize = 512;
+
+/// How long memory has what was written or read: longer than a node takes a comparison with checksums for good.
+const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// Places that are looked at for one that may rot.
+const ROT_TRIALS: u32 = 16;
+
+/// The time, as all disks of a world see it.
+#[derive(Clone, Debug, Default)]
+pub struct Hand(Arc<AtomicU64>);
+
+impl Hand {
+    /// It is now.
+    pub fn set(&self, now: Instant) {
+        self.0.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
 
 /// What kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +57,24 @@ pub enum Blow {
 }
 
 /// One log's octets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SimDisk {
+    hand: Hand,
+    /// Length that the log may have, octets.
+    capacity_octets: u64,
     state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct Page {
+    octets: Box<[u8]>,
+    /// When it was written or read last.
+    touched: Instant,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    pages: Vec<Option<Box<[u8]>>>,
+    pages: Vec<Option<Page>>,
     octets: u64,
     /// Length of the log that is durable.
     durable_octets: u64,
@@ -47,6 +86,12 @@ struct State {
     flushes: u64,
     /// Flushes make nothing durable.
     lies: bool,
+    /// Nothing can be written.
+    full: bool,
+    /// What was written before the last flush that made something durable and behind the one before it.
+    latest: Vec<Range<u64>>,
+    /// Octets that are not what was written there.
+    rotten: BTreeSet<u64>,
 }
 
 /// What stood where an unflushed write went; after it was taken back, what was written.
@@ -57,10 +102,23 @@ struct Replaced {
 }
 
 impl SimDisk {
-    /// An empty disk.
+    /// An empty disk that has room for a log of so many octets.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(hand: Hand, capacity_octets: u64) -> Self {
+        Self {
+            hand,
+            capacity_octets,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether the log may reach so far, and anything be written.
+    fn check_room(&self, state: &State, end: u64) -> Result<(), DiskError> {
+        let grows = end > state.octets && end > self.capacity_octets;
+        match state.full || grows {
+            true => Err(DiskError::Full),
+            false => Ok(()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -70,6 +128,42 @@ impl SimDisk {
     /// From now on flushes make nothing durable.
     pub fn lie(&self) {
         self.lock().lies = true;
+    }
+
+    /// From now on, or no longer, others have taken all the room there is: nothing can be written.
+    pub fn fill(&self, full: bool) {
+        self.lock().full = full;
+    }
+
+    /// An octet changes that memory does not have; where it lies, or `None` where nothing was found that may rot.
+    pub fn rot(&self, entropy: &mut Entropy) -> Option<u64> {
+        let before = self.hand.now().since(Instant::START);
+        let before = Instant::START + before.checked_sub(REMEMBERED)?;
+        let mut state = self.lock();
+        let pages = (0..).step_by(PAGE_OCTETS).zip(&state.pages);
+        let cold: Vec<u64> = pages
+            .filter(|(_, page)| page.as_ref().is_some_and(|page| page.touched <= before))
+            .map(|(start, _)| start)
+            .collect();
+        let octets = cold.len().saturating_mul(PAGE_OCTETS);
+        let place = (0..ROT_TRIALS).find_map(|_| {
+            let drawn = entropy.below(u64::try_from(octets).ok()?);
+            let drawn = usize::try_from(drawn).ok()?;
+            let place = add(*cold.get(drawn / PAGE_OCTETS)?, drawn % PAGE_OCTETS);
+            let is_latest = state.latest.iter().any(|octets| octets.contains(&place));
+            (place < state.durable_octets && !is_latest).then_some(place)
+        })?;
+        let (page, start) = locate(place);
+        let octet = state.pages.get_mut(page)?.as_mut()?.octets.get_mut(start)?;
+        *octet ^= 1 << entropy.below(8);
+        state.rotten.insert(place);
+        Some(place)
+    }
+
+    /// Whether one of these octets is not what was written there.
+    #[must_use]
+    pub fn is_rotten(&self, octets: Range<u64>) -> bool {
+        self.lock().rotten.range(octets).next().is_some()
     }
 
     /// Flushes that have begun.
@@ -86,7 +180,11 @@ impl SimDisk {
         }
         // The last list is that of writes behind the last flush.
         let open = state.epochs.pop();
-        state.epochs.clear();
+        let covered = std::mem::take(&mut state.epochs);
+        if covered.iter().any(|epoch| !epoch.is_empty()) {
+            let place = |it: &Replaced| it.offset..add(it.offset, it.octets.len());
+            state.latest = covered.iter().flatten().map(place).collect();
+        }
         state.epochs.extend(open.filter(|open| !open.is_empty()));
         state.durable_octets = state.flushed_octets;
     }
@@ -166,12 +264,21 @@ impl State {
         }
     }
 
+    /// Memory has what is read or written.
+    fn touch(&mut self, octets: Range<u64>, now: Instant) {
+        let (first, last) = (locate(octets.start).0, locate(octets.end).0);
+        let pages = self.pages.iter_mut().skip(first).take(last + 1 - first);
+        for page in pages.flatten() {
+            page.touched = now;
+        }
+    }
+
     fn copy_out(&self, mut offset: u64, mut out: &mut [u8]) {
         while !out.is_empty() {
             let (page, start) = locate(offset);
             let (now, later) = out.split_at_mut(out.len().min(PAGE_OCTETS - start));
             let page = self.pages.get(page).and_then(Option::as_ref);
-            match page.and_then(|page| page.get(start..start + now.len())) {
+            match page.and_then(|page| page.octets.get(start..start + now.len())) {
                 Some(octets) => now.copy_from_slice(octets),
                 None => now.fill(0),
             }
@@ -190,8 +297,11 @@ impl State {
             if let Some(page) = self.pages.get_mut(index)
                 && (page.is_some() || now.iter().any(|octet| *octet != 0))
             {
-                let page = page.get_or_insert_with(|| vec![0; PAGE_OCTETS].into_boxed_slice());
-                if let Some(place) = page.get_mut(start..start + now.len()) {
+                let page = page.get_or_insert_with(|| Page {
+                    octets: vec![0; PAGE_OCTETS].into_boxed_slice(),
+                    touched: Instant::START,
+                });
+                if let Some(place) = page.octets.get_mut(start..start + now.len()) {
                     place.copy_from_slice(now);
                 }
             }
@@ -218,11 +328,12 @@ impl Disk for SimDisk {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
-        let state = self.lock();
+        let mut state = self.lock();
         let end = add(offset, out.len());
         if end > state.octets {
             return Err(DiskError::PastEnd { end });
         }
+        state.touch(offset..end, self.hand.now());
         state.copy_out(offset, out);
         Ok(())
     }
@@ -230,6 +341,8 @@ impl Disk for SimDisk {
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
         let mut state = self.lock();
         let length = octets.iter().map(|slice| slice.len()).sum();
+        let written = offset..add(offset, length);
+        self.check_room(&state, written.end)?;
         let mut before = vec![0; length].into_boxed_slice();
         state.copy_out(offset, &mut before);
         if state.epochs.is_empty() {
@@ -246,17 +359,22 @@ impl Disk for SimDisk {
             state.copy_in(offset, slice);
             offset = add(offset, slice.len());
         }
+        state.touch(written.clone(), self.hand.now());
+        if !state.rotten.is_empty() {
+            state.rotten.retain(|place| !written.contains(place));
+        }
         Ok(())
     }
 
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         let mut state = self.lock();
+        self.check_room(&state, octets)?;
         if octets < state.octets {
             // Only a store that is being made cuts its log: what was there is nobody's.
             let (page, start) = locate(octets);
             state.pages.truncate(page + 1);
             if let Some(Some(last)) = state.pages.get_mut(page)
-                && let Some(cut) = last.get_mut(start..)
+                && let Some(cut) = last.octets.get_mut(start..)
             {
                 cut.fill(0);
             }
@@ -269,6 +387,7 @@ impl Disk for SimDisk {
 
     fn reserve(&self, octets: u64) -> Result<(), DiskError> {
         let mut state = self.lock();
+        self.check_room(&state, octets)?;
         state.octets = state.octets.max(octets);
         Ok(())
     }
@@ -287,6 +406,10 @@ mod tests {
     use super::*;
     use crate::entropy::Purpose;
 
+    fn disk() -> SimDisk {
+        SimDisk::new(Hand::default(), u64::MAX)
+    }
+
     fn write(disk: &SimDisk, offset: u64, octets: &[u8]) {
         disk.write_at(offset, &[IoSlice::new(octets)]).unwrap();
     }
@@ -302,7 +425,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..300 {
             let mut entropy = Entropy::new(seed, Purpose::Disk, 0);
-            let disk = SimDisk::new();
+            let disk = disk();
             write(&disk, 0, &[1; 1024]);
             disk.sync().unwrap();
             disk.finish_flush();
@@ -325,7 +448,7 @@ mod tests {
 
     #[test]
     fn what_was_flushed_stays_in_the_log_beside_what_was_written_behind_the_flush() {
-        let disk = SimDisk::new();
+        let disk = disk();
         write(&disk, 0, &[1; 2048]);
         disk.sync().unwrap();
         write(&disk, 0, &[2; 512]);
@@ -337,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_killed_process_leaves_what_it_wrote() {
-        let disk = SimDisk::new();
+        let disk = disk();
         write(&disk, 4_000, &[7; 9_000]);
         disk.strike(Blow::Kill, &mut Entropy::new(1, Purpose::Disk, 0));
         let mut expected = vec![0; 4_000];
@@ -348,7 +471,7 @@ mod tests {
     #[test]
     fn a_lying_disk_keeps_nothing_for_sure() {
         let lost = (0..50).any(|seed| {
-            let disk = SimDisk::new();
+            let disk = disk();
             disk.lie();
             write(&disk, 0, &[1; 512]);
             disk.sync().unwrap();

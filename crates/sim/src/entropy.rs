@@ -19,6 +19,10 @@ pub enum Purpose {
     Traffic,
     /// What is in them.
     Payload,
+    /// When octets of disks rot, and which.
+    Rot,
+    /// When disks are full and for how long.
+    Full,
 }
 
 impl From<Purpose> for u64 {
@@ -31,6 +35,8 @@ impl From<Purpose> for u64 {
             Purpose::Reset => 5,
             Purpose::Traffic => 6,
             Purpose::Payload => 7,
+            Purpose::Rot => 8,
+            Purpose::Full => 9,
         }
     }
 }

@@ -6,15 +6,18 @@ use dhow_bundle::Instant;
 
 use crate::dialling::road_at;
 use crate::disk::Blow;
+use crate::oracle::Hit;
 use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
-use crate::world::{World, machine};
+use crate::world::{Flow, World, machine};
 
 impl World {
     pub(crate) fn begin_faults(&mut self) {
         for at in 0..self.machines.len() {
             self.plan_crash(machine(at));
             self.plan_stall(machine(at));
+            self.plan_rot(machine(at));
+            self.plan_full(machine(at));
         }
         for road in 0..self.roads.len() {
             self.plan_reset(u32::try_from(road).unwrap_or(u32::MAX));
@@ -50,6 +53,20 @@ impl World {
         self.plan(after, Happening::Stall(at));
     }
 
+    fn plan_rot(&mut self, at: MachineIndex) {
+        let entropy = self.chance.rot.get_mut(at.at());
+        let after = entropy.zip(self.faults.rot_every);
+        let after = after.map(|(entropy, mean)| entropy.exponential(mean));
+        self.plan(after, Happening::Rot(at));
+    }
+
+    fn plan_full(&mut self, at: MachineIndex) {
+        let entropy = self.chance.full.get_mut(at.at());
+        let after = entropy.zip(self.faults.full_every);
+        let after = after.map(|(entropy, mean)| entropy.exponential(mean));
+        self.plan(after, Happening::Fill(at));
+    }
+
     pub(crate) fn plan_reset(&mut self, road: u32) {
         let entropy = self.chance.reset.get_mut(road_at(road));
         let after = entropy.zip(self.faults.reset_every);
@@ -65,6 +82,48 @@ impl World {
         if let Some((machine, lasts)) = self.machines.get_mut(at.at()).zip(lasts) {
             machine.stalled = now + lasts;
             self.counts.stalls += 1;
+        }
+    }
+
+    /// An octet of a disk changes, and whoever judges what is lost learns where.
+    pub(crate) fn rot(&mut self, at: MachineIndex) {
+        self.plan_rot(at);
+        let entropy = self.chance.rot.get_mut(at.at());
+        let Some((machine, entropy)) = self.machines.get_mut(at.at()).zip(entropy) else {
+            return;
+        };
+        let life = machine.life.0;
+        let Some(place) = machine.disk.rot(entropy) else {
+            return;
+        };
+        self.counts.rotted += 1;
+        self.note(at, What::Rotted, place, &[]);
+        if self.kept.handle_rot(at, place, &mut self.ledger) == Hit::Record {
+            // What may have told of deliveries is not known any more once the node starts again.
+            let here = |flow: &Flow| self::machine(flow.traffic.to.0) == at;
+            for (traffic, _) in (0..).zip(&self.traffic).filter(|(_, flow)| here(flow)) {
+                self.ledger.forget_confirmations(traffic, life);
+            }
+        }
+    }
+
+    pub(crate) fn fill_disk(&mut self, at: MachineIndex) {
+        let mean = self.faults.full_for;
+        let entropy = self.chance.full.get_mut(at.at());
+        let lasts = entropy.map(|entropy| entropy.exponential(mean));
+        if let Some((machine, lasts)) = self.machines.get_mut(at.at()).zip(lasts) {
+            machine.disk.fill(true);
+            self.queue.push(self.now + lasts, Happening::Empty(at));
+            self.counts.filled += 1;
+            self.note(at, What::Full, 0, &[]);
+        }
+    }
+
+    pub(crate) fn empty_disk(&mut self, at: MachineIndex) {
+        self.plan_full(at);
+        if let Some(machine) = self.machines.get_mut(at.at()) {
+            machine.disk.fill(false);
+            self.note(at, What::Emptied, 0, &[]);
         }
     }
 
@@ -148,12 +207,12 @@ impl World {
                 return self.accuse("kept", sentence, &[at]);
             }
         };
-        let count = u64::try_from(found.len()).unwrap_or(u64::MAX);
+        let count = u64::try_from(found.bundles.len()).unwrap_or(u64::MAX);
         self.note(at, What::Started, count, &[]);
         let times = (now, tolerance);
         let lost = self
             .kept
-            .handle_recovery(at, found.iter(), &mut self.ledger, times);
+            .handle_recovery(at, found, &mut self.ledger, times);
         let how = format!(
             "was durable at {} and is gone after a restart",
             self.name(at)

@@ -99,6 +99,8 @@ pub struct Record {
     pub copies: u32,
     /// Whether a fragment of it was ever stored.
     pub fragmented: bool,
+    /// Whether a stored copy or fragment of it was hit by rot.
+    pub rotten: bool,
     /// The payload that it carries, once its application knows.
     pub unit: Option<UnitName>,
 }
@@ -145,6 +147,16 @@ impl Ledger {
     pub fn unit_mut(&mut self, name: UnitName) -> Option<&mut Unit> {
         let (traffic, number) = name.place();
         self.units.get_mut(traffic)?.get_mut(number)
+    }
+
+    /// Confirmations of some traffic that were durable are known only to this life of the node.
+    pub fn forget_confirmations(&mut self, traffic: u32, life: u32) {
+        let traffic = usize::try_from(traffic).unwrap_or(usize::MAX);
+        for unit in self.units.get_mut(traffic).into_iter().flatten() {
+            if unit.confirmation == Confirmation::Durable {
+                unit.confirmation = Confirmation::Given(life);
+            }
+        }
     }
 
     /// All payloads with their names, in order.

@@ -5,7 +5,7 @@
 //! scenario and seed give the same [`trace`](World::trace), on every machine and in every build.
 //!
 //! Start at [`world`] (what there is, and the loop), then `turn` (what a driver does for a node), `dialling`,
-//! `carrying` and `contacts` (connections), `faults`, `machine` and `disk`; [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it.
+//! `carrying` and `contacts` (connections), `faults`, `machine` and `disk`, `verdict` (the last look); [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it.
 //! [`replay`] leads one node through what a recording says.
 
 mod application;
@@ -31,6 +31,7 @@ pub mod run;
 pub mod sample;
 pub mod trace;
 mod turn;
+mod verdict;
 pub mod world;
 
 pub use memory::Estimate;

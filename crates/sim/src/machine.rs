@@ -13,7 +13,7 @@ use dhow_node::config::LinkId;
 use dhow_node::door::{Event, StreamId, Telling, Ticket};
 use dhow_node::recording::{Content, Recorder};
 use dhow_scenario::scenario;
-use dhow_store::{Disk, OpenError, Store};
+use dhow_store::{Disk, Loss, OpenError, Store};
 
 use crate::clock::Clock;
 use crate::disk::SimDisk;
@@ -24,6 +24,15 @@ use crate::queue::{ConnectionKey, Life, Side};
 
 /// How often a store looks for remembered identifiers that have expired, as the daemon's does.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// What a store held when its machine started.
+#[derive(Debug)]
+pub struct Found {
+    /// The bundles, in the order of their keys, with the places of their octets.
+    pub bundles: Vec<(BundleId, Extents)>,
+    /// What the store says is lost.
+    pub loss: Loss,
+}
 
 /// One machine.
 #[derive(Debug)]
@@ -56,6 +65,17 @@ pub struct Machine {
     pub recordings: Vec<Vec<u8>>,
 }
 
+/// Whether a store tries again what the disk refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing was refused.
+    None,
+    /// By and by.
+    Planned,
+    /// Now.
+    Due,
+}
+
 /// What runs on a machine.
 pub struct Running {
     /// The node.
@@ -70,6 +90,8 @@ pub struct Running {
     pub batch_octets: u64,
     /// Whether the disk is flushing.
     pub flushing: bool,
+    /// Whether the store, to which the disk refused something, will try again by and by, or is to now.
+    pub retry: Retry,
     /// Octets that the flush covers.
     pub flushing_octets: u64,
     /// For when its timer is set, by the true time.
@@ -98,11 +120,11 @@ impl std::fmt::Debug for Running {
 }
 
 impl Machine {
-    /// Opens the store and starts a node; the bundles that it found come back.
+    /// Opens the store and starts a node; what it found comes back.
     ///
     /// # Errors
     /// The disk does not hold what a store can be opened from.
-    pub fn start(&mut self, now: Instant) -> Result<Vec<BundleId>, OpenError> {
+    pub fn start(&mut self, now: Instant) -> Result<Found, OpenError> {
         self.life.0 += 1;
         let clock = Clock::new(self.wall, now);
         let mut config = self.blueprint.config.clone();
@@ -119,9 +141,9 @@ impl Machine {
             node = node.with_recorder(recorder);
         }
         let shown = clock.now(now);
-        let mut found = Vec::new();
+        let mut bundles = Vec::new();
         for (_, bundle, extents) in recovered.bundles {
-            found.push(bundle.id.clone());
+            bundles.push((bundle.id.clone(), extents.clone()));
             let bundle = Box::new(bundle);
             node.handle(shown, Event::Recovered { bundle, extents });
         }
@@ -140,6 +162,7 @@ impl Machine {
             batch: Vec::new(),
             batch_octets: 0,
             flushing: false,
+            retry: Retry::None,
             flushing_octets: 0,
             armed: None,
             inbox: VecDeque::new(),
@@ -149,7 +172,10 @@ impl Machine {
             removing: BTreeMap::new(),
             forget_at: now + FORGET_EVERY,
         });
-        Ok(found)
+        Ok(Found {
+            bundles,
+            loss: recovered.loss,
+        })
     }
 
     /// Nothing runs here any more; false where nothing did.

@@ -85,6 +85,14 @@ pub enum Happening {
     Start(MachineIndex, Life),
     /// A disk stalls.
     Stall(MachineIndex),
+    /// An octet of a disk rots.
+    Rot(MachineIndex),
+    /// A disk is full.
+    Fill(MachineIndex),
+    /// A disk has room again.
+    Empty(MachineIndex),
+    /// A store tries again what its disk refused.
+    Retry(MachineIndex, Life),
     /// A link's connections are reset.
     Reset(u32),
     /// The world is looked at.

@@ -39,6 +39,14 @@ pub enum What {
     Network,
     /// A path was looked at.
     Path,
+    /// An octet of its disk rots; the amount is where.
+    Rotted,
+    /// Its disk is full.
+    Full,
+    /// Its disk is not full any more.
+    Emptied,
+    /// The store is to try again what its disk refused.
+    Retried,
 }
 
 impl What {
@@ -57,6 +65,10 @@ impl What {
             Self::Read => "store reads octets:",
             Self::Network => "network changed",
             Self::Path => "path looked at, stream",
+            Self::Rotted => "disk rots at octet",
+            Self::Full => "disk is full",
+            Self::Emptied => "disk has room again",
+            Self::Retried => "store tries again",
         }
     }
 
@@ -75,6 +87,10 @@ impl What {
             Self::Read => 11,
             Self::Network => 12,
             Self::Path => 13,
+            Self::Rotted => 14,
+            Self::Full => 15,
+            Self::Emptied => 16,
+            Self::Retried => 17,
         }
     }
 }
@@ -99,7 +115,13 @@ impl fmt::Display for Step {
         let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
         write!(f, "{seconds}.{rest:09} s: {}", self.what.word())?;
         match self.what {
-            What::Killed | What::PowerFailed | What::Timer | What::Network => Ok(()),
+            What::Killed
+            | What::PowerFailed
+            | What::Timer
+            | What::Network
+            | What::Full
+            | What::Emptied
+            | What::Retried => Ok(()),
             _ => write!(f, " {}", self.amount),
         }
     }

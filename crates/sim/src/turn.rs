@@ -1,5 +1,7 @@
 //! A node's turn: it has been told something, and everything that it asks for is done.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent};
@@ -8,7 +10,7 @@ use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket
 use crate::application::{Heard, Role};
 use crate::connection::length;
 use crate::ledger::{BundleName, Confirmation};
-use crate::machine::Running;
+use crate::machine::{Retry, Running};
 use crate::oracle::{altered, overfull, redelivered};
 use crate::payload::Payloads;
 use crate::queue::{Happening, Life, MachineIndex};
@@ -17,6 +19,9 @@ use crate::world::World;
 
 /// Octets that an application writes or is written at once.
 const CLIENT_CHUNK_OCTETS: usize = 256 * 1024;
+
+/// How long a store that refuses everything waits before it tries again, as the daemon's does.
+const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// Streams with this bit belong to applications; the others to connections.
 const CLIENT: u64 = 1 << 63;
@@ -280,8 +285,11 @@ impl World {
         let Some(running) = &mut machine.running else {
             return false;
         };
-        if running.batch.is_empty() || running.flushing {
+        if running.flushing || running.batch.is_empty() && running.retry != Retry::Due {
             return false;
+        }
+        if running.retry == Retry::Due {
+            running.retry = Retry::None;
         }
         let events = running.begin_batch(now);
         running.inbox.extend(events.into_iter().map(Event::Store));
@@ -296,7 +304,7 @@ impl World {
         self.queue.push(done, Happening::Flushed(at, machine.life));
         if machine.entropy.happens(per_billion) {
             let within = u64::try_from(done.since(now).as_nanos()).unwrap_or(u64::MAX);
-            let after = std::time::Duration::from_nanos(machine.entropy.below(within.max(1)));
+            let after = Duration::from_nanos(machine.entropy.below(within.max(1)));
             self.queue
                 .push(now + after, Happening::FlushCrash(at, machine.life));
         }
@@ -318,8 +326,15 @@ impl World {
         running.flushing_octets = 0;
         let mut events = Vec::new();
         running.store.settle(&mut events);
+        if running.store.failure().is_some() && running.retry == Retry::None {
+            running.retry = Retry::Planned;
+            let again = self.now + STORE_RETRY;
+            self.queue.push(again, Happening::Retry(at, life));
+        }
+        let mut unfounded = Vec::new();
         for event in &events {
-            self.kept.handle_event(at, event, &mut self.ledger);
+            let beside = (&*machine.disk, &mut self.ledger);
+            unfounded.extend(self.kept.handle_event(at, event, beside));
             if let StoreEvent::Deleted { key } = event
                 && let Some(unit) = running.removing.remove(key)
                 && let Some(unit) = self.ledger.unit_mut(unit)
@@ -329,7 +344,24 @@ impl World {
             }
         }
         running.inbox.extend(events.into_iter().map(Event::Store));
+        self.accuse_lost(
+            &unfounded,
+            "is taken for damaged, and nothing rotted",
+            Some(at),
+        );
         self.turn(at);
+    }
+
+    /// A store that refuses everything tries again, also when nothing is asked of it.
+    pub(crate) fn retry_store(&mut self, at: MachineIndex, life: Life) {
+        if !self.lives(at, life) {
+            return;
+        }
+        if let Some(running) = self.running_mut(at) {
+            running.retry = Retry::Due;
+            self.note(at, What::Retried, 0, &[]);
+            self.turn(at);
+        }
     }
 
     /// Gives the node octets that it has not taken, or something that an application wants to send; false when there is

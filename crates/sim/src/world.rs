@@ -3,28 +3,24 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_bundle::storage::StoredBundle;
 use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Contact, Crash, Faults, Presence, Traffic};
-use dhow_store::{Disk as _, Store};
+use dhow_store::Disk as _;
 
 use crate::clock::ClockError;
 use crate::connection::{Connection, Road};
 use crate::dialling::Dial;
-use crate::disk::{Blow, SimDisk};
+use crate::disk::{Hand, SimDisk};
 use crate::entropy::{Entropy, Purpose};
-use crate::ledger::{Ledger, UnitName};
+use crate::ledger::Ledger;
 use crate::machine::Machine;
 use crate::network::{NetworkError, blueprints};
-use crate::oracle::{Kept, Lost, Violation, beyond, overdue};
+use crate::oracle::{Kept, Violation, beyond};
 use crate::payload::Payloads;
 use crate::queue::{Happening, Life, MachineIndex, Queue};
 use crate::sample::Sample;
 use crate::trace::{Step, Trace, What};
-
-/// Violations that are kept; what comes after them follows from them as a rule.
-const VIOLATIONS_MAX: usize = 20;
 
 /// Things that may happen at one instant: beyond it a node is turning in circles.
 const AT_ONCE_MAX: u64 = 1_000_000;
@@ -39,6 +35,8 @@ const TOLERANCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct World {
     pub(crate) now: Instant,
+    /// The time as disks see it.
+    hand: Hand,
     pub(crate) queue: Queue,
     pub(crate) machines: Vec<Machine>,
     pub(crate) roads: Vec<Road>,
@@ -65,8 +63,8 @@ pub struct World {
     events: u64,
     /// Things that happened at the present instant.
     at_once: u64,
-    end: Instant,
-    expects_all: bool,
+    pub(crate) end: Instant,
+    pub(crate) expects_all: bool,
     when_delivered: bool,
     /// How many payloads there will be, where that is known.
     expected: Option<u64>,
@@ -79,6 +77,10 @@ pub struct Counts {
     pub crashes: u64,
     /// Disks that stalled.
     pub stalls: u64,
+    /// Octets of disks that rotted.
+    pub rotted: u64,
+    /// Times that disks were full.
+    pub filled: u64,
     /// Connections made.
     pub connections: u64,
     /// Dials that failed.
@@ -102,6 +104,8 @@ pub struct Counts {
 pub(crate) struct Chance {
     pub(crate) crash: Vec<Entropy>,
     pub(crate) stall: Vec<Entropy>,
+    pub(crate) rot: Vec<Entropy>,
+    pub(crate) full: Vec<Entropy>,
     pub(crate) reset: Vec<Entropy>,
 }
 
@@ -122,11 +126,12 @@ impl World {
     /// # Errors
     /// When traffic has no way.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, NetworkError> {
+        let hand = Hand::default();
         let machines = scenario.nodes.iter().zip(blueprints(scenario, seed)?);
         let machines: Vec<Machine> = machines
             .enumerate()
             .map(|(at, (node, blueprint))| {
-                let disk = SimDisk::new();
+                let disk = SimDisk::new(hand.clone(), node.disk_octets);
                 if scenario.faults.lying_disks {
                     disk.lie();
                 }
@@ -167,11 +172,14 @@ impl World {
         let counts: Option<Vec<u64>> = scenario.traffic.iter().map(|it| it.count).collect();
         let mut world = Self {
             now: Instant::START,
+            hand,
             queue: Queue::default(),
             kept: Kept::new(machines.len()),
             chance: Chance {
                 crash: of(Purpose::Crash, machines.len()),
                 stall: of(Purpose::Stall, machines.len()),
+                rot: of(Purpose::Rot, machines.len()),
+                full: of(Purpose::Full, machines.len()),
                 reset: of(Purpose::Reset, scenario.links.len()),
             },
             clock_error: ClockError::of(machines.iter().map(|machine| machine.wall)),
@@ -255,6 +263,7 @@ impl World {
             }
             if at > self.now {
                 self.now = at;
+                self.hand.set(at);
                 self.at_once = 0;
             }
             self.at_once += 1;
@@ -292,6 +301,10 @@ impl World {
             Happening::PlannedCrash(number) => self.planned_crash(number),
             Happening::Start(at, life) => self.start(at, life),
             Happening::Stall(at) => self.stall(at),
+            Happening::Rot(at) => self.rot(at),
+            Happening::Fill(at) => self.fill_disk(at),
+            Happening::Empty(at) => self.empty_disk(at),
+            Happening::Retry(at, life) => self.retry_store(at, life),
             Happening::Reset(road) => self.chance_reset(road),
             Happening::Sample => self.sample(),
         }
@@ -329,55 +342,6 @@ impl World {
         }
     }
 
-    /// Something is wrong.
-    pub(crate) fn accuse(
-        &mut self,
-        oracle: &'static str,
-        sentence: String,
-        machines: &[MachineIndex],
-    ) {
-        if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push(Violation {
-                oracle,
-                at: self.now,
-                sentence,
-                machines: machines.to_vec(),
-            });
-        }
-    }
-
-    /// Payloads are nowhere any more, as seen at a machine.
-    pub(crate) fn accuse_lost(&mut self, lost: &[Lost], how: &str, at: Option<MachineIndex>) {
-        for lost in lost {
-            let sentence = format!("{} {how}", self.describe(lost.unit));
-            let mut machines: Vec<MachineIndex> = at.into_iter().collect();
-            machines.extend(self.ends_of(lost.unit));
-            self.accuse("kept", sentence, &machines);
-        }
-    }
-
-    /// A payload in words.
-    pub(crate) fn describe(&self, unit: UnitName) -> String {
-        let flow = usize::try_from(unit.traffic)
-            .ok()
-            .and_then(|at| self.traffic.get(at));
-        let names = flow.map_or_else(String::new, |flow| {
-            format!(" from {} to {}", self.name(flow.from), flow.to)
-        });
-        format!(
-            "payload {} of traffic {}{names}",
-            unit.number + 1,
-            unit.traffic + 1
-        )
-    }
-
-    fn ends_of(&self, unit: UnitName) -> Vec<MachineIndex> {
-        let flow = usize::try_from(unit.traffic)
-            .ok()
-            .and_then(|at| self.traffic.get(at));
-        flow.map_or_else(Vec::new, |flow| vec![flow.from, machine(flow.traffic.to.0)])
-    }
-
     /// A machine's name.
     #[must_use]
     pub fn name(&self, at: MachineIndex) -> &str {
@@ -400,41 +364,6 @@ impl World {
     /// How far apart two nodes' clocks may be, at most.
     pub(crate) fn tolerance(&self) -> Duration {
         self.clock_error.at(self.now) * 2 + TOLERANCE
-    }
-
-    /// The run is over: looks at what is left on the disks, after all machines have lost their power.
-    pub fn finish(&mut self) {
-        let tolerance = self.tolerance();
-        if self.expects_all && self.now >= self.end {
-            for unit in overdue(&self.ledger, self.now, tolerance) {
-                let sentence = format!("{} has not been delivered", self.describe(unit));
-                let machines = self.ends_of(unit);
-                self.accuse("arrives", sentence, &machines);
-            }
-        }
-        let mut found: Vec<StoredBundle> = Vec::new();
-        for at in 0..self.machines.len() {
-            let Some(machine) = self.machines.get_mut(at) else {
-                continue;
-            };
-            if machine.stop() {
-                machine.disk.strike(Blow::Power, &mut machine.entropy);
-            }
-            let disk = std::sync::Arc::<SimDisk>::clone(&machine.disk);
-            match Store::open(disk, machine.blueprint.options.clone()) {
-                Ok((_, recovered)) => found.extend(recovered.bundles.map(|(_, bundle, _)| bundle)),
-                Err(error) => {
-                    let sentence =
-                        format!("the store of {} cannot be opened: {error}", machine.name);
-                    self.accuse("kept", sentence, &[crate::world::machine(at)]);
-                }
-            }
-        }
-        let on_disks = found
-            .iter()
-            .map(|bundle| (&bundle.id, bundle.total_adu_octets));
-        let lost = Kept::missing(on_disks, &self.ledger, (self.now, tolerance));
-        self.accuse_lost(&lost, "was accepted and is on no disk", None);
     }
 
     /// Record the nodes that are started from now on, with as much of their payloads; in memory, so not for long.

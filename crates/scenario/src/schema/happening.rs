@@ -150,6 +150,26 @@ pub(super) const FAULTS: Section = Section {
             "Disks say that they have flushed and have not.",
         ),
         key(
+            "rot_every",
+            Kind::Duration,
+            Absent::Means("never"),
+            "\"10d\"",
+            "Mean time between two octets of one disk that change by themselves, of what was flushed a while ago.",
+        ),
+        key(
+            "full_every",
+            Kind::Duration,
+            Absent::Means("never"),
+            "\"2d\"",
+            "Mean time between two moments at which one disk is full, so that nothing can be written.",
+        ),
+        with_default(
+            "full_for",
+            Kind::Duration,
+            "\"1min\"",
+            "How long a disk stays full, in the mean.",
+        ),
+        key(
             "until",
             Kind::Duration,
             Absent::Means("for ever"),

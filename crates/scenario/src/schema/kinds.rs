@@ -34,6 +34,13 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "\"1TiB\"",
         "Largest bundle that its sessions take (RFC 9174 4.6), octets, at least 1024; larger ones come in fragments.",
     ),
+    key(
+        "disk",
+        Kind::Size,
+        Absent::Means("as many as its store asks for"),
+        "\"2MB\"",
+        "Octets that its disk has for the log of its store: 8 KiB and at least six segments.",
+    ),
     with_default(
         "flush",
         Kind::Duration,

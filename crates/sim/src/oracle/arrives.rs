@@ -6,11 +6,15 @@ use dhow_bundle::Instant;
 
 use crate::ledger::{Ledger, UnitName};
 
-/// What was accepted, is still of use and has not been delivered, at the end of a run that expects all to be.
+/// What was accepted, is still of use, has not rotted and has not been delivered, at the end of a run that expects all to be.
 #[must_use]
 pub fn overdue(ledger: &Ledger, now: Instant, tolerance: Duration) -> Vec<UnitName> {
     let late = ledger.units().filter(|(_, unit)| {
-        unit.accepted.is_some() && unit.delivered.is_none() && now + tolerance < unit.expires()
+        let is_rotten = unit
+            .bundle
+            .is_some_and(|bundle| ledger.record(bundle).rotten);
+        let is_wanted = unit.accepted.is_some() && unit.delivered.is_none() && !is_rotten;
+        is_wanted && now + tolerance < unit.expires()
     });
     late.map(|(name, _)| name).collect()
 }

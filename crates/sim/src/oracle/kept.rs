@@ -2,14 +2,20 @@
 //!
 //! Three looks at the same: a restart finds all that the store had said to be durable; no node decides to delete the
 //! last copy of what is still wanted; and at the end the disks hold all that is neither delivered nor expired.
+//!
+//! Rot excuses the loss of what it hit and of nothing else: the bundles of whose octets one rotted, and for an octet that was no
+//! bundle's at most one bundle, whose record it may have been; and a store that starts without that bundle has to say that it lost one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
+use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreEvent};
 use dhow_bundle::{BundleId, FragmentRange, Instant};
+use dhow_store::{Count, Loss};
 
+use crate::disk::SimDisk;
 use crate::ledger::{BundleName, Ledger, UnitName};
+use crate::machine::Found;
 use crate::queue::MachineIndex;
 
 /// A bundle or fragment.
@@ -33,8 +39,21 @@ impl Held {
 struct Holding {
     /// Said to be durable, and not to be deleted.
     held: BTreeMap<BundleKey, Held>,
+    /// Where the octets of these lie.
+    places: BTreeMap<BundleKey, Extents>,
     /// Not yet said to be durable.
     committing: BTreeMap<BundleKey, Held>,
+    /// Rotten octets that were no bundle's and may yet turn out to have cost one.
+    strays: u64,
+}
+
+/// What rot hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hit {
+    /// Octets of one bundle, or of several that share them.
+    Bundle,
+    /// Octets of no bundle: perhaps a record that tells of one, perhaps of nothing.
+    Record,
 }
 
 /// A payload that is nowhere.
@@ -78,6 +97,7 @@ impl Kept {
                 None
             }
             StoreCommand::Delete { key, .. } => {
+                holding.places.remove(key);
                 let held = holding.held.remove(key)?;
                 let record = ledger.record_mut(held.name);
                 record.copies = record.copies.saturating_sub(1);
@@ -90,31 +110,69 @@ impl Kept {
         }
     }
 
-    /// A store answers its node.
-    pub fn handle_event(&mut self, at: MachineIndex, event: &StoreEvent, ledger: &mut Ledger) {
-        let Some(holding) = self.machines.get_mut(at.at()) else {
-            return;
-        };
+    /// A store answers its node; what it says to be damaged and cannot be comes back.
+    pub fn handle_event(
+        &mut self,
+        at: MachineIndex,
+        event: &StoreEvent,
+        (disk, ledger): (&SimDisk, &mut Ledger),
+    ) -> Option<Lost> {
+        let holding = self.machines.get_mut(at.at())?;
         match event {
-            StoreEvent::Stored { key, .. } => {
+            StoreEvent::Stored { key, extents } => {
                 if let Some(held) = holding.committing.remove(key) {
                     hold(ledger, held);
                     holding.held.insert(*key, held);
+                    holding.place(*key, extents, disk, ledger);
                 }
             }
+            StoreEvent::Relocated { key, extents } => holding.place(*key, extents, disk, ledger),
             StoreEvent::Refused { key, .. } => {
                 holding.committing.remove(key);
             }
+            StoreEvent::Corrupt { key } => {
+                let held = holding.held.get(key)?;
+                let record = ledger.record_mut(held.name);
+                if !record.rotten {
+                    record.rotten = holding.strays > 0;
+                    holding.strays = holding.strays.saturating_sub(1);
+                }
+                let unit = record.unit.filter(|_| !record.rotten)?;
+                return Some(Lost { unit });
+            }
             _ => {}
         }
+        None
     }
 
-    /// A machine has started again and found these bundles, in the order of their keys: what is lost that had been said to
-    /// be durable and is still wanted.
-    pub fn handle_recovery<'a>(
+    /// An octet of a store's log rots.
+    pub fn handle_rot(&mut self, at: MachineIndex, place: u64, ledger: &mut Ledger) -> Hit {
+        let mut hit = Hit::Record;
+        let Some(holding) = self.machines.get_mut(at.at()) else {
+            return hit;
+        };
+        for (key, extents) in &holding.places {
+            let inside = |extent: &dhow_bundle::storage::Extent| {
+                (extent.offset..extent.offset.saturating_add(extent.length)).contains(&place)
+            };
+            if extents.iter().any(inside)
+                && let Some(held) = holding.held.get(key)
+            {
+                ledger.record_mut(held.name).rotten = true;
+                hit = Hit::Bundle;
+            }
+        }
+        if hit == Hit::Record {
+            holding.strays += 1;
+        }
+        hit
+    }
+
+    /// A machine has started again and found these bundles: what is lost that had been said to be durable and is still wanted.
+    pub fn handle_recovery(
         &mut self,
         at: MachineIndex,
-        found: impl Iterator<Item = &'a BundleId>,
+        found: Found,
         ledger: &mut Ledger,
         (now, tolerance): (Instant, Duration),
     ) -> Vec<Lost> {
@@ -122,20 +180,34 @@ impl Kept {
             return Vec::new();
         };
         let before = std::mem::take(holding);
+        holding.strays = before.strays;
         for held in before.held.values() {
             let record = ledger.record_mut(held.name);
             record.copies = record.copies.saturating_sub(1);
         }
-        for (key, id) in (0..).map(BundleKey).zip(found) {
-            let held = Held::of(id);
+        for (key, (id, extents)) in (0..).map(BundleKey).zip(found.bundles) {
+            let held = Held::of(&id);
             hold(ledger, held);
             holding.held.insert(key, held);
+            holding.places.insert(key, extents);
         }
         let there: BTreeSet<Held> = holding.held.values().copied().collect();
         let gone = before.held.values().filter(|held| !there.contains(held));
-        gone.filter_map(|held| wanted(ledger, held.name, now, tolerance))
-            .map(|unit| Lost { unit })
-            .collect()
+        let mut excused = told(&found.loss).min(holding.strays);
+        let mut lost = Vec::new();
+        for held in gone {
+            let Some(unit) = wanted(ledger, held.name, now, tolerance) else {
+                continue;
+            };
+            if excused == 0 {
+                lost.push(Lost { unit });
+                continue;
+            }
+            excused -= 1;
+            holding.strays -= 1;
+            ledger.record_mut(held.name).rotten = true;
+        }
+        lost
     }
 
     /// At the end: what is wanted and on none of the disks, which hold these bundles and fragments with the length of
@@ -180,6 +252,28 @@ impl Kept {
     }
 }
 
+impl Holding {
+    /// The octets of a bundle lie here, of which some may have rotted before it was whole.
+    fn place(&mut self, key: BundleKey, extents: &Extents, disk: &SimDisk, ledger: &mut Ledger) {
+        let Some(held) = self.held.get(&key) else {
+            return;
+        };
+        let mut places = extents.iter();
+        if places.any(|it| disk.is_rotten(it.offset..it.offset.saturating_add(it.length))) {
+            ledger.record_mut(held.name).rotten = true;
+        }
+        self.places.insert(key, extents.clone());
+    }
+}
+
+/// How many bundles a store says that it has lost, at most.
+fn told(loss: &Loss) -> u64 {
+    match loss.count {
+        Count::Exact => loss.bundles,
+        Count::AtLeast => u64::MAX,
+    }
+}
+
 fn hold(ledger: &mut Ledger, held: Held) {
     let record = ledger.record_mut(held.name);
     if held.part.is_some() {
@@ -201,6 +295,8 @@ fn wanted(
 
 fn is_wanted(ledger: &Ledger, name: UnitName, now: Instant, tolerance: Duration) -> bool {
     ledger.unit(name).is_some_and(|unit| {
-        unit.accepted.is_some() && unit.delivered.is_none() && now + tolerance < unit.expires()
+        let is_rotten = unit.bundle.is_some_and(|it| ledger.record(it).rotten);
+        let is_wanted = unit.accepted.is_some() && unit.delivered.is_none() && !is_rotten;
+        is_wanted && now + tolerance < unit.expires()
     })
 }

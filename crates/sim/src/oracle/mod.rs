@@ -15,7 +15,7 @@ use dhow_bundle::Instant;
 use crate::queue::MachineIndex;
 
 pub use arrives::overdue;
-pub use kept::{Kept, Lost};
+pub use kept::{Hit, Kept, Lost};
 pub use once::redelivered;
 pub use referee::{Foul, Referee};
 pub use unaltered::altered;

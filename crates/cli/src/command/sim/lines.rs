@@ -38,6 +38,8 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         "expired": outcome.expired,
         "crashes": outcome.counts.crashes,
         "stalls": outcome.counts.stalls,
+        "rotted": outcome.counts.rotted,
+        "full_disks": outcome.counts.filled,
         "contacts": outcome.counts.contacts,
         "connections": outcome.counts.connections,
         "forwarded": outcome.counts.forwarded,

@@ -1,0 +1,100 @@
+//! What is said when something is wrong, and the last look at a world.
+
+use std::sync::Arc;
+
+use dhow_bundle::storage::StoredBundle;
+use dhow_store::Store;
+
+use crate::disk::{Blow, SimDisk};
+use crate::ledger::UnitName;
+use crate::oracle::{Kept, Lost, Violation, overdue};
+use crate::queue::MachineIndex;
+use crate::world::{World, machine};
+
+/// Violations that are kept; what comes after them follows from them as a rule.
+const VIOLATIONS_MAX: usize = 20;
+
+impl World {
+    /// Something is wrong.
+    pub(crate) fn accuse(
+        &mut self,
+        oracle: &'static str,
+        sentence: String,
+        machines: &[MachineIndex],
+    ) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(Violation {
+                oracle,
+                at: self.now,
+                sentence,
+                machines: machines.to_vec(),
+            });
+        }
+    }
+
+    /// Payloads are nowhere any more, as seen at a machine.
+    pub(crate) fn accuse_lost(&mut self, lost: &[Lost], how: &str, at: Option<MachineIndex>) {
+        for lost in lost {
+            let sentence = format!("{} {how}", self.describe(lost.unit));
+            let mut machines: Vec<MachineIndex> = at.into_iter().collect();
+            machines.extend(self.ends_of(lost.unit));
+            self.accuse("kept", sentence, &machines);
+        }
+    }
+
+    /// A payload in words.
+    pub(crate) fn describe(&self, unit: UnitName) -> String {
+        let flow = usize::try_from(unit.traffic)
+            .ok()
+            .and_then(|at| self.traffic.get(at));
+        let names = flow.map_or_else(String::new, |flow| {
+            format!(" from {} to {}", self.name(flow.from), flow.to)
+        });
+        format!(
+            "payload {} of traffic {}{names}",
+            unit.number + 1,
+            unit.traffic + 1
+        )
+    }
+
+    fn ends_of(&self, unit: UnitName) -> Vec<MachineIndex> {
+        let flow = usize::try_from(unit.traffic)
+            .ok()
+            .and_then(|at| self.traffic.get(at));
+        flow.map_or_else(Vec::new, |flow| vec![flow.from, machine(flow.traffic.to.0)])
+    }
+
+    /// The run is over: looks at what is left on the disks, after all machines have lost their power.
+    pub fn finish(&mut self) {
+        let tolerance = self.tolerance();
+        if self.expects_all && self.now >= self.end {
+            for unit in overdue(&self.ledger, self.now, tolerance) {
+                let sentence = format!("{} has not been delivered", self.describe(unit));
+                let machines = self.ends_of(unit);
+                self.accuse("arrives", sentence, &machines);
+            }
+        }
+        let mut found: Vec<StoredBundle> = Vec::new();
+        for at in 0..self.machines.len() {
+            let Some(it) = self.machines.get_mut(at) else {
+                continue;
+            };
+            if it.stop() {
+                it.disk.strike(Blow::Power, &mut it.entropy);
+            }
+            let disk = Arc::<SimDisk>::clone(&it.disk);
+            match Store::open(disk, it.blueprint.options.clone()) {
+                Ok((_, recovered)) => found.extend(recovered.bundles.map(|(_, bundle, _)| bundle)),
+                Err(error) => {
+                    let sentence = format!("the store of {} cannot be opened: {error}", it.name);
+                    self.accuse("kept", sentence, &[machine(at)]);
+                }
+            }
+        }
+        let on_disks = found
+            .iter()
+            .map(|bundle| (&bundle.id, bundle.total_adu_octets));
+        let lost = Kept::missing(on_disks, &self.ledger, (self.now, tolerance));
+        self.accuse_lost(&lost, "was accepted and is on no disk", None);
+    }
+}
