@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 from labs.rig.binary import ROOT, dhow
+from labs.rig.capture import Dissection, reader_missing
 
 LABS = ROOT / "labs"
 PATIENCE_S = 120.0
@@ -58,6 +59,7 @@ class Simulation(unittest.TestCase):
             (["labs/line.toml", "--set", "traffic.to=n9"], "--set traffic.to=n9: there is no node 'n9'"),
             (["labs/thousand.toml", "--memory", "10MB"], "1,024 nodes and 1,984 links"),
             (["labs/thousand.toml", "--memory", "2GB", "--seeds", "9", "--jobs", "9"], "cannot run 9 seeds at once"),
+            (["labs/line.toml", "--seeds", "2", "--pcap", str(self.directory / "report")], "--pcap goes with one seed"),
             (["labs/none.toml"], "labs/none.toml: No such file"),
         ]:
             with self.subTest(said):
@@ -113,6 +115,48 @@ class Simulation(unittest.TestCase):
         self.assertEqual(seeds, list(range(1, len(seeds) + 1)))
         self.assertIn(f"{len(seeds)} runs in", stderr)
         self.assertIn("<h2>Runs", (self.directory / "report" / "report.html").read_text())
+
+    def capture(self, *words: str) -> tuple[Dissection, dict]:
+        """What a run leaves for the judge, and what it says of itself."""
+        if reason := reader_missing():
+            self.skipTest(reason)
+        file = self.directory / "links.pcapng"
+        told = json.loads(self.run_to_end(*words, "--json", "--pcap", str(file)).stdout)
+        self.assertEqual(told["violations"], [])
+        return Dissection(file, [4556], ["-o", "tcp.check_checksum:TRUE"]), told
+
+    def test_tshark_finds_the_bundles_and_no_fault_in_what_passed_over_links(self) -> None:
+        words = ["labs/line.toml", "--set", "line.count=3", "--set", "traffic.to=n3", "--set", "traffic.count=20"]
+        dissection, told = self.capture(*words, "--set", "traffic.size=1kB..300kB")
+        self.assertEqual(told["trace_hash"], json.loads(
+            self.run_to_end(*words, "--set", "traffic.size=1kB..300kB", "--json").stdout)["trace_hash"])
+        verdict = dissection.verdict()
+        self.assertEqual((verdict.faults, verdict.bundles), ([], 40))
+        self.assertEqual(
+            set(dissection.fields("bpv7", "frame.interface_name", "ipv6.src")),
+            {"n1-n2\tfd64:746e::1", "n2-n3\tfd64:746e::2"})
+
+    def test_tshark_finds_no_fault_of_tcp_where_links_and_nodes_fail(self) -> None:
+        dissection, told = self.capture("labs/mixed.toml")
+        self.assertGreater(told["crashes"], 5)
+        # Headers are made up, so they are right: cuts show as resets, and as nothing else.
+        wrong = "_ws.malformed || tcp.analysis.flags"
+        self.assertEqual(dissection.fields(wrong, "frame.number", "_ws.expert.message"), [])
+        checked = dissection.fields("tcp.checksum.status", "tcp.checksum.status")
+        self.assertEqual(set(checked), {"1"})
+        self.assertEqual(len(dissection.fields("tcp.flags.syn == 1 && tcp.flags.ack == 0", "tcp.stream")), told["connections"])
+        self.assertTrue(dissection.fields("tcp.flags.reset == 1", "tcp.stream"))
+        remarks = "".join(dissection.fields("frame.comment", "frame.comment"))
+        for remark in ["orbiter is killed", "ground loses power", "lander starts", "a contact begins", "the contact ends"]:
+            self.assertIn(remark, remarks)
+
+    def test_a_capture_ends_at_its_size_and_the_run_goes_on(self) -> None:
+        file = self.directory / "links.pcapng"
+        words = ["labs/line.toml", "--set", "line.count=2", "--set", "traffic.to=n2", "--set", "traffic.count=20", "--json"]
+        done = self.run_to_end(*words, "--pcap", str(file), "--pcap-octets", "100kB")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["delivered"]), (0, 20))
+        self.assertIn("has its size: what passed after", done.stderr)
+        self.assertTrue(40_000 < file.stat().st_size < 101_000, file.stat().st_size)
 
     def test_an_interrupted_run_leaves_the_report_of_what_ran(self) -> None:
         line, stdout, _ = self.interrupt("labs/field.toml", "--set", "stop.at=3d", "--set", "field.step=1min")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from labs.rig.crew import Crew
@@ -25,12 +25,18 @@ BEGIN_TIMEOUT_S = 10.0
 
 
 def judge_missing() -> str | None:
-    """None when the judge can be had; else why not."""
-    for command in ("tshark", "dumpcap"):
-        if not shutil.which(command):
-            return f"no {command} command"
+    """None when the judge can be had, who also captures; else why not."""
+    if reason := reader_missing():
+        return reason
+    if not shutil.which("dumpcap"):
+        return "no dumpcap command"
     probe = subprocess.run(["dumpcap", "-D"], capture_output=True, text=True, check=False)
     return None if "lo" in probe.stdout else "dumpcap may not capture on loopback"
+
+
+def reader_missing() -> str | None:
+    """None when the judge can be had to read what is captured already; else why not."""
+    return None if shutil.which("tshark") else "no tshark command"
 
 
 @dataclass
@@ -46,12 +52,12 @@ class Capture:
     """A capture on loopback of some TCP ports."""
 
     def __init__(self, crew: Crew, file: Path, ports: Iterable[int]) -> None:
-        self.file = file
-        self.ports = list(ports)
+        ports = list(ports)
         self.crew = crew
-        if not self.ports:
+        self.dissection = Dissection(file, ports)
+        if not ports:
             raise ValueError("a capture needs ports")
-        expression = " or ".join(f"tcp port {port}" for port in self.ports)
+        expression = " or ".join(f"tcp port {port}" for port in ports)
         # -p: loopback has no promiscuous mode; dumpcap talks on standard error, so the two are joined.
         command = ["sh", "-c", 'exec dumpcap "$@" 2>&1', "dumpcap", "-i", "lo", "-p", "-B", str(BUFFER_MIB),
                    "-f", expression, "-w", str(file)]
@@ -75,21 +81,35 @@ class Capture:
         self.crew.dismiss(self.program)
 
     def verdict(self, frames: str = "tcp") -> Verdict:
+        """What the judge says of the frames that a display filter selects."""
+        return self.dissection.verdict(frames)
+
+
+@dataclass
+class Dissection:
+    """A file of packets as the judge reads it."""
+
+    file: Path
+    ports: list[int]  # where TCPCLv4 is spoken
+    more: list[str] = field(default_factory=list)  # further arguments
+
+    def verdict(self, frames: str = "tcp") -> Verdict:
         """Dissects the frames that a display filter selects, in two passes, so that later frames count too."""
-        faults = self._fields(
+        faults = self.fields(
             f"({frames}) && (_ws.malformed || _ws.expert.severity >= {SEVERITY_ERROR})",
             "frame.number", "tcp.srcport", "tcp.dstport", "_ws.expert.message",
         )
-        types = self._fields(f"({frames}) && tcpcl", "tcpcl.v4.mhdr.type")
-        bundles = self._fields(f"({frames}) && bpv7", "bpv7.primary.version")
+        types = self.fields(f"({frames}) && tcpcl", "tcpcl.v4.mhdr.type")
+        bundles = self.fields(f"({frames}) && bpv7", "bpv7.primary.version")
         return Verdict(
             messages=sum(len(line.split(",")) for line in types if line),
             bundles=sum(len(line.split(",")) for line in bundles if line),
             faults=faults,
         )
 
-    def _fields(self, selection: str, *names: str) -> list[str]:
-        command = ["tshark", "-2", "-r", str(self.file), "-Y", selection, "-T", "fields"]
+    def fields(self, selection: str, *names: str) -> list[str]:
+        """Fields of the frames that a display filter selects, a line each."""
+        command = ["tshark", "-2", "-r", str(self.file), "-Y", selection, "-T", "fields", *self.more]
         for port in self.ports:
             command += ["-d", f"tcp.port=={port},tcpcl"]
         for name in names:

@@ -157,6 +157,11 @@ impl World {
         let Some(flight) = way.flying.pop_front_if_due(now) else {
             return;
         };
+        self.capture_octets(key, side, &flight);
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let way = connection.towards_mut(side);
         if state == EndState::Gone {
             way.under_way = way.under_way.saturating_sub(length(&flight));
             // Whoever is up says that there is no such connection; whoever is off says nothing.
@@ -281,6 +286,9 @@ impl World {
 
     /// All is written, and the node has no more to do with it.
     fn finish_end(&mut self, key: ConnectionKey, side: Side) {
+        if let Some(connection) = self.connection_mut(key) {
+            connection.end_mut(side).way.closed = true;
+        }
         self.drop_end(key, side);
         self.send_end(key, side);
     }
@@ -346,6 +354,7 @@ impl World {
 
     /// One end learns that the other is gone.
     pub(crate) fn ended(&mut self, key: ConnectionKey, side: Side) {
+        self.capture_end(key, side);
         let Some(connection) = self.connection_mut(key) else {
             return;
         };

@@ -9,6 +9,7 @@ use dhow_channel::{Delay, Line};
 use dhow_node::door::StreamId;
 use dhow_scenario::scenario::AtEnd;
 
+use crate::capture::Conversation;
 use crate::oracle::Referee;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
 
@@ -80,6 +81,8 @@ pub struct Way {
     pub promised: bool,
     /// The end is behind all that was written.
     pub finished: bool,
+    /// Its node closed it in order.
+    pub closed: bool,
     /// The reader is told of the end as soon as it has read all.
     pub ending: bool,
     /// Octets came to an end that is gone and were not answered.
@@ -101,6 +104,8 @@ pub struct Connection {
     pub accepting: End,
     /// Who judges what they say.
     pub referee: Box<Referee>,
+    /// What it looks like as packets.
+    pub conversation: Conversation,
 }
 
 impl Connection {

@@ -30,6 +30,10 @@ impl World {
             return;
         }
         self.counts.contacts += 1;
+        self.remark_contact(link, "a contact begins");
+        let Some(road) = self.roads.get_mut(contact.link.0) else {
+            return;
+        };
         road.open.1 = now;
         let (ends, at_end) = (road.ends, road.at_end);
         for key in road.connections.clone() {
@@ -76,8 +80,9 @@ impl World {
         }
         road.open.0 += now.since(road.open.1);
         road.cut(now);
-        let at_end = road.at_end;
-        for key in road.connections.clone() {
+        let (at_end, connections) = (road.at_end, road.connections.clone());
+        self.remark_contact(number, "the contact ends");
+        for key in connections {
             match at_end {
                 AtEnd::Reset => self.break_connection(key),
                 AtEnd::Silence => self.hold(key),

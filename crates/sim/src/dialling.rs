@@ -6,6 +6,7 @@ use dhow_node::config::{LinkId, ListenerId};
 use dhow_node::door::{Event, Path, Purpose, StreamId};
 use dhow_scenario::scenario::AtEnd;
 
+use crate::capture::Conversation;
 use crate::connection::{Connection, End, EndState, Way};
 use crate::queue::{ConnectionKey, Happening, Life, MachineIndex, Side};
 use crate::world::World;
@@ -139,6 +140,7 @@ impl World {
             dialling: end(dial.machine, dial.life, streams.0, EndState::Unheard),
             accepting: end(callee, life, streams.1, EndState::Open),
             referee: Box::default(),
+            conversation: Conversation::new(key.serial, dial.road, (dial.machine, callee)),
         };
         if let Some(place) = self.connections.get_mut(road_at(slot)) {
             *place = Some(connection);
@@ -150,6 +152,7 @@ impl World {
             dial.outcome = Ok(key);
         }
         self.counts.connections += 1;
+        self.capture_call(key);
         self.queue.push(now + delay, Happening::Answered(number));
         let listener = ListenerId(0);
         let purpose = Purpose::Accepted { listener };
@@ -174,6 +177,7 @@ impl World {
         let wanted = orders == Some(dial.order);
         match dial.outcome {
             Ok(key) => {
+                self.capture_answer(key);
                 let open = self.connection(key).is_some_and(|it| !it.broken);
                 if wanted && open {
                     let link = dial.link;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_scenario::Scenario;
 
+use crate::capture::Capture;
 use crate::ledger::UnitName;
 use crate::network::NetworkError;
 use crate::sample::Sample;
@@ -150,6 +151,16 @@ impl Run {
                 .collect(),
             traffic: traffic.map(|it| (name(it.from.0), name(it.to.0))).collect(),
         })
+    }
+
+    /// Captures what passes over the links from now on, up to so many octets; somebody is to [take](Self::captured) them.
+    pub fn capture(&mut self, scenario: &Scenario, limit: u64) {
+        self.world.capture = Some(Box::new(Capture::new(scenario, limit)));
+    }
+
+    /// What has been captured, where that was asked for.
+    pub fn captured(&mut self) -> Option<&mut Capture> {
+        self.world.capture.as_deref_mut()
     }
 
     /// Lets so many things happen; false when it is over, which it also is when an assertion of a node or a store does not hold.

@@ -8,6 +8,7 @@ use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Contact, Crash, Faults, Presence, Traffic};
 use dhow_store::Disk as _;
 
+use crate::capture::Capture;
 use crate::clock::ClockError;
 use crate::connection::{Connection, Road};
 use crate::dialling::Dial;
@@ -54,6 +55,7 @@ pub struct World {
     pub(crate) ledger: Ledger,
     pub(crate) kept: Kept,
     pub(crate) trace: Trace,
+    pub(crate) capture: Option<Box<Capture>>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) counts: Counts,
@@ -198,6 +200,7 @@ impl World {
             payloads: Payloads::new(seed),
             ledger: Ledger::new(scenario.traffic.len()),
             trace: Trace::default(),
+            capture: None,
             violations: Vec::new(),
             samples: Vec::new(),
             counts: Counts::default(),
@@ -359,6 +362,7 @@ impl World {
             amount,
         };
         self.trace.add(step, octets);
+        self.remark_machine(machine, what);
     }
 
     /// How far apart two nodes' clocks may be, at most.

@@ -1,5 +1,6 @@
 //! `dhow sim`: networks in virtual time, and recorded nodes once more.
 
+mod capture;
 mod findings;
 mod lines;
 mod replay;

@@ -11,6 +11,7 @@ use dhow_daemon::machine::memory_octets;
 use dhow_scenario::Scenario;
 use dhow_sim::{Estimate, Outcome, Run as Simulation};
 
+use super::capture::CaptureFile;
 use super::report::Report;
 use super::seeds::{Post, Runner, Seeds};
 use super::watch::Watch;
@@ -23,6 +24,9 @@ use crate::quantity;
 
 /// Events between two looks at the person: some milliseconds.
 const EVENTS_PER_LOOK: u64 = 10_000;
+
+/// The same where packets are captured, which wait in memory until then: each event may bring 256 KiB.
+const CAPTURED_EVENTS_PER_LOOK: u64 = 256;
 
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(100);
@@ -71,6 +75,12 @@ pub struct Run {
     /// Write report.html and tables as CSV into a directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write what passes over the links into a file that Wireshark opens (pcapng); with one seed
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// With --pcap: octets of packets after which the file ends
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB", requires = "pcap")]
+    pcap_octets: u64,
     /// Print everything that nodes are told
     #[arg(long, conflicts_with = "jobs")]
     trace: bool,
@@ -82,6 +92,10 @@ pub struct Run {
 impl Run {
     /// Runs all seeds.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        if self.pcap.is_some() && self.seeds > 1 {
+            let what = format!("cannot capture {} seeds in one file", self.seeds);
+            return Err(Failure::usage(what).with_hint("--pcap goes with one seed: --seed NUMBER"));
+        }
         let scenario = self.scenario(None)?;
         let all = Seeds {
             count: self.seeds,
@@ -248,13 +262,26 @@ impl Runner for Runs<'_> {
         let started = Instant::now();
         let mut run = Simulation::new(scenario, seed)
             .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))?;
+        let mut file = None;
+        if let Some(path) = &self.command.pcap {
+            run.capture(scenario, self.command.pcap_octets);
+            file = Some(CaptureFile::create(path)?);
+        }
         if self.command.trace {
             trace::print(&mut run, self.command.from)?;
         }
-        while !interrupt::is_requested()
-            && post.tell(run.progress())
-            && run.advance(EVENTS_PER_LOOK)
-        {}
+        let events = match file {
+            Some(_) => CAPTURED_EVENTS_PER_LOOK,
+            None => EVENTS_PER_LOOK,
+        };
+        while !interrupt::is_requested() && post.tell(run.progress()) && run.advance(events) {
+            if let Some(file) = &mut file {
+                file.add(&mut run)?;
+            }
+        }
+        if let Some(file) = file {
+            file.finish(&mut run)?;
+        }
         Ok(Ran {
             outcome: run.finish(),
             wall: started.elapsed(),

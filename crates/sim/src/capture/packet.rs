@@ -1,0 +1,134 @@
+//! Octets of a conversation as an IPv6 packet (RFC 8200) with a TCP segment (RFC 9293).
+
+use std::net::Ipv6Addr;
+
+/// Flags of a segment (RFC 9293 3.1).
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RESET: u8 = 0x04;
+pub const PUSH: u8 = 0x08;
+pub const ACK: u8 = 0x10;
+
+/// The protocol number of TCP.
+const TCP: u8 = 6;
+
+/// Octets of TCP's header without options.
+const TCP_HEADER_OCTETS: usize = 20;
+
+/// What the first segments ask for: the largest segments, and windows that are scaled by 2¹⁴ (RFC 7323 2.2), so that none is
+/// ever full.
+const SYN_OPTIONS: [u8; 8] = [2, 4, 0xff, 0xff, 1, 3, 3, 14];
+
+/// A packet.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    pub from: Ipv6Addr,
+    pub to: Ipv6Addr,
+    /// Of the sender and the receiver.
+    pub ports: (u16, u16),
+    /// Of the first of the octets.
+    pub sequence: u32,
+    /// What the sender wants next.
+    pub acknowledged: u32,
+    pub flags: u8,
+    /// At most 65,507.
+    pub octets: &'a [u8],
+}
+
+impl Packet<'_> {
+    /// The whole packet.
+    pub fn encode(&self) -> Vec<u8> {
+        let segment = self.segment();
+        let length = u16::try_from(segment.len()).unwrap_or(u16::MAX);
+        let mut out = Vec::with_capacity(40 + segment.len());
+        out.extend_from_slice(&[0x60, 0, 0, 0]);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&[TCP, 64]);
+        out.extend_from_slice(&self.from.octets());
+        out.extend_from_slice(&self.to.octets());
+        out.extend_from_slice(&segment);
+        out
+    }
+
+    /// The TCP segment, its checksum included.
+    fn segment(&self) -> Vec<u8> {
+        let mut header = self.header(0);
+        let length = u32::try_from(header.len() + self.octets.len()).unwrap_or(u32::MAX);
+        // RFC 8200 8.1: what the checksum covers beside the segment.
+        let mut pseudo = Vec::with_capacity(40);
+        pseudo.extend_from_slice(&self.from.octets());
+        pseudo.extend_from_slice(&self.to.octets());
+        pseudo.extend_from_slice(&length.to_be_bytes());
+        pseudo.extend_from_slice(&[0, 0, 0, TCP]);
+        let sum = sum(&pseudo) + sum(&header) + sum(self.octets);
+        header = self.header(!folded(sum));
+        header.extend_from_slice(self.octets);
+        header
+    }
+
+    fn header(&self, checksum: u16) -> Vec<u8> {
+        let options: &[u8] = if self.flags & SYN == 0 {
+            &[]
+        } else {
+            &SYN_OPTIONS
+        };
+        let words = u8::try_from((TCP_HEADER_OCTETS + options.len()) / 4).unwrap_or(u8::MAX);
+        let mut header = Vec::with_capacity(TCP_HEADER_OCTETS + options.len() + self.octets.len());
+        header.extend_from_slice(&self.ports.0.to_be_bytes());
+        header.extend_from_slice(&self.ports.1.to_be_bytes());
+        header.extend_from_slice(&self.sequence.to_be_bytes());
+        header.extend_from_slice(&self.acknowledged.to_be_bytes());
+        header.extend_from_slice(&[words << 4, self.flags, 0xff, 0xff]);
+        header.extend_from_slice(&checksum.to_be_bytes());
+        header.extend_from_slice(&[0, 0]);
+        header.extend_from_slice(options);
+        header
+    }
+}
+
+/// Octets as numbers of 16 bits, added; the last may be half of one.
+fn sum(octets: &[u8]) -> u64 {
+    let (pairs, rest) = octets.as_chunks::<2>();
+    let pairs = pairs
+        .iter()
+        .map(|pair| u64::from(u16::from_be_bytes(*pair)));
+    let last = rest.first().map_or(0, |octet| u64::from(*octet) << 8);
+    pairs.sum::<u64>() + last
+}
+
+/// A sum in ones' complement (RFC 1071).
+fn folded(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_with_its_checksum_sums_up_to_all_ones() {
+        for octets in [&b""[..], b"odd", b"even", &[0xff; 60_000]] {
+            for flags in [SYN, PUSH | ACK] {
+                let packet = Packet {
+                    from: Ipv6Addr::LOCALHOST,
+                    to: "fd64:746e::7".parse().expect("an address"),
+                    ports: (10_001, 4556),
+                    sequence: 0xffff_fff0,
+                    acknowledged: 17,
+                    flags,
+                    octets,
+                };
+                let encoded = packet.encode();
+                let (header, segment) = encoded.split_at(40);
+                let length = u64::try_from(segment.len()).expect("it is short");
+                let pseudo = sum(&header[8..]) + length + u64::from(TCP);
+                assert_eq!(folded(pseudo + sum(segment)), 0xffff);
+                assert_eq!(u64::from(header[4]) << 8 | u64::from(header[5]), length);
+                assert!(segment.ends_with(octets));
+            }
+        }
+    }
+}
