@@ -36,6 +36,7 @@ mod file;
 mod generator;
 mod kind;
 mod network;
+pub mod oracle;
 pub mod scenario;
 pub mod schema;
 mod traffic;

@@ -98,6 +98,28 @@ fn read_pairs(
     Ok(pairs)
 }
 
+/// Reads a text as a plan of each format and checks what must be true of the pairs; true where it is one of any.
+///
+/// # Panics
+/// When they contradict themselves.
+pub(crate) fn check(text: &str) -> bool {
+    let mut is_one = false;
+    for format in ["ion", "hdtn", "one"] {
+        let path = Path::new("fuzz.plan");
+        let Ok(pairs) = read_pairs(path, text, Some(format), Duration::from_secs(86_400)) else {
+            continue;
+        };
+        for ((low, high), pair) in &pairs {
+            assert!(low < high, "{low} and {high} are a pair of nodes in order");
+            let apart = pair.contacts.iter().zip(pair.contacts.iter().skip(1));
+            assert!(pair.contacts.iter().all(|(begins, ends)| begins < ends));
+            assert!(apart.clone().all(|(one, next)| one.1 < next.0), "united");
+        }
+        is_one |= !pairs.is_empty();
+    }
+    is_one
+}
+
 /// The format that a plan looks like.
 fn look(text: &str) -> &'static str {
     let mut lines = text.lines().map(str::trim);
