@@ -21,10 +21,11 @@ test: lint       ## all that must hold: formatting, clippy, the rooms, unit and 
 	$(CARGO) build --locked -p dhow
 	@$(PYTHON) -m tests.run $(ARGS)
 
-lint:            ## formatting, clippy, no_std, the table of allowed dependencies
+lint:            ## formatting, clippy (of the planted mistakes too), no_std, the table of allowed dependencies
 	@labs/setup test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p dhow-sim --features mutants --test mutants --locked -- -D warnings
 	@$(PYTHON) -m tests.run house
 
 bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP in the same run (25 minutes; ARGS=--quick: 3)

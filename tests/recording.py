@@ -13,6 +13,16 @@ from tests.workplace import Workplace
 LARGE_OCTETS = 48_000_000
 
 
+def crc32c(octets: bytes) -> int:
+    """CRC-32C (RFC 9260 appendix A), bit by bit."""
+    crc = 0xFFFF_FFFF
+    for octet in octets:
+        crc ^= octet
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F6_3B78 if crc & 1 else 0)
+    return crc ^ 0xFFFF_FFFF
+
+
 class Recording(Workplace):
     """A sender, ipn:1.0, and a collector, ipn:3.0, which both dial the recorded receiver, ipn:2.0."""
 
@@ -129,6 +139,40 @@ class Recording(Workplace):
         self.assertEqual(done.returncode, 1)
         self.assertIn("are not what was written", done.stderr)
         self.assertIn("hint:", done.stderr)
+
+    def test_what_is_no_recording_of_this_version_is_refused(self) -> None:
+        file = self.record()
+        self.sender.start()
+        self.send("ipn:2.42", ROOT / "LICENSE")
+        self.recv(self.receiver, "ipn:2.42", 1)
+        self.assertEqual(self.receiver.stop(), 0)
+        whole = file.read_bytes()
+        told = whole[:8] + (2).to_bytes(4, "little")
+        later = told + crc32c(told).to_bytes(4, "little") + whole[16:]
+        self.assertEqual(crc32c(whole[:12]).to_bytes(4, "little"), whole[12:16])
+        for octets, code, said, hint in [
+            (later, 1, "its format has version 2, and this program reads version 1", "the version of dhow that recorded it"),
+            (told + whole[12:], 1, "its head does not match its checksum", None),
+            (whole[:15], 1, "it does not begin as a recording does", "'dhow node run --record FILE'"),
+            (b"", 1, "it does not begin as a recording does", "'dhow node run --record FILE'"),
+            (b"[[node]]\n" * 9, 1, "it does not begin as a recording does", "'dhow node run --record FILE'"),
+            (None, 2, "No such file", None),
+        ]:
+            with self.subTest(said):
+                other = self.directory / "other.rec"
+                other.unlink(missing_ok=True)
+                if octets is not None:
+                    other.write_bytes(octets)
+                done = self.replay(other)
+                self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+                self.assertIn(f"cannot replay {other}: {said}", done.stderr)
+                if hint is not None:
+                    self.assertIn(f"hint: {hint}", done.stderr)
+        # Without its last octet it is that of a node which was killed.
+        cut = self.directory / "cut.rec"
+        cut.write_bytes(whole[:-1])
+        told = self.same(cut, "cut")
+        self.assertLess(told["entries"], self.same(file, "node")["entries"])
 
     def test_recording_of_a_killed_node_is_replayed_as_far_as_it_goes(self) -> None:
         first = self.record()
