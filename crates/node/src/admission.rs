@@ -20,6 +20,7 @@ use crate::node::{Node, Stage};
 use crate::reception::{Reception, Refused};
 use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject, kept_flags};
+use crate::reservation::Comes;
 use crate::transmission::FRESH;
 
 /// Whether a copy of an incoming bundle is here to stay.
@@ -112,7 +113,7 @@ impl Node {
             return Ok(Admission::Delete);
         }
         let octets = header.total_octets();
-        self.check_room(octets)?;
+        self.check_room(octets, Comes::Over(stream, &header.primary.destination))?;
         let total_octets = header.total_adu_octets();
         let fragment = id.fragment.map(|range| {
             Box::new(Fragment {
@@ -275,28 +276,6 @@ impl Node {
         }
         let established = neighbour.peer;
         established.ok_or_else(|| Refused::not_acceptable("the session is not established"))
-    }
-
-    /// A full store refuses; it never drops what it has acknowledged.
-    pub(crate) fn check_room(&self, octets: u64) -> Result<(), Refused> {
-        let full = self.bundles.count() >= self.config.quota_bundles
-            || self.taken_octets().saturating_add(octets) > self.config.quota_octets;
-        match full {
-            true => Err(self.no_room(octets)),
-            false => Ok(()),
-        }
-    }
-
-    pub(crate) fn no_room(&self, octets: u64) -> Refused {
-        let why = format!(
-            "the store holds {} octets in {} bundles and its quota has no room for {octets} more",
-            self.taken_octets(),
-            self.bundles.count(),
-        );
-        Refused {
-            reason: RefuseReason::NoResources,
-            why,
-        }
     }
 
     /// The status report reason for which a bundle is deleted on reception, if it is.

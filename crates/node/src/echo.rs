@@ -8,6 +8,7 @@ use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Removal};
 use crate::node::Node;
 use crate::passing::Pass;
+use crate::reservation::Comes;
 use crate::sending::{PendingRead, RETRANSMIT_REST};
 use crate::transmission::HOP_LIMIT;
 
@@ -102,8 +103,10 @@ impl Node {
             builder = builder.with_payload_crc_type(CrcType::None);
             answer = builder.header(payload_octets).ok();
         }
-        let Some(answer) = answer.filter(|answer| self.check_room(answer.total_octets()).is_ok())
-        else {
+        let Some(answer) = answer.filter(|answer| {
+            self.check_room(answer.total_octets(), Comes::FromHere)
+                .is_ok()
+        }) else {
             // An echo that finds no room is lost like any datagram's; the question was delivered.
             self.delete(now, key, Removal::Delivered, None);
             return;

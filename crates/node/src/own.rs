@@ -6,6 +6,7 @@ use dhow_bundle::{BundleBuilder, Now};
 
 use crate::arrivals::{Arrival, Origin};
 use crate::node::Node;
+use crate::reservation::Comes;
 
 impl Node {
     /// Send a bundle of the node's own; `None` without room for it.
@@ -28,7 +29,8 @@ impl Node {
         let header = builder
             .header(u64::try_from(payload.len()).unwrap_or(u64::MAX))
             .ok()?;
-        self.check_room(header.total_octets()).ok()?;
+        self.check_room(header.total_octets(), Comes::FromHere)
+            .ok()?;
         let mut crc = header.payload_crc();
         crc.update(payload);
         let trailer = crc.trailer();

@@ -1,13 +1,41 @@
-//! Room in the store for bundles that are coming in from neighbours.
+//! Room in the store, and who gets the last of it.
+//!
+//! Two neighbours that are both full and have bundles for each other would refuse each other's for ever. So a part of the quota is for
+//! exchanges alone: only a neighbour that bundles wait for here may fill it, since what it gives makes room there for these. What is for
+//! an endpoint here goes no further, and may fill it too.
 //!
 //! A bundle that is begun is to be brought to its end, so it reserves room; but a peer can announce what it
 //! likes, and need never send it. So a bundle reserves as much again as it has brought: whoever wants to keep
 //! others out of the store must fill it.
 
-use dhow_bundle::storage::BundleKey;
+use alloc::format;
 
+use dhow_bundle::EndpointId;
+use dhow_bundle::storage::BundleKey;
+use dhow_link::stream::RefuseReason;
+
+use crate::door::StreamId;
+use crate::local::Locality;
 use crate::node::Node;
 use crate::reception::Refused;
+
+/// The part of the quota that is for exchanges alone is one of so many, as long as that is not more than enough.
+const EXCHANGE_SHARE: u64 = 4;
+
+/// Octets that are for exchanges alone, at most.
+const EXCHANGE_OCTETS_MAX: u64 = 256 << 20;
+
+/// Bundles that are for exchanges alone, at most.
+const EXCHANGE_BUNDLES_MAX: u64 = 1024;
+
+/// Where a bundle comes from that wants room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comes<'a> {
+    /// It is made here, or an application's.
+    FromHere,
+    /// A neighbour brings it over this session, for this endpoint.
+    Over(StreamId, &'a EndpointId),
+}
 
 /// What a bundle reserves at once, octets: all of most bundles.
 const AT_ONCE_OCTETS: u64 = 1 << 20;
@@ -28,6 +56,52 @@ impl Node {
     pub fn taken_octets(&self) -> u64 {
         let held = self.bundles.octets().saturating_sub(self.sharing.octets());
         held.saturating_sub(self.unreserved_octets)
+    }
+
+    /// Stored bundles, and those that come in: what the quota of bundles is for. Parts that are kept of a bundle which comes in
+    /// are one bundle with it.
+    #[must_use]
+    pub fn taken_bundles(&self) -> u64 {
+        self.bundles.count().saturating_sub(self.sharing.bundles())
+    }
+
+    /// A full store refuses; it never drops what it has acknowledged.
+    pub(crate) fn check_room(&self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
+        let (bundles, taken) = (self.taken_bundles(), self.taken_octets());
+        let (most, quota) = (self.config.quota_bundles, self.config.quota_octets);
+        let left_bundles = most.saturating_sub(bundles);
+        let left = quota.saturating_sub(taken);
+        let kept = (quota / EXCHANGE_SHARE).min(EXCHANGE_OCTETS_MAX);
+        let kept_bundles = (most / EXCHANGE_SHARE).min(EXCHANGE_BUNDLES_MAX);
+        let fits = left_bundles > 0 && left >= octets;
+        // Whatever fits at all is taken where nothing else is.
+        let is_spare = left_bundles > kept_bundles && left.saturating_sub(octets) >= kept;
+        match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
+            true => Ok(()),
+            false => Err(self.no_room(octets)),
+        }
+    }
+
+    /// Whether a bundle may have the room that is for exchanges.
+    fn may_fill(&self, comes: Comes<'_>) -> bool {
+        let Comes::Over(stream, destination) = comes else {
+            return false;
+        };
+        let stays = || self.endpoints.locality_of(destination) != Locality::Remote;
+        let neighbour = self.neighbours.get(&stream);
+        neighbour.is_some_and(|it| it.in_flight > 0) || stays() || self.choose(stream).is_some()
+    }
+
+    pub(crate) fn no_room(&self, octets: u64) -> Refused {
+        let why = format!(
+            "the store holds {} octets in {} bundles and its quota has no room for {octets} more",
+            self.taken_octets(),
+            self.taken_bundles(),
+        );
+        Refused {
+            reason: RefuseReason::NoResources,
+            why,
+        }
     }
 
     /// The first `arrived` octets of a bundle are here: reserve room for more of it.

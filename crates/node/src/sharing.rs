@@ -72,6 +72,12 @@ impl Sharing {
         }
     }
 
+    /// Bundles beyond one of each that have octets in common.
+    pub(crate) fn bundles(&self) -> u64 {
+        let beyond = self.members.len().saturating_sub(self.groups.len());
+        u64::try_from(beyond).unwrap_or(u64::MAX)
+    }
+
     /// Octets that bundles have beyond those of the store: each is there once, in however many bundles it is.
     pub(crate) fn octets(&self) -> u64 {
         self.octets
@@ -95,10 +101,13 @@ mod tests {
             let mut sharing = Sharing::default();
             sharing.share(whole, one, 10);
             sharing.share(whole, two, 30);
-            assert_eq!(sharing.octets(), 40);
-            for (key, expected) in order.into_iter().zip(expected) {
+            assert_eq!((sharing.octets(), sharing.bundles()), (40, 2));
+            for (key, (expected, bundles)) in
+                order.into_iter().zip(expected.into_iter().zip([1, 0, 0]))
+            {
                 sharing.release(key);
                 assert_eq!(sharing.octets(), expected, "{order:?} {key:?}");
+                assert_eq!(sharing.bundles(), bundles, "{order:?} {key:?}");
             }
             assert!(sharing.groups.is_empty() && sharing.members.is_empty());
         }

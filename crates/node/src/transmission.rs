@@ -18,6 +18,7 @@ use crate::door::StreamId;
 use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
+use crate::reservation::Comes;
 
 /// Payloads up to this size are written to the store together with their header blocks: copying costs
 /// less than handing over three pieces, and a small slice does not keep the buffer that it came in.
@@ -203,7 +204,7 @@ impl Node {
         let total = header_octets
             .saturating_add(payload_octets)
             .saturating_add(mould.template.trailer_octets());
-        self.check_room(total)
+        self.check_room(total, Comes::FromHere)
             .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
         let key = self.hold_made(now, &mould.primary, [header_octets, payload_octets, total]);
         workshop.mould = Some(mould);

@@ -327,7 +327,7 @@ impl World {
             let Some(running) = &machine.running else {
                 continue;
             };
-            let stored = (running.node.stored().0, running.node.taken_octets());
+            let stored = (running.node.taken_bundles(), running.node.taken_octets());
             sample.up += 1;
             sample.bundles += stored.0;
             sample.octets += stored.1;
