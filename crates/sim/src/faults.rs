@@ -170,6 +170,7 @@ impl World {
             application.disconnect();
         }
         let life = machine.life;
+        machine.most.crashes += 1;
         self.counts.crashes += 1;
         let what = match blow {
             Blow::Kill => What::Killed,

@@ -59,6 +59,8 @@ pub struct Machine {
     pub entropy: Entropy,
     /// Positions of the links that end here.
     pub roads: Vec<u32>,
+    /// The most bundles and octets that were seen in its store, and how often it crashed.
+    pub most: Most,
     /// What its nodes' recordings hold, where they are made.
     pub recorded: Option<Content>,
     /// The recordings of its lives that are over.
@@ -74,6 +76,17 @@ pub enum Retry {
     Planned,
     /// Now.
     Due,
+}
+
+/// What a machine had at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Most {
+    /// Bundles in its store when it was looked at.
+    pub bundles: u64,
+    /// Octets of its quota that were taken then.
+    pub octets: u64,
+    /// Times that it crashed.
+    pub crashes: u64,
 }
 
 /// What runs on a machine.

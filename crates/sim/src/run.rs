@@ -8,6 +8,7 @@ use dhow_scenario::Scenario;
 
 use crate::capture::Capture;
 use crate::ledger::UnitName;
+use crate::machine::Machine;
 use crate::network::NetworkError;
 use crate::sample::Sample;
 use crate::trace::Step;
@@ -70,6 +71,8 @@ pub struct Outcome {
     pub payloads: Vec<Fate>,
     /// How links were used.
     pub links: Vec<LinkUse>,
+    /// How stores were filled.
+    pub nodes: Vec<NodeUse>,
 }
 
 /// Something that must not be, with what led to it.
@@ -100,6 +103,8 @@ pub struct Fate {
     pub octets: u64,
     /// When it was given to a node.
     pub sent: Duration,
+    /// From when on it is of no use.
+    pub expires: Duration,
     /// When the node had accepted it.
     pub accepted: Option<Duration>,
     /// When it was delivered.
@@ -114,6 +119,21 @@ impl Fate {
     }
 }
 
+/// How a node's store was filled.
+#[derive(Clone, Debug)]
+pub struct NodeUse {
+    /// The node's name.
+    pub name: String,
+    /// Bundles in its store, at most, of what samples saw.
+    pub most_bundles: u64,
+    /// Octets that counted for its quota, at most, of what samples saw.
+    pub most_octets: u64,
+    /// Octets that it may hold.
+    pub quota_octets: u64,
+    /// Times that it crashed.
+    pub crashes: u64,
+}
+
 /// How a link was used.
 #[derive(Clone, Debug)]
 pub struct LinkUse {
@@ -125,6 +145,18 @@ pub struct LinkUse {
     pub open: Duration,
     /// Octets that it could have carried in one direction in that time.
     pub capacity: u64,
+}
+
+impl NodeUse {
+    fn of(machine: &Machine) -> Self {
+        Self {
+            name: machine.name.clone(),
+            most_bundles: machine.most.bundles,
+            most_octets: machine.most.octets,
+            quota_octets: machine.blueprint.config.quota_octets,
+            crashes: machine.most.crashes,
+        }
+    }
 }
 
 impl Run {
@@ -243,6 +275,7 @@ impl Run {
                     to,
                     octets: unit.octets,
                     sent: since(unit.sent),
+                    expires: since(unit.expires()),
                     accepted: unit.accepted.map(since),
                     delivered: unit.delivered.map(since),
                 }
@@ -274,6 +307,7 @@ impl Run {
             samples: world.samples().to_vec(),
             payloads,
             links: links.collect(),
+            nodes: world.machines().iter().map(NodeUse::of).collect(),
         }
     }
 }

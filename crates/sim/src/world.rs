@@ -15,7 +15,7 @@ use crate::dialling::Dial;
 use crate::disk::{Hand, SimDisk};
 use crate::entropy::{Entropy, Purpose};
 use crate::ledger::Ledger;
-use crate::machine::Machine;
+use crate::machine::{Machine, Most};
 use crate::network::{NetworkError, blueprints};
 use crate::oracle::{Kept, Violation, beyond};
 use crate::payload::Payloads;
@@ -151,6 +151,7 @@ impl World {
                     roads: Vec::new(),
                     recorded: None,
                     recordings: Vec::new(),
+                    most: Most::default(),
                 }
             })
             .collect();
@@ -323,7 +324,7 @@ impl World {
             ..Sample::default()
         };
         let mut wrong = Vec::new();
-        for (at, machine) in (0..).map(MachineIndex).zip(&self.machines) {
+        for (at, machine) in (0..).map(MachineIndex).zip(&mut self.machines) {
             let Some(running) = &machine.running else {
                 continue;
             };
@@ -331,6 +332,8 @@ impl World {
             sample.up += 1;
             sample.bundles += stored.0;
             sample.octets += stored.1;
+            machine.most.bundles = machine.most.bundles.max(stored.0);
+            machine.most.octets = machine.most.octets.max(stored.1);
             let log = (
                 machine.disk.size().unwrap_or(0),
                 running.store.segment_octets(),
@@ -425,6 +428,11 @@ impl World {
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The machines.
+    pub(crate) fn machines(&self) -> &[Machine] {
+        &self.machines
     }
 
     /// The links.

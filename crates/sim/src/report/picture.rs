@@ -1,79 +1,110 @@
-//! Curves over time as SVG, without a library: whole numbers in, text out.
+//! Curves and bands as SVG, without a library: whole numbers in, text out. Colours are the page's.
 
 use std::fmt::Write as _;
 
+use super::axis::Axis;
+
 const WIDTH: u64 = 760;
-const HEIGHT: u64 = 260;
-const LEFT: u64 = 84;
-const RIGHT: u64 = 16;
-const TOP: u64 = 44;
-const BOTTOM: u64 = 40;
+const HEIGHT: u64 = 270;
+const LEFT: u64 = 72;
+const RIGHT: u64 = 24;
+const TOP: u64 = 48;
+const BOTTOM: u64 = 34;
 
-/// Lines of a grid.
-const GRID: u64 = 4;
+/// What a curve looks like; the page's style says how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Main,
+    Faint,
+}
 
-/// A curve.
+/// A curve, and where it has one the band about it.
 pub(crate) struct Curve {
     pub(crate) name: &'static str,
-    /// A colour.
-    pub(crate) colour: &'static str,
+    pub(crate) look: Look,
     /// In the order of the first number.
     pub(crate) points: Vec<(u64, u64)>,
+    /// For the same first numbers, the lowest and the highest.
+    pub(crate) band: Vec<(u64, u64, u64)>,
 }
 
 /// Curves in one frame.
 pub(crate) struct Picture<'a> {
     pub(crate) title: &'a str,
     pub(crate) curves: &'a [Curve],
-    /// How numbers along and up are read.
-    pub(crate) along: fn(u64) -> String,
-    pub(crate) up: fn(u64) -> String,
+    pub(crate) along: Axis,
+    pub(crate) up: Axis,
 }
 
 impl Picture<'_> {
     pub(crate) fn svg(&self) -> String {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
-        let most_along = points().map(|point| point.0).max().unwrap_or(0).max(1);
-        let most_up = points().map(|point| point.1).max().unwrap_or(0).max(1);
-        let x = |value| LEFT * 10 + scaled(value, most_along, (WIDTH - LEFT - RIGHT) * 10);
+        let bands = self.curves.iter().flat_map(|curve| &curve.band);
+        let most_along = points().map(|point| point.0).max().unwrap_or(0);
+        let highest = points().map(|point| point.1).max().unwrap_or(0);
+        let most_up = bands.map(|it| it.2).max().unwrap_or(0).max(highest);
+        let (along_end, up_end) = (self.along.end(most_along), self.up.end(most_up));
+        let x = |value| LEFT * 10 + scaled(value, along_end, (WIDTH - LEFT - RIGHT) * 10);
         let y =
-            |value| (HEIGHT - BOTTOM) * 10 - scaled(value, most_up, (HEIGHT - TOP - BOTTOM) * 10);
+            |value| (HEIGHT - BOTTOM) * 10 - scaled(value, up_end, (HEIGHT - TOP - BOTTOM) * 10);
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{0}</title>\
-             <text class=\"title\" x=\"{LEFT}\" y=\"18\">{0}</text>",
+             <text class=\"title\" x=\"0\" y=\"16\">{0}</text>",
             self.title
         );
-        for step in 0..=GRID {
-            let (along, up) = (most_along * step / GRID, most_up * step / GRID);
-            let (across, height) = (y(up), x(along));
+        let step = self.up.step(up_end);
+        for number in 0..=up_end / step {
+            let mark = number * step;
             // Writing into a text does not fail.
             let _ = write!(
                 out,
-                "<path class=\"grid\" d=\"M{LEFT} {0}H{1}\"/><text class=\"faint\" x=\"{2}\" y=\"{0}\" text-anchor=\"end\" dy=\"4\">{3}</text>\
-                 <text class=\"faint\" x=\"{4}\" y=\"{5}\" text-anchor=\"middle\">{6}</text>",
-                tenths(across),
+                "<path class=\"grid\" d=\"M{LEFT} {0}H{1}\"/><text x=\"{2}\" y=\"{0}\" text-anchor=\"end\" dy=\"4\">{3}</text>",
+                tenths(y(mark)),
                 WIDTH - RIGHT,
-                LEFT - 6,
-                (self.up)(up),
-                tenths(height),
-                HEIGHT - BOTTOM + 18,
-                (self.along)(along)
+                LEFT - 8,
+                self.up.say(mark)
             );
         }
-        let mut place = LEFT;
+        let step = self.along.step(along_end);
+        for number in 0..=along_end / step {
+            let mark = number * step;
+            let _ = write!(
+                out,
+                "<path class=\"grid\" d=\"M{0} {1}v5\"/><text x=\"{0}\" y=\"{2}\" text-anchor=\"middle\">{3}</text>",
+                tenths(x(mark)),
+                HEIGHT - BOTTOM,
+                HEIGHT - BOTTOM + 20,
+                self.along.say(mark)
+            );
+        }
+        let place = |(along, up): (u64, u64)| format!("{} {}", tenths(x(along)), tenths(y(up)));
+        let path = |points: &mut dyn Iterator<Item = (u64, u64)>| {
+            let places: Vec<String> = points.map(place).collect();
+            places.join("L")
+        };
+        let mut name_at = 0;
         for curve in self.curves {
-            let mut path = String::new();
-            for (number, point) in curve.points.iter().enumerate() {
-                let verb = if number == 0 { 'M' } else { 'L' };
-                let _ = write!(path, "{verb}{} {}", tenths(x(point.0)), tenths(y(point.1)));
+            let class = match curve.look {
+                Look::Main => "main",
+                Look::Faint => "faint",
+            };
+            if !curve.band.is_empty() {
+                let mut around = (curve.band.iter().map(|it| (it.0, it.1)))
+                    .chain(curve.band.iter().rev().map(|it| (it.0, it.2)));
+                let _ = write!(out, "<path class=\"band\" d=\"M{}Z\"/>", path(&mut around));
+            }
+            if !curve.points.is_empty() {
+                let line = path(&mut curve.points.iter().copied());
+                let _ = write!(out, "<path class=\"curve {class}\" d=\"M{line}\"/>");
             }
             let _ = write!(
                 out,
-                "<path fill=\"none\" stroke=\"{0}\" stroke-width=\"2\" d=\"{path}\"/>\
-                 <text x=\"{place}\" y=\"35\" fill=\"{0}\">{1}</text>",
-                curve.colour, curve.name
+                "<path class=\"curve {class}\" d=\"M{name_at} 34h18\"/><text x=\"{}\" y=\"38\">{}</text>",
+                name_at + 24,
+                curve.name
             );
-            place += 110;
+            let letters = u64::try_from(curve.name.chars().count()).unwrap_or(0);
+            name_at += 50 + letters * 7;
         }
         out.push_str("</svg>");
         out
@@ -81,7 +112,7 @@ impl Picture<'_> {
 }
 
 fn scaled(value: u64, most: u64, length: u64) -> u64 {
-    let scaled = u128::from(value) * u128::from(length) / u128::from(most);
+    let scaled = u128::from(value) * u128::from(length) / u128::from(most.max(1));
     u64::try_from(scaled).unwrap_or(length)
 }
 

@@ -14,10 +14,14 @@ pub struct Tables {
     pub payloads: String,
     /// Every link.
     pub links: String,
+    /// Every node.
+    pub nodes: String,
+    /// Every run.
+    pub runs: String,
 }
 
 impl Tables {
-    /// The headings of the three tables.
+    /// The headings of all tables.
     #[must_use]
     pub fn headings() -> Self {
         Self {
@@ -26,6 +30,9 @@ impl Tables {
             payloads: "seed,traffic,number,from,to,octets,sent_s,accepted_s,delivered_s\n"
                 .to_owned(),
             links: "seed,link,open_s,capacity_octets,octets_from_dialling,octets_from_accepting\n"
+                .to_owned(),
+            nodes: "seed,node,most_bundles,most_octets,quota_octets,crashes\n".to_owned(),
+            runs: "seed,hash,events,virtual_s,sent,accepted,refused,delivered,expired,crashes,duplicates,violations\n"
                 .to_owned(),
         }
     }
@@ -70,6 +77,32 @@ pub fn tables(outcome: &Outcome) -> Tables {
             it.octets.1
         );
     }
+    for it in &outcome.nodes {
+        let _ = writeln!(
+            tables.nodes,
+            "{seed},{},{},{},{},{}",
+            cell(&it.name),
+            it.most_bundles,
+            it.most_octets,
+            it.quota_octets,
+            it.crashes
+        );
+    }
+    let _ = writeln!(
+        tables.runs,
+        "{seed},{:016x},{},{},{},{},{},{},{},{},{},{}",
+        outcome.trace_hash,
+        outcome.progress.events,
+        seconds(outcome.progress.time),
+        outcome.progress.sent,
+        outcome.accepted,
+        outcome.refused,
+        outcome.progress.delivered,
+        outcome.expired,
+        outcome.counts.crashes,
+        outcome.counts.duplicates,
+        outcome.findings.len()
+    );
     tables
 }
 

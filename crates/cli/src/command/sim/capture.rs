@@ -1,22 +1,19 @@
 //! The file of a capture.
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use dhow_bundle::Instant;
 use dhow_sim::Run;
 
+use super::written::Written;
 use crate::failure::Failure;
-use crate::interrupt::UnfinishedFile;
 use crate::output;
 use crate::quantity;
 
-/// A capture that is being written; it gets its name when it is finished.
+/// A capture that is being written.
 #[derive(Debug)]
 pub struct CaptureFile {
-    path: PathBuf,
-    unfinished: UnfinishedFile,
-    file: File,
+    file: Written,
     /// What was captured and is being written; kept to be used again.
     octets: Vec<u8>,
 }
@@ -24,14 +21,8 @@ pub struct CaptureFile {
 impl CaptureFile {
     /// Begins one.
     pub fn create(path: &Path) -> Result<Self, Failure> {
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let unfinished = UnfinishedFile::new(part.into());
-        let file = File::create(unfinished.path()).map_err(|error| failed(path, &error))?;
         Ok(Self {
-            path: path.to_owned(),
-            unfinished,
-            file,
+            file: Written::create(path)?,
             octets: Vec::new(),
         })
     }
@@ -42,27 +33,20 @@ impl CaptureFile {
         if let Some(capture) = run.captured() {
             capture.take(&mut self.octets);
         }
-        (self.file.write_all(&self.octets)).map_err(|error| failed(&self.path, &error))
+        self.file.add(&self.octets)
     }
 
     /// Writes the rest, and says so where not all of the run is in it.
     pub fn finish(mut self, run: &mut Run) -> Result<(), Failure> {
         self.add(run)?;
-        fs::rename(self.unfinished.path(), &self.path)
-            .map_err(|error| failed(&self.path, &error))?;
-        self.unfinished.keep();
         if let Some(at) = run.captured().and_then(|capture| capture.ended()) {
-            let since = at.since(dhow_bundle::Instant::START);
+            let since = at.since(Instant::START).as_millis();
             output::note(&format!(
                 "{} has its size: what passed after {} is not in it (--pcap-octets allows more)",
-                self.path.display(),
-                quantity::span(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+                self.file.path().display(),
+                quantity::span(u64::try_from(since).unwrap_or(u64::MAX))
             ));
         }
-        Ok(())
+        self.file.finish()
     }
-}
-
-fn failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused(format!("cannot write {}: {error}", path.display()))
 }

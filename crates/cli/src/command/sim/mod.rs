@@ -10,6 +10,7 @@ pub mod schema;
 mod seeds;
 mod trace;
 mod watch;
+mod written;
 
 use clap::Subcommand;
 

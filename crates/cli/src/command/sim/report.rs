@@ -1,83 +1,78 @@
-//! The files of a report: a page with pictures, and tables.
+//! The files of a report: a page with pictures, and tables that are written as runs end.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dhow_sim::Outcome;
-use dhow_sim::report::{Tables, page, tables};
+use dhow_sim::report::{Summary, Tables, page, tables};
 
+use super::written::{Written, failed};
 use crate::failure::Failure;
-use crate::interrupt::UnfinishedFile;
 
 /// A report that grows by a run at a time.
 #[derive(Debug)]
 pub struct Report {
     name: String,
-    tables: Tables,
-    outcomes: Vec<Outcome>,
+    directory: PathBuf,
+    tables: Vec<Written>,
+    runs: Vec<Summary>,
     /// The run that is shown in pictures: the first with a violation, or the first.
     shown: Option<Outcome>,
 }
 
 impl Report {
-    /// One without runs.
-    pub fn new(name: &str) -> Self {
+    /// One without runs, of a scenario of this name.
+    pub fn new(name: &str, directory: &Path) -> Self {
         Self {
             name: name.to_owned(),
-            tables: Tables::headings(),
-            outcomes: Vec::new(),
+            directory: directory.to_owned(),
+            tables: Vec::new(),
+            runs: Vec::new(),
             shown: None,
         }
     }
 
-    /// How many runs there are.
-    pub const fn runs(&self) -> usize {
-        self.outcomes.len()
-    }
-
-    /// Adds a run.
-    pub fn add(&mut self, mut outcome: Outcome) {
-        let lines = tables(&outcome);
-        self.tables.samples.push_str(&lines.samples);
-        self.tables.payloads.push_str(&lines.payloads);
-        self.tables.links.push_str(&lines.links);
-        let better = self
-            .shown
-            .as_ref()
+    /// Adds a run; with the first, the directory is made where it is missing.
+    pub fn add(&mut self, outcome: Outcome) -> Result<(), Failure> {
+        if self.runs.is_empty() {
+            fs::create_dir_all(&self.directory).map_err(|error| failed(&self.directory, &error))?;
+            for (name, heading) in named(&Tables::headings()) {
+                let mut table = Written::create(&self.directory.join(name))?;
+                table.add(heading.as_bytes())?;
+                self.tables.push(table);
+            }
+        }
+        for (table, (_, lines)) in self.tables.iter_mut().zip(named(&tables(&outcome))) {
+            table.add(lines.as_bytes())?;
+        }
+        self.runs.push(Summary::of(&outcome));
+        let better = (self.shown.as_ref())
             .is_none_or(|shown| shown.findings.is_empty() && !outcome.findings.is_empty());
         if better {
-            self.shown = Some(outcome.clone());
-        }
-        // What only the pictures and tables want is not kept of every run.
-        outcome.samples = Vec::new();
-        outcome.payloads = Vec::new();
-        self.outcomes.push(outcome);
-    }
-
-    /// Writes everything into a directory, which is made where it is missing.
-    pub fn write(&self, directory: &Path) -> Result<(), Failure> {
-        let Some(shown) = &self.shown else {
-            return Ok(());
-        };
-        fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
-        let page = page(&self.name, &self.outcomes, shown);
-        for (name, text) in [
-            ("report.html", &page),
-            ("samples.csv", &self.tables.samples),
-            ("payloads.csv", &self.tables.payloads),
-            ("links.csv", &self.tables.links),
-        ] {
-            let path = directory.join(name);
-            let unfinished = UnfinishedFile::new(directory.join(format!("{name}.part")));
-            fs::write(unfinished.path(), text)
-                .and_then(|()| fs::rename(unfinished.path(), &path))
-                .map_err(|error| failed(&path, &error))?;
-            unfinished.keep();
+            self.shown = Some(outcome);
         }
         Ok(())
     }
+
+    /// Finishes all files; there are none where nothing has run.
+    pub fn finish(self) -> Result<(), Failure> {
+        let Some(shown) = &self.shown else {
+            return Ok(());
+        };
+        let mut page_file = Written::create(&self.directory.join("report.html"))?;
+        page_file.add(page(&self.name, &self.runs, shown).as_bytes())?;
+        page_file.finish()?;
+        self.tables.into_iter().try_for_each(Written::finish)
+    }
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused(format!("cannot write {}: {error}", path.display()))
+/// Tables with the names of their files.
+fn named(tables: &Tables) -> [(&'static str, &str); 5] {
+    [
+        ("samples.csv", &tables.samples),
+        ("payloads.csv", &tables.payloads),
+        ("links.csv", &tables.links),
+        ("nodes.csv", &tables.nodes),
+        ("runs.csv", &tables.runs),
+    ]
 }

@@ -107,8 +107,9 @@ impl Run {
             first: self.seed.unwrap_or(scenario.seed),
             scenario: &scenario,
         };
-        let mut report = Report::new(&scenario.name);
-        let mut violations = 0;
+        let mut report =
+            (self.out.as_deref()).map(|directory| Report::new(&scenario.name, directory));
+        let (mut runs, mut violations) = (0_u64, 0);
         let begun = Instant::now();
         interrupt::allow_longer();
         let watch = Watch::new(self.seeds, runner.first, scenario.stop.at, self.progress);
@@ -125,19 +126,18 @@ impl Run {
                     findings::tell(&outcome, &self.command());
                     Ok(())
                 })?;
-                report.add(outcome);
-                Ok(())
+                runs += 1;
+                report.as_mut().map_or(Ok(()), |report| report.add(outcome))
             },
         );
         watch.finish();
-        if let Some(directory) = &self.out {
-            report.write(directory)?;
+        if let Some(report) = report {
+            report.finish()?;
         }
         ran?;
         if self.seeds > 1 {
             output::talk(&format!(
-                "{} runs in {}, {violations} violations",
-                report.runs(),
+                "{runs} runs in {}, {violations} violations",
                 quantity::elapsed(begun.elapsed())
             ));
         }

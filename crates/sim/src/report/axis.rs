@@ -1,0 +1,126 @@
+//! Where an axis has its marks: at whole numbers of what people count in.
+
+use std::time::Duration;
+
+use super::quantity::{percent, size, span, thousands};
+
+/// Marks of an axis beside that at nothing, at most.
+const MARKS_MAX: u64 = 6;
+
+const SECOND: u64 = 1_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// Distances between marks of time that are whole, milliseconds; beyond them 1, 2 and 5 days, and ten times as many each.
+const TIMES: [u64; 21] = [
+    SECOND / 10,
+    SECOND / 5,
+    SECOND / 2,
+    SECOND,
+    2 * SECOND,
+    5 * SECOND,
+    10 * SECOND,
+    15 * SECOND,
+    30 * SECOND,
+    MINUTE,
+    2 * MINUTE,
+    5 * MINUTE,
+    10 * MINUTE,
+    15 * MINUTE,
+    30 * MINUTE,
+    HOUR,
+    2 * HOUR,
+    3 * HOUR,
+    4 * HOUR,
+    6 * HOUR,
+    12 * HOUR,
+];
+
+/// What an axis counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// Milliseconds.
+    Time,
+    /// Things.
+    Count,
+    /// Octets.
+    Octets,
+    /// 1/10,000, up to all.
+    Share,
+}
+
+impl Axis {
+    /// How far apart marks are where the largest value is this.
+    pub(crate) fn step(self, most: u64) -> u64 {
+        let enough = |step: &u64| most / step <= MARKS_MAX;
+        let decimal = |unit: u64| {
+            let scales = (0..18).map(|power| unit.saturating_mul(10_u64.pow(power)));
+            let steps = scales.flat_map(|scale| [1, 2, 5].map(|it| scale.saturating_mul(it)));
+            let found = steps.clone().find(enough);
+            found.unwrap_or(u64::MAX)
+        };
+        match self {
+            Self::Time => {
+                let whole = TIMES.iter().copied().find(enough);
+                whole.unwrap_or_else(|| decimal(DAY))
+            }
+            Self::Count | Self::Octets => decimal(1),
+            Self::Share => 2_500,
+        }
+    }
+
+    /// Where the axis ends: at its largest value, or at a mark where values are few.
+    pub(crate) fn end(self, most: u64) -> u64 {
+        match self {
+            Self::Time => most.max(1),
+            Self::Count | Self::Octets => {
+                let step = self.step(most);
+                most.max(1).div_ceil(step).saturating_mul(step)
+            }
+            Self::Share => 10_000,
+        }
+    }
+
+    /// A value as it is read.
+    pub(crate) fn say(self, value: u64) -> String {
+        let said = match self {
+            Self::Time if value == 0 => "0".to_owned(),
+            Self::Time => span(Duration::from_millis(value)),
+            Self::Count => thousands(value),
+            Self::Octets => size(value),
+            Self::Share => percent(value, 10_000),
+        };
+        said.replace(".0 ", " ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_few_and_at_whole_numbers() {
+        let marks = |axis: Axis, most: u64| {
+            let step = axis.step(most);
+            let marks = (1..=most / step).map(|number| axis.say(number * step));
+            marks.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(marks(Axis::Time, 8 * DAY), "2 d, 4 d, 6 d, 8 d");
+        assert_eq!(marks(Axis::Time, 57 * HOUR), "12 h, 1 d, 1 d 12 h, 2 d");
+        assert_eq!(marks(Axis::Time, 3_600), "1 s, 2 s, 3 s");
+        assert_eq!(marks(Axis::Count, 1_550), "500, 1,000, 1,500");
+        assert_eq!(
+            marks(Axis::Octets, 26_200_000),
+            "5 MB, 10 MB, 15 MB, 20 MB, 25 MB"
+        );
+        assert_eq!(marks(Axis::Share, 10_000), "25 %, 50 %, 75 %, 100 %");
+        assert_eq!((Axis::Count.end(1_550), Axis::Count.end(0)), (2_000, 1));
+    }
+
+    #[test]
+    fn the_longest_time_has_marks_too() {
+        assert!(u64::MAX / Axis::Time.step(u64::MAX) <= MARKS_MAX);
+        assert!(u64::MAX / Axis::Octets.step(u64::MAX) <= MARKS_MAX);
+    }
+}

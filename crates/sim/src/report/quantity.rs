@@ -1,0 +1,108 @@
+//! Quantities as people read them.
+
+use std::time::Duration;
+
+/// A time as people read it: `3 d 4 h`, `2 h 5 min`, `12.5 s`, `40 ms`.
+#[must_use]
+pub fn span(time: Duration) -> String {
+    let (seconds, milliseconds) = (time.as_secs(), time.subsec_millis());
+    let two = |large: u64, large_unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large} {large_unit}"),
+        _ => format!("{large} {large_unit} {small} {small_unit}"),
+    };
+    match seconds {
+        0 => format!("{milliseconds} ms"),
+        1..60 => format!("{seconds}.{} s", milliseconds / 100),
+        60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
+        3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
+    }
+}
+
+/// A number with its thousands apart: `1,234,567`.
+#[must_use]
+pub fn thousands(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// So many things, the word in its number: `1 crash`, `2 crashes`.
+#[must_use]
+pub fn things(count: u64, one: &str, many: &str) -> String {
+    format!(
+        "{} {}",
+        thousands(count),
+        if count == 1 { one } else { many }
+    )
+}
+
+/// A count of what is in memory.
+#[must_use]
+pub fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
+}
+
+/// One number divided by another, with two decimals: `2.04`.
+#[must_use]
+pub fn ratio(part: u64, whole: u64) -> String {
+    let hundredths = u128::from(part) * 100 / u128::from(whole.max(1));
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// A part of a whole as a percentage with one decimal: `99.5 %`; of nothing, `–`.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "–".to_owned();
+    }
+    let tenths = u128::from(part) * 1_000 / u128::from(whole);
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+/// Octets as people read them: `999 B`, `1.5 MB`.
+#[must_use]
+pub fn size(octets: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    let unit = units.into_iter().find(|(scale, _)| octets >= *scale);
+    match unit {
+        None => format!("{octets} B"),
+        Some((scale, name)) => {
+            let tenths = octets / (scale / 10);
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_short() {
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(thousands),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(things(1, "crash", "crashes"), "1 crash");
+        assert_eq!(ratio(204, 100), "2.04");
+        assert_eq!(percent(199, 200), "99.5 %");
+        assert_eq!(percent(0, 0), "–");
+        assert_eq!(
+            [size(999), size(1_540), size(2_000_000_000)],
+            ["999 B", "1.5 kB", "2.0 GB"]
+        );
+        let spans = [40, 12_540, 200_000, 7_500_000, 277_200_000];
+        let spans = spans.map(|ms| span(Duration::from_millis(ms)));
+        assert_eq!(
+            spans,
+            ["40 ms", "12.5 s", "3 min 20 s", "2 h 5 min", "3 d 5 h"]
+        );
+    }
+}
