@@ -20,8 +20,7 @@ PEER_SIZES = [1_000, 10_000, 100_000]
 
 FLUSH_DELAY_MS = 5
 
-# The relay moves everything twice, and with a flush delay the point is the delay.
-RELAY_PART = 0.5
+# With a flush delay the point is the delay.
 DELAYED_PART = 0.6
 
 # Where two threads, and flushes that wait for the end of the contact, are shown beside one thread that syncs.
@@ -118,7 +117,7 @@ class Plan:
 
     def _relay(self, kind: Kind) -> Step:
         def take() -> None:
-            self._keep(relay.measure(self.workshop, kind, self.count(kind.size, RELAY_PART)))
+            self._keep(relay.measure(self.workshop, kind, self.count(kind.size)))
 
         return Step(f"{size_name(kind.size)}: relay", take)
 

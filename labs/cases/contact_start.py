@@ -3,8 +3,8 @@
 Two hosts joined by a link; a bundle waits at the dialling one. Three kinds of return, ten phases of the node's own
 timers each: the interface comes up again (the kernel tells), the address comes back (the kernel tells), and packets
 pass again that had been dropped without a word (nothing tells; the link is `dhow channel`, whose contact ended). The
-moment is the start of the command that brings the path back (`ip` takes some milliseconds of the figure), the bundle's
-first packet is stamped by the kernel as it leaves. Round trips are a fraction of a millisecond here.
+moment is when a program that waits for it is told to bring the path back, the bundle's first packet is stamped by the
+kernel as it leaves. Round trips are a fraction of a millisecond here.
 """
 
 import queue
@@ -101,9 +101,25 @@ class Stage:
         return max(0.0, (stamp - back) * 1000)
 
 
-def address(end: End, verb: str) -> None:
-    """Adds or removes the address of an end."""
-    run("ip", "-n", end.namespace, "address", verb, f"{end.address}/30", "dev", end.device)
+class Hand:
+    """Brings an end back without a program's start in between."""
+
+    def __init__(self, place: Workplace, end: End) -> None:
+        self.end = end
+        argv = ["ip", "-n", end.namespace, "-batch", "-"]
+        self.program = place.crew.start(argv, log=place.directory / "ip.log", typed=True)
+
+    def set_up(self) -> None:
+        """Takes the interface up."""
+        self.program.type(f"link set {self.end.device} up")
+
+    def remove_address(self) -> None:
+        """Removes the address, and waits until it is gone."""
+        run("ip", "-n", self.end.namespace, "address", "delete", f"{self.end.address}/30", "dev", self.end.device)
+
+    def add_address(self) -> None:
+        """Adds the address."""
+        self.program.type(f"address add {self.end.address}/30 dev {self.end.device}")
 
 
 def measure(place: Workplace) -> Outcome:
@@ -118,9 +134,10 @@ def measure(place: Workplace) -> Outcome:
         cable = hosts.veth(0, 1)
         channel = hosts.emulated(place.crew, place.dhow, 2, 3, "--rate", "1Gbit", log=place.directory / "channel.log")
         loud, silent = Stage(place, "loud", cable), Stage(place, "silent", channel)
+        hand = Hand(place, cable.left)
         kinds = {
-            "interface up again": (loud, lambda: cable.left.set("down"), lambda: cable.left.set("up")),
-            "address back": (loud, lambda: address(cable.left, "delete"), lambda: address(cable.left, "add")),
+            "interface up again": (loud, lambda: cable.left.set("down"), hand.set_up),
+            "address back": (loud, hand.remove_address, hand.add_address),
             "packets pass again": (silent, channel.cut, channel.join),
         }
         for stage in (loud, silent):

@@ -28,6 +28,7 @@ pub mod open_files;
 pub mod pace;
 pub mod recording;
 pub mod run;
+pub mod slow_disk;
 pub mod storing;
 pub mod streams;
 

@@ -33,7 +33,8 @@ use crate::journal::{self, Journal};
 use crate::network;
 use crate::open_files;
 use crate::recording::{Recording, RecordingOrder};
-use crate::storing::{Answers, SlowDisk, StoreThread};
+use crate::slow_disk::SlowDisk;
+use crate::storing::{Answers, StoreThread};
 use crate::streams::accept::{
     CLIENTS_MAX, ClientListener, NEIGHBOURS_MAX, accept_clients, accept_neighbours,
 };

@@ -2,15 +2,16 @@
 //! wait for, and works where it is asked.
 //!
 //! While a flush runs, the next batch collects by itself: that is the whole of group commit, and no
-//! timer takes part in it.
+//! timer takes part in it. A batch that takes long to write is flushed in steps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::vec::Drain;
 
 use dhow_bundle::storage::{StoreCommand, StoreEvent};
-use dhow_store::{Chunk, Disk, DiskError, Store};
+use dhow_store::Store;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -26,6 +27,14 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long nothing has been asked of the store before it prepares for what comes: the pauses of a stream of bundles
 /// are shorter.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// Octets after which it is asked whether a flush is due.
+const PORTION_OCTETS: u64 = 4 << 20;
+
+/// A flush is due when what it covers has taken so many times as long to write as the flush before took, and so long at least: what
+/// came first must not wait for a disk that writes on and on, and flushes must not take most of the time.
+const FLUSH_SHARE: u32 = 4;
+const WRITING_TIME_MIN: Duration = Duration::from_millis(4);
 
 /// What both sides of the store's thread share.
 #[derive(Debug, Default)]
@@ -253,6 +262,8 @@ struct Server {
     debt: Debt,
     events: Vec<StoreEvent>,
     was_failing: bool,
+    /// How long the last flush took.
+    flushed_in: Duration,
     /// When remembered identifiers are looked through next, monotonic nanoseconds.
     forget_at: u64,
 }
@@ -271,6 +282,7 @@ impl Server {
             debt: Debt::new(flushing),
             events: Vec::new(),
             was_failing: false,
+            flushed_in: Duration::ZERO,
             forget_at: 0,
         }
     }
@@ -306,22 +318,41 @@ impl Server {
         }
     }
 
-    /// Writes a batch, makes it durable, and answers.
+    /// Writes a batch, makes it durable, and answers: all at once, or in steps where the disk takes long to write it.
     fn turn(&mut self, shared: &Shared, batch: &mut Vec<StoreCommand>, contact: Contact) {
-        let (store, events) = (&mut self.store, &mut self.events);
-        let begun = self.clock.now();
         count(&shared.counts.commands, batch.len());
-        self.debt.add(begun.monotonic, batch);
-        store.handle(batch.drain(..));
-        store.written(events);
-        answer(shared, events);
+        self.debt.add(self.clock.now().monotonic, batch);
+        let mut commands = batch.drain(..);
+        loop {
+            self.step(shared, &mut commands, contact);
+            if commands.len() == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Writes commands until a flush is due, flushes, and answers.
+    fn step(&mut self, shared: &Shared, commands: &mut Drain<'_, StoreCommand>, contact: Contact) {
+        let begun = self.clock.now();
+        let patience = (self.flushed_in * FLUSH_SHARE).max(WRITING_TIME_MIN);
+        let written = loop {
+            self.store.handle(Portion::of(commands));
+            self.store.written(&mut self.events);
+            answer(shared, &mut self.events);
+            let now = self.clock.now().monotonic;
+            if commands.len() == 0 || now.since(begun.monotonic) > patience {
+                break now;
+            }
+        };
+        let (store, events) = (&mut self.store, &mut self.events);
         if !(self.debt.may_grow(begun.monotonic, contact) && store.promise(events)) {
             store.commit(events);
             self.debt.settle();
         }
         answer(shared, events);
-        let taken = self.clock.now().monotonic.since(begun.monotonic);
-        note(&shared.counts, store, taken);
+        let end = self.clock.now().monotonic;
+        self.flushed_in = end.since(written);
+        note(&shared.counts, store, end.since(begun.monotonic));
         match (store.failure(), self.was_failing) {
             (Some(error), false) => tracing::error!("the store refuses everything: {error}"),
             (None, true) => tracing::info!("the store works again"),
@@ -340,6 +371,36 @@ impl Server {
     fn close(mut self, shared: &Shared) {
         self.store.close(&mut self.events);
         answer(shared, &mut self.events);
+    }
+}
+
+/// The next commands of a batch, up to [`PORTION_OCTETS`] or a little more.
+struct Portion<'a, 'b> {
+    commands: &'a mut Drain<'b, StoreCommand>,
+    octets: u64,
+}
+
+impl<'a, 'b> Portion<'a, 'b> {
+    fn of(commands: &'a mut Drain<'b, StoreCommand>) -> Self {
+        Self {
+            commands,
+            octets: 0,
+        }
+    }
+}
+
+impl Iterator for Portion<'_, '_> {
+    type Item = StoreCommand;
+
+    fn next(&mut self) -> Option<StoreCommand> {
+        if self.octets >= PORTION_OCTETS {
+            return None;
+        }
+        let command = self.commands.next()?;
+        if let StoreCommand::Append { octets, .. } = &command {
+            self.octets = self.octets.saturating_add(octets.length());
+        }
+        Some(command)
     }
 }
 
@@ -429,60 +490,6 @@ fn note(counts: &StoreCounts, store: &Store, taken: Duration) {
 
 fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
-}
-
-/// A disk whose flushes take longer by a fixed time: a test aid, set by `flush_delay`.
-pub struct SlowDisk {
-    disk: Arc<dyn Disk>,
-    delay: Duration,
-}
-
-impl SlowDisk {
-    /// `disk` with `delay` added to every flush.
-    #[must_use]
-    pub fn new(disk: Arc<dyn Disk>, delay: Duration) -> Self {
-        Self { disk, delay }
-    }
-}
-
-impl Disk for SlowDisk {
-    fn size(&self) -> Result<u64, DiskError> {
-        self.disk.size()
-    }
-
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
-        self.disk.read_at(offset, out)
-    }
-
-    fn write_at(&self, offset: u64, octets: &[std::io::IoSlice<'_>]) -> Result<(), DiskError> {
-        self.disk.write_at(offset, octets)
-    }
-
-    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
-        self.disk.append_at(offset, octets)
-    }
-
-    fn share(&self, offset: u64, most: u64) -> Option<bytes::Bytes> {
-        self.disk.share(offset, most)
-    }
-
-    fn forget(&self, offset: u64, octets: u64) {
-        self.disk.forget(offset, octets);
-    }
-
-    fn resize(&self, octets: u64) -> Result<(), DiskError> {
-        self.disk.resize(octets)
-    }
-
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
-        self.disk.reserve(octets)
-    }
-
-    fn sync(&self) -> Result<(), DiskError> {
-        self.disk.sync()?;
-        std::thread::sleep(self.delay);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
