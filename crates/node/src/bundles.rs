@@ -148,7 +148,8 @@ impl Digest {
 
 /// The table of held bundles.
 pub(crate) struct Bundles {
-    sheets: Vec<Box<[Option<Entry>]>>,
+    /// The first grows with what it holds: most nodes of a simulation hold few bundles.
+    sheets: Vec<Vec<Option<Entry>>>,
     /// Entries on all sheets that have been in use.
     used: u32,
     free: Vec<u32>,
@@ -192,7 +193,11 @@ impl Bundles {
         let (sheet, row) = split(self.used);
         if sheet == self.sheets.len() {
             assert!(row == 0, "sheets are filled one after the other");
-            self.sheets.push((0..SHEET).map(|_| None).collect());
+            let room = if sheet == 0 { 0 } else { SHEET };
+            self.sheets.push(Vec::with_capacity(room));
+        }
+        if let Some(sheet) = self.sheets.last_mut() {
+            sheet.push(None);
         }
         self.used += 1;
         self.used - 1

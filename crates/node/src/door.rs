@@ -131,6 +131,9 @@ pub enum Event {
         /// What is known of its path.
         path: Path,
     },
+    /// This driver finds out by itself when a path is lost over which nothing is under way, and tells it by `PathChecked`:
+    /// the node need not ask.
+    TellsPaths,
     /// The operator wants something; answered by `Action::Answer`.
     Operator {
         /// To be repeated in the answer.

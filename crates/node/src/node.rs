@@ -30,6 +30,7 @@ use crate::links::Link;
 use crate::local::Local;
 use crate::neighbour::Neighbour;
 use crate::passing::{Owed, Pass};
+use crate::paths::IdlePaths;
 use crate::perf::Perf;
 use crate::prefix::{Keeping, Prefix, Retracted};
 use crate::queues::Queues;
@@ -90,8 +91,9 @@ pub struct Node {
     pub(crate) settles: Option<Instant>,
     /// When the paths of sessions are looked at.
     pub(crate) path_check: Option<Instant>,
-    pub(crate) neighbours: BTreeMap<StreamId, Neighbour>,
-    pub(crate) clients: BTreeMap<StreamId, Client>,
+    pub(crate) idle_paths: IdlePaths,
+    pub(crate) neighbours: BTreeMap<StreamId, Box<Neighbour>>,
+    pub(crate) clients: BTreeMap<StreamId, Box<Client>>,
     /// Established sessions by their peer.
     pub(crate) peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
     pub(crate) registrations: Registrations,
@@ -129,7 +131,7 @@ pub struct Node {
     /// When sessions whose peer is out of resources are tried again.
     pub(crate) pauses: BTreeSet<(Instant, StreamId)>,
     /// Sessions that are over and may still have last octets to write.
-    pub(crate) parting: BTreeMap<StreamId, Session>,
+    pub(crate) parting: BTreeMap<StreamId, Box<Session>>,
     /// Bundles whose octets moved in the store while somebody may still read the old places.
     pub(crate) moved: BTreeSet<BundleKey>,
     /// Bundles that the store is comparing with their checksums.
@@ -183,6 +185,7 @@ impl Node {
             links: config.links.iter().cloned().map(Link::new).collect(),
             settles: None,
             path_check: None,
+            idle_paths: IdlePaths::Asked,
             neighbours: BTreeMap::new(),
             clients: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -289,6 +292,7 @@ impl Node {
                 }
             }
             Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
+            Event::TellsPaths => self.idle_paths = IdlePaths::Told,
             Event::NetworkChanged => {
                 self.settles.get_or_insert(now.monotonic + SETTLING);
             }

@@ -14,11 +14,20 @@ use dhow_link::stream::LinkCommand;
 
 use crate::config::LinkId;
 use crate::door::{Action, Path, StreamId};
-use crate::neighbour::IfLost;
+use crate::neighbour::{IfLost, Neighbour};
 use crate::node::Node;
 
 /// How often a session that says nothing has its path checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Who looks after the paths of sessions that have nothing under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdlePaths {
+    /// The node asks.
+    Asked,
+    /// The driver tells: nothing is left for the node's timer but what is under way.
+    Told,
+}
 
 impl Node {
     /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and look at the paths
@@ -40,16 +49,22 @@ impl Node {
     pub(crate) fn path_timeout(&mut self, now: Now) {
         self.path_check = None;
         self.check_paths(now, IfLost::Keep);
-        if self.neighbours.values().any(|it| it.needs_path()) {
+        let mut neighbours = self.neighbours.values();
+        if neighbours.any(|it| it.needs_path() && self.is_asked_about(it)) {
             self.watch_paths(now);
         }
+    }
+
+    fn is_asked_about(&self, neighbour: &Neighbour) -> bool {
+        self.idle_paths == IdlePaths::Asked || neighbour.in_flight > 0
     }
 
     fn check_paths(&mut self, now: Now, if_lost: IfLost) {
         let quiet = self
             .neighbours
             .iter()
-            .filter(|(_, it)| it.needs_path() && it.is_quiet(now.monotonic));
+            .filter(|(_, it)| it.needs_path() && it.is_quiet(now.monotonic))
+            .filter(|(_, it)| if_lost == IfLost::Cut || self.is_asked_about(it));
         let streams: Vec<StreamId> = quiet.map(|(&stream, _)| stream).collect();
         for stream in streams {
             self.check_path(stream, if_lost);

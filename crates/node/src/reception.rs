@@ -193,7 +193,7 @@ impl Node {
         let reading = self
             .neighbours
             .get(&stream)
-            .map(crate::neighbour::Neighbour::reading)
+            .map(|neighbour| neighbour.reading())
             .unwrap_or_default();
         let mut reader = self.headers_in.take().unwrap_or_default();
         let next = match reader.read(&octets, reading) {

@@ -5,11 +5,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use dhow_bundle::forward::{LastHop, UnsupportedBlocks};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
-    BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, Reading,
+    BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, Reading, Room,
 };
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
@@ -38,16 +38,25 @@ const OBSTACLE_REST: Duration = Duration::from_secs(5);
 /// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
 pub(crate) const VERIFYING_BOUND: usize = 256;
 
-/// Header blocks that are allocated at once, octets: of some hundred small bundles.
+/// Room for header blocks that is taken at once, octets: of some hundred small bundles.
 const HEADS_OCTETS: usize = 16 * 1024;
 
 /// Room for header blocks on their way out: written here one after the other, and shared, not copied.
-#[derive(Default)]
 pub(crate) struct Heads {
-    room: BytesMut,
+    room: Room,
     /// The header under construction.
     draft: Vec<u8>,
     last: LastHop,
+}
+
+impl Default for Heads {
+    fn default() -> Self {
+        Self {
+            room: Room::new(HEADS_OCTETS),
+            draft: Vec::new(),
+            last: LastHop::default(),
+        }
+    }
 }
 
 impl Heads {
@@ -55,11 +64,9 @@ impl Heads {
     fn forwarded(&mut self, header: &Header, edit: &HopEdit) -> (Bytes, u64) {
         self.draft.clear();
         let total = header.append_forwarded_as(edit, &mut self.last, &mut self.draft);
-        if self.room.capacity() < self.draft.len() {
-            self.room = BytesMut::with_capacity(HEADS_OCTETS.max(self.draft.len()));
-        }
-        self.room.extend_from_slice(&self.draft);
-        (self.room.split().freeze(), total)
+        self.room.reserve(self.draft.len());
+        self.room.put(&self.draft);
+        (self.room.give(), total)
     }
 }
 
@@ -493,7 +500,7 @@ impl Node {
         if let Some(subject) = subject {
             self.report(now, &subject, ReportKind::Forwarded, 0);
         }
-        let peer = self.neighbours.get(&stream).and_then(Neighbour::peer_id);
+        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
         if let Some((id, to)) = id.zip(peer.cloned()) {
             self.occurred(Occurrence::Forwarded { id, to, octets });
         }

@@ -1,5 +1,6 @@
 //! Connections: what a driver opened or accepted, what speaks on them, and their timers.
 
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -52,8 +53,8 @@ impl Node {
             (None, None) => return,
         };
         let node_id = self.local.node_id().clone();
-        self.neighbours
-            .insert(stream, Neighbour::new(node_id, role, &policy, link, now));
+        let neighbour = Neighbour::new(node_id, role, &policy, link, now);
+        self.neighbours.insert(stream, Box::new(neighbour));
         self.attend(now, stream);
         self.watch_paths(now);
         if let Some(link) = link {
@@ -72,7 +73,7 @@ impl Node {
     pub(crate) fn welcome(&mut self, now: Now, stream: StreamId) {
         let session = ClientSession::new(self.local.node_id().clone())
             .with_default_lifetime_ms(self.config.default_lifetime_ms);
-        self.clients.insert(stream, Client::new(session));
+        self.clients.insert(stream, Box::new(Client::new(session)));
         self.attend(now, stream);
     }
 
@@ -336,7 +337,7 @@ impl Node {
             }
             LinkEvent::Acknowledged { .. } => {}
             LinkEvent::Rejected { reason, message } => {
-                let peer = self.neighbours.get(&stream).and_then(Neighbour::peer_id);
+                let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
                 let peer = peer.cloned();
                 self.occurred(Occurrence::MessageRejected {
                     peer,
@@ -433,7 +434,7 @@ impl Node {
         }
         // The session may still have last octets to write: it stays until the driver reports the end.
         if let Some(neighbour) = self.neighbours.remove(&stream) {
-            self.parting.insert(stream, neighbour.session);
+            self.parting.insert(stream, Box::new(neighbour.session));
         }
         // Another way may be the best one now.
         self.serve_everybody();

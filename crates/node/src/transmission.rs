@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
     BundleBuilder, BundleFlags, CreationTimestamp, EndpointId, HeaderTemplate, Now, OutgoingHeader,
-    PayloadCrc, PrimaryBlock,
+    PayloadCrc, PrimaryBlock, Room,
 };
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
@@ -24,7 +24,7 @@ use crate::reservation::Comes;
 /// less than handing over three pieces, and a small slice does not keep the buffer that it came in.
 const JOIN_OCTETS: usize = 4 * 1024;
 
-/// Octets of the room in which bundles are joined one behind the other.
+/// Octets of the room in which bundles are joined one behind the other, at most.
 const JOINED_OCTETS: usize = 64 * 1024;
 
 /// Octets that came this long ago are still those that came; after it they are compared with their
@@ -50,13 +50,22 @@ pub(crate) struct Transmission {
 
 /// How a connection's bundles are made: what the newest request asked for, checked, with its header encoded
 /// but for the creation timestamp. Most bundles of a connection differ in nothing else.
-#[derive(Default)]
 pub(crate) struct Workshop {
     mould: Option<Box<Mould>>,
     /// The header of the bundle that is begun, while it is not given to the store.
     header: alloc::vec::Vec<u8>,
     /// Where small bundles are joined.
-    joined: BytesMut,
+    joined: Room,
+}
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self {
+            mould: None,
+            header: alloc::vec::Vec::new(),
+            joined: Room::new(JOINED_OCTETS),
+        }
+    }
 }
 
 struct Mould {
@@ -351,15 +360,13 @@ impl Node {
             let before = header.len();
             transmission.crc.write_trailer(header);
             let joined = &mut workshop.joined;
-            if joined.capacity() < header.len() + octets.len() {
-                *joined = BytesMut::with_capacity(JOINED_OCTETS);
-            }
+            joined.reserve(header.len() + octets.len());
             let (before, trailer) = header.split_at(before);
-            joined.extend_from_slice(before);
-            joined.extend_from_slice(&octets);
-            joined.extend_from_slice(trailer);
+            joined.put(before);
+            joined.put(&octets);
+            joined.put(trailer);
             header.clear();
-            let joined = joined.split().freeze();
+            let joined = joined.give();
             client.transmission = None;
             let ahead = self.is_calm().then(|| joined.clone());
             self.append(key, Piece::Octets(joined));

@@ -6,8 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::BytesMut;
-use dhow_bundle::EndpointId;
 use dhow_bundle::storage::{Extent, Piece};
+use dhow_bundle::{EndpointId, Room};
 use dhow_link::Gather;
 
 use super::seam::{DeliveryHead, DeliveryId};
@@ -55,7 +55,7 @@ pub(super) struct Deliveries {
     unconfirmed: VecDeque<DeliveryId>,
     spelling: DeliverySpelling,
     /// Where heads are written, one behind the other.
-    heads: BytesMut,
+    heads: Room,
 }
 
 impl Deliveries {
@@ -66,7 +66,7 @@ impl Deliveries {
             leaving: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             spelling: DeliverySpelling::default(),
-            heads: BytesMut::new(),
+            heads: Room::new(HEADS_OCTETS),
         }
     }
 
@@ -164,15 +164,13 @@ impl Deliveries {
 
     /// The message that goes before a delivery's payload.
     fn head(&mut self, id: DeliveryId, head: &DeliveryHead) -> Piece {
-        if self.heads.capacity() < HEADS_OCTETS / 16 {
-            self.heads = BytesMut::with_capacity(HEADS_OCTETS);
-        }
+        self.heads.reserve(HEAD_OCTETS);
         if head.flags & FLAG_ADMINISTRATIVE == 0 {
-            put_delivery(id, head, &mut self.spelling, &mut self.heads);
+            put_delivery(id, head, &mut self.spelling, self.heads.open());
         } else {
-            put_record(id, head, &mut self.heads);
+            put_record(id, head, self.heads.open());
         }
-        Piece::Octets(self.heads.split().freeze())
+        Piece::Octets(self.heads.give())
     }
 
     /// Forget everything: the connection is over.
@@ -183,8 +181,11 @@ impl Deliveries {
     }
 }
 
-/// Octets of the room for heads; one with long endpoint IDs makes it larger.
+/// Octets of the room for heads, at most; one with long endpoint IDs makes it larger.
 const HEADS_OCTETS: usize = 16 * 1024;
+
+/// Octets that most heads do not have.
+const HEAD_OCTETS: usize = 256;
 
 /// The message before the payload of a bundle that carries an administrative record.
 fn put_record(id: DeliveryId, head: &DeliveryHead, out: &mut BytesMut) {

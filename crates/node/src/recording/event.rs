@@ -54,4 +54,5 @@ choice!(Event {
     11 => PathChecked { stream: stream, path: path },
     12 => Operator { ticket: ticket, command: command },
     13 => Shutdown {},
+    14 => TellsPaths {},
 });

@@ -172,6 +172,7 @@ fn events() -> Vec<Event> {
             reason: "no route".to_string(),
         },
         Event::NetworkChanged,
+        Event::TellsPaths,
         Event::Shutdown,
     ];
     let stores = stores.into_iter().map(Event::Store);

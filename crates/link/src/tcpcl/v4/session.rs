@@ -1,7 +1,7 @@
 //! The session: the machine that all other files of this room are parts of.
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::{Instant, Now};
+use dhow_bundle::{Instant, Now, Room};
 
 use super::config::{Config, Role};
 use super::event::Events;
@@ -12,7 +12,7 @@ use super::timer::{Expiry, Timers};
 use super::transfer_in::{Limits, TransfersIn};
 use super::transfer_out::{Cancelled, TransfersOut};
 use super::wire::Decoder;
-use super::writer::Writer;
+use super::writer::{HEAD_ROOM, Writer};
 use crate::stream::{
     DownReason, Gather, LinkCommand, LinkEvent, PeerIdentities, SessionParameters, StreamSession,
     TerminateReason,
@@ -46,7 +46,7 @@ pub struct Session {
     /// Messages rejected so far, by either side.
     pub(super) rejections: u32,
     /// Room for message heads under construction.
-    heads: BytesMut,
+    heads: Room,
 }
 
 impl Session {
@@ -72,7 +72,7 @@ impl Session {
             identities: None,
             parameters: None,
             rejections: 0,
-            heads: BytesMut::new(),
+            heads: Room::new(HEAD_ROOM),
             config,
         };
         // RFC 9174 4.1: the active entity sends its contact header at once, the passive one waits.

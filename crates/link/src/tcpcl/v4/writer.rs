@@ -1,6 +1,7 @@
 //! The gather list under construction.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
+use dhow_bundle::Room;
 use dhow_bundle::storage::Piece;
 
 use super::message::Message;
@@ -10,12 +11,12 @@ use crate::stream::Gather;
 /// its own in a gather-write costs more than copying so few octets does.
 const COPIED_OCTETS: usize = 256;
 
-/// Room for heads that is allocated at once, octets.
-const HEAD_ROOM: usize = 16 * 1024;
+/// Room for heads that is taken at once, octets.
+pub(super) const HEAD_ROOM: usize = 16 * 1024;
 
 /// Writes messages and data to a gather list, up to a limit, with as few entries as possible.
 pub(super) struct Writer<'a> {
-    heads: &'a mut BytesMut,
+    heads: &'a mut Room,
     out: &'a mut Gather,
     limit: u64,
     written: u64,
@@ -23,7 +24,7 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Write to `out`, about `limit` octets; `heads` is empty and keeps room between calls.
-    pub(super) fn new(heads: &'a mut BytesMut, out: &'a mut Gather, limit: usize) -> Self {
+    pub(super) fn new(heads: &'a mut Room, out: &'a mut Gather, limit: usize) -> Self {
         Self {
             heads,
             out,
@@ -46,7 +47,7 @@ impl<'a> Writer<'a> {
     pub(super) fn message(&mut self, message: &Message) {
         self.reserve(64);
         let before = self.heads.len();
-        message.encode(self.heads);
+        message.encode(self.heads.open());
         self.count(self.heads.len().saturating_sub(before));
     }
 
@@ -73,21 +74,21 @@ impl<'a> Writer<'a> {
     /// Move everything written so far to the gather list.
     pub(super) fn flush(&mut self) {
         if !self.heads.is_empty() {
-            self.out.push(Piece::Octets(self.heads.split().freeze()));
+            self.out.push(Piece::Octets(self.heads.give()));
         }
     }
 
     fn copy(&mut self, octets: &[u8]) {
         self.reserve(octets.len());
-        self.heads.put_slice(octets);
+        self.heads.put(octets);
         self.count(octets.len());
     }
 
     fn reserve(&mut self, octets: usize) {
-        if self.heads.capacity().saturating_sub(self.heads.len()) < octets {
+        if !self.heads.has(octets) {
             // What is written goes out as it is: more room behind it would mean copying it.
             self.flush();
-            self.heads.reserve(HEAD_ROOM.max(octets));
+            self.heads.reserve(octets);
         }
     }
 
