@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::kind::{LinkKind, NodeKind};
 use crate::network::Network;
-use crate::scenario::{Contact, Crash, Faults, Scenario, Stop};
+use crate::scenario::{Contact, Crash, Faults, Fidelity, Scenario, Stop};
 use crate::schema::SECTIONS;
 use crate::{contact_plan, generator, traffic};
 
@@ -38,6 +38,10 @@ pub(crate) fn read(path: &Path, text: &str, settings: &[String]) -> Result<Scena
             .unwrap_or_default(),
         seed,
         every_seed: top.is_true("every_seed"),
+        fidelity: match top.text("fidelity") {
+            Some("bundle") => Fidelity::Bundle,
+            _ => Fidelity::Octet,
+        },
         traffic,
         crashes: read_crashes(&document, &network)?,
         faults: read_faults(&document)?,

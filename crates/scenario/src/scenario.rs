@@ -29,6 +29,8 @@ pub struct Scenario {
     pub seed: u64,
     /// A run with another seed is one of another network: the file is to be read again with that seed.
     pub every_seed: bool,
+    /// How much of what nodes say and keep is there.
+    pub fidelity: Fidelity,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The links between them.
@@ -43,6 +45,16 @@ pub struct Scenario {
     pub faults: Faults,
     /// When to stop.
     pub stop: Stop,
+}
+
+/// How much of what nodes say and keep is there. The nodes are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fidelity {
+    /// All octets, in sessions and on disks.
+    #[default]
+    Octet,
+    /// Of payloads the length alone, and of disks what is durable on them.
+    Bundle,
 }
 
 /// A node.

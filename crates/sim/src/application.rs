@@ -132,6 +132,15 @@ impl Application {
             })
     }
 
+    /// Whether it has nothing to send and waits for no answer.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let session = self.session.as_ref();
+        self.role != Role::Receiver
+            && self.due == 0
+            && session.is_none_or(|it| it.stage == Stage::Ready && it.unanswered.is_empty())
+    }
+
     /// It begins to send a payload, which the node takes by and by.
     pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Vec<Bytes>) {
         self.due = self.due.saturating_sub(1);

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_node::door::{Event, StreamId};
+use dhow_node::door::{Event, Path, StreamId};
 
 use crate::connection::{EndState, Flight, length};
 use crate::dialling::road_at;
+use crate::freight::Freight;
 use crate::oracle::Foul;
 use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
 use crate::world::World;
@@ -79,11 +80,11 @@ impl World {
             }
             let limit = usize::try_from(room.min(1 << 20)).unwrap_or(usize::MAX);
             let machine = self.machines.get_mut(machine.at());
-            let Some(octets) = machine.and_then(|it| it.poll_octets(now, stream, limit)) else {
+            let Some(freight) = machine.and_then(|it| it.poll_freight(now, stream, limit)) else {
                 // The disk does not give what was to be sent.
                 return self.drop_end(key, side);
             };
-            if octets.is_empty() {
+            if freight.octets() == 0 {
                 way.wants = false;
                 if state == EndState::Closing {
                     self.finish_end(key, side);
@@ -94,8 +95,11 @@ impl World {
                 continue;
             }
             let open = road.is_open();
-            way.under_way += length(&octets);
-            if let Err(foul) = connection.referee.handle_written(side, &octets) {
+            way.under_way += freight.octets();
+            if let Some(referee) = &mut connection.referee
+                && let Freight::Octets(octets) = &freight
+                && let Err(foul) = referee.handle_written(side, octets)
+            {
                 self.call_foul(key, side, &foul);
             }
             let Some(connection) = self.connection_mut(key) else {
@@ -103,10 +107,36 @@ impl World {
             };
             let way = &mut connection.end_mut(side).way;
             if open {
-                self.launch(key, side, octets);
+                self.launch(key, side, freight);
             } else {
-                way.held.push_back(octets);
+                way.held.push_back(freight);
+                self.doubt(key, side);
             }
+        }
+    }
+
+    /// Nothing answers what one end has written: its system will see that.
+    pub(crate) fn doubt(&mut self, key: ConnectionKey, side: Side) {
+        let at = self.now + RETRANSMISSION;
+        if let Some(connection) = self.connection_mut(key) {
+            let way = &mut connection.end_mut(side).way;
+            if !std::mem::replace(&mut way.doubted, true) {
+                self.queue.push(at, Happening::Doubted(key, side));
+            }
+        }
+    }
+
+    /// A system sees that what it has sent is not answered, and tells its node.
+    pub(crate) fn doubted(&mut self, key: ConnectionKey, side: Side) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let end = connection.end_mut(side);
+        end.way.doubted = false;
+        let (at, life, stream, state) = (end.machine, end.life, end.stream, end.state);
+        let path = self.path(at, stream);
+        if path == Path::Lost && state == EndState::Open && self.lives(at, life) {
+            self.tell(at, Event::PathChecked { stream, path });
         }
     }
 
@@ -122,7 +152,7 @@ impl World {
     }
 
     /// Puts octets on the line.
-    pub(crate) fn launch(&mut self, key: ConnectionKey, side: Side, octets: bytes::Bytes) {
+    pub(crate) fn launch(&mut self, key: ConnectionKey, side: Side, freight: Freight) {
         let now = self.now;
         let place = self.connections.get_mut(road_at(key.slot));
         let Some(connection) = place.and_then(Option::as_mut) else {
@@ -131,7 +161,7 @@ impl World {
         let Some(road) = self.roads.get_mut(road_at(connection.road)) else {
             return;
         };
-        let sent = road.transmit(side, now, length(&octets));
+        let sent = road.transmit(side, now, freight.octets());
         let way = &mut connection.end_mut(side).way;
         // Octets stay in order where the delay becomes less.
         let arrives = way.last_arrival(sent + road.delay(sent));
@@ -139,7 +169,7 @@ impl World {
         way.flying.push_back(Flight {
             sent,
             arrives,
-            octets,
+            freight,
         });
         self.queue
             .push(arrives, Happening::Arrival(key, side.other()));
@@ -154,16 +184,20 @@ impl World {
         let state = connection.end(side).state;
         let (machine, broken) = (connection.end(side).machine, connection.broken);
         let way = connection.towards_mut(side);
-        let Some(flight) = way.flying.pop_front_if_due(now) else {
+        let Some(freight) = way.flying.pop_front_if_due(now) else {
             return;
         };
-        self.capture_octets(key, side, &flight);
+        let octets = freight.octets();
+        let pieces = freight.into_pieces();
+        for piece in &pieces {
+            self.capture_octets(key, side, piece);
+        }
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
         let way = connection.towards_mut(side);
         if state == EndState::Gone {
-            way.under_way = way.under_way.saturating_sub(length(&flight));
+            way.under_way = way.under_way.saturating_sub(octets);
             // Whoever is up says that there is no such connection; whoever is off says nothing.
             let up = self
                 .machines
@@ -173,10 +207,11 @@ impl World {
                 self.send_end(key, side);
             } else if let Some(connection) = self.connection_mut(key) {
                 connection.towards_mut(side).unanswered = true;
+                self.doubt(key, side.other());
             }
             return;
         }
-        way.unread.push_back(flight);
+        way.unread.extend(pieces);
         if let Some(running) = self.running_mut(machine) {
             if !running.unread.contains(&(key, side)) {
                 running.unread.push((key, side));
@@ -237,7 +272,9 @@ impl World {
             way.under_way = way.under_way.saturating_sub(length(&octets));
             let promise = (way.wants && !way.promised).then(|| way.busy.max(now + delay));
             way.promised |= promise.is_some();
-            connection.referee.handle_read(side, &octets);
+            if let Some(referee) = &mut connection.referee {
+                referee.handle_read(side, &octets);
+            }
             if let Some(at) = promise {
                 self.queue.push(at, Happening::Writable(key, side.other()));
             }
@@ -411,15 +448,15 @@ impl World {
 
 /// What is due of a queue of flights.
 trait Due {
-    /// The octets of the first flight, if they have arrived by now.
-    fn pop_front_if_due(&mut self, now: Instant) -> Option<bytes::Bytes>;
+    /// What the first flight carries, if it has arrived by now.
+    fn pop_front_if_due(&mut self, now: Instant) -> Option<Freight>;
 }
 
 impl Due for std::collections::VecDeque<Flight> {
-    fn pop_front_if_due(&mut self, now: Instant) -> Option<bytes::Bytes> {
+    fn pop_front_if_due(&mut self, now: Instant) -> Option<Freight> {
         if self.front()?.arrives > now {
             return None;
         }
-        self.pop_front().map(|flight| flight.octets)
+        self.pop_front().map(|flight| flight.freight)
     }
 }

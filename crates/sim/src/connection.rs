@@ -7,18 +7,26 @@ use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_channel::{Delay, Line};
 use dhow_node::door::StreamId;
-use dhow_scenario::scenario::AtEnd;
+use dhow_scenario::scenario::{AtEnd, Fidelity, Link};
 
 use crate::capture::Conversation;
+use crate::freight::Freight;
 use crate::oracle::Referee;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
 
 /// Octets that a sender may have on their way or unread at the other side, beside what the link holds.
 const WINDOW_OCTETS: u64 = 256 * 1024;
 
-/// Octets written at once, at most and at least; between them what the link carries in [`CHUNK_TIME`].
+/// Octets written at once, at most and at least; between them what the link carries in a chunk's time.
 const CHUNK_OCTETS: (u64, u64) = (4 * 1024, 256 * 1024);
-const CHUNK_TIME: Duration = Duration::from_millis(20);
+
+/// How long a link carries what is written at once.
+const fn chunk_time(fidelity: Fidelity) -> Duration {
+    match fidelity {
+        Fidelity::Octet => Duration::from_millis(20),
+        Fidelity::Bundle => Duration::from_millis(200),
+    }
+}
 
 /// Octets that a sender may write into a connection over which nothing goes.
 const HELD_OCTETS: u64 = 64 * 1024;
@@ -59,7 +67,7 @@ pub struct Flight {
     /// When they are there.
     pub arrives: Instant,
     /// The octets.
-    pub octets: Bytes,
+    pub freight: Freight,
 }
 
 /// What one end writes and the other reads.
@@ -70,7 +78,7 @@ pub struct Way {
     /// Arrived and not read.
     pub unread: VecDeque<Bytes>,
     /// Written while nothing goes over the link.
-    pub held: VecDeque<Bytes>,
+    pub held: VecDeque<Freight>,
     /// Octets in all three.
     pub under_way: u64,
     /// Until when the line is busy with what was written last.
@@ -87,6 +95,8 @@ pub struct Way {
     pub ending: bool,
     /// Octets came to an end that is gone and were not answered.
     pub unanswered: bool,
+    /// A `Doubted` is on its way.
+    pub doubted: bool,
 }
 
 /// A connection.
@@ -102,8 +112,8 @@ pub struct Connection {
     pub dialling: End,
     /// Who accepted.
     pub accepting: End,
-    /// Who judges what they say.
-    pub referee: Box<Referee>,
+    /// Who judges what they say, where all of it is there.
+    pub referee: Option<Box<Referee>>,
     /// What it looks like as packets.
     pub conversation: Conversation,
 }
@@ -159,16 +169,17 @@ impl Way {
     pub fn hold(&mut self, now: Instant) {
         while self.flying.back().is_some_and(|flight| flight.sent > now) {
             let flight = self.flying.pop_back();
-            self.held.extend(flight.map(|flight| flight.octets));
+            self.held.extend(flight.map(|flight| flight.freight));
             self.held.rotate_right(1);
         }
     }
 
     /// Counts what is under way anew.
     pub fn count(&mut self) {
-        let flying = self.flying.iter().map(|flight| &flight.octets);
-        let all = flying.chain(&self.unread).chain(&self.held);
-        self.under_way = all.map(length).sum();
+        let flying = self.flying.iter().map(|flight| &flight.freight);
+        let unread = self.unread.iter().map(length);
+        let freight = flying.chain(&self.held).map(Freight::octets);
+        self.under_way = unread.chain(freight).sum();
     }
 }
 
@@ -199,9 +210,9 @@ pub struct Road {
 impl Road {
     /// A link without connections.
     #[must_use]
-    pub fn new(ends: (MachineIndex, MachineIndex), link: &dhow_scenario::scenario::Link) -> Self {
+    pub fn new(ends: (MachineIndex, MachineIndex), link: &Link, fidelity: Fidelity) -> Self {
         let held = link.rate.octets_in(link.delay.longest() * 2);
-        let chunk = link.rate.octets_in(CHUNK_TIME);
+        let chunk = link.rate.octets_in(chunk_time(fidelity));
         Self {
             ends,
             delay: link.delay.clone(),

@@ -57,8 +57,8 @@ impl World {
             let way = &mut connection.end_mut(side).way;
             let held = std::mem::take(&mut way.held);
             let (finished, wants) = (way.finished, way.wants);
-            for octets in held {
-                self.launch(key, side, octets);
+            for freight in held {
+                self.launch(key, side, freight);
             }
             if finished {
                 self.send_end(key, side);
@@ -95,6 +95,12 @@ impl World {
         if let Some(connection) = self.connection_mut(key) {
             connection.dialling.way.hold(now);
             connection.accepting.way.hold(now);
+            let ways =
+                [Side::Dialling, Side::Accepting].map(|side| (side, &connection.end(side).way));
+            let held = ways.map(|(side, way)| (!way.held.is_empty()).then_some(side));
+            for side in held.into_iter().flatten() {
+                self.doubt(key, side);
+            }
         }
     }
 

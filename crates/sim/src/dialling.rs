@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dhow_node::config::{LinkId, ListenerId};
 use dhow_node::door::{Event, Path, Purpose, StreamId};
-use dhow_scenario::scenario::AtEnd;
+use dhow_scenario::scenario::{AtEnd, Fidelity};
 
 use crate::capture::Conversation;
 use crate::connection::{Connection, End, EndState, Way};
@@ -139,7 +139,7 @@ impl World {
             broken: false,
             dialling: end(dial.machine, dial.life, streams.0, EndState::Unheard),
             accepting: end(callee, life, streams.1, EndState::Open),
-            referee: Box::default(),
+            referee: (self.fidelity == Fidelity::Octet).then(Box::default),
             conversation: Conversation::new(key.serial, dial.road, (dial.machine, callee)),
         };
         if let Some(place) = self.connections.get_mut(road_at(slot)) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_scenario::scenario::Fidelity;
 
 use crate::dialling::road_at;
 use crate::disk::Blow;
@@ -16,8 +17,11 @@ impl World {
         for at in 0..self.machines.len() {
             self.plan_crash(machine(at));
             self.plan_stall(machine(at));
-            self.plan_rot(machine(at));
-            self.plan_full(machine(at));
+            // What has no disk does not rot, and is never full.
+            if self.fidelity == Fidelity::Octet {
+                self.plan_rot(machine(at));
+                self.plan_full(machine(at));
+            }
         }
         for road in 0..self.roads.len() {
             self.plan_reset(u32::try_from(road).unwrap_or(u32::MAX));
@@ -93,7 +97,7 @@ impl World {
             return;
         };
         let life = machine.life.0;
-        let Some(place) = machine.disk.rot(entropy) else {
+        let Some(place) = machine.storage.rot(entropy) else {
             return;
         };
         self.counts.rotted += 1;
@@ -112,7 +116,7 @@ impl World {
         let entropy = self.chance.full.get_mut(at.at());
         let lasts = entropy.map(|entropy| entropy.exponential(mean));
         if let Some((machine, lasts)) = self.machines.get_mut(at.at()).zip(lasts) {
-            machine.disk.fill(true);
+            machine.storage.fill(true);
             self.queue.push(self.now + lasts, Happening::Empty(at));
             self.counts.filled += 1;
             self.note(at, What::Full, 0, &[]);
@@ -122,7 +126,7 @@ impl World {
     pub(crate) fn empty_disk(&mut self, at: MachineIndex) {
         self.plan_full(at);
         if let Some(machine) = self.machines.get_mut(at.at()) {
-            machine.disk.fill(false);
+            machine.storage.fill(false);
             self.note(at, What::Emptied, 0, &[]);
         }
     }
@@ -165,7 +169,7 @@ impl World {
         } else {
             Blow::Power
         };
-        machine.disk.strike(blow, &mut machine.entropy);
+        machine.storage.strike(blow, &mut machine.entropy);
         for application in &mut machine.blueprint.applications {
             application.disconnect();
         }

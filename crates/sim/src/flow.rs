@@ -71,6 +71,7 @@ impl World {
         if let Some(sender) = applications.find(|it| it.role == role) {
             sender.due += count;
         }
+        self.connect_applications(from);
         self.turn(from);
     }
 }

@@ -5,7 +5,7 @@
 //! scenario and seed give the same [`trace`](World::trace), on every machine and in every build.
 //!
 //! Start at [`world`] (what there is, and the loop), then `turn` (what a driver does for a node), `dialling`,
-//! `carrying` and `contacts` (connections), `faults`, `machine` and `disk`, `verdict` (the last look); [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it,
+//! `carrying` and `contacts` (connections), `faults`, `machine`, `storage` and `disk`, `shelf` and `sparse` (bundle fidelity), `verdict` (the last look); [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it,
 //! [`capture`] is what passed over the links as packets.
 //! [`replay`] leads one node through what a recording says.
 
@@ -20,6 +20,7 @@ pub mod disk;
 pub mod entropy;
 mod faults;
 mod flow;
+mod freight;
 pub mod ledger;
 mod machine;
 pub mod memory;
@@ -31,6 +32,9 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sample;
+mod shelf;
+mod sparse;
+mod storage;
 pub mod trace;
 mod turn;
 mod verdict;

@@ -1,11 +1,10 @@
 //! One simulated machine: a disk that stays, and a node, a store and applications that come and go with it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::storage::{BundleKey, Extent, Extents, Piece, StoreCommand, StoreEvent};
+use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent};
 use dhow_bundle::{BundleId, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
@@ -13,14 +12,16 @@ use dhow_node::config::LinkId;
 use dhow_node::door::{Event, StreamId, Telling, Ticket};
 use dhow_node::recording::{Content, Recorder};
 use dhow_scenario::scenario;
-use dhow_store::{Disk, Loss, OpenError, Store};
+use dhow_store::{Loss, OpenError};
 
 use crate::clock::Clock;
-use crate::disk::SimDisk;
 use crate::entropy::Entropy;
+use crate::freight::Freight;
 use crate::ledger::UnitName;
 use crate::network::Blueprint;
 use crate::queue::{ConnectionKey, Life, Side};
+use crate::sparse::Sparse;
+use crate::storage::Storage;
 
 /// How often a store looks for remembered identifiers that have expired, as the daemon's does.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
@@ -42,7 +43,7 @@ pub struct Machine {
     /// What its node and store are told, the links that it dials, and its applications.
     pub blueprint: Blueprint,
     /// What outlives it.
-    pub disk: Arc<SimDisk>,
+    pub storage: Storage,
     /// Counts its starts.
     pub life: Life,
     /// What runs on it, while it is up.
@@ -93,8 +94,6 @@ pub struct Most {
 pub struct Running {
     /// The node.
     pub node: Node,
-    /// Its store.
-    pub store: Store,
     /// Its clocks.
     pub clock: Clock,
     /// What the store is asked next.
@@ -142,10 +141,7 @@ impl Machine {
         let clock = Clock::new(self.wall, now);
         let mut config = self.blueprint.config.clone();
         config.seed ^= u64::from(self.life.0) << 32;
-        let disk: Arc<dyn Disk> = Arc::<SimDisk>::clone(&self.disk);
-        let (store, recovered) = Store::open(disk, self.blueprint.options.clone())?;
-        // Opening is done when it has flushed what it wrote.
-        self.disk.finish_flush();
+        let left = self.storage.open(&self.blueprint.options)?;
         let program = concat!("dhow ", env!("CARGO_PKG_VERSION"));
         let recorder = |content| Recorder::new(program, &config, Telling::default(), content);
         let recorder = self.recorded.map(recorder);
@@ -155,7 +151,7 @@ impl Machine {
         }
         let shown = clock.now(now);
         let mut bundles = Vec::new();
-        for (_, bundle, extents) in recovered.bundles {
+        for (bundle, extents) in left.bundles {
             bundles.push((bundle.id.clone(), extents.clone()));
             let bundle = Box::new(bundle);
             node.handle(shown, Event::Recovered { bundle, extents });
@@ -163,14 +159,14 @@ impl Machine {
         node.handle(
             shown,
             Event::Opened {
-                reserved_time: recovered.reserved_time,
-                reserved_sequence: recovered.reserved_sequence,
-                removed: recovered.removed,
+                reserved_time: left.reserved.0,
+                reserved_sequence: left.reserved.1,
+                removed: left.removed,
             },
         );
+        node.handle(shown, Event::TellsPaths);
         self.running = Some(Running {
             node,
-            store,
             clock,
             batch: Vec::new(),
             batch_octets: 0,
@@ -187,7 +183,7 @@ impl Machine {
         });
         Ok(Found {
             bundles,
-            loss: recovered.loss,
+            loss: left.loss,
         })
     }
 
@@ -204,29 +200,13 @@ impl Machine {
         true
     }
 
-    /// The octets of some extents; `None` when the log ends before.
-    #[must_use]
-    pub fn read_stored(&self, extents: &[Extent]) -> Option<Bytes> {
-        let total: u64 = extents.iter().map(|extent| extent.length).sum();
-        let mut out = BytesMut::zeroed(usize::try_from(total).ok()?);
-        let mut rest: &mut [u8] = &mut out;
-        for extent in extents {
-            let length = usize::try_from(extent.length).ok()?;
-            let (now, later) = rest.split_at_mut_checked(length)?;
-            self.disk.read_at(extent.offset, now).ok()?;
-            rest = later;
-        }
-        Some(out.freeze())
-    }
-
-    /// The octets that a stream is to write, at most about `limit`; empty when there are none. `None` when the disk does not
-    /// have those that are stored.
-    pub fn poll_octets(&mut self, now: Instant, stream: StreamId, limit: usize) -> Option<Bytes> {
+    /// What a stream is to write, at most about `limit` octets.
+    fn gather(&mut self, now: Instant, stream: StreamId, limit: usize) -> Gather {
+        let mut gather = Gather::new();
         let Some(running) = &mut self.running else {
-            return Some(Bytes::new());
+            return gather;
         };
         let shown = running.clock.now(now);
-        let mut gather = Gather::new();
         loop {
             let before = gather.octets();
             let left = limit.saturating_sub(usize::try_from(before).unwrap_or(usize::MAX));
@@ -238,10 +218,39 @@ impl Machine {
                 break;
             }
         }
+        gather
+    }
+
+    /// What a neighbour's stream is to write, at most about `limit` octets; `None` when what is stored of it is not there.
+    pub fn poll_freight(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        limit: usize,
+    ) -> Option<Freight> {
+        if self.storage.shelf().is_none() {
+            return self.poll_octets(now, stream, limit).map(Freight::Octets);
+        }
+        let gather = self.gather(now, stream, limit);
+        let shelf = self.storage.shelf()?;
+        let mut sparse = Sparse::default();
+        for piece in gather.pieces() {
+            match piece {
+                Piece::Octets(octets) => sparse.push(octets),
+                Piece::Extent(extent) => sparse.append(shelf.read(&[*extent])?),
+            }
+        }
+        Some(Freight::Sparse(sparse))
+    }
+
+    /// The octets that a stream is to write, at most about `limit`; empty when there are none. `None` when those that are
+    /// stored are not there.
+    pub fn poll_octets(&mut self, now: Instant, stream: StreamId, limit: usize) -> Option<Bytes> {
+        let gather = self.gather(now, stream, limit);
         match gather.pieces() {
             [] => Some(Bytes::new()),
             [Piece::Octets(octets)] => Some(octets.clone()),
-            [Piece::Extent(extent)] => self.read_stored(&[*extent]),
+            [Piece::Extent(extent)] => self.storage.read(&[*extent]),
             pieces => {
                 let capacity = usize::try_from(gather.octets()).unwrap_or(0);
                 let mut out = BytesMut::with_capacity(capacity);
@@ -249,7 +258,7 @@ impl Machine {
                     match piece {
                         Piece::Octets(octets) => out.extend_from_slice(octets),
                         Piece::Extent(extent) => {
-                            out.extend_from_slice(&self.read_stored(&[*extent])?);
+                            out.extend_from_slice(&self.storage.read(&[*extent])?);
                         }
                     }
                 }
@@ -267,15 +276,15 @@ impl Running {
     }
 
     /// Gives the store what has collected; what need not wait for a flush comes back.
-    pub fn begin_batch(&mut self, truth: Instant) -> Vec<StoreEvent> {
+    pub fn begin_batch(&mut self, storage: &mut Storage, truth: Instant) -> Vec<StoreEvent> {
         let mut events = Vec::new();
         if truth >= self.forget_at {
-            self.store.forget_expired(self.clock.now(truth).dtn);
+            storage.forget_expired(self.clock.now(truth).dtn);
             self.forget_at = truth + FORGET_EVERY;
         }
         self.flushing_octets = std::mem::take(&mut self.batch_octets);
-        self.store.handle(self.batch.drain(..));
-        self.store.written(&mut events);
+        storage.handle(self.batch.drain(..));
+        storage.written(&mut events);
         events
     }
 }

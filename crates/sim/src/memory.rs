@@ -1,29 +1,48 @@
 //! How much memory a scenario takes, before it is run.
 //!
-//! What each part takes is what runs of 1,024 and 10,000 nodes were seen to take (labs/thousand.toml, labs/ten-thousand.toml).
+//! What each part takes is what runs of 1,024, 10,000 and 100,000 nodes were seen to take (labs/thousand.toml, labs/ten-thousand.toml,
+//! labs/hundred-thousand.toml), and networks of as many nodes without traffic.
 
 use std::time::Duration;
 
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Pace, Traffic};
-
-/// Octets of a node with its store and disk, when nothing has been sent yet.
-const NODE_OCTETS: u64 = 60_000;
-
-/// Octets of a link, with the session over it at both ends.
-const LINK_OCTETS: u64 = 35_000;
+use dhow_scenario::scenario::{Fidelity, Pace, Traffic};
 
 /// Octets of a contact.
 const CONTACT_OCTETS: u64 = 100;
 
-/// Octets of traffic between two nodes: both applications, and routes and the first segments of logs at the nodes between them.
-const TRAFFIC_OCTETS: u64 = 40_000;
+/// What parts of a network take, octets each.
+struct Weights {
+    /// A node with its store, when nothing has been sent yet.
+    node: u64,
+    /// A link, with the session over it at both ends.
+    link: u64,
+    /// Traffic between two nodes: both applications, and routes, queues and rooms at the nodes between them.
+    traffic: u64,
+    /// A bundle for the whole run, whatever becomes of it: its fate, its headers, and its identity at each node that it has left.
+    bundle: u64,
+    /// Copies of a bundle's payload: at the nodes that it has left, segments of disks are not used again at once.
+    copies: u64,
+}
 
-/// Octets that a bundle takes for the whole run, whatever becomes of it: its fate, and its identity at each node that it has left.
-const BUNDLE_OCTETS: u64 = 5_000;
-
-/// Copies of a bundle's octets that disks hold: at the nodes that it has left, segments are not used again at once.
-const COPIES: u64 = 4;
+const fn weights(fidelity: Fidelity) -> Weights {
+    match fidelity {
+        Fidelity::Octet => Weights {
+            node: 30_000,
+            link: 6_000,
+            traffic: 30_000,
+            bundle: 5_000,
+            copies: 4,
+        },
+        Fidelity::Bundle => Weights {
+            node: 14_000,
+            link: 6_000,
+            traffic: 18_000,
+            bundle: 4_000,
+            copies: 0,
+        },
+    }
+}
 
 /// What a scenario takes, at most as a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +59,12 @@ impl Estimate {
     /// What a scenario takes.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
+        let weights = weights(scenario.fidelity);
         let parts = [
-            (scenario.nodes.len(), NODE_OCTETS),
-            (scenario.links.len(), LINK_OCTETS),
+            (scenario.nodes.len(), weights.node),
+            (scenario.links.len(), weights.link),
             (scenario.contacts.len(), CONTACT_OCTETS),
-            (scenario.traffic.len(), TRAFFIC_OCTETS),
+            (scenario.traffic.len(), weights.traffic),
         ];
         let network_octets = parts.iter().fold(0_u64, |sum, (count, each)| {
             let count = u64::try_from(*count).unwrap_or(u64::MAX);
@@ -61,11 +81,11 @@ impl Estimate {
             bundles = bundles.saturating_add(sent);
             stored = stored.saturating_add(alive.saturating_mul(octets));
         }
-        let stored = stored.min(quotas).saturating_mul(COPIES);
+        let stored = stored.min(quotas).saturating_mul(weights.copies);
         Self {
             network_octets,
             bundles,
-            bundle_octets: stored.saturating_add(bundles.saturating_mul(BUNDLE_OCTETS)),
+            bundle_octets: stored.saturating_add(bundles.saturating_mul(weights.bundle)),
         }
     }
 
@@ -105,8 +125,12 @@ mod tests {
             );
             let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("it is one");
             let estimate = Estimate::of(&scenario);
-            let known = estimate.bundles * BUNDLE_OCTETS;
-            (estimate.bundles, (estimate.bundle_octets - known) / COPIES)
+            let weights = weights(Fidelity::Octet);
+            let known = estimate.bundles * weights.bundle;
+            (
+                estimate.bundles,
+                (estimate.bundle_octets - known) / weights.copies,
+            )
         };
         for (quota, traffic, expected) in [
             ("1GB", "count = 50", (50, 100_000)),

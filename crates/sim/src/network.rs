@@ -1,13 +1,13 @@
 //! From a scenario to what each node is configured with.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
     Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
 };
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Link, Node, NodeIndex};
+use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
 use dhow_store::{Durability, Options};
 
 use crate::application::{Application, Role};
@@ -18,6 +18,9 @@ const STORE_QUEUE_OCTETS: u64 = 1 << 20;
 
 /// Identities of removed bundles that a node remembers.
 const REMOVED_BOUND: usize = 10_000;
+
+/// Octets of a segment at bundle fidelity, at most: more than any bundle has.
+const SEGMENT_MRU_MOST: u64 = 1 << 40;
 
 /// First delay before dialling again, milliseconds; as nodes have it.
 const BACKOFF_MIN_MS: u64 = 50;
@@ -72,7 +75,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 node_ids: vec![id],
                 links: Vec::new(),
                 listeners: vec![ListenerConfig {
-                    policy: policy(node),
+                    policy: policy(node, scenario.fidelity),
                 }],
                 routes: Vec::new(),
                 quota_octets: node.quota_octets,
@@ -102,7 +105,10 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
         let dials = link.between.0.0;
         if let Some((blueprint, node)) = blueprints.get_mut(dials).zip(scenario.nodes.get(dials)) {
             blueprint.leads.push(number);
-            blueprint.config.links.push(link_config(link, node));
+            blueprint
+                .config
+                .links
+                .push(link_config(link, node, scenario.fidelity));
         }
     }
     add_routes(scenario, &mut blueprints)?;
@@ -110,22 +116,31 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     Ok(blueprints)
 }
 
-/// How a node's sessions behave.
-fn policy(node: &Node) -> SessionPolicy {
-    SessionPolicy {
+/// How a node's sessions behave. At bundle fidelity a bundle goes as one segment, and not on before it is whole.
+fn policy(node: &Node, fidelity: Fidelity) -> SessionPolicy {
+    let usual = SessionPolicy {
         segment_mru: node.segment_mru,
         transfer_mru: node.transfer_mru,
         ..SessionPolicy::default()
+    };
+    match fidelity {
+        Fidelity::Octet => usual,
+        Fidelity::Bundle => SessionPolicy {
+            segment_mru: SEGMENT_MRU_MOST,
+            segment_octets: SEGMENT_MRU_MOST,
+            cut_through: Enabled::No,
+            ..usual
+        },
     }
 }
 
-fn link_config(link: &Link, node: &Node) -> LinkConfig {
+fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
     let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
     LinkConfig {
         name: link.name.clone(),
         policy: SessionPolicy {
             keepalive_s: link.keepalive_s,
-            ..policy(node)
+            ..policy(node, fidelity)
         },
         enabled: Enabled::Yes,
         sessions: 1,
@@ -151,7 +166,7 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
     }
     let mut next = vec![None; neighbours.len()];
     for (to, sources) in sources {
-        find_ways(to, &sources, &neighbours, &mut next);
+        let reached = find_ways(to, &sources, &neighbours, &mut next);
         let mut routed = BTreeSet::new();
         for from in sources {
             let mut here = from.0;
@@ -173,34 +188,42 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
                 here = there;
             }
         }
+        for here in reached {
+            if let Some(hop) = next.get_mut(here) {
+                *hop = None;
+            }
+        }
     }
     Ok(())
 }
 
-/// From each of some nodes, and those on the way, the neighbour that is nearest to a node.
+/// From each of some nodes, and those on the way, the neighbour that is nearest to a node; the nodes that were reached come
+/// back, because a large network is not to be swept for each.
 fn find_ways(
     to: NodeIndex,
     sources: &BTreeSet<NodeIndex>,
     neighbours: &[Vec<usize>],
     next: &mut [Option<usize>],
-) {
-    next.fill(None);
-    let mut reached = VecDeque::from([to.0]);
+) -> Vec<usize> {
+    let mut reached = vec![to.0];
+    let mut looked_at = 0;
     let mut left = sources.len();
-    while let Some(here) = reached.pop_front() {
+    while let Some(&here) = reached.get(looked_at) {
+        looked_at += 1;
         for &there in neighbours.get(here).into_iter().flatten() {
             if there != to.0
                 && let Some(hop @ None) = next.get_mut(there)
             {
                 *hop = Some(here);
-                reached.push_back(there);
+                reached.push(there);
                 left -= usize::from(sources.contains(&NodeIndex(there)));
             }
         }
         if left == 0 {
-            return;
+            break;
         }
     }
+    reached
 }
 
 fn name(scenario: &Scenario, node: NodeIndex) -> String {

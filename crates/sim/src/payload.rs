@@ -1,9 +1,11 @@
 //! What bundles carry: octets that say which payload it is, and then octets that follow from that.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use dhow_scenario::scenario::Fidelity;
 
 use crate::entropy::{Entropy, Purpose};
 use crate::ledger::UnitName;
+use crate::sparse::zeros;
 
 /// Octets that payloads are cut from.
 const POOL_OCTETS: u64 = 1 << 16;
@@ -21,9 +23,18 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    /// The payloads that a seed gives.
+    /// The payloads that a seed gives; at bundle fidelity they are zeros behind their heads.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub fn of(fidelity: Fidelity, seed: u64) -> Self {
+        match fidelity {
+            Fidelity::Octet => Self::new(seed),
+            Fidelity::Bundle => Self {
+                pool: zeros(POOL_OCTETS).next().unwrap_or_default(),
+            },
+        }
+    }
+
+    fn new(seed: u64) -> Self {
         let mut entropy = Entropy::new(seed, Purpose::Payload, 0);
         let mut pool = BytesMut::new();
         for _ in 0..POOL_OCTETS / 8 {

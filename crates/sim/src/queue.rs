@@ -65,6 +65,8 @@ pub enum Happening {
     Writable(ConnectionKey, Side),
     /// This side learns that the connection is gone.
     Ended(ConnectionKey, Side),
+    /// This side's system has found out that what it sends is not answered.
+    Doubted(ConnectionKey, Side),
     /// A call reaches whom it is for: the number of the dial.
     Called(u32),
     /// The dialling side hears of it.

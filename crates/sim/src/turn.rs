@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent};
 use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
+use dhow_scenario::scenario::Fidelity;
 
 use crate::application::{Heard, Role};
 use crate::connection::length;
@@ -242,7 +243,7 @@ impl World {
             return;
         };
         if machine.read.is_zero() && machine.stalled <= now {
-            let octets = machine.read_stored(&extents);
+            let octets = machine.storage.read(&extents);
             if let Some(running) = &mut machine.running {
                 running.inbox.push_back(Event::Read { ticket, octets });
             }
@@ -267,7 +268,7 @@ impl World {
             return;
         };
         let machine = self.machines.get(at.at());
-        let octets = machine.and_then(|machine| machine.read_stored(&extents));
+        let octets = machine.and_then(|machine| machine.storage.read(&extents));
         self.tell(at, Event::Read { ticket, octets });
     }
 
@@ -291,11 +292,9 @@ impl World {
         if running.retry == Retry::Due {
             running.retry = Retry::None;
         }
-        let events = running.begin_batch(now);
+        let events = running.begin_batch(&mut machine.storage, now);
         running.inbox.extend(events.into_iter().map(Event::Store));
-        let before = machine.disk.flushes();
-        running.store.sync();
-        let flushes = machine.disk.flushes() - before;
+        let flushes = machine.storage.sync();
         running.flushing = true;
         let taken = machine.flush * u32::try_from(flushes).unwrap_or(u32::MAX);
         let begun = machine.stalled.max(now);
@@ -318,22 +317,21 @@ impl World {
         let Some(machine) = self.machines.get_mut(at.at()) else {
             return;
         };
-        machine.disk.finish_flush();
         let Some(running) = &mut machine.running else {
             return;
         };
         running.flushing = false;
         running.flushing_octets = 0;
         let mut events = Vec::new();
-        running.store.settle(&mut events);
-        if running.store.failure().is_some() && running.retry == Retry::None {
+        machine.storage.settle(&mut events);
+        if machine.storage.has_failed() && running.retry == Retry::None {
             running.retry = Retry::Planned;
             let again = self.now + STORE_RETRY;
             self.queue.push(again, Happening::Retry(at, life));
         }
         let mut unfounded = Vec::new();
         for event in &events {
-            let beside = (&*machine.disk, &mut self.ledger);
+            let beside = (&machine.storage, &mut self.ledger);
             unfounded.extend(self.kept.handle_event(at, event, beside));
             if let StoreEvent::Deleted { key } = event
                 && let Some(unit) = running.removing.remove(key)
@@ -411,8 +409,9 @@ impl World {
         true
     }
 
-    /// Connects all applications of a machine.
+    /// Connects the applications of a machine that are not: at bundle fidelity, those that send only while they do.
     pub(crate) fn connect_applications(&mut self, at: MachineIndex) {
+        let fidelity = self.fidelity;
         let Some(machine) = self.machines.get_mut(at.at()) else {
             return;
         };
@@ -420,6 +419,10 @@ impl World {
             return;
         };
         for application in &mut machine.blueprint.applications {
+            let unwanted = fidelity == Fidelity::Bundle && application.is_done();
+            if unwanted || application.stream().is_some() {
+                continue;
+            }
             self.next_stream += 1;
             let stream = StreamId(CLIENT | self.next_stream);
             let purpose = Purpose::Client;
@@ -449,6 +452,10 @@ impl World {
             };
             let (mut heard, mut say) = (Vec::new(), Vec::new());
             application.hear(octets, &mut heard, &mut say);
+            let hangs_up = self.fidelity == Fidelity::Bundle && application.is_done();
+            if hangs_up {
+                application.disconnect();
+            }
             for heard in heard {
                 self.heard(at, heard);
             }
@@ -457,6 +464,10 @@ impl World {
                     .into_iter()
                     .map(|octets| Event::Octets { stream, octets });
                 running.inbox.extend(events);
+                if hangs_up {
+                    running.inbox.push_back(Event::Disconnected { stream });
+                    return;
+                }
             }
         }
     }

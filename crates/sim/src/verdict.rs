@@ -1,11 +1,8 @@
 //! What is said when something is wrong, and the last look at a world.
 
-use std::sync::Arc;
-
 use dhow_bundle::storage::StoredBundle;
-use dhow_store::Store;
 
-use crate::disk::{Blow, SimDisk};
+use crate::disk::Blow;
 use crate::ledger::UnitName;
 use crate::oracle::{Kept, Lost, Violation, overdue};
 use crate::queue::MachineIndex;
@@ -80,11 +77,10 @@ impl World {
                 continue;
             };
             if it.stop() {
-                it.disk.strike(Blow::Power, &mut it.entropy);
+                it.storage.strike(Blow::Power, &mut it.entropy);
             }
-            let disk = Arc::<SimDisk>::clone(&it.disk);
-            match Store::open(disk, it.blueprint.options.clone()) {
-                Ok((_, recovered)) => found.extend(recovered.bundles.map(|(_, bundle, _)| bundle)),
+            match it.storage.left(&it.blueprint.options) {
+                Ok(left) => found.extend(left),
                 Err(error) => {
                     let sentence = format!("the store of {} cannot be opened: {error}", it.name);
                     self.accuse("kept", sentence, &[machine(at)]);

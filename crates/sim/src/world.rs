@@ -5,14 +5,13 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Contact, Crash, Faults, Presence, Traffic};
-use dhow_store::Disk as _;
+use dhow_scenario::scenario::{Contact, Crash, Faults, Fidelity, Presence, Traffic};
 
 use crate::capture::Capture;
 use crate::clock::ClockError;
 use crate::connection::{Connection, Road};
 use crate::dialling::Dial;
-use crate::disk::{Hand, SimDisk};
+use crate::disk::Hand;
 use crate::entropy::{Entropy, Purpose};
 use crate::ledger::Ledger;
 use crate::machine::{Machine, Most};
@@ -21,6 +20,7 @@ use crate::oracle::{Kept, Violation, beyond};
 use crate::payload::Payloads;
 use crate::queue::{Happening, Life, MachineIndex, Queue};
 use crate::sample::Sample;
+use crate::storage::Storage;
 use crate::trace::{Step, Trace, What};
 
 /// Things that may happen at one instant: beyond it a node is turning in circles.
@@ -36,6 +36,7 @@ const TOLERANCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct World {
     pub(crate) now: Instant,
+    pub(crate) fidelity: Fidelity,
     /// The time as disks see it.
     hand: Hand,
     pub(crate) queue: Queue,
@@ -133,14 +134,16 @@ impl World {
         let machines: Vec<Machine> = machines
             .enumerate()
             .map(|(at, (node, blueprint))| {
-                let disk = SimDisk::new(hand.clone(), node.disk_octets);
+                let room = (hand.clone(), node.disk_octets);
+                let bound = blueprint.options.removed_bound;
+                let mut storage = Storage::new(scenario.fidelity, room, bound);
                 if scenario.faults.lying_disks {
-                    disk.lie();
+                    storage.lie();
                 }
                 Machine {
                     name: node.name.clone(),
                     blueprint,
-                    disk: disk.into(),
+                    storage,
                     life: Life(0),
                     running: None,
                     wall: node.clock,
@@ -175,6 +178,7 @@ impl World {
         let counts: Option<Vec<u64>> = scenario.traffic.iter().map(|it| it.count).collect();
         let mut world = Self {
             now: Instant::START,
+            fidelity: scenario.fidelity,
             hand,
             queue: Queue::default(),
             kept: Kept::new(machines.len()),
@@ -198,7 +202,7 @@ impl World {
             crashes: scenario.crashes.clone(),
             faults: scenario.faults,
             traffic: scenario.traffic.iter().enumerate().map(flow).collect(),
-            payloads: Payloads::new(seed),
+            payloads: Payloads::of(scenario.fidelity, seed),
             ledger: Ledger::new(scenario.traffic.len()),
             trace: Trace::default(),
             capture: None,
@@ -221,7 +225,7 @@ impl World {
     fn begin(&mut self, scenario: &Scenario) {
         for (number, link) in (0_u32..).zip(&scenario.links) {
             let ends = (machine(link.between.0.0), machine(link.between.1.0));
-            let mut road = Road::new(ends, link);
+            let mut road = Road::new(ends, link, self.fidelity);
             road.contacts = u32::from(link.presence == Presence::Always);
             self.roads.push(road);
             for end in [ends.0, ends.1] {
@@ -295,6 +299,7 @@ impl World {
             Happening::Arrival(key, side) => self.arrive(key, side),
             Happening::Writable(key, side) => self.writable(key, side),
             Happening::Ended(key, side) => self.ended(key, side),
+            Happening::Doubted(key, side) => self.doubted(key, side),
             Happening::Called(dial) => self.called(dial),
             Happening::Answered(dial) => self.answered(dial),
             Happening::ContactBegins(number) => self.contact_begins(number),
@@ -334,10 +339,7 @@ impl World {
             sample.octets += stored.1;
             machine.most.bundles = machine.most.bundles.max(stored.0);
             machine.most.octets = machine.most.octets.max(stored.1);
-            let log = (
-                machine.disk.size().unwrap_or(0),
-                running.store.segment_octets(),
-            );
+            let log = machine.storage.log_octets();
             if let Some(what) = beyond(&machine.blueprint.config, stored, log) {
                 wrong.push((at, format!("node {}: {what}", machine.name)));
             }
@@ -446,7 +448,7 @@ impl World {
     pub fn disk_octets(&self) -> usize {
         self.machines
             .iter()
-            .map(|machine| machine.disk.memory_octets())
+            .map(|machine| machine.storage.memory_octets())
             .sum()
     }
 }

@@ -30,6 +30,12 @@ pub(super) const TOP: Section = Section {
             "false",
             "What generators draw is drawn anew for each seed of a run; otherwise it follows from the file's, and all runs share one network.",
         ),
+        with_default(
+            "fidelity",
+            Kind::Choice(&["octet", "bundle"]),
+            "\"octet\"",
+            "\"octet\": every octet is there, in sessions and on disks. \"bundle\": of payloads only the length, and no log on disks, for a hundred thousand nodes.",
+        ),
     ]],
 };
 

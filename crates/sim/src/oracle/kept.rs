@@ -13,10 +13,10 @@ use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreEvent};
 use dhow_bundle::{BundleId, FragmentRange, Instant};
 use dhow_store::{Count, Loss};
 
-use crate::disk::SimDisk;
 use crate::ledger::{BundleName, Ledger, UnitName};
 use crate::machine::Found;
 use crate::queue::MachineIndex;
+use crate::storage::Storage;
 
 /// A bundle or fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +115,7 @@ impl Kept {
         &mut self,
         at: MachineIndex,
         event: &StoreEvent,
-        (disk, ledger): (&SimDisk, &mut Ledger),
+        (storage, ledger): (&Storage, &mut Ledger),
     ) -> Option<Lost> {
         let holding = self.machines.get_mut(at.at())?;
         match event {
@@ -123,10 +123,12 @@ impl Kept {
                 if let Some(held) = holding.committing.remove(key) {
                     hold(ledger, held);
                     holding.held.insert(*key, held);
-                    holding.place(*key, extents, disk, ledger);
+                    holding.place(*key, extents, storage, ledger);
                 }
             }
-            StoreEvent::Relocated { key, extents } => holding.place(*key, extents, disk, ledger),
+            StoreEvent::Relocated { key, extents } => {
+                holding.place(*key, extents, storage, ledger);
+            }
             StoreEvent::Refused { key, .. } => {
                 holding.committing.remove(key);
             }
@@ -254,12 +256,11 @@ impl Kept {
 
 impl Holding {
     /// The octets of a bundle lie here, of which some may have rotted before it was whole.
-    fn place(&mut self, key: BundleKey, extents: &Extents, disk: &SimDisk, ledger: &mut Ledger) {
-        let Some(held) = self.held.get(&key) else {
+    fn place(&mut self, key: BundleKey, extents: &Extents, storage: &Storage, ledger: &mut Ledger) {
+        let Some((held, is_rotten)) = self.held.get(&key).zip(storage.is_rotten(extents)) else {
             return;
         };
-        let mut places = extents.iter();
-        if places.any(|it| disk.is_rotten(it.offset..it.offset.saturating_add(it.length))) {
+        if is_rotten {
             ledger.record_mut(held.name).rotten = true;
         }
         self.places.insert(key, extents.clone());

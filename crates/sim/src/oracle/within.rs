@@ -5,13 +5,13 @@ use dhow_node::config::Config;
 /// What a stream may still give when the queue closes: one chunk and the piece that fills it, and what they lead to beside their own octets.
 const LAST_OCTETS: u64 = 256 * 1024 + 64 * 1024 + 64 * 1024;
 
-/// What exceeds its bound, if anything does: bundles and octets as the node counts them, and octets of the log, with its
-/// segments' size.
+/// What exceeds its bound, if anything does: bundles and octets as the node counts them, and octets of the log, where there
+/// is one, with its segments' size.
 #[must_use]
 pub fn beyond(
     config: &Config,
     (bundles, octets): (u64, u64),
-    (log_octets, segment_octets): (u64, u32),
+    log: Option<(u64, u32)>,
 ) -> Option<String> {
     if bundles > config.quota_bundles {
         return Some(format!(
@@ -26,6 +26,7 @@ pub fn beyond(
         ));
     }
     // A quarter more than the quota and four segments, behind the two superblocks.
+    let (log_octets, segment_octets) = log?;
     let quota = config.quota_octets;
     let segment = u64::from(segment_octets);
     let segments = quota.saturating_add(quota / 4).div_ceil(segment) + 4;

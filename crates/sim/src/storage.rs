@@ -1,0 +1,269 @@
+//! What a machine keeps bundles in: the real store on a simulated disk, or a shelf.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use dhow_bundle::storage::{Extent, Extents, StoreCommand, StoreEvent, StoredBundle};
+use dhow_bundle::{BundleId, DtnTime};
+use dhow_scenario::scenario::Fidelity;
+use dhow_store::{Disk, Loss, OpenError, Options, Store};
+
+use crate::disk::{Blow, Hand, SimDisk};
+use crate::entropy::Entropy;
+use crate::shelf::Shelf;
+
+/// What outlives the machine's crashes, and what works on it while it is up.
+pub enum Storage {
+    /// At octet fidelity.
+    Log {
+        /// What outlives crashes.
+        disk: Arc<SimDisk>,
+        /// What works on it.
+        store: Option<Box<Store>>,
+    },
+    /// At bundle fidelity.
+    Shelf(Box<Shelf>),
+}
+
+/// What a restart finds.
+#[derive(Debug)]
+pub struct Found {
+    /// Bundles, of which the node is told in this order.
+    pub bundles: Vec<(StoredBundle, Extents)>,
+    /// Creation timestamps reserved.
+    pub reserved: (DtnTime, u64),
+    /// Identities of removed bundles and when they expire.
+    pub removed: Vec<(BundleId, DtnTime)>,
+    /// What the store says is lost.
+    pub loss: Loss,
+}
+
+impl std::fmt::Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Log { .. } => "Log",
+            Self::Shelf(_) => "Shelf",
+        })
+    }
+}
+
+impl Storage {
+    /// An empty one: a disk that has room for a log of so many octets, or a shelf that remembers so many identities.
+    #[must_use]
+    pub fn new(
+        fidelity: Fidelity,
+        (hand, capacity_octets): (Hand, u64),
+        removed_bound: usize,
+    ) -> Self {
+        match fidelity {
+            Fidelity::Octet => Self::Log {
+                disk: SimDisk::new(hand, capacity_octets).into(),
+                store: None,
+            },
+            Fidelity::Bundle => Self::Shelf(Shelf::new(removed_bound).into()),
+        }
+    }
+
+    /// From now on flushes make nothing durable.
+    pub fn lie(&mut self) {
+        match self {
+            Self::Log { disk, .. } => disk.lie(),
+            Self::Shelf(shelf) => shelf.lie(),
+        }
+    }
+
+    /// A process begins to work on it.
+    ///
+    /// # Errors
+    /// The disk does not hold what a store can be opened from.
+    pub fn open(&mut self, options: &Options) -> Result<Found, OpenError> {
+        match self {
+            Self::Log { disk, store } => {
+                let shared: Arc<dyn Disk> = Arc::<SimDisk>::clone(disk);
+                let (opened, recovered) = Store::open(shared, options.clone())?;
+                // Opening is done when it has flushed what it wrote.
+                disk.finish_flush();
+                *store = Some(Box::new(opened));
+                let bundles = recovered.bundles;
+                Ok(Found {
+                    bundles: bundles.map(|(_, bundle, at)| (bundle, at)).collect(),
+                    reserved: (recovered.reserved_time, recovered.reserved_sequence),
+                    removed: recovered.removed,
+                    loss: recovered.loss,
+                })
+            }
+            Self::Shelf(shelf) => Ok(Found {
+                bundles: shelf.open(),
+                reserved: shelf.reserved(),
+                removed: shelf.removed(),
+                loss: Loss::default(),
+            }),
+        }
+    }
+
+    /// The machine is struck: the process is gone, and what a restart finds is what is there from now on.
+    pub fn strike(&mut self, blow: Blow, entropy: &mut Entropy) {
+        match self {
+            Self::Log { disk, store } => {
+                *store = None;
+                disk.strike(blow, entropy);
+            }
+            Self::Shelf(shelf) => shelf.strike(blow, entropy),
+        }
+    }
+
+    /// The bundles that a restart would find.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn left(&mut self, options: &Options) -> Result<Vec<StoredBundle>, OpenError> {
+        if let Self::Shelf(shelf) = self {
+            return Ok(shelf.bundles().cloned().collect());
+        }
+        let bundles = self.open(options)?.bundles;
+        Ok(bundles.into_iter().map(|(bundle, _)| bundle).collect())
+    }
+
+    /// Does what a batch of commands says, without a flush.
+    pub fn handle(&mut self, commands: impl IntoIterator<Item = StoreCommand>) {
+        match self {
+            Self::Log { store, .. } => {
+                if let Some(store) = store {
+                    store.handle(commands);
+                }
+            }
+            Self::Shelf(shelf) => shelf.handle(commands),
+        }
+    }
+
+    /// Adds what need not wait for a flush to `out`.
+    pub fn written(&mut self, out: &mut Vec<StoreEvent>) {
+        if let Self::Log {
+            store: Some(store), ..
+        } = self
+        {
+            store.written(out);
+        }
+    }
+
+    /// Begins to make durable what was written; how many flushes that takes.
+    pub fn sync(&mut self) -> u64 {
+        match self {
+            Self::Log { disk, store } => {
+                let before = disk.flushes();
+                if let Some(store) = store {
+                    store.sync();
+                }
+                disk.flushes() - before
+            }
+            Self::Shelf(shelf) => shelf.sync(),
+        }
+    }
+
+    /// The flushes have ended: adds what is true now to `out`.
+    pub fn settle(&mut self, out: &mut Vec<StoreEvent>) {
+        match self {
+            Self::Log { disk, store } => {
+                disk.finish_flush();
+                if let Some(store) = store {
+                    store.settle(out);
+                }
+            }
+            Self::Shelf(shelf) => {
+                shelf.finish_flush();
+                shelf.settle(out);
+            }
+        }
+    }
+
+    /// An octet changes that memory does not have; where it lies, or `None` where nothing may rot.
+    pub fn rot(&self, entropy: &mut Entropy) -> Option<u64> {
+        match self {
+            Self::Log { disk, .. } => disk.rot(entropy),
+            Self::Shelf(_) => None,
+        }
+    }
+
+    /// Whether one of the octets that lie here is not what was written; `None` where octets cannot rot.
+    #[must_use]
+    pub fn is_rotten(&self, extents: &[Extent]) -> Option<bool> {
+        let Self::Log { disk, .. } = self else {
+            return None;
+        };
+        let mut places = extents.iter();
+        Some(places.any(|it| disk.is_rotten(it.offset..it.offset.saturating_add(it.length))))
+    }
+
+    /// From now on, or no longer, nothing can be written.
+    pub fn fill(&self, full: bool) {
+        if let Self::Log { disk, .. } = self {
+            disk.fill(full);
+        }
+    }
+
+    /// Whether the disk has refused something, and the store therefore everything since.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::Log { store: Some(store), .. } if store.failure().is_some())
+    }
+
+    /// Forgets remembered identities that have expired.
+    pub fn forget_expired(&mut self, now: DtnTime) {
+        match self {
+            Self::Log { store, .. } => {
+                if let Some(store) = store {
+                    store.forget_expired(now);
+                }
+            }
+            Self::Shelf(shelf) => shelf.forget_expired(now),
+        }
+    }
+
+    /// The octets of some extents; `None` when they are not there.
+    #[must_use]
+    pub fn read(&self, extents: &[Extent]) -> Option<Bytes> {
+        let Self::Log { disk, .. } = self else {
+            return Some(self.shelf()?.read(extents)?.join());
+        };
+        let total: u64 = extents.iter().map(|extent| extent.length).sum();
+        let mut out = BytesMut::zeroed(usize::try_from(total).ok()?);
+        let mut rest: &mut [u8] = &mut out;
+        for extent in extents {
+            let length = usize::try_from(extent.length).ok()?;
+            let (now, later) = rest.split_at_mut_checked(length)?;
+            disk.read_at(extent.offset, now).ok()?;
+            rest = later;
+        }
+        Some(out.freeze())
+    }
+
+    /// The shelf, at bundle fidelity.
+    #[must_use]
+    pub fn shelf(&self) -> Option<&Shelf> {
+        match self {
+            Self::Log { .. } => None,
+            Self::Shelf(shelf) => Some(shelf),
+        }
+    }
+
+    /// Octets of the log and of one of its segments; `None` where there is no log.
+    #[must_use]
+    pub fn log_octets(&self) -> Option<(u64, u32)> {
+        match self {
+            Self::Log {
+                disk,
+                store: Some(store),
+            } => Some((disk.size().unwrap_or(0), store.segment_octets())),
+            _ => None,
+        }
+    }
+
+    /// Octets of memory that a disk's contents take.
+    #[must_use]
+    pub fn memory_octets(&self) -> usize {
+        match self {
+            Self::Log { disk, .. } => disk.memory_octets(),
+            Self::Shelf(_) => 0,
+        }
+    }
+}
