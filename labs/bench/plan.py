@@ -12,16 +12,13 @@ from labs.rig.network import namespaces_possible
 # Payload octets of a bundle, and how many bundles make a measurement: half a second to two between floor and goal, and
 # eight hundred megabytes at most in each store, so that they fit into what a node keeps in memory.
 SIZES = {
-    100: 400_000, 1_000: 300_000, 2_000: 250_000, 10_000: 80_000,
+    100: 800_000, 1_000: 300_000, 2_000: 250_000, 10_000: 80_000,
     50_000: 16_000, 100_000: 8_000, 1_000_000: 800, 16_000_000: 50,
 }
 QUICK_SIZES = [1_000, 10_000, 100_000, 1_000_000]
 PEER_SIZES = [1_000, 10_000, 100_000]
 
 FLUSH_DELAY_MS = 5
-
-# With a flush delay the point is the delay.
-DELAYED_PART = 0.6
 
 # Where two threads, and flushes that wait for the end of the contact, are shown beside one thread that syncs.
 VARIANT_SIZES = [1_000, 10_000, 100_000, 1_000_000]
@@ -66,10 +63,10 @@ class Plan:
     durabilities: list[str]
     scale: float = 1.0  # times the number of bundles
 
-    def count(self, size: int, part: float = 1.0) -> int:
+    def count(self, size: int) -> int:
         """How many bundles of a size."""
         usual = SIZES.get(size, max(1, min(500_000, 800_000_000 // max(size, 1))))
-        return max(2, int(usual * part * self.scale))
+        return max(2, int(usual * self.scale))
 
     def round(self) -> list[Step]:
         """The steps of one round."""
@@ -79,14 +76,14 @@ class Plan:
             for durability in self.durabilities:
                 if "node-to-node" in self.cases:
                     kind = Kind(node_to_node.CASE, size, durability)
-                    steps += self._pair(kind, 1.0, applications=durability == "sync")
+                    steps += self._pair(kind, applications=durability == "sync")
             if "delayed" in self.cases:
                 kind = Kind(node_to_node.CASE, size, "sync", FLUSH_DELAY_MS)
-                steps += self._pair(kind, DELAYED_PART, applications=False)
+                steps += self._pair(kind, applications=False)
             if "variants" in self.cases and size in VARIANT_SIZES:
                 for durability, threads in VARIANTS:
                     kind = Kind(node_to_node.CASE, size, durability, threads=threads)
-                    steps.append(self._nodes(kind, DELAYED_PART, applications=False))
+                    steps.append(self._nodes(kind, applications=False))
             if "relay" in self.cases:
                 steps.append(self._relay(Kind(relay.CASE, size, "sync")))
         if "narrow" in self.cases:
@@ -103,15 +100,15 @@ class Plan:
     def _keep(self, samples: list[Sample]) -> None:
         self.results.samples.extend(samples)
 
-    def _pair(self, kind: Kind, part: float, applications: bool) -> Iterator[Step]:
+    def _pair(self, kind: Kind, applications: bool) -> Iterator[Step]:
         """The yardstick, then the nodes, with the same size and durability."""
         name = f"{size_name(kind.size)}, {kind.terms}: yardstick"
         yield Step(name, lambda: self._keep([yardstick.measure(self.workshop, kind, self.scale)]))
-        yield self._nodes(kind, part, applications)
+        yield self._nodes(kind, applications)
 
-    def _nodes(self, kind: Kind, part: float, applications: bool) -> Step:
+    def _nodes(self, kind: Kind, applications: bool) -> Step:
         def take() -> None:
-            self._keep(node_to_node.measure(self.workshop, kind, self.count(kind.size, part), applications))
+            self._keep(node_to_node.measure(self.workshop, kind, self.count(kind.size), applications))
 
         return Step(f"{size_name(kind.size)}, {kind.terms}: node to node", take)
 
