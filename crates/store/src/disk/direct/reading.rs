@@ -1,0 +1,194 @@
+//! Reads: what is in memory is lent, and whoever reads on and on finds the next octets read ahead.
+
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::MutexGuard;
+
+use bytes::Bytes;
+
+use super::crew::THREADS;
+use super::{Direct, Shared, Span, State, lead, length, lock, wait};
+use crate::disk::rooms::{BLOCK_OCTETS, ROOM_OCTETS};
+
+/// Windows that are read ahead of whoever reads on and on.
+const WINDOWS_AHEAD: u32 = 8;
+
+/// Part of the memory that a window takes: what is read ahead is used before it makes place for other.
+const WINDOW_PART: usize = 32;
+
+/// Windows whose room is kept for use again.
+pub(super) const SPARE_WINDOWS: usize = 16;
+
+/// Octets of the smallest window.
+const WINDOW_OCTETS_MIN: usize = 64 << 10;
+
+/// Readers whose places are remembered.
+const TRAILS: usize = 8;
+
+/// A read that begins at most so many octets behind the last one reads on: other octets lie between.
+const STRIDE_OCTETS: u64 = 256 << 10;
+
+/// A window that is being read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Which: what is void may be read once more before its end.
+    number: u64,
+    pub(super) span: Span,
+    /// Something is written there meanwhile: what is read may be older.
+    pub(super) void: bool,
+}
+
+/// Octets of a window, a power of two, for a log of which so many octets are kept in memory.
+pub(super) fn window_octets(memory: usize) -> usize {
+    let octets = (memory / WINDOW_PART).clamp(WINDOW_OCTETS_MIN, ROOM_OCTETS);
+    1 << octets.ilog2()
+}
+
+impl Direct {
+    /// Octets from `offset` on, at most `most`, that are in memory, or are brought there because they are a part of a longer
+    /// read; `None` where they are better read by themselves.
+    pub(in super::super) fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
+        let mut state = lock(&self.shared.state);
+        let mut is_loaded = false;
+        loop {
+            if let Some(found) = state.recent.find(offset, most) {
+                state
+                    .trails
+                    .walk(offset, offset + length(found.octets.len()));
+                if let Some(on) = found.leads_to {
+                    self.read_on(state, on);
+                }
+                return Some(found.octets);
+            }
+            if state
+                .loads
+                .iter()
+                .any(|load| load.span.holds(offset) && !load.void)
+            {
+                state = wait(&self.shared.read, state);
+                continue;
+            }
+            let reads_on = state.trails.walk(offset, offset.saturating_add(most));
+            if !reads_on || is_loaded {
+                return None;
+            }
+            is_loaded = true;
+            let start = offset - length(lead(offset));
+            state.wanted.retain(|wanted| *wanted != start);
+            state = self.shared.load(state, start);
+        }
+    }
+
+    /// Have the next windows read.
+    fn read_on(&self, mut state: MutexGuard<'_, State>, mut on: u64) {
+        let size = self
+            .shared
+            .file
+            .metadata()
+            .map_or(0, |metadata| metadata.len());
+        for _ in 0..WINDOWS_AHEAD {
+            on -= length(lead(on));
+            if on >= size {
+                break;
+            }
+            if let Some(end) = state.recent.end_of(on) {
+                on = end;
+                continue;
+            }
+            let is_coming =
+                state.loads.iter().any(|load| load.span.holds(on)) || state.wanted.contains(&on);
+            if !is_coming {
+                state.wanted.push_back(on);
+                self.shared.read_wanted.notify_one();
+            }
+            on += length(self.shared.window_octets);
+        }
+        if state.wanted.is_empty() {
+            return;
+        }
+        drop(state);
+        if !self
+            .readers
+            .is_there(THREADS, "read", &self.shared, Shared::serve_reads)
+        {
+            lock(&self.shared.state).wanted.clear();
+        }
+    }
+}
+
+impl Shared {
+    /// Reads what is wanted until the log is closed.
+    fn serve_reads(&self) {
+        let mut state = lock(&self.state);
+        while !state.closed {
+            state = match state.wanted.pop_front() {
+                Some(start) if state.recent.end_of(start).is_none() => self.load(state, start),
+                Some(_) => state,
+                None => wait(&self.read_wanted, state),
+            };
+        }
+    }
+
+    /// Reads the window at `start`, the beginning of a block, and keeps it; the lock is let go meanwhile.
+    fn load<'a>(&'a self, mut state: MutexGuard<'a, State>, start: u64) -> MutexGuard<'a, State> {
+        let span = Span::new(start, self.window_octets);
+        let void = (state.edge.dirty && state.edge.span().meets(span)) || state.is_under_way(span);
+        let number = state.next_load;
+        state.next_load += 1;
+        state.loads.push(Load { number, span, void });
+        drop(state);
+        let octets = self.read_window(start);
+        let mut state = lock(&self.state);
+        if let Some(at) = state.loads.iter().position(|load| load.number == number) {
+            let load = state.loads.swap_remove(at);
+            if !load.void
+                && let Ok(octets) = octets
+            {
+                state.recent.keep_read(start, octets);
+            }
+        }
+        self.read.notify_all();
+        state
+    }
+
+    fn read_window(&self, start: u64) -> io::Result<Bytes> {
+        let mut room = self.rooms.take(self.window_octets);
+        let octets = room.octets_mut(self.window_octets);
+        let mut done = 0;
+        // A direct read that ends within a block has met the end of the file.
+        while done < octets.len() && done.is_multiple_of(BLOCK_OCTETS) {
+            let rest = octets.get_mut(done..).unwrap_or_default();
+            match self.file.read_at(rest, start + length(done)) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(room.share().slice(..done))
+    }
+}
+
+/// Where readers were last, so that it is seen who reads on.
+#[derive(Debug, Default)]
+pub(super) struct Trails {
+    ends: [u64; TRAILS],
+    next: usize,
+}
+
+impl Trails {
+    /// Somebody reads from `start` to `end`: true when that follows what was read before.
+    fn walk(&mut self, start: u64, end: u64) -> bool {
+        let follows =
+            |trail: &&mut u64| **trail > 0 && **trail <= start && start - **trail <= STRIDE_OCTETS;
+        if let Some(trail) = self.ends.iter_mut().find(follows) {
+            *trail = end;
+            return true;
+        }
+        if let Some(trail) = self.ends.get_mut(self.next) {
+            *trail = end;
+        }
+        self.next = (self.next + 1) % TRAILS;
+        false
+    }
+}

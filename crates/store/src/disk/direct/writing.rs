@@ -1,0 +1,321 @@
+//! Writes: whole blocks go to the disk behind the caller's back, the last blocks wait for more.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt as _;
+use std::sync::MutexGuard;
+
+use bytes::Bytes;
+
+use super::crew::THREADS;
+use super::{Direct, Shared, Span, State, lead, length, lock, wait};
+use crate::disk::rooms::{BLOCK_OCTETS, Source};
+
+/// Fewer octets wait for those that follow, or for the next sync, which writes them itself: one write takes as long for few as for none.
+const SMALL_OCTETS: usize = 128 << 10;
+
+/// Writes on their way at a time: more would make no disk faster, and would take memory.
+const WRITES_BOUND: usize = 8;
+
+/// Whole blocks on their way to the disk.
+#[derive(Debug)]
+pub(super) struct Write {
+    octets: Bytes,
+    span: Span,
+}
+
+impl Write {
+    fn new(start: u64, octets: Bytes) -> Self {
+        Self {
+            span: Span::new(start, octets.len()),
+            octets,
+        }
+    }
+}
+
+/// The blocks that were written last, of which the very last one may be full in part.
+#[derive(Debug, Default)]
+pub(super) struct Edge {
+    start: u64,
+    /// All of them, with zeros behind the octets so far.
+    blocks: Bytes,
+    octets: usize,
+    /// They are not on their way to the disk yet: more will be in them, or a sync asks for them.
+    pub(super) dirty: bool,
+}
+
+impl Edge {
+    /// The blocks of it.
+    pub(super) fn span(&self) -> Span {
+        Span::new(self.start, self.blocks.len())
+    }
+
+    /// The `count` octets at `start`, where they are known.
+    fn part(&self, start: u64, count: usize) -> Option<Bytes> {
+        let skipped = usize::try_from(start.checked_sub(self.start)?).ok()?;
+        let end = skipped.checked_add(count)?;
+        (end <= self.octets).then(|| self.blocks.slice(skipped..end))
+    }
+
+    /// The block at `start` is one of them, and not the last one.
+    fn is_cut_at(&self, start: u64) -> bool {
+        let last = self.span().end.saturating_sub(length(BLOCK_OCTETS));
+        self.start <= start && start < last
+    }
+
+    /// What is to be written of it when the next write begins with the block at `start`.
+    fn before(&self, start: u64) -> Option<Write> {
+        let span = self.span();
+        let end = if span.holds(start) { start } else { span.end };
+        let count = usize::try_from(end - self.start).ok()?;
+        (self.dirty && count > 0).then(|| Write::new(self.start, self.blocks.slice(..count)))
+    }
+}
+
+/// How a direct write ended.
+#[derive(Debug)]
+pub(in super::super) enum Written {
+    Yes,
+    /// The file system does not write past its page cache.
+    Unsupported,
+}
+
+impl Direct {
+    /// Write slices one after the other from `offset`: whole blocks are on their way when this returns, the last one may wait
+    /// for more, and all is on the disk after [`Direct::settle`]. What follows in the last block becomes zeros; `before` reads
+    /// what precedes in the first one, where that is not known.
+    pub(in super::super) fn write(
+        &self,
+        offset: u64,
+        slices: &[IoSlice<'_>],
+        before: &File,
+    ) -> io::Result<Written> {
+        let mut source = Source::of(slices);
+        let mut offset = offset;
+        let mut left: usize = slices.iter().map(|slice| slice.len()).sum();
+        while left > 0 {
+            let lead = lead(offset);
+            let start = offset - length(lead);
+            let head = self.read_edge(start, lead, before)?;
+            let count = lock(&self.write_rooms).offer(lead + left) - lead;
+            let padded = lock(&self.write_rooms).put_together(lead + count, |room| {
+                room.extend_from_slice(&head);
+                source.read(count, room);
+            });
+            if let Written::Unsupported = self.send(start, lead, lead + count, &padded)? {
+                return Ok(Written::Unsupported);
+            }
+            offset += length(count);
+            left -= count;
+        }
+        Ok(Written::Yes)
+    }
+
+    /// The `count` octets at `start`, the beginning of a block.
+    fn read_edge(&self, start: u64, count: usize, before: &File) -> io::Result<Bytes> {
+        if count == 0 {
+            return Ok(Bytes::new());
+        }
+        if let Some(known) = lock(&self.shared.state).edge.part(start, count) {
+            return Ok(known);
+        }
+        self.wait_for(Span::new(start, BLOCK_OCTETS))?;
+        let mut head = vec![0; count];
+        before.read_exact_at(&mut head, start)?;
+        Ok(head.into())
+    }
+
+    /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, on their way to
+    /// the disk: many at once, few with what follows or with the next sync. Zeros stand behind them up to the end of the last block.
+    fn send(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
+        // What is on its way is not overtaken: of two writes under way, either may be the later one.
+        let span = Span::new(start, padded.len());
+        let mut state = self.shared.wait_for_writes(|state| {
+            state.unwritten.len() < WRITES_BOUND && !state.is_under_way(span)
+        });
+        if !state.proven {
+            drop(state);
+            return self.prove(start, known, count, padded);
+        }
+        let edge = &state.edge;
+        let is_covered = edge.span().meets(span) && !edge.span().holds(start);
+        if edge.dirty && (is_covered || edge.is_cut_at(start)) {
+            state = self.shared.write_edge(state)?;
+        }
+        // From here on the lock is not let go: what is read before is old, and what is read after waits.
+        state.forget(Span::new(start + length(known), padded.len() - known));
+        let before = state.edge.before(start);
+        let whole = Some(count - count % BLOCK_OCTETS).filter(|whole| *whole >= SMALL_OCTETS);
+        let whole = whole.unwrap_or(0);
+        state.edge = Edge {
+            start: start + length(whole),
+            blocks: padded.slice(whole..),
+            octets: count - whole,
+            dirty: count > whole,
+        };
+        let read = padded.slice(known..count);
+        state.recent.keep(start + length(known), read);
+        let blocks = (whole > 0).then(|| Write::new(start, padded.slice(..whole)));
+        for write in before.into_iter().chain(blocks) {
+            state.unwritten.push(write.span);
+            state.writes.push_back(write);
+            self.shared.write_wanted.notify_one();
+        }
+        if !state.writes.is_empty()
+            && !self
+                .writers
+                .is_there(THREADS, "write", &self.shared, Shared::serve_writes)
+        {
+            while !state.writes.is_empty() {
+                state = self.shared.write_next(state);
+            }
+        }
+        Ok(Written::Yes)
+    }
+
+    /// The first write tells whether the file system has direct ones.
+    fn prove(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
+        match self.shared.file.write_all_at(padded, start) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Ok(Written::Unsupported);
+            }
+            Err(error) => return Err(error),
+        }
+        let mut state = lock(&self.shared.state);
+        state.forget(Span::new(start + length(known), padded.len() - known));
+        state.proven = true;
+        state.edge = Edge {
+            start,
+            blocks: padded.clone(),
+            octets: count,
+            dirty: false,
+        };
+        let read = padded.slice(known..count);
+        state.recent.keep(start + length(known), read);
+        Ok(Written::Yes)
+    }
+
+    /// Returns once everything written is on the disk.
+    pub(in super::super) fn settle(&self) -> io::Result<()> {
+        let mut state = lock(&self.shared.state);
+        let written = if state.edge.dirty {
+            match self.shared.write_edge(state) {
+                Ok(after) => {
+                    state = after;
+                    Ok(())
+                }
+                Err(error) => {
+                    state = lock(&self.shared.state);
+                    Err(error)
+                }
+            }
+        } else {
+            Ok(())
+        };
+        drop(state);
+        let mut state = self
+            .shared
+            .wait_for_writes(|state| state.unwritten.is_empty());
+        match state.failure.take() {
+            Some(failure) => Err(failure),
+            None => written,
+        }
+    }
+
+    /// Nothing of the octets from `offset` on is on its way to the disk when this returns.
+    pub(in super::super) fn wait_until_written(
+        &self,
+        offset: u64,
+        octets: usize,
+    ) -> io::Result<()> {
+        self.wait_for(Span::new(offset, octets))
+    }
+
+    fn wait_for(&self, span: Span) -> io::Result<()> {
+        let state = lock(&self.shared.state);
+        if state.edge.dirty && state.edge.span().meets(span) {
+            drop(self.shared.write_edge(state)?);
+        } else {
+            drop(state);
+        }
+        drop(self.shared.wait_for_writes(|state| {
+            !state
+                .unwritten
+                .iter()
+                .any(|unwritten| unwritten.meets(span))
+        }));
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Waits until as much is written as it should be.
+    fn wait_for_writes(&self, is_enough: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        while !is_enough(&state) {
+            state = wait(&self.written, state);
+        }
+        state
+    }
+
+    /// Writes what is to be written until the log is closed and nothing is left.
+    fn serve_writes(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            if !state.writes.is_empty() {
+                state = self.write_next(state);
+            } else if state.closed {
+                return;
+            } else {
+                state = wait(&self.write_wanted, state);
+            }
+        }
+    }
+
+    /// Writes what is first in line; the lock is let go meanwhile.
+    fn write_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(write) = state.writes.pop_front() else {
+            return state;
+        };
+        drop(state);
+        let written = self.file.write_all_at(&write.octets, write.span.start);
+        let mut state = lock(&self.state);
+        state.end_write(write.span);
+        if let Err(error) = written {
+            state.failure.get_or_insert(error);
+        }
+        self.written.notify_all();
+        state
+    }
+
+    /// Writes the last blocks as they are; the lock is let go meanwhile.
+    fn write_edge<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> io::Result<MutexGuard<'a, State>> {
+        while state.is_under_way(state.edge.span()) {
+            state = wait(&self.written, state);
+        }
+        if !state.edge.dirty {
+            return Ok(state);
+        }
+        state.edge.dirty = false;
+        let (blocks, span) = (state.edge.blocks.clone(), state.edge.span());
+        state.unwritten.push(span);
+        drop(state);
+        let written = self.file.write_all_at(&blocks, span.start);
+        let mut state = lock(&self.state);
+        state.end_write(span);
+        self.written.notify_all();
+        written.map(|()| state)
+    }
+}
+
+impl State {
+    fn end_write(&mut self, span: Span) {
+        if let Some(at) = self.unwritten.iter().position(|other| *other == span) {
+            self.unwritten.swap_remove(at);
+        }
+    }
+}
