@@ -155,7 +155,9 @@ impl Channel {
                 self.counters.lost += 1;
                 continue;
             }
-            let at = at + self.profile.delay;
+            let late = self.dice.jitter(self.profile.jitter);
+            let before = self.flying.back().map_or(Instant::START, |last| last.at);
+            let at = before.max(at + self.profile.delay + late);
             self.flying.push_back(Timed { at, packet });
         }
     }

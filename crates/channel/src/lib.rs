@@ -31,4 +31,5 @@ pub mod profile;
 pub use channel::{Channel, Counters};
 pub use delay::Delay;
 pub use line::Line;
+pub use loss::Dice;
 pub use profile::{Loss, Profile, ProfileError, Rate};

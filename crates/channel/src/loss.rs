@@ -1,4 +1,6 @@
-//! Which packets are lost: drawn from a seed, one draw a packet.
+//! Which packets are lost: drawn from a seed, one draw a packet; and how late others are.
+
+use core::time::Duration;
 
 use crate::profile::{BILLION, Loss};
 
@@ -6,23 +8,54 @@ use crate::profile::{BILLION, Loss};
 #[derive(Clone, Debug)]
 pub struct Dice {
     state: u64,
+    /// Times are bad: with losses in bursts, all is lost.
+    bad: bool,
 }
 
 impl Dice {
+    /// The draws that a seed gives.
+    #[must_use]
     pub const fn new(seed: u64) -> Self {
         // The generator has one state that it never leaves: 0.
         let state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        Self { state }
+        Self { state, bad: false }
     }
 
     /// Whether the next packet is lost.
     pub fn loses(&mut self, loss: Loss) -> bool {
         match loss {
             Loss::None => false,
-            Loss::Independent { per_billion } => {
-                self.draw() % u64::from(BILLION) < u64::from(per_billion)
+            Loss::Independent { per_billion } => self.happens(per_billion),
+            Loss::Bursts {
+                worsens_per_billion,
+                mends_per_billion,
+            } => {
+                let changes = match self.bad {
+                    true => mends_per_billion,
+                    false => worsens_per_billion,
+                };
+                self.bad ^= self.happens(changes);
+                self.bad
             }
         }
+    }
+
+    /// So much time has passed that a burst is over.
+    pub const fn mend(&mut self) {
+        self.bad = false;
+    }
+
+    /// How much later than others the next packet is, from nothing to `most`: all between are as likely.
+    pub fn jitter(&mut self, most: Duration) -> Duration {
+        if most.is_zero() {
+            return Duration::ZERO;
+        }
+        let part = (u128::from(self.draw()) * most.as_nanos()) >> 48;
+        Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    fn happens(&mut self, per_billion: u32) -> bool {
+        self.draw() % u64::from(BILLION) < u64::from(per_billion)
     }
 
     const fn draw(&mut self) -> u64 {

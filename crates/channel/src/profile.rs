@@ -18,6 +18,16 @@ pub enum ProfileError {
     /// More than certain.
     #[error("a loss of {0} of a billion packets is more than all")]
     MoreThanAll(u32),
+    /// Bursts that leave nothing between them.
+    #[error(
+        "a loss of {per_billion} of a billion packets takes longer bursts than of {mean_packets}"
+    )]
+    TooOften {
+        /// What is to be lost.
+        per_billion: u32,
+        /// In bursts of so many packets, in the mean.
+        mean_packets: u32,
+    },
     /// A function of time without a value.
     #[error("there is no delay at any time")]
     NoDelay,
@@ -56,7 +66,7 @@ impl Rate {
     }
 }
 
-/// Which packets are lost on their way. (Losses in bursts would be another variant.)
+/// Which packets are lost on their way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
     /// None.
@@ -66,6 +76,13 @@ pub enum Loss {
     Independent {
         /// Of a billion packets, 1 to [`BILLION`].
         per_billion: u32,
+    },
+    /// In bursts (the model of Gilbert and Elliott): a link is good and loses nothing, or bad and loses all.
+    Bursts {
+        /// Of a billion packets in good times, after how many times are bad, 1 to [`BILLION`].
+        worsens_per_billion: u32,
+        /// Of a billion packets in bad times, after how many times are good again, 1 to [`BILLION`].
+        mends_per_billion: u32,
     },
 }
 
@@ -81,6 +98,30 @@ impl Loss {
             more => Err(ProfileError::MoreThanAll(more)),
         }
     }
+
+    /// So many of a billion packets, in bursts of so many in the mean; in bursts of one each by itself.
+    ///
+    /// # Errors
+    /// When that is more than all, or when bursts of this length would have to follow each other sooner than the next packet.
+    pub fn bursts(per_billion: u32, mean_packets: u32) -> Result<Self, ProfileError> {
+        if mean_packets <= 1 || per_billion == 0 || per_billion >= BILLION {
+            return Self::independent(per_billion);
+        }
+        let mends_per_billion = (BILLION / mean_packets).max(1);
+        // Lost and not lost are as the ways out of bad times and into them.
+        let lost = u64::from(mends_per_billion) * u64::from(per_billion);
+        let worsens = (lost / u64::from(BILLION - per_billion)).max(1);
+        match u32::try_from(worsens) {
+            Ok(worsens_per_billion @ 0..=BILLION) => Ok(Self::Bursts {
+                worsens_per_billion,
+                mends_per_billion,
+            }),
+            _ => Err(ProfileError::TooOften {
+                per_billion,
+                mean_packets,
+            }),
+        }
+    }
 }
 
 /// What one direction of a link is like.
@@ -94,6 +135,8 @@ pub struct Profile {
     pub queue_octets: u64,
     /// What is lost on the way, after it left.
     pub loss: Loss,
+    /// How much later than by its delay a packet may arrive; none overtakes another.
+    pub jitter: Duration,
 }
 
 impl Profile {
@@ -106,6 +149,7 @@ impl Profile {
             delay,
             queue_octets: rate.octets_in(delay * 2).max(QUEUE_MIN_OCTETS),
             loss: Loss::None,
+            jitter: Duration::ZERO,
         }
     }
 
@@ -116,6 +160,12 @@ impl Profile {
             queue_octets,
             ..self
         }
+    }
+
+    /// With packets that are late, each by itself, by up to so much.
+    #[must_use]
+    pub const fn with_jitter(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
     }
 
     /// With losses.

@@ -254,3 +254,58 @@ fn what_is_no_profile_is_refused() {
         Err(ProfileError::MoreThanAll(1_000_000_001))
     );
 }
+
+/// How many packets in a row arrive or are lost, of many.
+fn runs(loss: Loss) -> Vec<(bool, u32)> {
+    let mut dice = dhow_channel::Dice::new(7);
+    let mut runs: Vec<(bool, u32)> = Vec::new();
+    for _ in 0..1_000_000 {
+        let is_lost = dice.loses(loss);
+        match runs.last_mut() {
+            Some((same, count)) if *same == is_lost => *count += 1,
+            _ => runs.push((is_lost, 1)),
+        }
+    }
+    runs
+}
+
+#[test]
+fn losses_in_bursts_are_as_many_and_as_long_as_they_are_to_be() {
+    for (per_billion, mean) in [(10_000_000, 5), (200_000_000, 50), (500_000_000, 2)] {
+        let runs = runs(Loss::bursts(per_billion, mean).unwrap());
+        let bursts: Vec<u32> = runs.iter().filter(|run| run.0).map(|run| run.1).collect();
+        let lost: u32 = bursts.iter().sum();
+        let expected = per_billion / 1_000;
+        assert!(lost.abs_diff(expected) < expected / 10, "{lost} {expected}");
+        let length = 100 * lost / u32::try_from(bursts.len()).unwrap();
+        assert!(length.abs_diff(100 * mean) < 10 * mean, "{length} {mean}");
+    }
+    assert_eq!(Loss::bursts(5, 1), Loss::independent(5));
+    let error = Loss::bursts(900_000_000, 2).unwrap_err().to_string();
+    assert!(error.contains("longer bursts than of 2"), "{error}");
+}
+
+#[test]
+fn packets_that_are_late_stay_in_order_and_within_the_jitter() {
+    let jitter = Duration::from_millis(10);
+    let rate = Rate::from_octets_per_s(1_000_000).unwrap();
+    let delay = Duration::from_millis(20);
+    let mut channel = Channel::new(Profile::new(rate, delay).with_jitter(jitter), 3);
+    let mut late = Vec::new();
+    for number in 0..200_u8 {
+        let sent = Instant::START + Duration::from_millis(100) * u32::from(number);
+        channel.handle_packet(sent, Bytes::copy_from_slice(&[number; 1_000]));
+        // It leaves after a millisecond.
+        assert!(
+            channel
+                .poll_packet(sent + Duration::from_millis(1))
+                .is_none()
+        );
+        let at = channel.poll_timeout().unwrap();
+        assert_eq!(channel.poll_packet(at).unwrap()[0], number);
+        late.push(at.since(sent) - delay - Duration::from_millis(1));
+    }
+    assert!(late.iter().all(|late| *late <= jitter));
+    assert!(late.iter().any(|late| *late < jitter / 10));
+    assert!(late.iter().any(|late| *late > jitter * 9 / 10));
+}

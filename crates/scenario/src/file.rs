@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::kind::{LinkKind, NodeKind};
 use crate::network::Network;
-use crate::scenario::{Contact, Crash, Faults, Fidelity, Scenario, Stop};
+use crate::scenario::{Clock, ClockStep, Contact, Crash, Faults, Fidelity, Scenario, Stop};
 use crate::schema::SECTIONS;
 use crate::{contact_plan, generator, traffic};
 
@@ -44,6 +44,7 @@ pub(crate) fn read(path: &Path, text: &str, settings: &[String]) -> Result<Scena
         },
         traffic,
         crashes: read_crashes(&document, &network)?,
+        clock_steps: read_clock_steps(&document, &network)?,
         faults: read_faults(&document)?,
         stop,
         nodes: network.nodes,
@@ -147,6 +148,28 @@ fn read_crashes(document: &Document<'_>, network: &Network) -> Result<Vec<Crash>
         }
     }
     Ok(crashes)
+}
+
+fn read_clock_steps(
+    document: &Document<'_>,
+    network: &Network,
+) -> Result<Vec<ClockStep>, FileError> {
+    let mut steps = Vec::new();
+    for entries in document.all("clock_step") {
+        for node in network.nodes(document, entries, "node")? {
+            let found = network.nodes.get(node.0);
+            if let Some(node) = found.filter(|node| node.clock == Clock::None) {
+                let what = format!("'{}' has no clock", node.name);
+                return Err(document.fault(entries.line_of("node"), what));
+            }
+            steps.push(ClockStep {
+                node,
+                at: entries.duration("at"),
+                by_ms: entries.offset_ms("by").unwrap_or(0),
+            });
+        }
+    }
+    Ok(steps)
 }
 
 fn read_faults(document: &Document<'_>) -> Result<Faults, FileError> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use dhow_bundle::quantity::parse_duration;
-use dhow_channel::{Delay, Rate};
+use dhow_channel::profile::BILLION;
+use dhow_channel::{Delay, Loss, Rate};
 use dhow_document::{Document, Entries, FileError};
 
 use crate::scenario::{AtEnd, Clock, Link, Node, NodeIndex, Presence};
@@ -110,6 +111,8 @@ fn read_mru(document: &Document<'_>, entries: &Entries, key: &str) -> Result<u64
 pub(crate) struct LinkKind {
     pub(crate) rate: Rate,
     pub(crate) delay: Delay,
+    loss: Loss,
+    jitter: Duration,
     at_end: AtEnd,
     retry: Duration,
     keepalive_s: u16,
@@ -138,9 +141,12 @@ impl LinkKind {
             let what = "'keepalive' is at most 65535 s";
             document.fault(entries.line_of("keepalive"), what)
         })?;
+        let loss = read_loss(document, entries)?;
         Ok(Self {
             rate,
             delay,
+            loss,
+            jitter: entries.duration("jitter"),
             at_end: match entries.text("at_end") {
                 Some("silence") => AtEnd::Silence,
                 _ => AtEnd::Reset,
@@ -157,12 +163,31 @@ impl LinkKind {
             between,
             rate: self.rate,
             delay: self.delay.clone(),
+            loss: self.loss,
+            jitter: self.jitter,
             presence: Presence::Always,
             at_end: self.at_end,
             retry: self.retry,
             keepalive_s: self.keepalive_s,
         }
     }
+}
+
+/// What a link loses.
+fn read_loss(document: &Document<'_>, entries: &Entries) -> Result<Loss, FileError> {
+    let per_billion = entries.part("loss").unwrap_or(0);
+    let wrong = |what: String| document.fault(entries.line_of("loss"), what);
+    if per_billion == BILLION {
+        let what = "over a link that loses so much nothing gets through";
+        return Err(wrong(what.to_owned()));
+    }
+    let burst = entries.count("loss_burst").unwrap_or(1);
+    let burst = u32::try_from(burst).unwrap_or(u32::MAX);
+    Loss::bursts(per_billion, burst).map_err(|_| {
+        let percent = per_billion / (BILLION / 100);
+        let what = format!("{percent}% of packets cannot be lost in bursts of {burst}");
+        wrong(what).with_hint("longer bursts lose as many")
+    })
 }
 
 /// A rate of something.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use dhow_channel::{Delay, Rate};
+use dhow_channel::{Delay, Loss, Rate};
 
 use crate::ScenarioError;
 use crate::file;
@@ -41,6 +41,8 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// Crashes at given times.
     pub crashes: Vec<Crash>,
+    /// Clocks that jump.
+    pub clock_steps: Vec<ClockStep>,
     /// What fails by chance.
     pub faults: Faults,
     /// When to stop.
@@ -109,6 +111,10 @@ pub struct Link {
     pub rate: Rate,
     /// How long they are on their way.
     pub delay: Delay,
+    /// Which packets of them are lost and have to be sent again.
+    pub loss: Loss,
+    /// How much later than by the delay they may arrive.
+    pub jitter: Duration,
     /// Whether it is there always or by contacts.
     pub presence: Presence,
     /// What becomes of connections when a contact ends.
@@ -163,8 +169,10 @@ pub struct Traffic {
     pub size: Size,
     /// When the first is sent, from the start of the run.
     pub start: Duration,
-    /// When the next is sent.
+    /// When the next are sent.
     pub pace: Pace,
+    /// How many are sent at once, at least 1.
+    pub burst: u64,
     /// How long bundles are of use.
     pub lifetime: Duration,
 }
@@ -203,6 +211,17 @@ pub struct Crash {
     pub at: Duration,
     /// How long it is off.
     pub down: Duration,
+}
+
+/// A node's clock jumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockStep {
+    /// Whose; it has a clock.
+    pub node: NodeIndex,
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// How far ahead, milliseconds.
+    pub by_ms: i64,
 }
 
 /// What fails by chance.

@@ -46,6 +46,7 @@ pub(crate) fn read(
                 size,
                 start: entropy.between(least, most),
                 pace,
+                burst: entries.count("burst").unwrap_or(1),
                 lifetime,
             });
         }
@@ -112,6 +113,11 @@ fn read_pace(document: &Document<'_>, entries: &Entries) -> Result<(Pace, Option
     if count.is_none() && pace == Pace::AtOnce {
         let error = document.fault(entries.line(), "[[traffic]] lacks 'count'");
         return Err(error.with_hint("only with 'every' or 'mean' it can go on for ever"));
+    }
+    if pace == Pace::AtOnce && entries.count("burst").is_some_and(|burst| burst > 1) {
+        let what = "'burst' goes with 'every' or 'mean'";
+        let error = document.fault(entries.line_of("burst"), what);
+        return Err(error.with_hint("without them all are sent at once"));
     }
     Ok((pace, count))
 }

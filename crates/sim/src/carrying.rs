@@ -161,11 +161,12 @@ impl World {
         let Some(road) = self.roads.get_mut(road_at(connection.road)) else {
             return;
         };
-        let sent = road.transmit(side, now, freight.octets());
+        let (free, sent, late) = road.carry(side, now, freight.octets());
         let way = &mut connection.end_mut(side).way;
-        // Octets stay in order where the delay becomes less.
-        let arrives = way.last_arrival(sent + road.delay(sent));
-        way.busy = sent;
+        // Octets stay in order, also behind what was lost and where the delay becomes less.
+        let sent = sent.max(way.last_departure(now));
+        let arrives = way.last_arrival(sent + road.delay(sent) + late);
+        way.busy = free;
         way.flying.push_back(Flight {
             sent,
             arrives,

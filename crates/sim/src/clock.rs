@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dhow_bundle::{DtnTime, Instant, Now};
-use dhow_scenario::scenario;
+use dhow_scenario::{Scenario, scenario};
 
 /// The true wall clock when a world begins: 2025-05-08T06:13:20Z.
 pub const EPOCH: DtnTime = DtnTime::from_millis(800_000_000_000);
@@ -21,6 +21,11 @@ impl Clock {
     #[must_use]
     pub const fn new(wall: scenario::Clock, started: Instant) -> Self {
         Self { wall, started }
+    }
+
+    /// The wall clock jumps.
+    pub const fn step(&mut self, wall: scenario::Clock) {
+        self.wall = wall;
     }
 
     const fn drift_ppm(self) -> i32 {
@@ -74,18 +79,22 @@ pub struct ClockError {
 }
 
 impl ClockError {
-    /// Of these clocks.
+    /// Of a scenario's clocks, wherever they jump.
     #[must_use]
-    pub fn of(clocks: impl Iterator<Item = scenario::Clock>) -> Self {
+    pub fn of(scenario: &Scenario) -> Self {
         let mut error = Self::default();
-        for clock in clocks {
+        for (at, node) in scenario.nodes.iter().enumerate() {
             if let scenario::Clock::Known {
                 offset_ms,
                 drift_ppm,
-            } = clock
+            } = node.clock
             {
-                let offset = Duration::from_millis(offset_ms.unsigned_abs());
-                error.offset = error.offset.max(offset);
+                let steps = scenario.clock_steps.iter().filter(|step| step.node.0 == at);
+                let steps = steps.fold(0_u64, |sum, step| {
+                    sum.saturating_add(step.by_ms.unsigned_abs())
+                });
+                let offset = offset_ms.unsigned_abs().saturating_add(steps);
+                error.offset = error.offset.max(Duration::from_millis(offset));
                 error.drift_ppm = error.drift_ppm.max(drift_ppm.unsigned_abs());
             }
         }

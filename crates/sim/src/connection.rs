@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::Instant;
-use dhow_channel::{Delay, Line};
+use dhow_channel::{Delay, Dice, Line, Loss};
 use dhow_node::door::StreamId;
 use dhow_scenario::scenario::{AtEnd, Fidelity, Link};
 
 use crate::capture::Conversation;
+use crate::entropy::Entropy;
 use crate::freight::Freight;
 use crate::oracle::Referee;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
@@ -27,6 +28,15 @@ const fn chunk_time(fidelity: Fidelity) -> Duration {
         Fidelity::Bundle => Duration::from_millis(200),
     }
 }
+
+/// Octets of a packet, as losses count.
+const PACKET_OCTETS: u64 = 1400;
+
+/// How long it is at least, beside a round trip, until a sender sends again what was lost.
+const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
+
+/// How often the same octets are lost at most.
+const LOSSES_MAX: u32 = 16;
 
 /// Octets that a sender may write into a connection over which nothing goes.
 const HELD_OCTETS: u64 = 64 * 1024;
@@ -149,6 +159,12 @@ impl Connection {
 }
 
 impl Way {
+    /// When the last of what has been written has left for the last time.
+    #[must_use]
+    pub fn last_departure(&self, now: Instant) -> Instant {
+        self.flying.back().map_or(now, |flight| flight.sent)
+    }
+
     /// When the last of what has been written arrives, and now where nothing is on its way.
     #[must_use]
     pub fn last_arrival(&self, now: Instant) -> Instant {
@@ -200,6 +216,9 @@ pub struct Road {
     pub carried: (u64, u64),
     /// How long there have been contacts before the present one, and when that began.
     pub open: (Duration, Instant),
+    loss: Loss,
+    jitter: Duration,
+    dice: (Dice, Dice),
     lines: (Line, Line),
     window_octets: u64,
     chunk_octets: u64,
@@ -208,9 +227,15 @@ pub struct Road {
 }
 
 impl Road {
-    /// A link without connections.
+    /// A link without connections; what happens on it by chance is drawn.
     #[must_use]
-    pub fn new(ends: (MachineIndex, MachineIndex), link: &Link, fidelity: Fidelity) -> Self {
+    pub fn new(
+        ends: (MachineIndex, MachineIndex),
+        link: &Link,
+        fidelity: Fidelity,
+        mut entropy: Entropy,
+    ) -> Self {
+        let mut dice = || Dice::new(entropy.draw());
         let held = link.rate.octets_in(link.delay.longest() * 2);
         let chunk = link.rate.octets_in(chunk_time(fidelity));
         Self {
@@ -221,6 +246,9 @@ impl Road {
             connections: Vec::new(),
             carried: (0, 0),
             open: (Duration::ZERO, Instant::START),
+            loss: link.loss,
+            jitter: link.jitter,
+            dice: (dice(), dice()),
             lines: (Line::new(link.rate), Line::new(link.rate)),
             window_octets: WINDOW_OCTETS.saturating_add(held),
             chunk_octets: chunk.clamp(CHUNK_OCTETS.0, CHUNK_OCTETS.1),
@@ -263,8 +291,36 @@ impl Road {
         window.saturating_sub(way.under_way).min(self.chunk_octets)
     }
 
+    /// Until when octets that one side writes now keep the line busy, when they have left for the last time, and how much later than by
+    /// the delay they arrive. A packet that is lost leaves once more when a round trip and a timer are over.
+    pub fn carry(&mut self, side: Side, now: Instant, octets: u64) -> (Instant, Instant, Duration) {
+        let mut free = self.transmit(side, now, octets);
+        let mut sent = free;
+        let (loss, jitter) = (self.loss, self.jitter);
+        let wait = self.delay(now) * 2 + RETRANSMISSION_MIN;
+        let mut packets = octets.div_ceil(PACKET_OCTETS);
+        for _ in 0..LOSSES_MAX {
+            let dice = self.dice(side);
+            packets = (0..packets).map(|_| u64::from(dice.loses(loss))).sum();
+            if packets == 0 {
+                break;
+            }
+            dice.mend();
+            free = self.transmit(side, now, packets * PACKET_OCTETS);
+            sent = free.max(sent + wait);
+        }
+        (free, sent, self.dice(side).jitter(jitter))
+    }
+
+    const fn dice(&mut self, side: Side) -> &mut Dice {
+        match side {
+            Side::Dialling => &mut self.dice.0,
+            Side::Accepting => &mut self.dice.1,
+        }
+    }
+
     /// When octets that one side writes now have left.
-    pub fn transmit(&mut self, side: Side, now: Instant, octets: u64) -> Instant {
+    fn transmit(&mut self, side: Side, now: Instant, octets: u64) -> Instant {
         let (line, carried) = match side {
             Side::Dialling => (&mut self.lines.0, &mut self.carried.0),
             Side::Accepting => (&mut self.lines.1, &mut self.carried.1),

@@ -23,6 +23,8 @@ pub enum Purpose {
     Rot,
     /// When disks are full and for how long.
     Full,
+    /// Which packets are lost or late on a link.
+    Link,
 }
 
 impl From<Purpose> for u64 {
@@ -37,6 +39,7 @@ impl From<Purpose> for u64 {
             Purpose::Payload => 7,
             Purpose::Rot => 8,
             Purpose::Full => 9,
+            Purpose::Link => 10,
         }
     }
 }

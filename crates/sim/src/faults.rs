@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_scenario::scenario::Fidelity;
+use dhow_scenario::scenario::{Clock, Fidelity};
 
 use crate::dialling::road_at;
 use crate::disk::Blow;
+use crate::machine::Retry;
 use crate::oracle::Hit;
 use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
@@ -89,6 +90,26 @@ impl World {
         }
     }
 
+    /// A machine's clock jumps, whether it is up or not.
+    pub(crate) fn step_clock(&mut self, number: u32) {
+        let Some(step) = self.clock_steps.get(road_at(number)).copied() else {
+            return;
+        };
+        let (now, at) = (self.now, self::machine(step.node.0));
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        if let Clock::Known { offset_ms, .. } = &mut machine.wall {
+            *offset_ms = offset_ms.saturating_add(step.by_ms);
+        }
+        if let Some(running) = &mut machine.running {
+            running.clock.step(machine.wall);
+            let shown = running.clock.now(now).dtn.as_millis();
+            self.note(at, What::ClockStepped, shown, &[]);
+            self.turn(at);
+        }
+    }
+
     /// An octet of a disk changes, and whoever judges what is lost learns where.
     pub(crate) fn rot(&mut self, at: MachineIndex) {
         self.plan_rot(at);
@@ -128,6 +149,18 @@ impl World {
         if let Some(machine) = self.machines.get_mut(at.at()) {
             machine.storage.fill(false);
             self.note(at, What::Emptied, 0, &[]);
+        }
+    }
+
+    /// A store that refuses everything tries again, also when nothing is asked of it.
+    pub(crate) fn retry_store(&mut self, at: MachineIndex, life: Life) {
+        if !self.lives(at, life) {
+            return;
+        }
+        if let Some(running) = self.running_mut(at) {
+            running.retry = Retry::Due;
+            self.note(at, What::Retried, 0, &[]);
+            self.turn(at);
         }
     }
 

@@ -51,7 +51,8 @@ impl World {
                 if flow.left == Some(0) {
                     return;
                 }
-                flow.left = flow.left.map(|left| left - 1);
+                let count = flow.left.unwrap_or(u64::MAX).min(flow.traffic.burst);
+                flow.left = flow.left.map(|left| left - count);
                 let after = match flow.traffic.pace {
                     Pace::Mean(mean) => flow.entropy.exponential(mean),
                     Pace::Constant(every) => every,
@@ -59,7 +60,7 @@ impl World {
                 };
                 self.queue
                     .push(self.now + after, Happening::Traffic(number));
-                1
+                count
             }
         };
         let from = flow.from;

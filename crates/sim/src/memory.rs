@@ -104,7 +104,8 @@ fn sent(traffic: &Traffic, end: Duration) -> (u64, u64) {
     };
     let within = |time: Duration| {
         let count = time.as_nanos() / every.as_nanos().max(1);
-        u64::try_from(count).unwrap_or(u64::MAX).saturating_add(1)
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        count.saturating_add(1).saturating_mul(traffic.burst)
     };
     let sent = most.min(within(end.saturating_sub(traffic.start)));
     (sent, sent.min(within(traffic.lifetime)))

@@ -93,6 +93,8 @@ pub enum Happening {
     Fill(MachineIndex),
     /// A disk has room again.
     Empty(MachineIndex),
+    /// A clock jumps: the number of the step.
+    ClockStep(u32),
     /// A store tries again what its disk refused.
     Retry(MachineIndex, Life),
     /// A link's connections are reset.

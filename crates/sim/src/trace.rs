@@ -47,6 +47,8 @@ pub enum What {
     Emptied,
     /// The store is to try again what its disk refused.
     Retried,
+    /// Its clock jumps; the amount is what it shows then, milliseconds.
+    ClockStepped,
 }
 
 impl What {
@@ -69,6 +71,7 @@ impl What {
             Self::Full => "disk is full",
             Self::Emptied => "disk has room again",
             Self::Retried => "store tries again",
+            Self::ClockStepped => "clock jumps to",
         }
     }
 
@@ -91,6 +94,7 @@ impl What {
             Self::Full => 15,
             Self::Emptied => 16,
             Self::Retried => 17,
+            Self::ClockStepped => 18,
         }
     }
 }

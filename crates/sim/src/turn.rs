@@ -350,18 +350,6 @@ impl World {
         self.turn(at);
     }
 
-    /// A store that refuses everything tries again, also when nothing is asked of it.
-    pub(crate) fn retry_store(&mut self, at: MachineIndex, life: Life) {
-        if !self.lives(at, life) {
-            return;
-        }
-        if let Some(running) = self.running_mut(at) {
-            running.retry = Retry::Due;
-            self.note(at, What::Retried, 0, &[]);
-            self.turn(at);
-        }
-    }
-
     /// Gives the node octets that it has not taken, or something that an application wants to send; false when there is
     /// nothing that it takes.
     fn feed(&mut self, at: MachineIndex) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Contact, Crash, Faults, Fidelity, Presence, Traffic};
+use dhow_scenario::scenario::{ClockStep, Contact, Crash, Faults, Fidelity, Presence, Traffic};
 
 use crate::capture::Capture;
 use crate::clock::ClockError;
@@ -50,6 +50,7 @@ pub struct World {
     pub(crate) next_stream: u64,
     pub(crate) contacts: Vec<Contact>,
     pub(crate) crashes: Vec<Crash>,
+    pub(crate) clock_steps: Vec<ClockStep>,
     pub(crate) faults: Faults,
     pub(crate) traffic: Vec<Flow>,
     pub(crate) payloads: Payloads,
@@ -189,7 +190,7 @@ impl World {
                 full: of(Purpose::Full, machines.len()),
                 reset: of(Purpose::Reset, scenario.links.len()),
             },
-            clock_error: ClockError::of(machines.iter().map(|machine| machine.wall)),
+            clock_error: ClockError::of(scenario),
             machines,
             roads: Vec::with_capacity(scenario.links.len()),
             connections: Vec::new(),
@@ -200,6 +201,7 @@ impl World {
             next_stream: 0,
             contacts: scenario.contacts.clone(),
             crashes: scenario.crashes.clone(),
+            clock_steps: scenario.clock_steps.clone(),
             faults: scenario.faults,
             traffic: scenario.traffic.iter().enumerate().map(flow).collect(),
             payloads: Payloads::of(scenario.fidelity, seed),
@@ -217,15 +219,17 @@ impl World {
             when_delivered: scenario.stop.when_delivered,
             expected: counts.map(|counts| counts.iter().sum()),
         };
-        world.begin(scenario);
+        world.begin(scenario, seed);
         Ok(world)
     }
 
     /// Everything that is known to happen is put into the queue.
-    fn begin(&mut self, scenario: &Scenario) {
+    fn begin(&mut self, scenario: &Scenario, seed: u64) {
         for (number, link) in (0_u32..).zip(&scenario.links) {
             let ends = (machine(link.between.0.0), machine(link.between.1.0));
-            let mut road = Road::new(ends, link, self.fidelity);
+            let at = usize::try_from(number).unwrap_or(usize::MAX);
+            let entropy = Entropy::new(seed, Purpose::Link, at);
+            let mut road = Road::new(ends, link, self.fidelity, entropy);
             road.contacts = u32::from(link.presence == Presence::Always);
             self.roads.push(road);
             for end in [ends.0, ends.1] {
@@ -249,6 +253,10 @@ impl World {
         for (number, crash) in (0_u32..).zip(&scenario.crashes) {
             let at = Instant::START + crash.at;
             self.queue.push(at, Happening::PlannedCrash(number));
+        }
+        for (number, step) in (0_u32..).zip(&scenario.clock_steps) {
+            let at = Instant::START + step.at;
+            self.queue.push(at, Happening::ClockStep(number));
         }
         self.begin_faults();
         self.queue
@@ -310,6 +318,7 @@ impl World {
             Happening::PlannedCrash(number) => self.planned_crash(number),
             Happening::Start(at, life) => self.start(at, life),
             Happening::Stall(at) => self.stall(at),
+            Happening::ClockStep(number) => self.step_clock(number),
             Happening::Rot(at) => self.rot(at),
             Happening::Fill(at) => self.fill_disk(at),
             Happening::Empty(at) => self.empty_disk(at),

@@ -74,6 +74,26 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:11: [[traffic]] goes from one node to another",
         ),
         (
+            "[[link]]\nbetween = [\"east\", \"west\"]\nname = \"wire\"\nrate = \"1Mbit\"\nloss = 1\n",
+            "s.toml:13: over a link that loses so much nothing gets through",
+        ),
+        (
+            "[[link]]\nbetween = [\"east\", \"west\"]\nname = \"wire\"\nrate = \"1Mbit\"\nloss = 0.9\nloss_burst = 3\n",
+            "s.toml:13: 90% of packets cannot be lost in bursts of 3; longer bursts lose as many",
+        ),
+        (
+            "[[node]]\nname = \"far\"\nclock = \"none\"\n[[clock_step]]\nnode = \"far\"\nat = \"1h\"\nby = \"-1h\"\n",
+            "s.toml:13: 'far' has no clock",
+        ),
+        (
+            "[[node]]\nname = \"far\"\ndisk = \"400kB\"\n",
+            "s.toml:11: a disk has at least 401408 octets; with less a store of such segments takes nothing",
+        ),
+        (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\nburst = 3\n",
+            "s.toml:14: 'burst' goes with 'every' or 'mean'; without them all are sent at once",
+        ),
+        (
             "[faults]\ncrash_at_flush = 2\n",
             "s.toml:10: 'crash_at_flush' is a number from 0 to 1, to a billionth; for example: crash_at_flush = 0",
         ),

@@ -60,6 +60,12 @@ pub(super) const TRAFFIC: Section = Section {
             "From one bundle to the next in the mean (a Poisson process).",
         ),
         with_default(
+            "burst",
+            Kind::Integer(1, COUNT_MAX),
+            "1",
+            "How many are sent at once each time.",
+        ),
+        with_default(
             "start",
             Kind::Durations,
             "\"0\"",
@@ -95,6 +101,36 @@ pub(super) const CRASH: Section = Section {
             "When, from the start of the run.",
         ),
         with_default("down", Kind::Duration, "\"10s\"", "How long it is off."),
+    ]],
+};
+
+/// `[[clock_step]]`.
+pub(super) const CLOCK_STEP: Section = Section {
+    name: "clock_step",
+    occurs: Occurs::Many,
+    meaning: "A node's clock jumps.",
+    groups: &[&[
+        key(
+            "node",
+            Kind::Text,
+            Absent::Refused,
+            "\"east\"",
+            "Whose; with * that of every node of such a name.",
+        ),
+        key(
+            "at",
+            Kind::Duration,
+            Absent::Refused,
+            "\"90min\"",
+            "When, from the start of the run.",
+        ),
+        key(
+            "by",
+            Kind::Offset,
+            Absent::Refused,
+            "\"-1h\"",
+            "How far ahead; back where it begins with -.",
+        ),
     ]],
 };
 

@@ -93,6 +93,24 @@ pub(super) const DELAY: Key = with_default(
 /// What a link is like, beside its rate and delay.
 pub(super) const LINK_KEYS: &[Key] = &[
     with_default(
+        "loss",
+        Kind::Part,
+        "0",
+        "The part of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits.",
+    ),
+    with_default(
+        "loss_burst",
+        Kind::Integer(1, 1_000_000),
+        "1",
+        "How many packets in a row are lost, in the mean (the model of Gilbert and Elliott); 1: each by itself.",
+    ),
+    with_default(
+        "jitter",
+        Kind::Duration,
+        "\"0\"",
+        "How much later than by the delay octets may arrive; all between is as likely, and none overtake others.",
+    ),
+    with_default(
         "at_end",
         Kind::Choice(&["reset", "silence"]),
         "\"reset\"",

@@ -30,6 +30,7 @@ pub const SECTIONS: &[Section] = &[
     written::CONTACT_PLAN,
     happening::TRAFFIC,
     happening::CRASH,
+    happening::CLOCK_STEP,
     happening::FAULTS,
     happening::STOP,
 ];

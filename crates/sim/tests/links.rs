@@ -1,0 +1,131 @@
+//! Links that lose and jitter, clocks that jump, and traffic in bursts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod world;
+
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+use world::{run, scenario};
+
+/// How long it takes until all has come over a link with these keys.
+fn taken(link: &str, seed: u64) -> (Duration, u64) {
+    let text = format!(
+        r#"
+        [[node]]
+        name = "a"
+        [[node]]
+        name = "b"
+        [[link]]
+        between = ["a", "b"]
+        rate = "8Mbit"
+        delay = "50ms"
+        {link}
+        [[traffic]]
+        from = "a"
+        to = "b"
+        count = 50
+        size = "100kB"
+        [stop]
+        at = "1h"
+        when_delivered = true
+        expects_all = true
+        "#
+    );
+    let world = run(&scenario(&text), seed);
+    assert_eq!(world.ledger().delivered, 50);
+    (world.now().since(Instant::START), world.trace().hash())
+}
+
+#[test]
+fn lost_packets_cost_time_and_nothing_else() {
+    // 5 MB at 1 MB/s.
+    let (sound, _) = taken("", 1);
+    assert!(
+        sound > Duration::from_secs(5) && sound < Duration::from_secs(7),
+        "{sound:?}"
+    );
+    let lossy = "loss = 0.01";
+    let (late, hash) = taken(lossy, 1);
+    assert!(
+        late > sound + Duration::from_millis(500),
+        "{late:?} {sound:?}"
+    );
+    // As many packets in longer bursts stop the stream less often.
+    let (bursts, _) = taken("loss = 0.01\nloss_burst = 20", 1);
+    assert!(bursts > sound && bursts < late, "{bursts:?} {late:?}");
+    assert_eq!(taken(lossy, 1).1, hash, "a seed tells which are lost");
+    assert_ne!(taken(lossy, 2).1, hash);
+}
+
+#[test]
+fn octets_that_are_late_stay_in_order() {
+    let (sound, _) = taken("", 1);
+    let (late, _) = taken("jitter = \"300ms\"", 1);
+    assert!(late > sound && late < sound * 4, "{late:?} {sound:?}");
+}
+
+#[test]
+fn what_a_node_holds_does_not_expire_when_its_clock_jumps() {
+    for by in ["5h", "-5h"] {
+        let text = format!(
+            r#"
+            [[line]]
+            name = "n"
+            count = 3
+            rate = "8Mbit"
+            [[clock_step]]
+            node = "n2"
+            at = "5min"
+            by = "{by}"
+            [[contact]]
+            link = "n2-n3"
+            start = "10min"
+            for = "1min"
+            [[traffic]]
+            from = "n1"
+            to = "n3"
+            count = 40
+            burst = 4
+            every = "10s"
+            size = "2kB"
+            lifetime = "1h"
+            [stop]
+            at = "20min"
+            "#
+        );
+        let world = run(&scenario(&text), 1);
+        assert_eq!(world.ledger().sent(), 40);
+        assert_eq!(world.ledger().delivered, 40, "{by}");
+    }
+}
+
+#[test]
+fn bursts_come_together_and_end_with_the_count() {
+    let text = r#"
+        [[line]]
+        name = "n"
+        count = 2
+        rate = "8Mbit"
+        [[traffic]]
+        from = "n1"
+        to = "n2"
+        count = 25
+        burst = 10
+        every = "1min"
+        size = "2kB"
+        [stop]
+        at = "150s"
+    "#;
+    let world = run(&scenario(text), 1);
+    let mut sent: Vec<_> = world.ledger().units().map(|(_, unit)| unit.sent).collect();
+    assert_eq!(sent.len(), 25);
+    sent.dedup();
+    assert_eq!(sent.len(), 3);
+}
