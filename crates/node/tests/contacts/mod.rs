@@ -158,3 +158,20 @@ fn a_path_that_was_lost_is_dialled_also_when_its_idle_connection_seems_open_agai
     live(&mut world, Duration::from_secs(4));
     assert!(world.dials.len() >= before + 3, "nothing has come back");
 }
+
+#[test]
+fn a_driver_that_tells_of_lost_paths_is_asked_about_none_that_is_idle() {
+    let (mut world, receiver) = silenced(1);
+    world.handle(0, Event::TellsPaths);
+    let before = world.dials.len();
+    live(&mut world, Duration::from_secs(10));
+    assert_eq!(world.dials.len(), before, "the driver would have said so");
+    let stream = world.machines[0].node.as_ref().unwrap().sessions()[0].stream;
+    let path = Path::Lost;
+    world.handle(0, Event::PathChecked { stream, path });
+    live(&mut world, Duration::from_secs(3));
+    assert!(world.dials.len() >= before + 3, "it is dialled at the cap");
+    world.end_silence(0, 1);
+    live(&mut world, CAP + Duration::from_millis(20));
+    assert_eq!(delivered(&mut world, 0, receiver), 5);
+}
