@@ -55,7 +55,7 @@ fn a_run_is_told_in_words_with_what_limited_it() {
             "quota = \"1MB\"",
             rare,
             "[stop]\nat = \"1h\"",
-            "Stores were the limit: 1 was filled",
+            "Stores were the limit: ",
         ),
     ] {
         let page = shown(&[outcome(1, node, link, rest)]);

@@ -83,10 +83,12 @@ pub(crate) fn limits(outcome: &Outcome) -> String {
             percent(used(link), link.capacity)
         );
     }
-    if let Some(node) = fullest.filter(|node| filled(node) >= FULL) {
+    let full_stores = count(full_stores.count());
+    if let Some(node) = fullest.filter(|_| full_stores > 0 || outcome.refused > 0) {
         words += &format!(
-            "Stores were the limit: {} filled to four fifths and more of what they may hold, that of {} to {}. ",
-            things(count(full_stores.count()), "was", "were"),
+            "Stores were the limit: {} filled to four fifths and more of what they may hold, and {} refused; the fullest was that of {}, with {}. ",
+            things(full_stores, "was", "were"),
+            things(outcome.refused, "payload", "payloads"),
             escaped(&node.name),
             percent(node.most_octets, node.quota_octets)
         );
@@ -146,7 +148,7 @@ pub(crate) fn cost(outcome: &Outcome) -> String {
     .map(|(count, one, many)| things(*count, one, many))
     .collect();
     if !befell.is_empty() {
-        words += &format!("There were {}.", befell.join(", "));
+        words += &format!("In its course: {}.", befell.join(", "));
     }
     words
 }
