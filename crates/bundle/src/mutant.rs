@@ -27,11 +27,13 @@ pub enum Mutant {
     LengthsNotSummed,
     /// After a restart creation timestamps begin anew.
     TimestampsReused,
+    /// A session in which nothing is to be said stays silent.
+    KeepaliveForgotten,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DurableBeforeSync,
         Self::DuplicatesForgotten,
         Self::TailDropped,
@@ -42,6 +44,7 @@ impl Mutant {
         Self::TimerNotRearmed,
         Self::LengthsNotSummed,
         Self::TimestampsReused,
+        Self::KeepaliveForgotten,
     ];
 }
 

@@ -8,7 +8,6 @@ use dhow_node::door::{Event, Path, StreamId};
 use crate::connection::{EndState, Flight, length};
 use crate::dialling::road_at;
 use crate::freight::Freight;
-use crate::oracle::Foul;
 use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
 use crate::world::World;
 
@@ -21,6 +20,7 @@ impl World {
         let Some((key, side)) = self.locate(at, stream) else {
             return;
         };
+        self.check_time(key);
         if let Some(connection) = self.connection_mut(key) {
             connection.end_mut(side).way.wants = true;
         }
@@ -98,7 +98,7 @@ impl World {
             way.under_way += freight.octets();
             if let Some(referee) = &mut connection.referee
                 && let Freight::Octets(octets) = &freight
-                && let Err(foul) = referee.handle_written(side, octets)
+                && let Err(foul) = referee.handle_written(side, octets, now)
             {
                 self.call_foul(key, side, &foul);
             }
@@ -138,17 +138,6 @@ impl World {
         if path == Path::Lost && state == EndState::Open && self.lives(at, life) {
             self.tell(at, Event::PathChecked { stream, path });
         }
-    }
-
-    /// What one end says breaks a rule.
-    fn call_foul(&mut self, key: ConnectionKey, side: Side, foul: &Foul) {
-        let Some(connection) = self.connection(key) else {
-            return;
-        };
-        let ends = [side, side.other()].map(|side| connection.end(side).machine);
-        let [speaker, listener] = ends.map(|at| self.name(at));
-        let sentence = format!("in a session with {listener}, {speaker} {foul}");
-        self.accuse("wire", sentence, &ends);
     }
 
     /// Puts octets on the line.
@@ -274,7 +263,7 @@ impl World {
             let promise = (way.wants && !way.promised).then(|| way.busy.max(now + delay));
             way.promised |= promise.is_some();
             if let Some(referee) = &mut connection.referee {
-                referee.handle_read(side, &octets);
+                referee.handle_read(side, &octets, now);
             }
             if let Some(at) = promise {
                 self.queue.push(at, Happening::Writable(key, side.other()));

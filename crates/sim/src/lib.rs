@@ -21,6 +21,7 @@ pub mod entropy;
 mod faults;
 mod flow;
 mod freight;
+mod judging;
 pub mod ledger;
 mod machine;
 pub mod memory;

@@ -17,7 +17,7 @@ use crate::queue::MachineIndex;
 pub use arrives::overdue;
 pub use kept::{Hit, Kept, Lost};
 pub use once::redelivered;
-pub use referee::{Foul, Referee};
+pub use referee::{Blocked, Foul, Referee};
 pub use unaltered::altered;
 pub use within::{beyond, overfull};
 

@@ -1,6 +1,7 @@
 //! The session: the machine that all other files of this room are parts of.
 
 use bytes::{Bytes, BytesMut};
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now, Room};
 
 use super::config::{Config, Role};
@@ -215,6 +216,9 @@ impl StreamSession for Session {
             return;
         }
         match expiry {
+            Expiry::Keepalive if planted(Mutant::KeepaliveForgotten) => {
+                self.timers.octets_sent(now.monotonic);
+            }
             // RFC 9174 5.1.1: a KEEPALIVE after an interval without any message; it waits for the end
             // of a segment that is under way.
             Expiry::Keepalive => self.timers.set_keepalive_due(),

@@ -8,6 +8,9 @@ pub const END: u8 = 0x01;
 /// Octets of a head that are worth waiting for; no head of a session between two nodes comes near.
 const HEAD_OCTETS_MAX: usize = 64 * 1024;
 
+/// The one flag of an extension item (RFC 9174 tables 3 and 7).
+const CRITICAL: u8 = 0x01;
+
 /// The type of a Transfer Length extension item (RFC 9174 8.4).
 const TRANSFER_LENGTH: u16 = 1;
 
@@ -73,6 +76,11 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Whether a message has begun and not ended, so that no other can begin.
+    pub fn is_within_message(&self) -> bool {
+        self.data > 0 || !self.partial.is_empty()
+    }
+
     /// Reads octets and tells what they complete.
     ///
     /// # Errors
@@ -225,12 +233,12 @@ fn init(fields: &mut Fields<'_>) -> Read {
         };
         let length = fields.u16()?;
         let node_id = fields.octets(usize::from(length))?;
-        fields.items()?;
-        Some((offer, node_id))
+        Some((offer, node_id, fields.items()?))
     };
-    let Some((offer, node_id)) = offer() else {
+    let Some((offer, node_id, items)) = offer() else {
         return Ok(None);
     };
+    each_item(items, |_, _| Ok(()))?;
     match std::str::from_utf8(node_id) {
         Ok(_) => Ok(Some(Message::Init(offer))),
         Err(_) => Err("has a node ID that is no text (RFC 9174 4.6)".to_owned()),
@@ -251,28 +259,44 @@ fn segment(fields: &mut Fields<'_>) -> Read {
         return Ok(None);
     };
     let mut total = None;
-    let mut items = Fields(items);
-    while !items.0.is_empty() {
-        let item = items.u8().zip(items.u16()).zip(items.u16());
-        let value =
-            item.and_then(|((_, kind), length)| Some((kind, items.octets(usize::from(length))?)));
-        match value {
-            None => return Err("has extension items that end early (RFC 9174 5.2.5)".to_owned()),
-            Some((TRANSFER_LENGTH, value)) => {
-                let said = value.try_into().ok().map(u64::from_be_bytes);
-                if said.is_none() || total.is_some() {
-                    let what = "has no one total length of 8 octets (RFC 9174 5.2.5.1)";
-                    return Err(what.to_owned());
-                }
-                total = said;
+    each_item(items, |kind, value| {
+        if kind == TRANSFER_LENGTH {
+            let said = value.try_into().ok().map(u64::from_be_bytes);
+            if said.is_none() || total.is_some() {
+                return Err("has no one total length of 8 octets (RFC 9174 5.2.5.1)".to_owned());
             }
-            Some(_) => {}
+            total = said;
         }
-    }
+        Ok(())
+    })?;
     Ok(Some(Message::Segment(Segment {
         flags,
         transfer,
         total,
         octets,
     })))
+}
+
+/// Goes through extension items (4.8, 5.2.5): what kind each is of, and its value.
+fn each_item(
+    items: &[u8],
+    mut handle: impl FnMut(u16, &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut items = Fields(items);
+    while !items.0.is_empty() {
+        let head = items.u8().zip(items.u16()).zip(items.u16());
+        let item = head.and_then(|((flags, kind), length)| {
+            Some((flags, kind, items.octets(usize::from(length))?))
+        });
+        let Some((flags, kind, value)) = item else {
+            return Err("has extension items that end early (RFC 9174 4.8)".to_owned());
+        };
+        if flags & !CRITICAL != 0 {
+            return Err(format!(
+                "sets flags {flags:#04x} of an extension item (RFC 9174 4.8)"
+            ));
+        }
+        handle(kind, value)?;
+    }
+    Ok(())
 }

@@ -6,8 +6,11 @@
 
 mod message;
 mod party;
+mod upkeep;
 
 use std::fmt;
+
+use dhow_bundle::Instant;
 
 use crate::queue::Side;
 
@@ -50,6 +53,15 @@ impl Default for Referee {
     }
 }
 
+/// What a side cannot do at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// The connection takes nothing more.
+    Writing,
+    /// Octets have arrived that its node does not take yet.
+    Reading,
+}
+
 /// What breaks a rule, as the end of a sentence that begins with who said it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foul(String);
@@ -72,18 +84,41 @@ impl Referee {
     ///
     /// # Errors
     /// What they say breaks a rule.
-    pub fn handle_written(&mut self, side: Side, octets: &[u8]) -> Result<(), Foul> {
+    pub fn handle_written(&mut self, side: Side, octets: &[u8], now: Instant) -> Result<(), Foul> {
         let Judged { party, said, .. } = self.judged(side);
-        said.read(octets, &mut |message| party.say(&message))
-            .map_err(Foul)
+        let judged = said.read(octets, &mut |message| party.say(&message));
+        party.has_said(now);
+        judged.map_err(Foul)
+    }
+
+    /// One side cannot write, or does not read, what is there for it.
+    pub fn handle_blocked(&mut self, side: Side, how: Blocked, now: Instant) {
+        self.judged(side).party.is_blocked(how, now);
+    }
+
+    /// Whether one side, which is there, has done by now what is to be done in time.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn check_time(&self, side: Side, now: Instant) -> Result<(), Foul> {
+        let judged = match side {
+            Side::Dialling => &self.dialling,
+            Side::Accepting => &self.accepting,
+        };
+        // Nothing can be said within a message: its rest may wait for a disk.
+        if judged.said.is_within_message() {
+            return Ok(());
+        }
+        judged.party.overdue(now).map_err(Foul)
     }
 
     /// One side has read octets that the other wrote.
-    pub fn handle_read(&mut self, side: Side, octets: &[u8]) {
+    pub fn handle_read(&mut self, side: Side, octets: &[u8], now: Instant) {
         let Judged { party, heard, .. } = self.judged(side);
+        party.has_heard(now);
         // They were judged where they were written.
         let read = heard.read(octets, &mut |message| {
-            party.hear(&message);
+            party.hear(&message, now);
             Ok(())
         });
         drop(read);

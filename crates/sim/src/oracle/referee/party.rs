@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use dhow_bundle::Instant;
+
+use super::Blocked;
 use super::message::{END, Message, Offer, START, Segment};
+use super::upkeep::Upkeep;
 use crate::queue::Side;
 
 /// REPLY of a `SESS_TERM` (RFC 9174 table 8).
@@ -36,6 +40,8 @@ pub struct Party {
     unanswered: VecDeque<Arrived>,
     /// Transfers that it refused.
     refused: BTreeSet<u64>,
+    /// What it does about keepalives.
+    upkeep: Upkeep,
 }
 
 #[derive(Debug)]
@@ -71,14 +77,55 @@ impl Party {
             open: VecDeque::new(),
             unanswered: VecDeque::new(),
             refused: BTreeSet::new(),
+            upkeep: Upkeep::default(),
         }
     }
 
+    /// It has said octets.
+    pub fn has_said(&mut self, now: Instant) {
+        self.upkeep.say(now);
+        self.agree(now);
+    }
+
+    /// What is agreed on once both sides' offers are known here (4.7).
+    fn agree(&mut self, now: Instant) {
+        if let Some(offers) = self.said_init.zip(self.heard_init) {
+            self.upkeep.agree([offers.0, offers.1], now);
+        }
+    }
+
+    /// It has heard octets.
+    pub fn has_heard(&mut self, now: Instant) {
+        self.upkeep.hear(now);
+    }
+
+    /// It would do something if it could.
+    pub fn is_blocked(&mut self, how: Blocked, now: Instant) {
+        match how {
+            Blocked::Writing => self.upkeep.say(now),
+            Blocked::Reading => self.upkeep.hear(now),
+        }
+    }
+
+    /// Whether it has done what is to be done by now.
+    ///
+    /// # Errors
+    /// It has not, as a sentence's end.
+    pub fn overdue(&self, now: Instant) -> Result<(), String> {
+        if self.said_term || self.heard_term.is_some() {
+            return Ok(());
+        }
+        self.upkeep.overdue(now)
+    }
+
     /// It has heard something.
-    pub fn hear(&mut self, message: &Message) {
+    pub fn hear(&mut self, message: &Message, now: Instant) {
         match message {
             Message::Contact { .. } => self.heard_contact = true,
-            Message::Init(offer) => self.heard_init = Some(*offer),
+            Message::Init(offer) => {
+                self.heard_init = Some(*offer);
+                self.agree(now);
+            }
             Message::Segment(segment) => {
                 let before = match self.incoming {
                     Some((before, sum)) if before.transfer == segment.transfer => {
@@ -225,6 +272,10 @@ impl Party {
         refuse_if(self.last.is_some_and(|last| transfer <= last), || {
             format!("begins a transfer {transfer} for the second time (RFC 9174 5.2.1)")
         })?;
+        let next = self.last.map_or(0, |last| last.saturating_add(1));
+        refuse_if(next != transfer, || {
+            format!("begins transfer {transfer} where the next is {next} (RFC 9174 5.2.1)")
+        })?;
         self.last = Some(transfer);
         self.outgoing = Some(Outgoing {
             transfer,
@@ -287,6 +338,9 @@ impl Party {
         })?;
         refuse_if(self.said_term, || {
             "says SESS_TERM again (RFC 9174 6.1)".to_owned()
+        })?;
+        refuse_if(flags & !REPLY != 0, || {
+            format!("says SESS_TERM with reserved flags {flags:#04x} (RFC 9174 6.1)")
         })?;
         let expected = self
             .heard_term

@@ -1,5 +1,7 @@
 //! Sessions as octets, and what is wrong with them.
 
+use std::time::Duration;
+
 use super::*;
 
 const CONTACT: &[u8] = b"dtn!\x04\x00";
@@ -35,13 +37,14 @@ fn refusal(transfer: u64) -> Vec<u8> {
 struct Play {
     referee: Referee,
     piece: usize,
+    now: Instant,
 }
 
 impl Play {
     fn says(&mut self, side: Side, octets: &[u8]) -> Result<(), Foul> {
         for piece in octets.chunks(self.piece) {
-            self.referee.handle_written(side, piece)?;
-            self.referee.handle_read(side.other(), piece);
+            self.referee.handle_written(side, piece, self.now)?;
+            self.referee.handle_read(side.other(), piece, self.now);
         }
         Ok(())
     }
@@ -52,6 +55,7 @@ fn session(piece: usize) -> Play {
     let mut play = Play {
         referee: Referee::default(),
         piece,
+        now: Instant::START,
     };
     for octets in [CONTACT, INIT] {
         for side in [Side::Dialling, Side::Accepting] {
@@ -88,7 +92,13 @@ type Moves = Vec<(Side, Vec<u8>)>;
 #[test]
 fn each_rule_is_held() {
     let term = vec![0x05, 0, 1];
-    let cases: [(&str, Moves); 14] = [
+    let mut flagged = segment(3, 0, 1);
+    // An item of type 0x4000 without a value, and a flag that there is not.
+    flagged.splice(10..14, [0, 0, 0, 5, 0x80, 0x40, 0, 0, 0]);
+    let cases: [(&str, Moves); 17] = [
+        ("4.8", vec![(Side::Dialling, flagged)]),
+        ("5.2.1", vec![(Side::Dialling, segment(3, 1, 1))]),
+        ("6.1", vec![(Side::Dialling, vec![0x05, 2, 1])]),
         ("4.6", vec![(Side::Dialling, segment(3, 0, 11))]),
         (
             "4.6",
@@ -176,5 +186,80 @@ fn each_rule_is_held() {
 #[test]
 fn whoever_accepts_waits_for_the_contact_header() {
     let mut referee = Referee::default();
-    assert!(referee.handle_written(Side::Accepting, CONTACT).is_err());
+    assert!(
+        referee
+            .handle_written(Side::Accepting, CONTACT, Instant::START)
+            .is_err()
+    );
+}
+
+#[test]
+fn a_side_that_says_nothing_for_longer_than_the_interval_is_accused() {
+    let after = |seconds| Instant::START + Duration::from_secs(seconds);
+    let mut play = session(1000);
+    let check = |play: &Play, side, seconds| play.referee.check_time(side, after(seconds));
+    assert_eq!(check(&play, Side::Dialling, 33), Ok(()));
+    let foul = check(&play, Side::Dialling, 35).unwrap_err().to_string();
+    assert_eq!(
+        foul,
+        "has said nothing for 35 s where it is to say something every 30 s (RFC 9174 5.1.1)"
+    );
+    // A keepalive in time, and a connection that took none.
+    play.now = after(30);
+    play.says(Side::Dialling, &[0x04]).unwrap();
+    play.referee
+        .handle_blocked(Side::Accepting, Blocked::Writing, after(40));
+    for side in [Side::Dialling, Side::Accepting] {
+        assert_eq!(check(&play, side, 60), Ok(()));
+    }
+    // Within a segment nothing else can be said.
+    let segment = segment(3, 0, 9);
+    let (head, rest) = segment.split_at(segment.len() - 4);
+    play.says(Side::Accepting, head).unwrap();
+    assert_eq!(check(&play, Side::Accepting, 900), Ok(()));
+    play.says(Side::Accepting, rest).unwrap();
+    assert!(check(&play, Side::Accepting, 900).is_err());
+    // A session that ends has no more to say.
+    play.says(Side::Dialling, &[0x05, 0, 1]).unwrap();
+    assert_eq!(check(&play, Side::Dialling, 900), Ok(()));
+}
+
+#[test]
+fn a_side_that_goes_on_though_nothing_is_heard_is_accused() {
+    let after = |seconds| Instant::START + Duration::from_secs(seconds);
+    let mut play = session(1000);
+    let silent = |play: &mut Play, seconds| {
+        let writes = play
+            .referee
+            .handle_written(Side::Dialling, &[0x04], after(seconds));
+        writes.and_then(|()| play.referee.check_time(Side::Dialling, after(seconds)))
+    };
+    for seconds in [30, 60] {
+        assert_eq!(silent(&mut play, seconds), Ok(()));
+    }
+    play.referee
+        .handle_blocked(Side::Dialling, Blocked::Reading, after(10));
+    assert_eq!(silent(&mut play, 73), Ok(()));
+    let foul = silent(&mut play, 75).unwrap_err().to_string();
+    assert!(foul.contains("has heard nothing for 65 s"), "{foul}");
+}
+
+#[test]
+fn where_one_side_wants_no_keepalives_none_are_missed() {
+    let mut referee = Referee::default();
+    let mut none = INIT.to_vec();
+    none[2] = 0;
+    for (side, octets) in [
+        (Side::Dialling, CONTACT),
+        (Side::Accepting, CONTACT),
+        (Side::Dialling, INIT),
+        (Side::Accepting, &none),
+    ] {
+        referee
+            .handle_written(side, octets, Instant::START)
+            .unwrap();
+        referee.handle_read(side.other(), octets, Instant::START);
+    }
+    let day = Instant::START + Duration::from_secs(86_400);
+    assert_eq!(referee.check_time(Side::Dialling, day), Ok(()));
 }
