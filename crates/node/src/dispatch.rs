@@ -243,17 +243,19 @@ impl Node {
         }
     }
 
-    /// Let a bundle rest before it is tried again; one that is back from where it was in flight, too.
-    pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) {
+    /// Let a bundle rest before it is tried again; one that is back from where it was in flight, too. False when it was to be
+    /// deleted once it is back, and is.
+    pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) -> bool {
         self.release_moved(key);
         if self.meets_doom(now, key) {
-            return;
+            return false;
         }
         if let Some(entry) = self.bundles.entry_mut(key) {
             let until = now.monotonic + duration;
             entry.state = State::Resting { until };
             self.rests.insert((until, key));
         }
+        true
     }
 
     /// Delete a bundle that is back and was to be deleted once it is; false when it was not.

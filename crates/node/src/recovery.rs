@@ -141,7 +141,9 @@ impl Node {
     /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
     /// comes, or after a while when the disk gives none.
     pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
-        self.rest(now, key, VERIFY_PATIENCE);
+        if !self.rest(now, key, VERIFY_PATIENCE) {
+            return;
+        }
         self.verifying.insert(key);
         if let Some(part) = self.unverified(now, key) {
             self.store(StoreCommand::Verify { key: part });

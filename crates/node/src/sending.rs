@@ -559,7 +559,9 @@ impl Node {
             Some(_) => Some(NOT_ACCEPTABLE_REST),
         };
         match rest {
-            Some(duration) => self.rest(now, key, duration),
+            Some(duration) => {
+                self.rest(now, key, duration);
+            }
             None => self.put_back(now, key),
         }
     }
