@@ -1,4 +1,4 @@
-"""`dhow sim run` as a person meets it: what it refuses, and what it leaves behind when it is interrupted."""
+"""`dhow sim run` as a person meets it: what it finds, what it refuses, and what it leaves behind when it is interrupted."""
 
 import json
 import shutil
@@ -13,6 +13,9 @@ from labs.rig.capture import Dissection, reader_missing
 
 LABS = ROOT / "labs"
 PATIENCE_S = 120.0
+
+# Seeds of a network in which everything goes wrong, and seconds that they may take, whatever else the machine does.
+SEEDS, SEEDS_PATIENCE_S = 200, 1200.0
 
 
 class Simulation(unittest.TestCase):
@@ -67,6 +70,18 @@ class Simulation(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(said, done.stderr)
                 self.assertFalse((self.directory / "report").exists())
+
+    def test_two_hundred_seeds_of_everything_at_once_break_no_rule(self) -> None:
+        done = subprocess.run(
+            self.command("labs/mixed.toml", "--seeds", str(SEEDS), "--keep-going", "--json"),
+            cwd=ROOT, capture_output=True, text=True, timeout=SEEDS_PATIENCE_S, check=False)
+        outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+        broken = {outcome["seed"]: outcome["violations"] for outcome in outcomes if outcome["violations"]}
+        self.assertEqual(broken, {}, "keep the seed in crates/sim/tests/regressions")
+        self.assertEqual((done.returncode, len(outcomes)), (0, SEEDS), done.stderr)
+        # They saw what they are for.
+        for what in ("crashes", "stalls", "duplicates", "delivered"):
+            self.assertGreater(sum(outcome[what] for outcome in outcomes), SEEDS, what)
 
     def test_seeds_on_all_cores_say_what_they_say_one_after_the_other(self) -> None:
         words = ["labs/mixed.toml", "--until", "10s", "--seeds", "12", "--json"]
