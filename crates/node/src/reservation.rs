@@ -20,10 +20,10 @@ use crate::node::Node;
 use crate::reception::Refused;
 
 /// The part of the quota that is for exchanges alone is one of so many, as long as that is not more than enough.
-const EXCHANGE_SHARE: u64 = 4;
+const EXCHANGE_SHARE: u64 = 8;
 
 /// Octets that are for exchanges alone, at most.
-const EXCHANGE_OCTETS_MAX: u64 = 256 << 20;
+const EXCHANGE_OCTETS_MAX: u64 = 64 << 20;
 
 /// Bundles that are for exchanges alone, at most.
 const EXCHANGE_BUNDLES_MAX: u64 = 1024;
@@ -78,7 +78,20 @@ impl Node {
         let is_spare = left_bundles > kept_bundles && left.saturating_sub(octets) >= kept;
         match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
             true => Ok(()),
+            false if fits => Err(self.kept_room()),
             false => Err(self.no_room(octets)),
+        }
+    }
+
+    fn kept_room(&self) -> Refused {
+        let why = format!(
+            "the store holds {} octets in {} bundles, and the rest of its quota is for exchanges with neighbours that bundles wait for",
+            self.taken_octets(),
+            self.taken_bundles(),
+        );
+        Refused {
+            reason: RefuseReason::NoResources,
+            why,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dhow_channel::{Delay, Loss, Rate};
@@ -167,6 +168,8 @@ pub struct Traffic {
     pub count: Option<u64>,
     /// Octets of payload.
     pub size: Size,
+    /// What is sent and when, where a list says it; else there is nothing in it.
+    pub list: Arc<[Listed]>,
     /// When the first is sent, from the start of the run.
     pub start: Duration,
     /// When the next are sent.
@@ -175,6 +178,15 @@ pub struct Traffic {
     pub burst: u64,
     /// How long bundles are of use.
     pub lifetime: Duration,
+}
+
+/// A payload of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// When it is sent, from the start of the traffic.
+    pub at: Duration,
+    /// Octets of payload.
+    pub octets: u64,
 }
 
 /// Octets of payload: as many as tell the bundles of a run apart at least ([`Size::MIN`]).
@@ -200,6 +212,8 @@ pub enum Pace {
     Constant(Duration),
     /// As long in the mean, independently of each other (a Poisson process).
     Mean(Duration),
+    /// As [`Traffic::list`] says.
+    Listed,
 }
 
 /// A node's power fails.

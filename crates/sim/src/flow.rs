@@ -18,8 +18,13 @@ impl Flow {
         number: u32,
     ) -> Option<(UnitName, Unit, BundleAdu)> {
         let size = self.traffic.size;
+        let octets = match self.traffic.list.get(self.given) {
+            Some(listed) => listed.octets,
+            None => size.min + self.entropy.below(size.max - size.min + 1),
+        };
+        self.given += 1;
         let unit = Unit {
-            octets: size.min + self.entropy.below(size.max - size.min + 1),
+            octets,
             sent: now,
             lifetime: self.traffic.lifetime,
             accepted: None,
@@ -36,6 +41,31 @@ impl Flow {
         };
         Some((name, unit, adu))
     }
+
+    /// How many payloads are sent now, and when it is time for more.
+    fn due(&mut self, now: Instant) -> (u64, Option<Instant>) {
+        let after = match self.traffic.pace {
+            Pace::AtOnce => return (self.left.take().unwrap_or(0), None),
+            Pace::Listed => return self.due_of_list(now),
+            _ if self.left == Some(0) => return (0, None),
+            Pace::Mean(mean) => self.entropy.exponential(mean),
+            Pace::Constant(every) => every,
+        };
+        let count = self.left.unwrap_or(u64::MAX).min(self.traffic.burst);
+        self.left = self.left.map(|left| left - count);
+        (count, Some(now + after))
+    }
+
+    fn due_of_list(&mut self, now: Instant) -> (u64, Option<Instant>) {
+        let (start, list) = (Instant::START + self.traffic.start, &self.traffic.list);
+        let left = usize::try_from(self.left.unwrap_or(0)).unwrap_or(usize::MAX);
+        let rest = list.get(list.len().saturating_sub(left)..);
+        let rest = rest.unwrap_or_default();
+        let count = rest.partition_point(|listed| start + listed.at <= now);
+        self.left = u64::try_from(rest.len() - count).ok();
+        let next = rest.get(count).map(|listed| start + listed.at);
+        (u64::try_from(count).unwrap_or(0), next)
+    }
 }
 
 impl World {
@@ -45,24 +75,10 @@ impl World {
         let Some(flow) = self.traffic.get_mut(position) else {
             return;
         };
-        let count = match flow.traffic.pace {
-            Pace::AtOnce => flow.left.take().unwrap_or(0),
-            Pace::Constant(_) | Pace::Mean(_) => {
-                if flow.left == Some(0) {
-                    return;
-                }
-                let count = flow.left.unwrap_or(u64::MAX).min(flow.traffic.burst);
-                flow.left = flow.left.map(|left| left - count);
-                let after = match flow.traffic.pace {
-                    Pace::Mean(mean) => flow.entropy.exponential(mean),
-                    Pace::Constant(every) => every,
-                    Pace::AtOnce => return,
-                };
-                self.queue
-                    .push(self.now + after, Happening::Traffic(number));
-                count
-            }
-        };
+        let (count, next) = flow.due(self.now);
+        if let Some(next) = next {
+            self.queue.push(next, Happening::Traffic(number));
+        }
         let from = flow.from;
         let Some(machine) = self.machines.get_mut(from.at()) else {
             return;

@@ -121,6 +121,8 @@ pub(crate) struct Flow {
     /// Number of the destination.
     pub(crate) to: String,
     pub(crate) left: Option<u64>,
+    /// Payloads given so far.
+    pub(crate) given: usize,
     pub(crate) entropy: Entropy,
 }
 
@@ -169,6 +171,7 @@ impl World {
                     .map_or(0, |node| node.number),
             ),
             left: traffic.count,
+            given: 0,
             entropy: Entropy::new(seed, Purpose::Traffic, at),
         };
         let of = |purpose, count: usize| {
@@ -247,7 +250,8 @@ impl World {
             self.queue.push(at, Happening::ContactBegins(number));
         }
         for (number, flow) in (0_u32..).zip(&scenario.traffic) {
-            let at = Instant::START + flow.start;
+            let first = flow.list.first().map_or(Duration::ZERO, |listed| listed.at);
+            let at = Instant::START + flow.start + first;
             self.queue.push(at, Happening::Traffic(number));
         }
         for (number, crash) in (0_u32..).zip(&scenario.crashes) {

@@ -129,3 +129,34 @@ fn bursts_come_together_and_end_with_the_count() {
     sent.dedup();
     assert_eq!(sent.len(), 3);
 }
+
+#[test]
+fn a_list_says_what_is_sent_and_when() {
+    let text = format!(
+        r#"
+        [[line]]
+        name = "n"
+        count = 2
+        rate = "8Mbit"
+        [[traffic]]
+        from = "n1"
+        to = "n2"
+        start = "1min"
+        list = "{}/tests/data/mail.txt"
+        [stop]
+        at = "1h"
+        expects_all = true
+        "#,
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let world = run(&scenario(&text), 1);
+    let units = world.ledger().units();
+    let sent: Vec<_> = units
+        .map(|(_, unit)| (unit.sent.since(Instant::START).as_secs(), unit.octets))
+        .collect();
+    assert_eq!(
+        sent,
+        [(60, 2_000), (150, 100), (150, 1_000_000), (660, 5_000)]
+    );
+    assert_eq!(world.ledger().delivered, 4);
+}

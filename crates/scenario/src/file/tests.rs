@@ -90,6 +90,18 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:11: a disk has at least 401408 octets; with less a store of such segments takes nothing",
         ),
         (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\ncount = 9\n",
+            "s.toml:9: [[traffic]] lacks 'size'; for example: size = \"2kB..50kB\", or a 'list'",
+        ),
+        (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nlist = \"mail.txt\"\ncount = 9\n",
+            "s.toml:13: 'count' does not go with 'list', which says sizes and times",
+        ),
+        (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nlist = \"no/mail.txt\"\n",
+            "s.toml:12: 'list' cannot be read: no/mail.txt: No such file or directory (os error 2)",
+        ),
+        (
             "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\nburst = 3\n",
             "s.toml:14: 'burst' goes with 'every' or 'mean'; without them all are sent at once",
         ),

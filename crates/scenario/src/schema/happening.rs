@@ -34,7 +34,7 @@ pub(super) const TRAFFIC: Section = Section {
         key(
             "size",
             Kind::Sizes,
-            Absent::Refused,
+            Absent::Means("what 'list' says"),
             "\"2kB..50kB\"",
             "Octets of payload, at least 16; all between two sizes are as likely.",
         ),
@@ -58,6 +58,13 @@ pub(super) const TRAFFIC: Section = Section {
             Absent::Means("all at once"),
             "\"20min\"",
             "From one bundle to the next in the mean (a Poisson process).",
+        ),
+        key(
+            "list",
+            Kind::Text,
+            Absent::Means("'size', 'count', 'every', 'mean' and 'burst' say it"),
+            "\"mail.txt\"",
+            "A file, found from where this one is, of what is sent: in each line a time from the start of the traffic and a size (90s 2kB), in order.",
         ),
         with_default(
             "burst",

@@ -1,10 +1,14 @@
-//! `[[traffic]]`: who sends what to whom.
+//! `[[traffic]]`: who sends what to whom, by rules or by a [`list`].
+
+mod list;
+
+use std::sync::Arc;
 
 use dhow_document::{Document, Entries, FileError};
 
 use crate::entropy::Entropy;
 use crate::network::{Network, matches, within};
-use crate::scenario::{NodeIndex, Pace, Size, Traffic};
+use crate::scenario::{Listed, NodeIndex, Pace, Size, Traffic};
 
 /// What destinations and beginnings are drawn for.
 const PURPOSE: u64 = Entropy::OURS;
@@ -25,8 +29,11 @@ pub(crate) fn read(
         let from = network.nodes(document, entries, "from")?;
         let to = network.nodes(document, entries, "to")?;
         let (least, most) = entries.durations("start").unwrap_or_default();
-        let (pace, count) = read_pace(document, entries)?;
-        let size = read_size(document, entries)?;
+        let list = list::read(document, entries)?.unwrap_or_default();
+        let (pace, count, size) = match list.is_empty() {
+            true => read_rules(document, entries)?,
+            false => follow(&list),
+        };
         let lifetime = entries.duration("lifetime");
         if lifetime.as_millis() == 0 {
             let what = "'lifetime' is at least 1 ms";
@@ -44,6 +51,7 @@ pub(crate) fn read(
                 )?,
                 count,
                 size,
+                list: Arc::clone(&list),
                 start: entropy.between(least, most),
                 pace,
                 burst: entries.count("burst").unwrap_or(1),
@@ -92,6 +100,25 @@ fn draw(
     })
 }
 
+/// What a list says of pace, count and sizes.
+fn follow(list: &[Listed]) -> (Pace, Option<u64>, Size) {
+    let sizes = list.iter().map(|listed| listed.octets);
+    let size = Size {
+        min: sizes.clone().min().unwrap_or(Size::MIN),
+        max: sizes.max().unwrap_or(Size::MIN),
+    };
+    (Pace::Listed, u64::try_from(list.len()).ok(), size)
+}
+
+/// What a section says of pace, count and sizes.
+fn read_rules(
+    document: &Document<'_>,
+    entries: &Entries,
+) -> Result<(Pace, Option<u64>, Size), FileError> {
+    let (pace, count) = read_pace(document, entries)?;
+    Ok((pace, count, read_size(document, entries)?))
+}
+
 fn read_pace(document: &Document<'_>, entries: &Entries) -> Result<(Pace, Option<u64>), FileError> {
     let every = entries.duration_if_set("every");
     let mean = entries.duration_if_set("mean");
@@ -123,7 +150,10 @@ fn read_pace(document: &Document<'_>, entries: &Entries) -> Result<(Pace, Option
 }
 
 fn read_size(document: &Document<'_>, entries: &Entries) -> Result<Size, FileError> {
-    let (min, max) = entries.sizes("size").unwrap_or_default();
+    let Some((min, max)) = entries.sizes("size") else {
+        let error = document.fault(entries.line(), "[[traffic]] lacks 'size'");
+        return Err(error.with_hint("for example: size = \"2kB..50kB\", or a 'list'"));
+    };
     if min < Size::MIN {
         let what = format!(
             "'size' is at least {} octets, which say which payload it is",
