@@ -12,7 +12,7 @@ use crate::profile::Profile;
 /// What became of packets, since the channel was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that have arrived.
+    /// Packets that have arrived, second ones included.
     pub delivered: u64,
     /// Their octets.
     pub delivered_octets: u64,
@@ -22,6 +22,10 @@ pub struct Counters {
     pub lost: u64,
     /// Packets that came while there was no contact, or were waiting when it ended.
     pub cut: u64,
+    /// Packets that left and arrive twice.
+    pub duplicated: u64,
+    /// Packets, first and second ones, that were held up so that later ones could overtake them.
+    pub reordered: u64,
 }
 
 /// Whether there is a contact.
@@ -42,8 +46,10 @@ struct Timed {
 
 /// One direction of a link.
 ///
-/// Waiting packets are bounded by the profile's queue; those under way by what the rate moves in one delay. Both
-/// bounds are in octets, and an empty packet counts as one octet. Packets arrive in the order in which they came.
+/// Waiting packets are bounded by the profile's queue; those under way by what the rate moves in the longest time that
+/// a packet takes (delay, jitter and hold-up together), twice that with duplicates. All bounds are in octets, and an
+/// empty packet counts as one octet. Packets arrive in the order in which they came, also with jitter, but for those
+/// that [`Reordering`](crate::Reordering) holds up.
 #[derive(Debug)]
 pub struct Channel {
     profile: Profile,
@@ -53,13 +59,15 @@ pub struct Channel {
     /// Packets that have not wholly left, and when they will have.
     waiting: VecDeque<Timed>,
     waiting_octets: u64,
-    /// Packets that left and will arrive, and when.
+    /// Packets that left and will arrive, and when: in the order in which they left.
     flying: VecDeque<Timed>,
+    /// Those that are held up, which others overtake: in the same order among themselves.
+    held_up: VecDeque<Timed>,
     counters: Counters,
 }
 
 impl Channel {
-    /// A link with a contact and nothing on it; the same seed loses the same packets.
+    /// A link with a contact and nothing on it; the same seed does the same to the same packets.
     #[must_use]
     pub const fn new(profile: Profile, seed: u64) -> Self {
         Self {
@@ -70,12 +78,15 @@ impl Channel {
             waiting: VecDeque::new(),
             waiting_octets: 0,
             flying: VecDeque::new(),
+            held_up: VecDeque::new(),
             counters: Counters {
                 delivered: 0,
                 delivered_octets: 0,
                 overflowed: 0,
                 lost: 0,
                 cut: 0,
+                duplicated: 0,
+                reordered: 0,
             },
         }
     }
@@ -113,7 +124,13 @@ impl Channel {
     /// The next packet that has arrived by now.
     pub fn poll_packet(&mut self, now: Instant) -> Option<Bytes> {
         self.depart(now);
-        let Timed { packet, .. } = due(&mut self.flying, now)?;
+        let next = |queue: &VecDeque<Timed>| queue.front().map(|next| next.at);
+        let queue = match (next(&self.flying), next(&self.held_up)) {
+            (Some(flying), Some(held_up)) if held_up < flying => &mut self.held_up,
+            (None, Some(_)) => &mut self.held_up,
+            _ => &mut self.flying,
+        };
+        let Timed { packet, .. } = due(queue, now)?;
         self.counters.delivered += 1;
         self.counters.delivered_octets += u64::try_from(packet.len()).unwrap_or(0);
         Some(packet)
@@ -122,11 +139,11 @@ impl Channel {
     /// When `poll_packet` wants to be called next; what is lost on the way calls for nothing in the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        match (self.flying.front(), self.waiting.front()) {
-            (Some(flying), _) => Some(flying.at),
-            (None, Some(waiting)) => Some(waiting.at + self.profile.delay),
-            (None, None) => None,
-        }
+        let under_way = [&self.flying, &self.held_up];
+        let arrivals = under_way.into_iter().filter_map(VecDeque::front);
+        let waiting = self.waiting.front();
+        let soonest = waiting.map(|waiting| waiting.at + self.profile.delay);
+        arrivals.map(|next| next.at).chain(soonest).min()
     }
 
     /// Octets that wait for their turn, as of the last call.
@@ -147,7 +164,7 @@ impl Channel {
         self.counters
     }
 
-    /// What has left by now is under way, unless it is lost.
+    /// What has left by now is under way, once or twice, unless it is lost.
     fn depart(&mut self, now: Instant) {
         while let Some(Timed { at, packet }) = due(&mut self.waiting, now) {
             self.waiting_octets = self.waiting_octets.saturating_sub(length(&packet));
@@ -155,11 +172,26 @@ impl Channel {
                 self.counters.lost += 1;
                 continue;
             }
-            let late = self.dice.jitter(self.profile.jitter);
-            let before = self.flying.back().map_or(Instant::START, |last| last.at);
-            let at = before.max(at + self.profile.delay + late);
-            self.flying.push_back(Timed { at, packet });
+            if self.dice.picks(self.profile.duplicates) {
+                self.counters.duplicated += 1;
+                self.fly(at, packet.clone());
+            }
+            self.fly(at, packet);
         }
+    }
+
+    /// A packet left, and will arrive behind those that left before it: behind all, or behind those that are held up.
+    fn fly(&mut self, left: Instant, packet: Bytes) {
+        let mut at = left + self.profile.delay + self.dice.jitter(self.profile.jitter);
+        let mut queue = &mut self.flying;
+        if self.dice.picks(self.profile.reordering.part) {
+            self.counters.reordered += 1;
+            at = at + self.profile.reordering.by;
+            queue = &mut self.held_up;
+        }
+        let before = queue.back().map_or(Instant::START, |last| last.at);
+        let at = before.max(at);
+        queue.push_back(Timed { at, packet });
     }
 }
 

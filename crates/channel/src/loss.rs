@@ -1,8 +1,8 @@
-//! Which packets are lost: drawn from a seed, one draw a packet; and how late others are.
+//! What happens to packets by chance, drawn from a seed: which are lost, or of some other part, and how late others are.
 
 use core::time::Duration;
 
-use crate::profile::{BILLION, Loss};
+use crate::profile::{BILLION, Loss, Part};
 
 /// Draws by xorshift64*, the same on every machine.
 #[derive(Clone, Debug)]
@@ -52,6 +52,11 @@ impl Dice {
         }
         let part = (u128::from(self.draw()) * most.as_nanos()) >> 48;
         Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    /// Whether the next packet belongs to a part of all; nothing is drawn where that is none.
+    pub fn picks(&mut self, part: Part) -> bool {
+        part != Part::NONE && self.happens(part.per_billion())
     }
 
     fn happens(&mut self, per_billion: u32) -> bool {

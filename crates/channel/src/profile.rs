@@ -16,7 +16,7 @@ pub enum ProfileError {
     #[error("a rate of nothing moves nothing")]
     NoRate,
     /// More than certain.
-    #[error("a loss of {0} of a billion packets is more than all")]
+    #[error("{0} of a billion packets are more than all")]
     MoreThanAll(u32),
     /// Bursts that leave nothing between them.
     #[error(
@@ -63,6 +63,32 @@ impl Rate {
     pub fn octets_in(self, time: Duration) -> u64 {
         let octets = u128::from(self.0.get()) * time.as_nanos() / 1_000_000_000;
         u64::try_from(octets).unwrap_or(u64::MAX)
+    }
+}
+
+/// A part of all packets, each by itself with the same probability: in billionths, 0 to [`BILLION`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part(u32);
+
+impl Part {
+    /// No packet.
+    pub const NONE: Self = Self(0);
+
+    /// So many of a billion packets.
+    ///
+    /// # Errors
+    /// When that is more than all.
+    pub const fn of_billion(packets: u32) -> Result<Self, ProfileError> {
+        match packets {
+            0..=BILLION => Ok(Self(packets)),
+            more => Err(ProfileError::MoreThanAll(more)),
+        }
+    }
+
+    /// How many of a billion packets.
+    #[must_use]
+    pub const fn per_billion(self) -> u32 {
+        self.0
     }
 }
 
@@ -135,12 +161,25 @@ pub struct Profile {
     pub queue_octets: u64,
     /// What is lost on the way, after it left.
     pub loss: Loss,
-    /// How much later than by its delay a packet may arrive; none overtakes another.
+    /// How much later than by its delay a packet may arrive; none overtakes another by that.
     pub jitter: Duration,
+    /// Which packets arrive twice; the second draws its own jitter, and whether it is held up.
+    pub duplicates: Part,
+    /// Which packets are held up, so that later ones overtake them.
+    pub reordering: Reordering,
+}
+
+/// Packets that are held up on their way. This alone lets packets overtake each other: with jitter they keep their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reordering {
+    /// Which packets.
+    pub part: Part,
+    /// How much longer they take, beside delay and jitter. They overtake none of their kind.
+    pub by: Duration,
 }
 
 impl Profile {
-    /// A link without loss, with a queue of what it moves in two of its delays (one round trip over two such
+    /// A link that only takes time, with a queue of what it moves in two of its delays (one round trip over two such
     /// links), so that one sender that grows and halves its window can keep it busy.
     #[must_use]
     pub fn new(rate: Rate, delay: Duration) -> Self {
@@ -150,6 +189,8 @@ impl Profile {
             queue_octets: rate.octets_in(delay * 2).max(QUEUE_MIN_OCTETS),
             loss: Loss::None,
             jitter: Duration::ZERO,
+            duplicates: Part::NONE,
+            reordering: Reordering::default(),
         }
     }
 
@@ -162,7 +203,7 @@ impl Profile {
         }
     }
 
-    /// With packets that are late, each by itself, by up to so much.
+    /// With packets that are late, each by itself, by up to so much; they keep their order.
     #[must_use]
     pub const fn with_jitter(self, jitter: Duration) -> Self {
         Self { jitter, ..self }
@@ -172,5 +213,18 @@ impl Profile {
     #[must_use]
     pub const fn with_loss(self, loss: Loss) -> Self {
         Self { loss, ..self }
+    }
+
+    /// With packets that arrive twice.
+    #[must_use]
+    pub const fn with_duplicates(self, duplicates: Part) -> Self {
+        Self { duplicates, ..self }
+    }
+
+    /// With packets that are held up by so much, so that later ones overtake them.
+    #[must_use]
+    pub const fn with_reordering(self, part: Part, by: Duration) -> Self {
+        let reordering = Reordering { part, by };
+        Self { reordering, ..self }
     }
 }

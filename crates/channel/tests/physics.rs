@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_channel::channel::Contact;
-use dhow_channel::{Channel, Counters, Loss, Profile, ProfileError, Rate};
+use dhow_channel::{Channel, Counters, Loss, Part, Profile, ProfileError, Rate};
 use proptest::prelude::*;
 
 const NANOS_PER_S: u128 = 1_000_000_000;
@@ -32,6 +32,10 @@ fn number(packet: &Bytes) -> usize {
 
 fn rate(octets_per_s: u64) -> Rate {
     Rate::from_octets_per_s(octets_per_s).unwrap()
+}
+
+fn percent(packets: u32) -> Part {
+    Part::of_billion(packets * 10_000_000).unwrap()
 }
 
 /// What happens at the near end, in order: nanoseconds since what was before, and a packet's size.
@@ -80,6 +84,9 @@ fn drain(channel: &mut Channel, until: Option<Instant>, arrivals: &mut Vec<Arriv
 proptest! {
     #[test]
     fn packets_arrive_in_the_order_in_which_they_came(profile in profiles(), traffic in traffic()) {
+        let profile = profile
+            .with_jitter(Duration::from_millis(5))
+            .with_duplicates(percent(30));
         let arrivals = carry(&mut Channel::new(profile, 1), &traffic);
         let numbers: Vec<usize> = arrivals.iter().map(|(_, packet)| number(packet)).collect();
         prop_assert!(numbers.is_sorted());
@@ -142,7 +149,11 @@ proptest! {
     fn how_often_the_channel_is_looked_at_changes_nothing_but_when_a_packet_is_seen(
         profile in profiles(), traffic in traffic(), seed in any::<u64>(),
     ) {
-        let profile = profile.with_loss(Loss::independent(100_000_000).unwrap());
+        let profile = profile
+            .with_loss(Loss::independent(100_000_000).unwrap())
+            .with_jitter(Duration::from_millis(5))
+            .with_duplicates(percent(30))
+            .with_reordering(percent(20), Duration::from_millis(3));
         let mut seldom = Channel::new(profile, seed);
         let mut now = Instant::START;
         for (place, &(pause, octets)) in traffic.iter().enumerate() {
@@ -153,6 +164,36 @@ proptest! {
         let late: Vec<Bytes> = std::iter::from_fn(|| seldom.poll_packet(end)).collect();
         let arrivals = carry(&mut Channel::new(profile, seed), &traffic);
         prop_assert_eq!(late, arrivals.into_iter().map(|(_, packet)| packet).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_packet_arrives_once_or_twice_each_time_in_its_time_or_held_up(
+        profile in profiles(), traffic in traffic(), seed in any::<u64>(),
+    ) {
+        let mut plain = vec![None; traffic.len()];
+        for (at, packet) in carry(&mut Channel::new(profile, seed), &traffic) {
+            plain[number(&packet)] = Some(at);
+        }
+        let by = Duration::from_micros(1_700);
+        let profile = profile.with_duplicates(percent(30)).with_reordering(percent(20), by);
+        let mut channel = Channel::new(profile, seed);
+        let (mut times, mut held_up) = (vec![0_u64; traffic.len()], 0);
+        for (at, packet) in carry(&mut channel, &traffic) {
+            let place = number(&packet);
+            times[place] += 1;
+            let expected = plain[place].unwrap();
+            prop_assert!(at == expected || at == expected + by, "{place}");
+            held_up += u64::from(at > expected);
+        }
+        // The queue has let in the same packets, however they then travel.
+        for (times, plain) in times.iter().zip(&plain) {
+            prop_assert!((1..=2).contains(times) || (*times == 0 && plain.is_none()));
+        }
+        let counters = channel.counters();
+        prop_assert_eq!(counters.reordered, held_up);
+        let twice = times.iter().filter(|times| **times == 2).count();
+        prop_assert_eq!(counters.duplicated as usize, twice);
+        prop_assert_eq!(counters.delivered, times.iter().sum::<u64>());
     }
 
     #[test]
@@ -195,6 +236,50 @@ fn packets_are_lost_as_often_as_the_profile_says() {
     assert_eq!(lost + delivered, 100_000);
     // Five standard deviations of a binomial distribution about 1,000.
     assert!((843..=1_157).contains(&lost), "{lost} of 100,000 at 1 %");
+}
+
+#[test]
+fn packets_are_doubled_and_held_up_as_often_as_the_profile_says() {
+    let profile = Profile::new(rate(1_000_000_000), Duration::ZERO)
+        .with_queue_octets(u64::MAX)
+        .with_duplicates(percent(1))
+        .with_reordering(percent(2), Duration::from_micros(50));
+    let mut channel = Channel::new(profile, 42);
+    let traffic: Traffic = (0..100_000).map(|_| (10, 8)).collect();
+    carry(&mut channel, &traffic);
+    let counters = channel.counters();
+    assert_eq!(counters.delivered, 100_000 + counters.duplicated);
+    // Five standard deviations of binomial distributions about 1,000 and 2,020.
+    let Counters {
+        duplicated,
+        reordered,
+        ..
+    } = counters;
+    assert!((843..=1_157).contains(&duplicated), "{duplicated} at 1 %");
+    assert!((1_798..=2_242).contains(&reordered), "{reordered} at 2 %");
+}
+
+#[test]
+fn what_is_held_up_is_overtaken_by_what_comes_meanwhile() {
+    let mut overtaken = 0;
+    for seed in 0..100 {
+        // Each takes a millisecond to leave.
+        let profile = Profile::new(rate(1_000_000), Duration::from_millis(20))
+            .with_reordering(percent(50), Duration::from_micros(1_500));
+        let traffic: Traffic = vec![(0, 1_000); 3];
+        let mut channel = Channel::new(profile, seed);
+        let arrivals = carry(&mut channel, &traffic);
+        let order: Vec<usize> = arrivals.iter().map(|(_, packet)| number(packet)).collect();
+        // Not by the one after the next: that is two milliseconds behind.
+        let possible = [[0, 1, 2], [1, 0, 2], [0, 2, 1]];
+        assert!(
+            possible.iter().any(|possible| order == possible),
+            "{order:?}"
+        );
+        overtaken += u32::from(!order.is_sorted());
+    }
+    // Half of all have a packet that is held up before one that is not.
+    assert!((25..=75).contains(&overtaken), "{overtaken} of 100");
 }
 
 #[test]
@@ -251,6 +336,10 @@ fn what_is_no_profile_is_refused() {
     assert_eq!(Loss::independent(0), Ok(Loss::None));
     assert_eq!(
         Loss::independent(1_000_000_001),
+        Err(ProfileError::MoreThanAll(1_000_000_001))
+    );
+    assert_eq!(
+        Part::of_billion(1_000_000_001),
         Err(ProfileError::MoreThanAll(1_000_000_001))
     );
 }
