@@ -56,6 +56,17 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
     except TimeoutError:
         print("nothing", flush=True)
 """
+# Datagrams at once, each with its number; the numbers in the order in which they come back, when all have.
+ASK_MANY = """
+import json, socket, sys
+count, answers = int(sys.argv[3]), int(sys.argv[4])
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+    here.settimeout(float(sys.argv[5]))
+    for number in range(count):
+        here.sendto(number.to_bytes(4, "big"), (sys.argv[1], int(sys.argv[2])))
+    numbers = [int.from_bytes(here.recvfrom(65536)[0], "big") for _ in range(answers)]
+    print(json.dumps(numbers), flush=True)
+"""
 
 
 class Channel(unittest.TestCase):
@@ -90,6 +101,15 @@ class Channel(unittest.TestCase):
             ["python3", "-c", ASK, link.right.address, str(port), str(patience_s)], namespace=link.left.namespace)
         return asking.line(PATIENCE_S)
 
+    def ask_many(self, link: Emulated, count: int, answers: int) -> list[int]:
+        """Numbered datagrams from east to west and back: in which order so many answers came."""
+        echo = self.crew.start(["python3", "-c", ECHO, link.right.address], namespace=link.right.namespace)
+        port = echo.line(PATIENCE_S)
+        asking = self.crew.start(
+            ["python3", "-c", ASK_MANY, link.right.address, str(port), str(count), str(answers), str(PATIENCE_S)],
+            namespace=link.left.namespace)
+        return json.loads(str(asking.line(PATIENCE_S)))
+
     def test_octets_cross_a_link_that_loses_packets_and_none_is_changed(self) -> None:
         link = self.link("--rate", "100Mbit", "--delay", "5ms", "--loss", "0.01", "--seed", "7")
         receiver = self.crew.start(
@@ -107,6 +127,26 @@ class Channel(unittest.TestCase):
         link = self.link("--rate", "1Gbit", "--delay", "50ms")
         took = self.ask(link, PATIENCE_S)
         self.assertGreaterEqual(float(str(took)), 0.1)
+
+    def test_every_packet_comes_twice_each_way_where_all_are_doubled(self) -> None:
+        link = self.link("--rate", "100Mbit", "--duplicate", "100%")
+        self.assertEqual(self.ask_many(link, 2, 8), [0] * 4 + [1] * 4)
+        counted = link.stop()
+        for way, packets in (("rightward", 2), ("leftward", 4)):
+            self.assertGreaterEqual(counted[way]["duplicated"], packets)
+            self.assertEqual(counted[way]["delivered"], 2 * counted[way]["duplicated"])
+
+    def test_packets_overtake_those_that_are_held_up_and_none_with_jitter_alone(self) -> None:
+        for options, is_in_order in (
+                (("--jitter", "5ms"), True),
+                (("--reorder", "0.1", "--reorder-by", "20ms"), False)):
+            with self.subTest(options=options):
+                link = self.link("--rate", "100Mbit", "--delay", "5ms", *options)
+                numbers = self.ask_many(link, 200, 200)
+                self.assertEqual(sorted(numbers), list(range(200)))
+                self.assertEqual(numbers == sorted(numbers), is_in_order)
+                counted = link.stop()
+                self.assertEqual(counted["rightward"]["reordered"] == 0, is_in_order)
 
     def test_nothing_crosses_while_the_contact_is_down_and_the_interfaces_stay_up(self) -> None:
         link = self.link("--rate", "1Gbit")

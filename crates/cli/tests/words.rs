@@ -47,6 +47,17 @@ const COMMANDS: [&[&str]; 30] = [
     &["completions"],
 ];
 
+/// A link that could be made, as root.
+const CHANNEL: [&str; 7] = [
+    "channel",
+    "--left",
+    "east:d0/10.9.0.1/30",
+    "--right",
+    "west:d0/10.9.0.2/30",
+    "--rate",
+    "1Mbit",
+];
+
 #[test]
 fn every_command_has_the_help_text_that_is_on_record() {
     for command in COMMANDS {
@@ -78,6 +89,15 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         &["recv", "http://x"],
         &["recv", "ipn:4.42", "--out", "d", "--stdout"],
         &["bundle", "make", "ipn:1.0", "ipn:2.42", "f", "--crc", "64"],
+        &[&CHANNEL[..], &["--loss", "1.5"]].concat(),
+        &[&CHANNEL[..], &["--loss-burst", "5"]].concat(),
+        &[&CHANNEL[..], &["--loss", "0.1", "--loss-burst", "0"]].concat(),
+        &[&CHANNEL[..], &["--loss", "0.9", "--loss-burst", "3"]].concat(),
+        &[&CHANNEL[..], &["--jitter", "5"]].concat(),
+        &[&CHANNEL[..], &["--duplicate", "101%"]].concat(),
+        &[&CHANNEL[..], &["--reorder", "often"]].concat(),
+        &[&CHANNEL[..], &["--reorder-by", "5ms"]].concat(),
+        &[&CHANNEL[..], &["--reorder", "1%", "--reorder-by", "0s"]].concat(),
         &["node", "init", "ipn:2.7", "--dir", "d"],
         &["perf", "ipn:4.0", "--size", "51"],
         &["perf", "ipn:4.0", "--rate", "10MB"],

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dhow_channel::channel::Contact;
-use dhow_channel::profile::BILLION;
-use dhow_channel::{Counters, Loss, Profile, Rate};
+use dhow_channel::{Counters, Loss, Part, Profile, ProfileError, Rate};
 use dhow_testbed::emulate::{EmulateError, Emulator, Place};
 use serde_json::{Value, json};
 
@@ -14,6 +13,9 @@ use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
 use crate::quantity;
+
+/// The longest mean burst of losses, packets: as scenarios have it.
+const LOSS_BURST_MAX_PACKETS: i64 = 1_000_000;
 
 const AFTER_HELP: &str = "\
 Example, as root:
@@ -38,16 +40,31 @@ pub struct Channel {
     /// Time that a packet is on its way, each direction
     #[arg(long, value_parser = parse_duration, default_value = "0ms")]
     delay: Duration,
-    /// Part of packets that are lost, each by itself: 0.01
-    #[arg(long, value_name = "PART", value_parser = parse_loss, default_value = "0")]
-    loss: Loss,
+    /// How much later than by the delay a packet may arrive; packets keep their order
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0ms")]
+    jitter: Duration,
+    /// Part of packets that are lost: 0.01
+    #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
+    loss: Part,
+    /// Packets that are lost in a row, in the mean (the model of Gilbert and Elliott); 1: each by itself
+    #[arg(long, value_name = "PACKETS", default_value_t = 1, requires = "loss", value_parser = clap::value_parser!(u32).range(1..=LOSS_BURST_MAX_PACKETS))]
+    loss_burst: u32,
+    /// Part of packets that arrive twice, each by itself: 0.01
+    #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
+    duplicate: Part,
+    /// Part of packets that are held up, each by itself, so that later ones overtake them: 0.01
+    #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
+    reorder: Part,
+    /// How long they are held up, beside delay and jitter
+    #[arg(long, value_name = "TIME", value_parser = parse_hold_up, default_value = "10ms", requires = "reorder")]
+    reorder_by: Duration,
     /// Octets that may wait at each end [default: what the rate moves in two delays, at least 256 KiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     queue: Option<u64>,
     /// Largest packet, octets
     #[arg(long, value_name = "OCTETS", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
-    /// Which packets are lost: the same seed loses the same ones
+    /// Which packets are lost, late, doubled or held up: the same seed picks the same ones
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Read lines from stdin: `down` ends the contact, `up` begins it; the interfaces stay up and notice nothing
@@ -85,9 +102,15 @@ impl Channel {
     }
 
     fn profile(&self) -> Result<Profile, Failure> {
-        let rate = Rate::from_octets_per_s(self.rate)
-            .map_err(|error| Failure::usage(format!("cannot make a link: {error}")))?;
-        let profile = Profile::new(rate, self.delay).with_loss(self.loss);
+        let wrong = |error: ProfileError| Failure::usage(format!("cannot make a link: {error}"));
+        let rate = Rate::from_octets_per_s(self.rate).map_err(wrong)?;
+        let loss = Loss::bursts(self.loss.per_billion(), self.loss_burst);
+        let loss = loss.map_err(|error| wrong(error).with_hint("longer bursts lose as many"))?;
+        let profile = Profile::new(rate, self.delay)
+            .with_jitter(self.jitter)
+            .with_loss(loss)
+            .with_duplicates(self.duplicate)
+            .with_reordering(self.reorder, self.reorder_by);
         Ok(match self.queue {
             Some(octets) => profile.with_queue_octets(octets),
             None => profile,
@@ -140,22 +163,26 @@ fn counters_json(counters: Counters) -> Value {
         "overflowed": counters.overflowed,
         "lost": counters.lost,
         "cut": counters.cut,
+        "duplicated": counters.duplicated,
+        "reordered": counters.reordered,
     })
 }
 
 fn counters_text(counters: Counters) -> String {
     format!(
-        "{} packets with {} delivered, {} found the queue full, {} lost, {} cut",
+        "{} packets with {} delivered, {} found the queue full, {} lost, {} cut, {} doubled, {} held up",
         quantity::thousands(counters.delivered),
         quantity::size(counters.delivered_octets),
         quantity::thousands(counters.overflowed),
         quantity::thousands(counters.lost),
-        quantity::thousands(counters.cut)
+        quantity::thousands(counters.cut),
+        quantity::thousands(counters.duplicated),
+        quantity::thousands(counters.reordered)
     )
 }
 
 /// A part of a whole, `0.01` or `1%`, exact to one of a billion.
-fn parse_loss(text: &str) -> Result<Loss, String> {
+fn parse_part(text: &str) -> Result<Part, String> {
     const DIGITS: usize = 9;
     let (number, digits) = match text.strip_suffix('%') {
         Some(percent) => (percent, DIGITS - 2),
@@ -170,36 +197,40 @@ fn parse_loss(text: &str) -> Result<Loss, String> {
         return Err(format!("'{text}' is no part of a whole such as 0.01 or 1%"));
     }
     let parts = format!("{whole}{fraction:0<digits$}").parse::<u64>();
-    match parts.map(u32::try_from) {
-        Ok(Ok(parts)) if parts <= BILLION => {
-            Loss::independent(parts).map_err(|error| error.to_string())
-        }
-        _ => Err(format!("'{text}' is more than all packets")),
+    let parts = parts.ok().and_then(|parts| u32::try_from(parts).ok());
+    let part = parts.and_then(|parts| Part::of_billion(parts).ok());
+    part.ok_or_else(|| format!("'{text}' is more than all packets; one of a hundred is 0.01 or 1%"))
+}
+
+/// A time of something at least: what is held up by nothing is overtaken by nothing.
+fn parse_hold_up(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("what is held up takes longer than nothing, such as 10ms".to_owned()),
+        time => Ok(time),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use dhow_channel::profile::BILLION;
+
     use super::*;
 
     #[test]
-    fn losses_are_parts_of_a_whole() {
+    fn packets_are_parts_of_a_whole() {
         for (text, per_billion) in [
+            ("0", 0),
             ("0.01", 10_000_000),
             ("1%", 10_000_000),
             ("0.000000001", 1),
             ("1", BILLION),
             ("100%", BILLION),
         ] {
-            assert_eq!(
-                parse_loss(text),
-                Ok(Loss::Independent { per_billion }),
-                "{text}"
-            );
+            let part = parse_part(text).map(Part::per_billion);
+            assert_eq!(part, Ok(per_billion), "{text}");
         }
-        assert_eq!(parse_loss("0"), Ok(Loss::None));
         for text in ["", "1.1", "101%", "-1", "x", "0.0000000001", "1e-3", "."] {
-            assert!(parse_loss(text).is_err(), "{text}");
+            assert!(parse_part(text).is_err(), "{text}");
         }
     }
 }
