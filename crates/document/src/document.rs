@@ -252,6 +252,10 @@ impl<'a> Document<'a> {
         name: &str,
         line: usize,
     ) -> FileError {
+        if let Some(key) = section.never(name) {
+            let what = format!("{} cannot have '{name}'", section.title());
+            return self.fault(line, what).with_hint(key.meaning);
+        }
         let error = if section.occurs == Occurs::Top {
             self.fault(line, format!("unknown key or section '{name}'"))
         } else {

@@ -105,7 +105,7 @@ fn key_schema(key: &Key) -> Value {
             Absent::Means(meaning) => {
                 fields.insert("$comment".to_owned(), json!(format!("default: {meaning}")));
             }
-            Absent::Refused => {}
+            Absent::Refused | Absent::Always => {}
         }
     }
     schema

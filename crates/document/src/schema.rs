@@ -46,6 +46,8 @@ pub enum Absent {
     Means(&'static str),
     /// This value, as it would be written.
     Default(&'static str),
+    /// It must be absent, though it may well be looked for here; the key's meaning, a hint, says why.
+    Always,
 }
 
 /// One key.
@@ -88,9 +90,16 @@ pub struct Section {
 }
 
 impl Section {
-    /// All keys.
+    /// All keys that a file may have.
     pub fn keys(&self) -> impl Iterator<Item = &'static Key> {
-        self.groups.iter().flat_map(|group| group.iter())
+        let all = self.groups.iter().flat_map(|group| group.iter());
+        all.filter(|key| key.absent != Absent::Always)
+    }
+
+    /// The key of this name that a file cannot have.
+    pub(crate) fn never(&self, name: &str) -> Option<&'static Key> {
+        let mut all = self.groups.iter().flat_map(|group| group.iter());
+        all.find(|key| key.absent == Absent::Always && key.name == name)
     }
 
     /// As it is written in a file: `[store]`, `[[link]]`.
@@ -119,6 +128,18 @@ pub const fn key(
         absent,
         example,
         meaning,
+    }
+}
+
+/// A key that a file cannot have, and a hint why.
+#[must_use]
+pub const fn never(name: &'static str, why: &'static str) -> Key {
+    Key {
+        name,
+        kind: Kind::Text,
+        absent: Absent::Always,
+        example: "",
+        meaning: why,
     }
 }
 

@@ -62,6 +62,7 @@ fn write_key(out: &mut String, key: &Key, value: &str, live: bool) {
         Absent::Refused => "Must be set.".to_owned(),
         Absent::Means(meaning) => format!("Default: {meaning}."),
         Absent::Default(text) => format!("Default: {text}."),
+        Absent::Always => "Must be absent.".to_owned(),
     };
     write_talk(out, &format!("{} {absent}", key.meaning));
     let _ = writeln!(

@@ -82,6 +82,14 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:13: 90% of packets cannot be lost in bursts of 3; longer bursts lose as many",
         ),
         (
+            "[[link]]\nbetween = [\"east\", \"west\"]\nduplicate = 0.1\nrate = \"1Mbit\"\n",
+            "s.toml:11: [[link]] cannot have 'duplicate'; sessions run over streams, where TCP hides duplicates; real nodes meet them over 'dhow channel --duplicate'",
+        ),
+        (
+            "[[link]]\nbetween = [\"east\", \"west\"]\nreorder = \"1%\"\nrate = \"1Mbit\"\n",
+            "s.toml:11: [[link]] cannot have 'reorder'; sessions run over streams, where TCP hides reordering; real nodes meet it over 'dhow channel --reorder'",
+        ),
+        (
             "[[node]]\nname = \"far\"\nclock = \"none\"\n[[clock_step]]\nnode = \"far\"\nat = \"1h\"\nby = \"-1h\"\n",
             "s.toml:13: 'far' has no clock",
         ),

@@ -1,6 +1,6 @@
 //! What nodes and links are like: keys that sections share.
 
-use dhow_document::schema::{Absent, Key, Kind, key, with_default};
+use dhow_document::schema::{Absent, Key, Kind, key, never, with_default};
 
 /// What a node is like.
 pub(super) const NODE_KEYS: &[Key] = &[
@@ -109,6 +109,14 @@ pub(super) const LINK_KEYS: &[Key] = &[
         Kind::Duration,
         "\"0\"",
         "How much later than by the delay octets may arrive; all between is as likely, and none overtake others.",
+    ),
+    never(
+        "duplicate",
+        "sessions run over streams, where TCP hides duplicates; real nodes meet them over 'dhow channel --duplicate'",
+    ),
+    never(
+        "reorder",
+        "sessions run over streams, where TCP hides reordering; real nodes meet it over 'dhow channel --reorder'",
     ),
     with_default(
         "at_end",
