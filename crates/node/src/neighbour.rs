@@ -140,10 +140,17 @@ impl Neighbour {
 
     /// True while another bundle may be given to this session.
     pub(crate) fn has_room(&self, now: Instant) -> bool {
+        // A peer that had no resources is tried with one bundle, not with a window full: it refuses each when it has begun to come.
+        let was_full = self.pause > FIRST_PAUSE;
+        let window_bundles = if was_full {
+            1
+        } else {
+            self.policy.window_bundles
+        };
         self.parameters.is_some()
             && !self.ending
             && self.paused_until.is_none_or(|until| until <= now)
-            && self.in_flight < self.policy.window_bundles
+            && self.in_flight < window_bundles
             && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
     }
 

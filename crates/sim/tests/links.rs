@@ -160,3 +160,33 @@ fn a_list_says_what_is_sent_and_when() {
     );
     assert_eq!(world.ledger().delivered, 4);
 }
+
+#[test]
+fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
+    let text = r#"
+        [[line]]
+        name = "n"
+        count = 3
+        quota = "5MB"
+        rate = "10Mbit"
+        delay = "20ms"
+        [[contact]]
+        link = "n2-n3"
+        start = "20min"
+        for = "1min"
+        [[traffic]]
+        from = "n1"
+        to = "n3"
+        size = "500kB"
+        every = "10s"
+        count = 16
+        [stop]
+        at = "25min"
+        expects_all = true
+    "#;
+    let world = run(&scenario(text), 1);
+    assert_eq!(world.ledger().delivered, world.ledger().accepted);
+    let carried = world.roads()[0].carried.0;
+    // Eight bundles wait, 4 MB; with all of them at each attempt 200 MB and more would go over the link.
+    assert!(carried < 50_000_000, "{carried} octets for 8 MB");
+}
