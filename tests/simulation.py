@@ -128,7 +128,9 @@ class Simulation(unittest.TestCase):
         self.assertIn("of 100000 seeds have run; 3 under way", line)
         seeds = [json.loads(row)["seed"] for row in stdout.splitlines()]
         self.assertEqual(seeds, list(range(1, len(seeds) + 1)))
-        self.assertIn(f"{len(seeds)} runs in", stderr)
+        partial = sum(json.loads(row)["interrupted"] for row in stdout.splitlines())
+        self.assertIn(f"interrupted: {len(seeds) - partial} of 100,000 seeds ran to the end, {partial} in part", stderr)
+        self.assertFalse([row for row in stdout.splitlines() if json.loads(row)["events"] == 0])
         self.assertIn("<h2>Runs", (self.directory / "report" / "report.html").read_text())
 
     def capture(self, *words: str) -> tuple[Dissection, dict]:
@@ -179,7 +181,7 @@ class Simulation(unittest.TestCase):
             self.assertIn(word, line)
         ran = json.loads(stdout)
         self.assertTrue(0 < ran["virtual_s"] < 3 * 86_400, ran)
-        self.assertEqual(ran["violations"], [])
+        self.assertEqual((ran["violations"], ran["interrupted"]), ([], True))
         names = {path.name for path in (self.directory / "report").iterdir()}
         self.assertEqual(names, {"report.html", "samples.csv", "payloads.csv", "links.csv", "nodes.csv", "runs.csv"})
 

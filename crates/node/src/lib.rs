@@ -55,3 +55,4 @@ mod transmission;
 pub mod view;
 
 pub use node::Node;
+pub use reservation::exchange_octets;

@@ -43,6 +43,12 @@ const AT_ONCE_OCTETS: u64 = 1 << 20;
 /// Room is reserved in steps of so many octets.
 const STEP_OCTETS: u64 = 256 << 10;
 
+/// Octets of a quota that are for exchanges alone.
+#[must_use]
+pub fn exchange_octets(quota_octets: u64) -> u64 {
+    (quota_octets / EXCHANGE_SHARE).min(EXCHANGE_OCTETS_MAX)
+}
+
 /// Octets that a bundle of `total` octets reserves of which `arrived` are here.
 fn reserved(total: u64, arrived: u64) -> u64 {
     let arrived = arrived.checked_next_multiple_of(STEP_OCTETS);
@@ -71,7 +77,7 @@ impl Node {
         let (most, quota) = (self.config.quota_bundles, self.config.quota_octets);
         let left_bundles = most.saturating_sub(bundles);
         let left = quota.saturating_sub(taken);
-        let kept = (quota / EXCHANGE_SHARE).min(EXCHANGE_OCTETS_MAX);
+        let kept = exchange_octets(quota);
         let kept_bundles = (most / EXCHANGE_SHARE).min(EXCHANGE_BUNDLES_MAX);
         let fits = left_bundles > 0 && left >= octets;
         // Whatever fits at all is taken where nothing else is.

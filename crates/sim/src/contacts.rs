@@ -29,7 +29,8 @@ impl World {
         if road.contacts > 1 {
             return;
         }
-        self.counts.contacts += 1;
+        // One that begins as the run ends is none.
+        self.counts.contacts += u64::from(now < self.end);
         self.remark_contact(link, "a contact begins");
         let Some(road) = self.roads.get_mut(contact.link.0) else {
             return;

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_node::exchange_octets;
 use dhow_scenario::Scenario;
 
 use crate::capture::Capture;
@@ -27,6 +28,8 @@ pub struct Run {
     world: World,
     links: Vec<String>,
     traffic: Vec<(String, String)>,
+    /// Nothing more happens.
+    over: bool,
 }
 
 /// How far a run is.
@@ -53,17 +56,25 @@ pub struct Outcome {
     pub seed: u64,
     /// A number that two runs share only when the same happened in both.
     pub trace_hash: u64,
+    /// It was ended before it was over, so that no other run compares with it.
+    pub interrupted: bool,
     /// How far it was.
     pub progress: Progress,
     /// Payloads that nodes accepted.
     pub accepted: u64,
     /// Payloads that nodes refused.
     pub refused: u64,
+    /// Payloads that were neither accepted nor refused, nor delivered: the node crashed, or the run ended, before it answered.
+    pub unaccepted: u64,
+    /// Payloads that were delivered though the application was never told that they were accepted.
+    pub untold: u64,
     /// Payloads that were accepted and expired before they were delivered.
     pub expired: u64,
     /// What befell the network.
     pub counts: Counts,
-    /// What must not be and was; the run ended with it.
+    /// How many violations there were; the run ended with them.
+    pub violations: u64,
+    /// The first of them.
     pub findings: Vec<Finding>,
     /// How it went.
     pub samples: Vec<Sample>,
@@ -130,6 +141,8 @@ pub struct NodeUse {
     pub most_octets: u64,
     /// Octets that it may hold.
     pub quota_octets: u64,
+    /// Octets of these that are not for exchanges alone: what applications may fill.
+    pub open_octets: u64,
     /// Times that it crashed.
     pub crashes: u64,
 }
@@ -149,11 +162,13 @@ pub struct LinkUse {
 
 impl NodeUse {
     fn of(machine: &Machine) -> Self {
+        let quota_octets = machine.blueprint.config.quota_octets;
         Self {
             name: machine.name.clone(),
             most_bundles: machine.most.bundles,
             most_octets: machine.most.octets,
-            quota_octets: machine.blueprint.config.quota_octets,
+            quota_octets,
+            open_octets: quota_octets.saturating_sub(exchange_octets(quota_octets)),
             crashes: machine.most.crashes,
         }
     }
@@ -182,6 +197,7 @@ impl Run {
                 .map(|link| link.name.clone())
                 .collect(),
             traffic: traffic.map(|it| (name(it.from.0), name(it.to.0))).collect(),
+            over: false,
         })
     }
 
@@ -201,14 +217,16 @@ impl Run {
         let world = &mut self.world;
         // What is left of the world is looked at, and not run on.
         let outcome = catch_unwind(AssertUnwindSafe(|| world.run(END, events)));
-        outcome.unwrap_or_else(|said| {
+        let goes_on = outcome.unwrap_or_else(|said| {
             let text = said.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| said.downcast_ref::<&str>().copied());
             let sentence = format!("does not hold: {}", text.unwrap_or("an assertion"));
             let last = world.trace().newest().map(|step| step.machine);
             world.accuse("assertion", sentence, last.as_slice());
             false
-        })
+        });
+        self.over = !goes_on;
+        goes_on
     }
 
     /// How far it is.
@@ -295,14 +313,26 @@ impl Run {
         let expired = units.filter(|(_, unit)| {
             unit.accepted.is_some() && unit.delivered.is_none() && unit.expires() <= world.now()
         });
+        let without = |is_delivered: bool| {
+            let units = world.ledger().units();
+            let units = units.filter(|(_, unit)| {
+                unit.accepted.is_none() && unit.delivered.is_some() == is_delivered
+            });
+            u64::try_from(units.count()).unwrap_or(u64::MAX)
+        };
+        let (unanswered, untold) = (without(false), without(true));
         Outcome {
             seed: self.seed,
             trace_hash,
+            interrupted: !self.over,
             progress: self.progress(),
             accepted: world.ledger().accepted,
             refused: world.ledger().refused,
+            unaccepted: unanswered.saturating_sub(world.ledger().refused),
+            untold,
             expired: u64::try_from(expired.count()).unwrap_or(u64::MAX),
             counts: world.counts(),
+            violations: world.accused,
             findings: findings.collect(),
             samples: world.samples().to_vec(),
             payloads,
@@ -313,6 +343,15 @@ impl Run {
 }
 
 impl Outcome {
+    /// Payloads that were accepted, and neither delivered nor expired when the run ended.
+    #[must_use]
+    pub const fn on_their_way(&self) -> u64 {
+        let at = &self.progress;
+        let settled = (at.delivered.saturating_add(self.expired))
+            .saturating_add(self.refused.saturating_add(self.unaccepted));
+        at.sent.saturating_sub(settled)
+    }
+
     /// How long payloads were on their way, the shortest first.
     #[must_use]
     pub fn delays(&self) -> Vec<Duration> {

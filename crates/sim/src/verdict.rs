@@ -8,7 +8,7 @@ use crate::oracle::{Kept, Lost, Violation, overdue};
 use crate::queue::MachineIndex;
 use crate::world::{World, machine};
 
-/// Violations that are kept; what comes after them follows from them as a rule.
+/// Violations that are kept with what led to them, and the rest counted; what comes after them follows from them as a rule.
 const VIOLATIONS_MAX: usize = 20;
 
 impl World {
@@ -19,6 +19,7 @@ impl World {
         sentence: String,
         machines: &[MachineIndex],
     ) {
+        self.accused += 1;
         if self.violations.len() < VIOLATIONS_MAX {
             self.violations.push(Violation {
                 oracle,

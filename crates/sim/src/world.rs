@@ -58,7 +58,10 @@ pub struct World {
     pub(crate) kept: Kept,
     pub(crate) trace: Trace,
     pub(crate) capture: Option<Box<Capture>>,
+    /// The first of them.
     pub(crate) violations: Vec<Violation>,
+    /// How many there were in all.
+    pub(crate) accused: u64,
     pub(crate) samples: Vec<Sample>,
     pub(crate) counts: Counts,
     pub(crate) chance: Chance,
@@ -212,6 +215,7 @@ impl World {
             trace: Trace::default(),
             capture: None,
             violations: Vec::new(),
+            accused: 0,
             samples: Vec::new(),
             counts: Counts::default(),
             sample_every: (scenario.stop.at / SAMPLES).max(Duration::from_nanos(1)),

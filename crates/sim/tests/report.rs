@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use dhow_scenario::Scenario;
-use dhow_sim::report::{Summary, page};
+use dhow_sim::report::{Summary, page, tables};
 use dhow_sim::{Outcome, Run};
 
 /// Two nodes and what passes between them, with some lines more of the link, the traffic and the nodes.
@@ -43,13 +43,13 @@ fn a_run_is_told_in_words_with_what_limited_it() {
             "",
             "rate = \"6kbit\"",
             "count = 50\n[stop]\nat = \"1h\"",
-            "Links were the limit: 1 was used",
+            "Links were the limit: 1 was at a utilisation of 80 %",
         ),
         (
             "",
             rare,
             "count = 20\n[stop]\nat = \"1h\"",
-            "Contacts were the limit: links were there for 3.3 %",
+            "Contacts were the limit: the mean availability of links was 3.3 %",
         ),
         (
             "quota = \"1MB\"",
@@ -68,7 +68,9 @@ fn a_run_is_told_in_words_with_what_limited_it() {
         "rate = \"1Mbit\"",
         "count = 20\n[stop]\nat = \"1h\"",
     )]);
-    assert!(all.contains("20 payloads (1.0 MB) were sent; <strong>all were delivered</strong>. Half of them took at most"));
+    assert!(all.contains(
+        "20 payloads (1.1 MB) were sent; <strong>all were delivered</strong>. The median delay was"
+    ));
     let none = shown(&[outcome(1, "", rare, "count = 5\n[stop]\nat = \"20min\"")]);
     assert!(
         none.contains("none was delivered. Of the others, 5 were on their way at the end."),
@@ -81,9 +83,10 @@ fn a_run_is_told_in_words_with_what_limited_it() {
         "count = 9\nlifetime = \"12min\"\n[stop]\nat = \"1h\"",
     )]);
     assert!(
-        late.contains(" were of no use any more before they arrived"),
-        "{late}"
+        !none.contains("Delay: share") && all.contains("Delay: share"),
+        "{none}"
     );
+    assert!(late.contains(" expired."), "{late}");
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn seeds_are_told_together_and_each_with_its_hash() {
         })
         .collect();
     let page = shown(&runs);
-    assert!(page.contains("5 seeds were run, 1 to 5: in none did an oracle find a violation. In each, 100.0 % of the payloads were delivered; half of them took at most"));
+    assert!(page.contains("5 seeds were run, 1 to 5: in none did an oracle find a violation. In each, 100.0 % of the payloads were delivered; the median delay was"));
     for run in &runs {
         assert!(page.contains(&format!("<code>{:016x}</code>", run.trace_hash)));
     }
@@ -120,4 +123,62 @@ fn a_page_asks_for_nothing_from_elsewhere_and_names_stay_in_their_places() {
     ] {
         assert!(!own.contains(asks), "{asks}");
     }
+}
+
+#[test]
+fn a_run_that_is_interrupted_is_marked_and_in_no_figure_over_all_seeds() {
+    let text = "[[line]]\nname = \"n\"\ncount = 2\nrate = \"1Mbit\"\n[[traffic]]\nfrom = \"n1\"\nto = \"n2\"\n\
+                size = \"1kB\"\nmean = \"1min\"\n[stop]\nat = \"1h\"\n";
+    let scenario = Scenario::parse(Path::new("two.toml"), text).expect("a scenario");
+    let ran = |seed: u64, events: u64| {
+        let mut run = Run::new(&scenario, seed).expect("there is a way");
+        while run.advance(events) && events == 1_000 {}
+        run.finish()
+    };
+    let outcomes = [ran(1, 1_000), ran(2, 1_000), ran(3, 40)];
+    let marks = outcomes.iter().map(|it| it.interrupted);
+    assert_eq!(marks.collect::<Vec<_>>(), [false, false, true]);
+    let page = shown(&outcomes);
+    for said in [
+        "2 seeds were run, 1 to 2",
+        "Interrupted: 1 seed was ended before the end, and in no figure over all seeds.",
+        "<td>3 (interrupted)</td>",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    let lines = tables(&outcomes[2]).runs;
+    assert_eq!(lines.split(',').nth(2), Some("true"), "{lines}");
+}
+
+#[test]
+fn every_payload_is_in_one_category_also_those_that_a_crash_left_without_an_answer() {
+    let crash = "count = 50\n[faults]\ncrash_at_flush = 0.4\n[stop]\nat = \"50min\"";
+    let outcome = outcome(1, "", "rate = \"6kbit\"", crash);
+    let waiting = outcome.payloads.iter().filter(|it| {
+        let is_of_use = it.expires > outcome.progress.time;
+        it.accepted.is_some() && it.delivered.is_none() && is_of_use
+    });
+    assert_eq!(
+        outcome.on_their_way(),
+        u64::try_from(waiting.count()).expect("few")
+    );
+    assert!(outcome.unaccepted > 3, "{}", outcome.unaccepted);
+    let said = format!(
+        "{} were not accepted (the node crashed, or the run ended, before it answered)",
+        outcome.unaccepted
+    );
+    assert!(shown(&[outcome]).contains(&said), "{said}");
+}
+
+#[test]
+fn violations_beyond_those_that_are_kept_are_counted() {
+    let late = "count = 60\n[stop]\nat = \"2h\"\nexpects_all = true";
+    let outcome = outcome(1, "", "rate = \"80bit\"", late);
+    assert_eq!(outcome.findings.len(), 20);
+    assert!(outcome.violations > 20, "{}", outcome.violations);
+    let said = format!(
+        "The first 20 of {} violations of seed 1.",
+        outcome.violations
+    );
+    assert!(shown(&[outcome]).contains(&said), "{said}");
 }

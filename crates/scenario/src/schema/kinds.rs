@@ -8,7 +8,7 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "quota",
         Kind::Size,
         "\"64MB\"",
-        "Octets that its store takes.",
+        "Octets that its store takes; the last eighth of them, at most 64 MiB, is for exchanges with neighbours and not for applications.",
     ),
     with_default(
         "bundles",

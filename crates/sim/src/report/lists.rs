@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::quantity::{count, percent, size, span, things, thousands};
+use super::quantity::{count, percent, size, span, thousands};
 use super::summary::Summary;
 use super::words::escaped;
 use crate::run::{Fate, Outcome};
@@ -33,13 +33,12 @@ impl List {
             let _ = match cell {
                 Cell::Text(text) => write!(self.out, "<td>{text}</td>"),
                 Cell::Part(part, whole) => {
-                    let tenths = u128::from(*part) * 1_000 / u128::from((*whole).max(1));
+                    let share = u128::from(*part) * 100 / u128::from((*whole).max(1));
                     write!(
                         self.out,
-                        "<td class=\"part\" style=\"--part:{}.{}%\">{}</td>",
-                        tenths / 10,
-                        tenths % 10,
-                        percent(*part, *whole)
+                        "<td>{}<span class=\"bar\" style=\"--part:{}%\"></span></td>",
+                        percent(*part, *whole),
+                        share.min(100),
                     )
                 }
             };
@@ -80,6 +79,7 @@ struct Flow<'a> {
     sent: u64,
     octets: u64,
     expired: u64,
+    unaccepted: u64,
     delays: Vec<Duration>,
     first: Option<&'a Fate>,
 }
@@ -93,7 +93,8 @@ impl<'a> Flow<'a> {
                 self.octets += fate.octets;
                 self.delays.push(delay);
             }
-            None => self.expired += u64::from(fate.accepted.is_some() && fate.expires <= end),
+            None if fate.accepted.is_none() => self.unaccepted += 1,
+            None => self.expired += u64::from(fate.expires <= end),
         }
     }
 
@@ -105,6 +106,7 @@ impl<'a> Flow<'a> {
             text(thousands(self.sent)),
             Cell::Part(count(self.delays.len()), self.sent),
             text(thousands(self.expired)),
+            text(thousands(self.unaccepted)),
             time(self.delays.get(self.delays.len() / 2)),
             time(self.delays.get(most)),
             time(self.delays.last()),
@@ -151,9 +153,10 @@ pub(crate) fn traffic(outcome: &Outcome) -> String {
         "sent",
         "delivered",
         "expired",
-        "half within",
-        "95 % within",
-        "slowest",
+        "not accepted",
+        "median delay",
+        "95th percentile",
+        "longest",
         "octets delivered",
     ]);
     all.line(&mut list);
@@ -171,12 +174,12 @@ pub(crate) fn traffic(outcome: &Outcome) -> String {
 pub(crate) fn links(outcome: &Outcome) -> String {
     let mut list = List::new(&[
         "link",
-        "there for",
-        "of the time",
+        "available for",
+        "availability",
         "sent",
-        "used",
+        "utilisation",
         "sent back",
-        "used",
+        "utilisation",
     ]);
     let mut links: Vec<_> = outcome.links.iter().collect();
     if links.len() > LINES_MAX {
@@ -240,15 +243,19 @@ pub(crate) fn runs(runs: &[Summary]) -> String {
         "events",
         "delivered",
         "expired",
-        "half within",
-        "slowest",
+        "median delay",
+        "longest",
         "crashes",
-        "repeated",
+        "duplicates",
         "violations",
     ]);
     for it in runs {
         list.line(&[
-            text(it.seed.to_string()),
+            text(if it.interrupted {
+                format!("{} (interrupted)", it.seed)
+            } else {
+                it.seed.to_string()
+            }),
             text(format!("<code>{:016x}</code>", it.trace_hash)),
             text(thousands(it.events)),
             Cell::Part(it.delivered, it.sent),
@@ -261,7 +268,7 @@ pub(crate) fn runs(runs: &[Summary]) -> String {
                 None => "0".to_owned(),
                 Some(first) => format!(
                     "<span class=\"bad\">{}, {}</span>",
-                    things(count(it.findings.len()), "violation", "violations"),
+                    thousands(it.violations),
                     first.oracle
                 ),
             }),

@@ -7,7 +7,7 @@ use dhow_bundle::Instant;
 
 use super::axis::Axis;
 use super::picture::{Curve, Look, Picture};
-use super::quantity::{count, span};
+use super::quantity::{count, span, things, thousands};
 use super::summary::{PARTS, Summary, parts};
 use super::words::escaped;
 use super::{lists, spread, words};
@@ -26,10 +26,12 @@ pub fn page(name: &str, runs: &[Summary], shown: &Outcome) -> String {
          <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
          <title>{name}</title><style>{STYLE}</style></head><body><h1>{name}</h1>"
     );
-    let many = runs.len() > 1;
+    // Of a run that was ended early nothing is said that is compared with others.
+    let whole: Vec<&Summary> = runs.iter().filter(|run| !run.interrupted).collect();
+    let many = runs.len() > 1 && !whole.is_empty();
     // Writing into a text does not fail.
     let _ = if many {
-        write!(out, "<p class=\"lead\">{}</p>", spread::words(runs))
+        write!(out, "<p class=\"lead\">{}</p>", spread::words(&whole))
     } else {
         write!(
             out,
@@ -41,10 +43,18 @@ pub fn page(name: &str, runs: &[Summary], shown: &Outcome) -> String {
     if !many {
         write_words(&mut out, shown);
     }
+    let partial = runs.len() - whole.len();
+    if partial > 0 {
+        let _ = write!(
+            out,
+            "<p class=\"bad\">Interrupted: {} before the end, and in no figure over all seeds.</p>",
+            things(count(partial), "seed was ended", "seeds were ended")
+        );
+    }
     write_findings(&mut out, runs);
     if many {
-        out += &spread::delays(runs);
-        out += &spread::table(runs);
+        out += &spread::delays(&whole);
+        out += &spread::table(&whole);
         let _ = write!(
             out,
             "<h2>Seed {}</h2><p>{}</p>",
@@ -99,6 +109,15 @@ fn write_findings(out: &mut String, runs: &[Summary]) {
             }
             *out += "</pre>";
         }
+        if run.violations > count(run.findings.len()) {
+            let _ = write!(
+                out,
+                "<p class=\"note\">The first {} of {} violations of seed {}.</p>",
+                run.findings.len(),
+                thousands(run.violations),
+                run.seed
+            );
+        }
     }
 }
 
@@ -143,6 +162,9 @@ fn in_stores(shown: &Outcome) -> String {
 
 fn delays(shown: &Outcome) -> String {
     let delays = parts(&shown.delays());
+    if delays.is_empty() {
+        return String::new();
+    }
     let share = |part: usize| {
         let delivered = count(part) * 10_000 / count(PARTS);
         delivered * shown.progress.delivered / shown.progress.sent.max(1)

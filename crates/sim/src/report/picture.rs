@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use super::axis::Axis;
 
 const WIDTH: u64 = 760;
-const HEIGHT: u64 = 270;
+const HEIGHT: u64 = 288;
 const LEFT: u64 = 72;
 const RIGHT: u64 = 24;
-const TOP: u64 = 48;
+/// Below the title and the line of names.
+const TOP: u64 = 66;
 const BOTTOM: u64 = 34;
 
 /// What a curve looks like; the page's style says how.

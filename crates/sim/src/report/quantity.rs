@@ -49,32 +49,51 @@ pub fn count(things: usize) -> u64 {
     u64::try_from(things).unwrap_or(u64::MAX)
 }
 
-/// One number divided by another, with two decimals: `2.04`.
+/// One number divided by another, rounded to two decimals: `2.04`.
 #[must_use]
 pub fn ratio(part: u64, whole: u64) -> String {
-    let hundredths = u128::from(part) * 100 / u128::from(whole.max(1));
+    let hundredths = rounded(part, 100, whole.max(1));
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// A part of a whole as a percentage with one decimal: `99.5 %`; of nothing, `–`.
+/// A part of a whole as a percentage rounded to one decimal: `99.5 %`; of nothing, `–`. It is `100.0 %` only of a whole.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "–".to_owned();
     }
-    let tenths = u128::from(part) * 1_000 / u128::from(whole);
+    let tenths = match rounded(part, 1_000, whole) {
+        1_000.. if part < whole => 999,
+        tenths => tenths,
+    };
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
-/// Octets as people read them: `999 B`, `1.5 MB`.
+/// So many times a part of a whole, rounded to the nearest.
+fn rounded(part: u64, times: u64, whole: u64) -> u128 {
+    let whole = u128::from(whole);
+    (u128::from(part) * u128::from(times) + whole / 2) / whole
+}
+
+/// Octets as people read them, rounded to one decimal: `999 B`, `1.5 MB`.
 #[must_use]
 pub fn size(octets: u64) -> String {
     let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-    let unit = units.into_iter().find(|(scale, _)| octets >= *scale);
+    // What would be 1,000.0 of a unit is 1.0 of the next.
+    let begins = |scale: u64| {
+        if scale > 1_000 {
+            scale - scale / 20_000
+        } else {
+            scale
+        }
+    };
+    let unit = units
+        .into_iter()
+        .find(|(scale, _)| octets >= begins(*scale));
     match unit {
         None => format!("{octets} B"),
         Some((scale, name)) => {
-            let tenths = octets / (scale / 10);
+            let tenths = rounded(octets, 10, scale);
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
     }
@@ -94,6 +113,14 @@ mod tests {
         assert_eq!(ratio(204, 100), "2.04");
         assert_eq!(percent(199, 200), "99.5 %");
         assert_eq!(percent(0, 0), "–");
+        assert_eq!(
+            [percent(417, 10_000), percent(9_999, 10_000)],
+            ["4.2 %", "99.9 %"]
+        );
+        assert_eq!(
+            [47_999_756, 999_949, 999_950, 999].map(size),
+            ["48.0 MB", "999.9 kB", "1.0 MB", "999 B"]
+        );
         assert_eq!(
             [size(999), size(1_540), size(2_000_000_000)],
             ["999 B", "1.5 kB", "2.0 GB"]

@@ -1,7 +1,5 @@
 //! What came of all seeds together.
 
-use std::time::Duration;
-
 use super::axis::Axis;
 use super::lists;
 use super::picture::{Curve, Look, Picture};
@@ -12,7 +10,7 @@ use super::summary::Summary;
 const PLACES: u64 = 160;
 
 /// All runs in a sentence or two.
-pub(crate) fn words(runs: &[Summary]) -> String {
+pub(crate) fn words(runs: &[&Summary]) -> String {
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
         return String::new();
     };
@@ -43,7 +41,7 @@ pub(crate) fn words(runs: &[Summary]) -> String {
     }
     if let Some(times) = three(runs, |run| run.delay(50)) {
         let [least, median, most] = times.map(span);
-        words += &format!("; half of them took at most {median}, in others {least} to {most}");
+        words += &format!("; the median delay was {median}, in others {least} to {most}");
     }
     words.push('.');
     words
@@ -56,8 +54,11 @@ fn share(run: &Summary) -> u64 {
 }
 
 /// The least, the one in the middle and the greatest of what runs have; none where no run has it.
-fn three<T: Ord + Copy>(runs: &[Summary], value: impl Fn(&Summary) -> Option<T>) -> Option<[T; 3]> {
-    let mut values: Vec<T> = runs.iter().filter_map(value).collect();
+fn three<T: Ord + Copy>(
+    runs: &[&Summary],
+    value: impl Fn(&Summary) -> Option<T>,
+) -> Option<[T; 3]> {
+    let mut values: Vec<T> = runs.iter().filter_map(|run| value(run)).collect();
     values.sort_unstable();
     let middle = values.get(values.len() / 2)?;
     Some([*values.first()?, *middle, *values.last()?])
@@ -67,12 +68,16 @@ fn three<T: Ord + Copy>(runs: &[Summary], value: impl Fn(&Summary) -> Option<T>)
 type Value = fn(&Summary) -> u64;
 
 /// How runs differ, as a table.
-pub(crate) fn table(runs: &[Summary]) -> String {
+pub(crate) fn table(runs: &[&Summary]) -> String {
     let mut lines = Vec::new();
     if let Some(shares) = three(runs, |run| Some(share(run))) {
         lines.push(("delivered", shares.map(|it| percent(it, 10_000))));
     }
-    for (name, hundredths) in [("half within", 50), ("95 % within", 95), ("slowest", 100)] {
+    for (name, hundredths) in [
+        ("median delay", 50),
+        ("95th percentile delay", 95),
+        ("longest delay", 100),
+    ] {
         if let Some(times) = three(runs, |run| run.delay(hundredths)) {
             lines.push((name, times.map(span)));
         }
@@ -88,8 +93,8 @@ pub(crate) fn table(runs: &[Summary]) -> String {
         ));
     }
     let counts: [(&str, Value); 4] = [
-        ("payloads that expired", |run| run.expired),
-        ("bundles that came again", |run| run.counts.duplicates),
+        ("expired", |run| run.expired),
+        ("duplicates", |run| run.counts.duplicates),
         ("crashes", |run| run.counts.crashes),
         ("events", |run| run.events),
     ];
@@ -102,9 +107,11 @@ pub(crate) fn table(runs: &[Summary]) -> String {
 }
 
 /// What was delivered within a time, in the median seed and in all.
-pub(crate) fn delays(runs: &[Summary]) -> String {
+pub(crate) fn delays(runs: &[&Summary]) -> String {
     let longest = runs.iter().filter_map(|run| run.delay(100)).max();
-    let longest = longest.unwrap_or(Duration::ZERO);
+    let Some(longest) = longest else {
+        return String::new();
+    };
     let (mut points, mut band) = (Vec::new(), Vec::new());
     for place in 0..=PLACES {
         let time = longest * u32::try_from(place).unwrap_or(u32::MAX) / 160;

@@ -16,6 +16,8 @@ pub struct Summary {
     pub seed: u64,
     /// A number that two runs share only when the same happened in both.
     pub trace_hash: u64,
+    /// It was ended before it was over, so that no other run compares with it.
+    pub interrupted: bool,
     /// Virtual time.
     pub time: Duration,
     /// Things that happened.
@@ -34,7 +36,9 @@ pub struct Summary {
     pub delivered_octets: u64,
     /// What befell the network.
     pub counts: Counts,
-    /// What must not be and was.
+    /// How many violations there were.
+    pub violations: u64,
+    /// The first of them.
     pub findings: Vec<Finding>,
     /// How long delivered payloads were on their way: the shortest time, that within which each further 200th was
     /// delivered, and so the longest at the end; none where nothing was delivered.
@@ -51,6 +55,7 @@ impl Summary {
         Self {
             seed: outcome.seed,
             trace_hash: outcome.trace_hash,
+            interrupted: outcome.interrupted,
             time: outcome.progress.time,
             events: outcome.progress.events,
             sent: outcome.progress.sent,
@@ -60,6 +65,7 @@ impl Summary {
             carried_octets: sum(&mut links.map(|it| it.octets.0.saturating_add(it.octets.1))),
             delivered_octets: sum(&mut delivered.map(|it| it.octets)),
             counts: outcome.counts,
+            violations: outcome.violations,
             findings: outcome.findings.clone(),
             delays: parts(&outcome.delays()),
         }

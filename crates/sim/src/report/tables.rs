@@ -31,8 +31,8 @@ impl Tables {
                 .to_owned(),
             links: "seed,link,open_s,capacity_octets,octets_from_dialling,octets_from_accepting\n"
                 .to_owned(),
-            nodes: "seed,node,most_bundles,most_octets,quota_octets,crashes\n".to_owned(),
-            runs: "seed,hash,events,virtual_s,sent,accepted,refused,delivered,expired,crashes,duplicates,violations\n"
+            nodes: "seed,node,most_bundles,most_octets,quota_octets,open_octets,crashes\n".to_owned(),
+            runs: "seed,trace_hash,interrupted,events,virtual_s,sent,accepted,refused,unaccepted,delivered,expired,crashes,duplicates,violations\n"
                 .to_owned(),
         }
     }
@@ -80,28 +80,31 @@ pub fn tables(outcome: &Outcome) -> Tables {
     for it in &outcome.nodes {
         let _ = writeln!(
             tables.nodes,
-            "{seed},{},{},{},{},{}",
+            "{seed},{},{},{},{},{},{}",
             cell(&it.name),
             it.most_bundles,
             it.most_octets,
             it.quota_octets,
+            it.open_octets,
             it.crashes
         );
     }
     let _ = writeln!(
         tables.runs,
-        "{seed},{:016x},{},{},{},{},{},{},{},{},{},{}",
+        "{seed},{:016x},{},{},{},{},{},{},{},{},{},{},{},{}",
         outcome.trace_hash,
+        outcome.interrupted,
         outcome.progress.events,
         seconds(outcome.progress.time),
         outcome.progress.sent,
         outcome.accepted,
         outcome.refused,
+        outcome.unaccepted,
         outcome.progress.delivered,
         outcome.expired,
         outcome.counts.crashes,
         outcome.counts.duplicates,
-        outcome.findings.len()
+        outcome.violations
     );
     tables
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::quantity::{count, percent, ratio, size, span, things};
+use super::quantity::{count, percent, ratio, size, span, things, thousands};
 use super::summary::Summary;
 use crate::run::{LinkUse, NodeUse, Outcome};
 
@@ -40,24 +40,45 @@ pub(crate) fn delivered(outcome: &Outcome) -> String {
         (summary.delay(50), summary.delay(95), summary.delay(100))
     {
         words += &format!(
-            " Half of them took at most {}, 95 % at most {}, and the slowest {}.",
+            " The median delay was {}, the 95th percentile {}, and the longest {}.",
             span(half),
             span(most),
             span(last)
         );
     }
-    let waiting = (sent - delivered.min(sent)).saturating_sub(outcome.expired + outcome.refused);
     let others: Vec<String> = [
-        (outcome.refused, "refused by the node that was to send them"),
-        (outcome.expired, "of no use any more before they arrived"),
-        (waiting, "on their way at the end"),
+        (
+            outcome.refused,
+            "was refused",
+            "were refused",
+            " by the node that was to send them",
+        ),
+        (
+            outcome.unaccepted,
+            "was not accepted",
+            "were not accepted",
+            " (the node crashed, or the run ended, before it answered)",
+        ),
+        (outcome.expired, "expired", "expired", ""),
+        (
+            outcome.on_their_way(),
+            "was",
+            "were",
+            " on their way at the end",
+        ),
     ]
     .iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(number, what)| format!("{} {what}", things(*number, "was", "were")))
+    .filter(|(count, ..)| *count > 0)
+    .map(|(number, one, many, what)| format!("{}{what}", things(*number, one, many)))
     .collect();
     if !others.is_empty() {
         words += &format!(" Of the others, {}.", others.join(", "));
+    }
+    if outcome.untold > 0 {
+        words += &format!(
+            " For {} of those delivered the sending application never heard of the acceptance: its node crashed in between.",
+            thousands(outcome.untold)
+        );
     }
     words
 }
@@ -66,18 +87,21 @@ pub(crate) fn delivered(outcome: &Outcome) -> String {
 pub(crate) fn limits(outcome: &Outcome) -> String {
     let used = |link: &LinkUse| link.octets.0.max(link.octets.1);
     let share = |link: &LinkUse| hundredths(used(link), link.capacity);
-    let filled = |node: &NodeUse| hundredths(node.most_octets, node.quota_octets);
+    let filled = |node: &NodeUse| hundredths(node.most_octets, node.open_octets);
     let busiest = outcome
         .links
         .iter()
         .max_by_key(|link| thousandths(used(link), link.capacity));
-    let fullest = outcome.nodes.iter().max_by_key(|node| filled(node));
+    let fullest = outcome
+        .nodes
+        .iter()
+        .max_by_key(|node| thousandths(node.most_octets, node.open_octets));
     let full_links = outcome.links.iter().filter(|link| share(link) >= FULL);
     let full_stores = outcome.nodes.iter().filter(|node| filled(node) >= FULL);
     let mut words = String::new();
     if let Some(link) = busiest.filter(|link| share(link) >= FULL) {
         words += &format!(
-            "Links were the limit: {} used to four fifths and more in the time that they were there, {} to {}. ",
+            "Links were the limit: {} at a utilisation of 80 % and more in the time that they were available, {} at {}. ",
             things(count(full_links.count()), "was", "were"),
             escaped(&link.name),
             percent(used(link), link.capacity)
@@ -86,11 +110,10 @@ pub(crate) fn limits(outcome: &Outcome) -> String {
     let full_stores = count(full_stores.count());
     if let Some(node) = fullest.filter(|_| full_stores > 0 || outcome.refused > 0) {
         words += &format!(
-            "Stores were the limit: {} filled to four fifths and more of what they may hold, and {} refused; the fullest was that of {}, with {}. ",
-            things(full_stores, "was", "were"),
-            things(outcome.refused, "payload", "payloads"),
+            "Stores were the limit: {}. The fullest was that of {}, with {} of what applications may fill. ",
+            full(full_stores, outcome.refused),
             escaped(&node.name),
-            percent(node.most_octets, node.quota_octets)
+            percent(node.most_octets, node.open_octets)
         );
     }
     if !words.is_empty() {
@@ -103,18 +126,36 @@ pub(crate) fn limits(outcome: &Outcome) -> String {
     let all = outcome.progress.time.as_nanos() * u128::from(count(outcome.links.len()));
     let there = u64::try_from(there.as_nanos() * 1_000 / all.max(1)).unwrap_or(u64::MAX);
     let busiest = format!(
-        "the busiest, {}, carried {} of what it could have",
+        "the busiest, {}, had a utilisation of {}",
         escaped(&link.name),
         percent(used(link), link.capacity)
     );
     if there < MOSTLY_THERE * 10 {
         format!(
-            "Contacts were the limit: links were there for {} of the time in the mean, and {busiest} in that time. \
+            "Contacts were the limit: the mean availability of links was {}, and {busiest} in that time. \
              What was under way waited for contacts, and not for the rate of links or for room in stores.",
             percent(there, 1_000)
         )
     } else {
         format!("Neither links nor stores were full: {busiest}.")
+    }
+}
+
+/// What shows that stores were the limit.
+fn full(stores: u64, refused: u64) -> String {
+    let filled = things(
+        stores,
+        "was filled to 80 % and more of what applications may fill",
+        "were filled to 80 % and more of what applications may fill",
+    );
+    let refused_words = format!(
+        "{} refused",
+        things(refused, "payload was", "payloads were")
+    );
+    match (stores, refused) {
+        (_, 0) => filled,
+        (0, _) => refused_words,
+        _ => format!("{filled}, and {refused_words}"),
     }
 }
 

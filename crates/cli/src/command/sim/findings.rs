@@ -4,6 +4,7 @@ use dhow_sim::Outcome;
 use dhow_sim::run::Finding;
 
 use crate::output;
+use crate::quantity;
 
 /// Says on stderr what was wrong in a run, if anything was.
 pub fn tell(outcome: &Outcome, command: &str) {
@@ -18,6 +19,11 @@ pub fn tell(outcome: &Outcome, command: &str) {
             finding.oracle,
             finding.sentence
         ));
+    }
+    let told = u64::try_from(outcome.findings.len()).unwrap_or(u64::MAX);
+    if told < outcome.violations {
+        let all = quantity::thousands(outcome.violations);
+        output::note(&format!("the first {told} of {all} violations"));
     }
     output::talk("  what came before:");
     for (name, step) in &first.steps {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dhow_daemon::machine::peak_octets;
 use dhow_sim::Outcome;
+use dhow_sim::report::Summary;
 use serde_json::{Value, json};
 
 use super::findings;
@@ -23,10 +24,14 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
             })
         })
         .collect();
+    let summary = Summary::of(outcome);
+    let delay = |hundredths| summary.delay(hundredths).map(|it| it.as_secs_f64());
     json!({
         "seed": outcome.seed,
         "trace_hash": format!("{:016x}", outcome.trace_hash),
+        "interrupted": outcome.interrupted,
         "violations": violations,
+        "violation_count": outcome.violations,
         "events": outcome.progress.events,
         "virtual_s": outcome.progress.time.as_secs_f64(),
         "wall_s": wall.as_secs_f64(),
@@ -34,8 +39,13 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         "sent": outcome.progress.sent,
         "accepted": outcome.accepted,
         "refused": outcome.refused,
+        "unaccepted": outcome.unaccepted,
         "delivered": outcome.progress.delivered,
         "expired": outcome.expired,
+        "on_their_way": outcome.on_their_way(),
+        "delay_median_s": delay(50),
+        "delay_p95_s": delay(95),
+        "delay_max_s": delay(100),
         "crashes": outcome.counts.crashes,
         "stalls": outcome.counts.stalls,
         "rotted": outcome.counts.rotted,
@@ -51,8 +61,13 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
 pub fn text(outcome: &Outcome, wall: Duration) -> String {
     let at = outcome.progress;
     format!(
-        "seed {}  hash {:016x}  {} in {} ({}, {} events/s, {})  {} of {} delivered, {} expired  {} crashes  {} violations",
+        "seed {}{}  trace_hash {:016x}  {} in {} ({}, {} events/s, {})  {} of {} delivered, {} expired  {} not accepted  {} crashes  {} violations",
         outcome.seed,
+        if outcome.interrupted {
+            " (interrupted)"
+        } else {
+            ""
+        },
         outcome.trace_hash,
         quantity::span(u64::try_from(at.time.as_millis()).unwrap_or(u64::MAX)),
         quantity::elapsed(wall),
@@ -62,8 +77,9 @@ pub fn text(outcome: &Outcome, wall: Duration) -> String {
         at.delivered,
         at.sent,
         outcome.expired,
+        outcome.unaccepted,
         outcome.counts.crashes,
-        outcome.findings.len()
+        quantity::thousands(outcome.violations)
     )
 }
 

@@ -16,7 +16,7 @@ pub struct Report {
     directory: PathBuf,
     tables: Vec<Written>,
     runs: Vec<Summary>,
-    /// The run that is shown in pictures: the first with a violation, or the first.
+    /// The run that is shown in pictures: the first with a violation, or the first that was not interrupted.
     shown: Option<Outcome>,
 }
 
@@ -46,8 +46,8 @@ impl Report {
             table.add(lines.as_bytes())?;
         }
         self.runs.push(Summary::of(&outcome));
-        let better = (self.shown.as_ref())
-            .is_none_or(|shown| shown.findings.is_empty() && !outcome.findings.is_empty());
+        let rank = |it: &Outcome| (!it.findings.is_empty(), !it.interrupted);
+        let better = (self.shown.as_ref()).is_none_or(|shown| rank(shown) < rank(&outcome));
         if better {
             self.shown = Some(outcome);
         }

@@ -32,7 +32,7 @@ const CAPTURED_EVENTS_PER_LOOK: u64 = 256;
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 const AFTER_HELP: &str = "\
-The same scenario and seed do the same, on every machine: hash says whether two runs did.
+The same scenario and seed do the same, on every machine: trace_hash says whether two runs did.
 
 Examples:
   dhow sim run labs/village-bus.toml --seeds 200
@@ -63,7 +63,7 @@ pub struct Run {
     /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
     #[arg(long = "set", value_name = "PATH=VALUE")]
     settings: Vec<String>,
-    /// Stop after so much virtual time, whatever the scenario says
+    /// Stop after so much virtual time, whatever the scenario says; ahead of the scenario's end nothing is expected to have arrived (expects_all)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     until: Option<Duration>,
     /// Refuse a scenario that is expected to take more memory [default: nine tenths of the machine's]
@@ -109,7 +109,7 @@ impl Run {
         };
         let mut report =
             (self.out.as_deref()).map(|directory| Report::new(&scenario.name, directory));
-        let (mut runs, mut violations) = (0_u64, 0);
+        let (mut runs, mut partial, mut violations) = (0_u64, 0_u64, 0_u64);
         let begun = Instant::now();
         interrupt::allow_longer();
         let watch = Watch::new(self.seeds, runner.first, scenario.stop.at, self.progress);
@@ -117,7 +117,11 @@ impl Run {
             &runner,
             |standing| watch.look(standing),
             |Ran { outcome, wall }| {
-                violations += outcome.findings.len();
+                // It was begun as the command was interrupted: nothing has happened in it.
+                if outcome.interrupted && outcome.progress.events == 0 {
+                    return Ok(());
+                }
+                violations = violations.saturating_add(outcome.violations);
                 watch.hide(|| -> Result<(), Failure> {
                     match common.form() {
                         Form::Json => output::json(&lines::json(&outcome, wall, &self.command()))?,
@@ -126,7 +130,10 @@ impl Run {
                     findings::tell(&outcome, &self.command());
                     Ok(())
                 })?;
-                runs += 1;
+                match outcome.interrupted {
+                    true => partial += 1,
+                    false => runs += 1,
+                }
                 report.as_mut().map_or(Ok(()), |report| report.add(outcome))
             },
         );
@@ -135,6 +142,12 @@ impl Run {
             report.finish()?;
         }
         ran?;
+        if interrupt::is_requested() {
+            output::note(&format!(
+                "interrupted: {runs} of {} ran to the end, {partial} in part",
+                seeds(self.seeds)
+            ));
+        }
         if self.seeds > 1 {
             output::talk(&format!(
                 "{runs} runs in {}, {violations} violations",
@@ -189,7 +202,14 @@ impl Run {
             }
         })?;
         if let Some(until) = self.until {
-            scenario.stop.expects_all &= until >= scenario.stop.at;
+            if scenario.stop.expects_all && until < scenario.stop.at {
+                scenario.stop.expects_all = false;
+                if seed.is_none() {
+                    output::note(
+                        "--until ends it early: that all is delivered (expects_all) is not asked for",
+                    );
+                }
+            }
             scenario.stop.at = until;
         }
         self.check_memory(&scenario)?;
@@ -227,6 +247,13 @@ impl Run {
             let _ = write!(command, " --until {}ms", until.as_millis());
         }
         command
+    }
+}
+
+fn seeds(count: u64) -> String {
+    match count {
+        1 => "1 seed".to_owned(),
+        _ => format!("{} seeds", quantity::thousands(count)),
     }
 }
 

@@ -91,11 +91,11 @@ impl<T> Desk<T> {
     }
 
     /// The next seed to run, as soon as it is not too far ahead.
-    fn begin(&self, ahead: u64) -> Option<u64> {
+    fn begin(&self, ahead: u64, is_stopped: &dyn Fn() -> bool) -> Option<u64> {
         let mut state = self.state();
         loop {
             let number = state.next;
-            if number >= state.end {
+            if number >= state.end || is_stopped() {
                 return None;
             }
             if number < state.told.saturating_add(ahead) {
@@ -192,7 +192,8 @@ impl Seeds {
         let jobs = self.jobs.min(self.count);
         let work = || {
             let _closing = ClosesInPanic(&desk);
-            while let Some(number) = desk.begin(jobs.saturating_mul(AHEAD_EACH)) {
+            let ahead = jobs.saturating_mul(AHEAD_EACH);
+            while let Some(number) = desk.begin(ahead, &|| runner.is_stopped()) {
                 let post = Post {
                     desk: &desk,
                     number,
