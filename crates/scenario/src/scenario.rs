@@ -178,6 +178,8 @@ pub struct Traffic {
     pub burst: u64,
     /// How long bundles are of use.
     pub lifetime: Duration,
+    /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
+    pub reports: u64,
 }
 
 /// A payload of a list.

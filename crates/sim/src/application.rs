@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::{BundleId, CreationTimestamp, DtnTime};
+use dhow_bundle::{BundleFlags, BundleId, CreationTimestamp, DtnTime};
 use dhow_node::api::frame::FrameReader;
 use dhow_node::api::wire::{
     AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_SUCCESS, put_message,
@@ -40,6 +40,8 @@ pub enum Heard {
     Refused(UnitName),
     /// A payload was delivered, and confirmed.
     Delivered(Vec<u8>),
+    /// A status report was delivered, and confirmed.
+    Reported,
     /// The node said something that it should not; what.
     Nonsense(String),
 }
@@ -202,7 +204,11 @@ impl Application {
                     continue;
                 }
                 let delivery_id = adu.delivery_id;
-                heard.push(Heard::Delivered(std::mem::take(payload)));
+                let flags = BundleFlags::from_bits(adu.bundle_flags.unwrap_or(0));
+                heard.push(match flags.contains(BundleFlags::ADMINISTRATIVE_RECORD) {
+                    true => Heard::Reported,
+                    false => Heard::Delivered(std::mem::take(payload)),
+                });
                 session.incoming = None;
                 say.push(framed(&AapResponse {
                     delivery_id,

@@ -37,6 +37,8 @@ impl Flow {
             dst_eid: self.to.clone(),
             payload_length: unit.octets,
             lifetime_ms: Some(u64::try_from(unit.lifetime.as_millis()).unwrap_or(u64::MAX)),
+            bundle_flags: (self.traffic.reports > 0).then_some(self.traffic.reports),
+            report_to_eid: self.reports_to.clone(),
             ..BundleAdu::default()
         };
         Some((name, unit, adu))

@@ -114,6 +114,8 @@ pub struct Ledger {
     pub accepted: u64,
     /// How many were refused.
     pub refused: u64,
+    /// Status reports that came to those that send.
+    pub reports: u64,
     /// How many were delivered.
     pub delivered: u64,
 }

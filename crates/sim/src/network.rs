@@ -16,6 +16,9 @@ use crate::entropy::{Entropy, Purpose};
 /// Octets that may wait for a disk.
 const STORE_QUEUE_OCTETS: u64 = 1 << 20;
 
+/// Reports that a node makes in a second, at most: more than one has cause to.
+const REPORTS_PER_SECOND: u32 = 1_000_000;
+
 /// Identities of removed bundles that a node remembers.
 const REMOVED_BOUND: usize = 10_000;
 
@@ -101,6 +104,15 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
             applications: Vec::new(),
         });
     }
+    let asked = scenario.traffic.iter();
+    let asked = asked.fold(0, |flags, traffic| flags | traffic.reports);
+    for blueprint in &mut blueprints {
+        blueprint.config.reports = Reports {
+            generate: asked,
+            per_second: REPORTS_PER_SECOND,
+            ..Reports::default()
+        };
+    }
     for (number, link) in (0_u32..).zip(&scenario.links) {
         let dials = link.between.0.0;
         if let Some((blueprint, node)) = blueprints.get_mut(dials).zip(scenario.nodes.get(dials)) {
@@ -149,7 +161,10 @@ fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
     }
 }
 
-/// Routes over the fewest links, for the ways that traffic takes.
+/// Nodes from which something goes to a node.
+type Sources = BTreeMap<NodeIndex, BTreeSet<NodeIndex>>;
+
+/// Routes over the fewest links, for the ways that traffic takes, and back for what is reported of it.
 fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), NetworkError> {
     let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); scenario.nodes.len()];
     for link in &scenario.links {
@@ -160,25 +175,57 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
             }
         }
     }
-    let mut sources: BTreeMap<NodeIndex, BTreeSet<NodeIndex>> = BTreeMap::new();
+    let (mut sources, mut reported) = (Sources::new(), Sources::new());
     for traffic in &scenario.traffic {
         sources.entry(traffic.to).or_default().insert(traffic.from);
+        if traffic.reports > 0 {
+            reported.entry(traffic.to).or_default().insert(traffic.from);
+        }
     }
+    let mut reporters = Sources::new();
+    add_ways(
+        scenario,
+        blueprints,
+        &neighbours,
+        sources,
+        |from, to, here| {
+            if reported.get(&to).is_some_and(|them| them.contains(&from)) {
+                reporters.entry(from).or_default().extend([here, to]);
+            }
+        },
+    )?;
+    for (from, reporters) in &mut reporters {
+        reporters.remove(from);
+    }
+    add_ways(scenario, blueprints, &neighbours, reporters, |_, _, _| ())
+}
+
+/// Routes from sources over the fewest links; `pass` is told of each node on the way from one to another, the first included.
+fn add_ways(
+    scenario: &Scenario,
+    blueprints: &mut [Blueprint],
+    neighbours: &[Vec<usize>],
+    sources: Sources,
+    mut pass: impl FnMut(NodeIndex, NodeIndex, NodeIndex),
+) -> Result<(), NetworkError> {
     let mut next = vec![None; neighbours.len()];
     for (to, sources) in sources {
-        let reached = find_ways(to, &sources, &neighbours, &mut next);
+        let reached = find_ways(to, &sources, neighbours, &mut next);
         let mut routed = BTreeSet::new();
         for from in sources {
             let mut here = from.0;
-            while here != to.0 && routed.insert(here) {
+            while here != to.0 {
                 let Some(there) = next.get(here).copied().flatten() else {
                     return Err(NetworkError::NoPath {
                         from: name(scenario, from),
                         to: name(scenario, to),
                     });
                 };
+                pass(from, to, NodeIndex(here));
                 let number = |at: usize| scenario.nodes.get(at).map_or(0, |node| node.number);
-                if let Some(blueprint) = blueprints.get_mut(here) {
+                if routed.insert(here)
+                    && let Some(blueprint) = blueprints.get_mut(here)
+                {
                     blueprint.config.routes.push(Route {
                         to: format!("ipn:{}.*", number(to.0)),
                         via: format!("ipn:{}.0", number(there)),
@@ -244,12 +291,16 @@ fn add_applications(scenario: &Scenario, blueprints: &mut [Blueprint]) {
             let application = Application::new(role, endpoint(traffic.from, service));
             blueprint.applications.push(application);
         }
-        if receivers.insert(traffic.to)
-            && let Some(blueprint) = blueprints.get_mut(traffic.to.0)
-        {
-            let endpoint = endpoint(traffic.to, u64::from(RECEIVER_SERVICE));
-            let application = Application::new(Role::Receiver, endpoint);
-            blueprint.applications.push(application);
+        // Reports come to the receiver beside the sender.
+        let reported = (traffic.reports > 0).then_some(traffic.from);
+        for at in [Some(traffic.to), reported].into_iter().flatten() {
+            if receivers.insert(at)
+                && let Some(blueprint) = blueprints.get_mut(at.0)
+            {
+                let endpoint = endpoint(at, u64::from(RECEIVER_SERVICE));
+                let application = Application::new(Role::Receiver, endpoint);
+                blueprint.applications.push(application);
+            }
         }
     }
 }

@@ -488,6 +488,7 @@ impl World {
             }
             Heard::Refused(_) => self.ledger.refused += 1,
             Heard::Delivered(payload) => self.delivered(at, &payload, now),
+            Heard::Reported => self.ledger.reports += 1,
             Heard::Nonsense(what) => {
                 let sentence = format!("node {} tells an application: {what}", self.name(at));
                 self.accuse("applications", sentence, &[at]);

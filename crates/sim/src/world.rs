@@ -5,7 +5,9 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{ClockStep, Contact, Crash, Faults, Fidelity, Presence, Traffic};
+use dhow_scenario::scenario::{
+    ClockStep, Contact, Crash, Faults, Fidelity, NodeIndex, Presence, Traffic,
+};
 
 use crate::capture::Capture;
 use crate::clock::ClockError;
@@ -123,6 +125,8 @@ pub(crate) struct Flow {
     pub(crate) from: MachineIndex,
     /// Number of the destination.
     pub(crate) to: String,
+    /// Whom nodes report to; nobody where it is empty.
+    pub(crate) reports_to: String,
     pub(crate) left: Option<u64>,
     /// Payloads given so far.
     pub(crate) given: usize,
@@ -164,15 +168,18 @@ impl World {
                 }
             })
             .collect();
+        let receiver = |node: NodeIndex| {
+            let node = scenario.nodes.get(node.0);
+            crate::network::receiver(node.map_or(0, |node| node.number))
+        };
         let flow = |(at, traffic): (usize, &Traffic)| Flow {
             traffic: traffic.clone(),
             from: machine(traffic.from.0),
-            to: crate::network::receiver(
-                scenario
-                    .nodes
-                    .get(traffic.to.0)
-                    .map_or(0, |node| node.number),
-            ),
+            to: receiver(traffic.to),
+            reports_to: match traffic.reports {
+                0 => String::new(),
+                _ => receiver(traffic.from),
+            },
             left: traffic.count,
             given: 0,
             entropy: Entropy::new(seed, Purpose::Traffic, at),

@@ -190,3 +190,30 @@ fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
     // Eight bundles wait, 4 MB; with all of them at each attempt 200 MB and more would go over the link.
     assert!(carried < 50_000_000, "{carried} octets for 8 MB");
 }
+
+#[test]
+fn what_is_asked_for_is_reported_to_the_one_that_sends() {
+    let text = r#"
+        [[line]]
+        name = "n"
+        count = 3
+        rate = "8Mbit"
+        [[traffic]]
+        from = "n1"
+        to = "n3"
+        size = "2kB"
+        every = "10s"
+        count = 12
+        reports = ["forwarding", "delivery"]
+        [stop]
+        at = "10min"
+        expects_all = true
+    "#;
+    for fidelity in ["octet", "bundle"] {
+        let text = format!("fidelity = \"{fidelity}\"\n{text}");
+        let world = run(&scenario(&text), 1);
+        assert_eq!(world.ledger().delivered, 12);
+        // Two nodes forward each bundle, one delivers it.
+        assert_eq!(world.ledger().reports, 36, "{fidelity}");
+    }
+}

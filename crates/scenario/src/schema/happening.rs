@@ -78,6 +78,13 @@ pub(super) const TRAFFIC: Section = Section {
             "\"0\"",
             "When the first is sent; between two times each has one of its own.",
         ),
+        key(
+            "reports",
+            Kind::ChoiceList(&["reception", "forwarding", "delivery", "deletion"]),
+            Absent::Means("none"),
+            "[\"delivery\", \"deletion\"]",
+            "Of what nodes are asked to report to the one that sends (RFC 9171 6.1.1).",
+        ),
         with_default(
             "lifetime",
             Kind::Duration,

@@ -4,6 +4,7 @@ mod list;
 
 use std::sync::Arc;
 
+use dhow_bundle::BundleFlags;
 use dhow_document::{Document, Entries, FileError};
 
 use crate::entropy::Entropy;
@@ -56,6 +57,7 @@ pub(crate) fn read(
                 pace,
                 burst: entries.count("burst").unwrap_or(1),
                 lifetime,
+                reports: read_reports(entries),
             });
         }
     }
@@ -147,6 +149,18 @@ fn read_pace(document: &Document<'_>, entries: &Entries) -> Result<(Pace, Option
         return Err(error.with_hint("without them all are sent at once"));
     }
     Ok((pace, count))
+}
+
+/// Of what a section asks for reports, as bundle processing control flags (RFC 9171 4.2.3).
+fn read_reports(entries: &Entries) -> u64 {
+    let flag = |kind: &String| match kind.as_str() {
+        "reception" => BundleFlags::REPORT_RECEPTION,
+        "forwarding" => BundleFlags::REPORT_FORWARDING,
+        "delivery" => BundleFlags::REPORT_DELIVERY,
+        _ => BundleFlags::REPORT_DELETION,
+    };
+    let kinds = entries.list("reports").iter().map(flag);
+    kinds.fold(0, |flags, kind| flags | kind.bits())
 }
 
 fn read_size(document: &Document<'_>, entries: &Entries) -> Result<Size, FileError> {
