@@ -64,6 +64,8 @@ pub struct Outcome {
     pub accepted: u64,
     /// Payloads that nodes refused.
     pub refused: u64,
+    /// Status reports that came to those that send.
+    pub reports: u64,
     /// Payloads that were neither accepted nor refused, nor delivered: the node crashed, or the run ended, before it answered.
     pub unaccepted: u64,
     /// Payloads that were delivered though the application was never told that they were accepted.
@@ -328,6 +330,7 @@ impl Run {
             progress: self.progress(),
             accepted: world.ledger().accepted,
             refused: world.ledger().refused,
+            reports: world.ledger().reports,
             unaccepted: unanswered.saturating_sub(world.ledger().refused),
             untold,
             expired: u64::try_from(expired.count()).unwrap_or(u64::MAX),

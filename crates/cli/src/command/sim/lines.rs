@@ -53,6 +53,7 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         "contacts": outcome.counts.contacts,
         "connections": outcome.counts.connections,
         "forwarded": outcome.counts.forwarded,
+        "reports": outcome.reports,
         "duplicates": outcome.counts.duplicates,
     })
 }
