@@ -20,6 +20,9 @@ pub enum QuantityError {
         /// The units that are known.
         known: &'static str,
     },
+    /// A time without a unit.
+    #[error("a time needs a unit: {0}s")]
+    NoUnit(String),
     /// More than 2^64 - 1 octets or nanoseconds.
     #[error("'{0}' is too large")]
     TooLarge(String),
@@ -76,7 +79,8 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
 }
 
 /// The duration in `text`: digits, at most one decimal point, and a unit out of `ns`, `us`, `ms`, `s`,
-/// `min` (or `m`), `h`, `d`, `w`; the unit may be left out of a plain `0` only.
+/// `min` (or `m`), `h`, `d`, `w`, or several of these, which add up (`3h5min`, `3 h 5 min`); the unit may be left out
+/// of a plain `0` only.
 ///
 /// # Errors
 /// When the text is no duration, or one longer than 584 years.
@@ -96,7 +100,31 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
     }
-    parse(text, &UNITS, "time", "ns, us, ms, s, min, h, d, w").map(Duration::from_nanos)
+    let mut total = 0_u64;
+    for part in parts(text.trim()) {
+        if part.ends_with(|c: char| c.is_ascii_digit()) {
+            return Err(QuantityError::NoUnit(part.to_owned()));
+        }
+        let nanos = parse(part, &UNITS, "time", "ns, us, ms, s, min, h, d, w")?;
+        let sum = total.checked_add(nanos);
+        total = sum.ok_or_else(|| QuantityError::TooLarge(text.to_owned()))?;
+    }
+    Ok(Duration::from_nanos(total))
+}
+
+/// What adds up to a time: a new part begins at each number that follows a unit. An empty text is one part.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    core::iter::from_fn(move || {
+        let text = rest?;
+        let is_unit = |c: char| c.is_alphabetic();
+        let unit = text.find(is_unit).unwrap_or(text.len());
+        let behind = text.get(unit..)?.find(|c: char| c.is_ascii_digit());
+        let end = behind.map_or(text.len(), |behind| unit + behind);
+        let (part, more) = text.split_at(end);
+        rest = (!more.is_empty()).then_some(more);
+        Some(part.trim())
+    })
 }
 
 /// Reads a decimal number and a unit; the result is exact or an error, never rounded.
@@ -223,7 +251,14 @@ mod tests {
         }
         assert_eq!(
             parse_duration("10").unwrap_err().to_string(),
-            "'' is no unit of time (one of ns, us, ms, s, min, h, d, w)"
+            "a time needs a unit: 10s"
         );
+        for text in ["3h5min", "3 h 5 min", "11100s", "3.0h 300s"] {
+            let time = parse_duration(text);
+            assert_eq!(time, Ok(Duration::from_secs(11_100)), "{text}");
+        }
+        for text in ["", "h", "3h5", "5x", "3h 5x", "500y1s", "500000w500000w"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
     }
 }

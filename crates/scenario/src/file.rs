@@ -12,6 +12,25 @@ use crate::schema::SECTIONS;
 use crate::{contact_plan, generator, traffic};
 
 pub(crate) fn read(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, FileError> {
+    read_set(path, text, settings).map_err(|error| {
+        let without = || read_set(path, text, &[]);
+        if settings.is_empty() || error.line.is_none() || without().is_err() {
+            return error;
+        }
+        // The fault shows in a line of the file, which is right by itself.
+        let blamed = format!(
+            "without --set {} the file is right",
+            settings.join(" --set ")
+        );
+        let hint = match &error.hint {
+            Some(hint) => format!("{blamed}; {hint}"),
+            None => blamed,
+        };
+        error.with_hint(hint)
+    })
+}
+
+fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, FileError> {
     let document = Document::read_with(path, text, SECTIONS, settings, name_of)?;
     let top = document.one("")?;
     let seed = top.count("seed").unwrap_or(1);
@@ -72,9 +91,10 @@ fn read_nodes(document: &Document<'_>, network: &mut Network) -> Result<(), File
         let name = entries.text("name").unwrap_or_default().to_owned();
         let number = entries.count("number");
         let key = if number.is_some() { "number" } else { "name" };
-        network
-            .add_node(name, number, &kind)
-            .map_err(|what| document.fault(entries.line_of(key), what))?;
+        network.add_node(name, number, &kind).map_err(|what| {
+            let hint = "each node has a name and a number of its own";
+            document.fault(entries.line_of(key), what).with_hint(hint)
+        })?;
     }
     Ok(())
 }
@@ -83,7 +103,10 @@ fn read_links(document: &Document<'_>, network: &mut Network) -> Result<(), File
     for entries in document.all("link") {
         let [first, second] = entries.list("between") else {
             let what = "'between' names two nodes";
-            return Err(document.fault(entries.line_of("between"), what));
+            let hint = "for example: between = [\"east\", \"west\"]";
+            return Err(document
+                .fault(entries.line_of("between"), what)
+                .with_hint(hint));
         };
         let between = (
             network.node(document, entries, "between", first)?,
@@ -92,9 +115,10 @@ fn read_links(document: &Document<'_>, network: &mut Network) -> Result<(), File
         let kind = LinkKind::read(document, entries)?;
         let name = entries.text("name");
         let key = if name.is_some() { "name" } else { "between" };
-        network
-            .add_link(between, name, &kind)
-            .map_err(|what| document.fault(entries.line_of(key), what))?;
+        network.add_link(between, name, &kind).map_err(|what| {
+            let hint = "a link joins two nodes, and has a name of its own (name = \"wire\")";
+            document.fault(entries.line_of(key), what).with_hint(hint)
+        })?;
     }
     Ok(())
 }
@@ -109,14 +133,23 @@ fn read_contacts(document: &Document<'_>, network: &mut Network) -> Result<(), F
         ) {
             (Some(length), None) => (length, "for"),
             (None, Some(end)) => (end.saturating_sub(start), "end"),
-            _ => {
-                let what = "[[contact]] has a 'for' or an 'end'";
-                return Err(document.fault(entries.line(), what));
+            (Some(_), Some(_)) => {
+                let what = "[[contact]] has a 'for' and an 'end'";
+                let error = document.fault(entries.line_of("end"), what);
+                return Err(error.with_hint("either says when it ends: leave one out"));
+            }
+            (None, None) => {
+                let what = "[[contact]] has neither a 'for' nor an 'end'";
+                let hint = "for example: for = \"5min\", or end = \"1h\"";
+                return Err(document.fault(entries.line(), what).with_hint(hint));
             }
         };
         if length.is_zero() {
-            let what = "a contact ends before it begins";
-            return Err(document.fault(entries.line_of(key), what));
+            let end = entries.duration_if_set("end").unwrap_or(start);
+            let what = format!("a contact that begins at {start:?} ends at {end:?}");
+            let hint =
+                "it ends after it begins: 'end' counts from the start of the run, as 'start' does";
+            return Err(document.fault(entries.line_of(key), what).with_hint(hint));
         }
         let every = entries.duration_if_set("every");
         if every.is_some_and(|every| every < length) {

@@ -179,7 +179,8 @@ fn read_loss(document: &Document<'_>, entries: &Entries) -> Result<Loss, FileErr
     let wrong = |what: String| document.fault(entries.line_of("loss"), what);
     if per_billion == BILLION {
         let what = "over a link that loses so much nothing gets through";
-        return Err(wrong(what.to_owned()));
+        let hint = "a loss is the part of packets that are lost: 0.01 is one of a hundred";
+        return Err(wrong(what.to_owned()).with_hint(hint));
     }
     let burst = entries.count("loss_burst").unwrap_or(1);
     let burst = u32::try_from(burst).unwrap_or(u32::MAX);
@@ -197,8 +198,10 @@ pub(crate) fn read_rate(
     key: &str,
 ) -> Result<Rate, FileError> {
     let octets = entries.rate(key).unwrap_or_default();
-    Rate::from_octets_per_s(octets)
-        .map_err(|error| document.fault(entries.line_of(key), format!("'{key}': {error}")))
+    Rate::from_octets_per_s(octets).map_err(|error| {
+        let fault = document.fault(entries.line_of(key), format!("'{key}': {error}"));
+        fault.with_hint("a link that is not there at times has a [[contact]] for when it is")
+    })
 }
 
 /// `10ms`, or a list of `TIME DELAY`.

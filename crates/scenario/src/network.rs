@@ -182,12 +182,18 @@ impl Network {
             return Ok(*index);
         }
         let error = document.fault(entries.line_of(key), format!("there is no link '{name}'"));
-        Err(
-            match nearest(name, self.by_link.keys().map(String::as_str)) {
-                Some(meant) => error.with_hint(format!("did you mean '{meant}'?")),
-                None => error,
-            },
-        )
+        let turned = name.split_once('-').and_then(|(first, second)| {
+            let ends = (self.node_named(first)?, self.node_named(second)?);
+            let link = self.links.get(self.link_between(ends)?.0)?;
+            Some(link.name.as_str())
+        });
+        let known = self.by_link.keys().map(String::as_str);
+        Err(match turned.or_else(|| nearest(name, known)) {
+            Some(meant) => error.with_hint(format!("did you mean '{meant}'?")),
+            None => {
+                error.with_hint("a link is called by its name, or FIRST-SECOND where it has none")
+            }
+        })
     }
 
     /// Each node's neighbours over links, in the order of the links.

@@ -51,7 +51,10 @@ pub(crate) fn read(
         let path = document.resolve(entries.text("file").unwrap_or_default());
         let text = read_file(&path).map_err(|error| {
             let what = format!("'file' cannot be read: {}: {error}", path.display());
-            document.fault(entries.line_of("file"), what)
+            let hint = "the path is relative to the scenario's file";
+            document
+                .fault(entries.line_of("file"), what)
+                .with_hint(hint)
         })?;
         let pairs = read_pairs(&path, &text, entries.text("format"), end)?;
         add(document, entries, network, pairs)?;

@@ -43,15 +43,39 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"0bit\"\n",
-            "s.toml:11: 'rate': a rate of nothing moves nothing",
+            "s.toml:11: 'rate': a rate of nothing moves nothing; a link that is not there at times has a [[contact]] for when it is",
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"8bit\"\n",
-            "s.toml:10: two links are named 'east-west'",
+            "s.toml:10: two links are named 'east-west'; a link joins two nodes, and has a name of its own (name = \"wire\")",
+        ),
+        (
+            "[[link]]\nbetween = [\"east\", \"east\"]\nrate = \"8bit\"\n",
+            "s.toml:10: 'east' needs no link to itself; a link joins two nodes, and has a name of its own (name = \"wire\")",
         ),
         (
             "[[contact]]\nlink = \"east-west\"\nstart = \"2h\"\nend = \"1h\"\n",
-            "s.toml:12: a contact ends before it begins",
+            "s.toml:12: a contact that begins at 7200s ends at 3600s; it ends after it begins: 'end' counts from the start of the run, as 'start' does",
+        ),
+        (
+            "[[contact]]\nlink = \"east-west\"\nfor = \"2h\"\nend = \"1h\"\n",
+            "s.toml:12: [[contact]] has a 'for' and an 'end'; either says when it ends: leave one out",
+        ),
+        (
+            "[[contact]]\nlink = \"east-west\"\n",
+            "s.toml:9: [[contact]] has neither a 'for' nor an 'end'; for example: for = \"5min\", or end = \"1h\"",
+        ),
+        (
+            "[[contact]]\nlink = \"cable\"\nfor = \"1h\"\n",
+            "s.toml:10: there is no link 'cable'; a link is called by its name, or FIRST-SECOND where it has none",
+        ),
+        (
+            "[[node]]\nname = \"q\"\n[[link]]\nbetween = [\"q\", \"east\"]\nname = \"wire\"\nrate = \"8bit\"\n[[contact]]\nlink = \"east-q\"\nfor = \"1h\"\n",
+            "s.toml:16: there is no link 'east-q'; did you mean 'wire'?",
+        ),
+        (
+            "[stop]\nat = \"5\"\n",
+            "s.toml:10: 'at' is no time: a time needs a unit: 5s; for example: at = \"8d\"",
         ),
         (
             "[[contact]]\nlink = \"west-east\"\nfor = \"1h\"\n",
@@ -75,7 +99,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nname = \"wire\"\nrate = \"1Mbit\"\nloss = 1\n",
-            "s.toml:13: over a link that loses so much nothing gets through",
+            "s.toml:13: over a link that loses so much nothing gets through; a loss is the part of packets that are lost: 0.01 is one of a hundred",
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nname = \"wire\"\nrate = \"1Mbit\"\nloss = 0.9\nloss_burst = 3\n",
@@ -119,7 +143,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[node]]\nname = \"east\"\n",
-            "s.toml:10: two nodes are named 'east'",
+            "s.toml:10: two nodes are named 'east'; each node has a name and a number of its own",
         ),
         (
             "[node]\nname = \"x\"\n",
@@ -170,6 +194,13 @@ fn what_is_set_from_outside_holds_over_the_file() {
     assert_eq!(scenario.links[0].rate.octets_per_s(), 1_000_000);
     assert_eq!(scenario.stop.at, Duration::from_secs(7_200));
     assert_eq!(scenario.nodes[1].quota_octets, 5_000_000);
+    let settings = ["node.0.name=zz".to_owned()];
+    let error = read(Path::new("s.toml"), &text, &settings).expect_err("east is gone");
+    assert_eq!(error.to_string(), "s.toml:7: there is no node 'east'");
+    assert_eq!(
+        error.hint.as_deref(),
+        Some("without --set node.0.name=zz the file is right; did you mean 'west'?")
+    );
     let settings = ["link.east-west.retry=never".to_owned()];
     let error = read(Path::new("s.toml"), &text, &settings).expect_err("it is no time");
     assert_eq!(

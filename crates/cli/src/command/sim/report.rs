@@ -35,7 +35,10 @@ impl Report {
     /// Adds a run; with the first, the directory is made where it is missing.
     pub fn add(&mut self, outcome: Outcome) -> Result<(), Failure> {
         if self.runs.is_empty() {
-            fs::create_dir_all(&self.directory).map_err(|error| failed(&self.directory, &error))?;
+            fs::create_dir_all(&self.directory).map_err(|error| {
+                failed(&self.directory, &error)
+                    .with_hint("--out names a directory that is there or can be made")
+            })?;
             for (name, heading) in named(&Tables::headings()) {
                 let mut table = Written::create(&self.directory.join(name))?;
                 table.add(heading.as_bytes())?;
