@@ -167,6 +167,10 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
             "node.toml:6: 'keepalive' must be whole seconds, at most 65535s",
         ),
         (
+            format!("{NODE}{link}answer_timeout = \"0\"\n"),
+            "node.toml:6: 'answer_timeout' must not be 0: no peer answers at once",
+        ),
+        (
             format!("{NODE}{link}{link}"),
             "node.toml:7: two links are named 'gamma'",
         ),

@@ -126,6 +126,10 @@ pub struct SessionPolicy {
     pub segment_octets: u64,
     /// End a session after this long without transfers, seconds; 0 for never.
     pub idle_timeout_s: u32,
+    /// How long a session may take from the connection to the peer's `SESS_INIT`, and how long one that ends may stand
+    /// without an octet moving, seconds (default 10). RFC 9174 4.1 asks for at most 60 s; a link whose round trip is
+    /// longer needs several of its round trips.
+    pub answer_timeout_s: u32,
     /// TLS.
     pub tls: Tls,
     /// True where a session without a proven node ID is refused although TLS is on (RFC 9174 4.4.4).
@@ -174,6 +178,7 @@ impl Default for SessionPolicy {
             transfer_mru: 1 << 40,
             segment_octets: 1 << 18,
             idle_timeout_s: 0,
+            answer_timeout_s: 10,
             tls: Tls::Never,
             require_node_id: Enabled::No,
             peer: None,

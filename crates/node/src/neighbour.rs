@@ -208,6 +208,9 @@ fn session_config(node_id: NodeId, policy: &SessionPolicy) -> v4::Config {
     config.expected_peer.clone_from(&policy.peer);
     config.idle_timeout =
         (policy.idle_timeout_s > 0).then(|| Duration::from_secs(u64::from(policy.idle_timeout_s)));
+    let answer_timeout = Duration::from_secs(u64::from(policy.answer_timeout_s));
+    config.negotiation_timeout = answer_timeout;
+    config.termination_timeout = answer_timeout;
     config.keeps_prefixes = policy.resume == Enabled::Yes;
     config.reading = reading(policy.reading);
     config

@@ -16,6 +16,9 @@ const MRU_MIN: u64 = 1024;
 const LOG_HEAD_OCTETS: u64 = 8192;
 const SEGMENTS_MIN: u64 = 6;
 
+/// Round trips that a keepalive interval has at least, where the file sets none: what is lost takes one more each time.
+const KEEPALIVE_ROUND_TRIPS: u128 = 4;
+
 /// A node without a name.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeKind {
@@ -137,16 +140,15 @@ impl LinkKind {
         rate: Rate,
         delay: Delay,
     ) -> Result<Self, FileError> {
-        let keepalive_s = u16::try_from(entries.duration("keepalive").as_secs()).map_err(|_| {
-            let what = "'keepalive' is at most 65535 s";
-            document.fault(entries.line_of("keepalive"), what)
-        })?;
+        let jitter = entries.duration("jitter");
+        let round_trip = delay.longest().saturating_add(jitter).saturating_mul(2);
+        let keepalive_s = read_keepalive(document, entries, round_trip)?;
         let loss = read_loss(document, entries)?;
         Ok(Self {
             rate,
             delay,
             loss,
-            jitter: entries.duration("jitter"),
+            jitter,
             at_end: match entries.text("at_end") {
                 Some("silence") => AtEnd::Silence,
                 _ => AtEnd::Reset,
@@ -171,6 +173,32 @@ impl LinkKind {
             keepalive_s: self.keepalive_s,
         }
     }
+}
+
+/// The keepalive interval of a link's sessions, seconds. One side waits for two intervals from when it knows the other's; the other
+/// learns of its own a delay later, and what it says an interval after that is on its way for another.
+fn read_keepalive(
+    document: &Document<'_>,
+    entries: &Entries,
+    round_trip: Duration,
+) -> Result<u16, FileError> {
+    let wrong = |what: String| document.fault(entries.line_of("keepalive"), what);
+    let seconds = u16::try_from(entries.duration("keepalive").as_secs())
+        .map_err(|_| wrong("'keepalive' is at most 65535 s".to_owned()))?;
+    let least = round_trip.as_millis().div_ceil(1000);
+    if !entries.has("keepalive") {
+        let wanted = (least * KEEPALIVE_ROUND_TRIPS).max(seconds.into());
+        let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
+        return Ok(if least > wanted.into() { 0 } else { wanted });
+    }
+    if seconds > 0 && u128::from(seconds) < least {
+        let what = format!(
+            "a 'keepalive' of {seconds} s is shorter than the link's longest round trip, {least} s: every session would end by silence"
+        );
+        let hint = "without the key it follows from the delay; 0 is for none";
+        return Err(wrong(what).with_hint(hint));
+    }
+    Ok(seconds)
 }
 
 /// What a link loses.

@@ -126,6 +126,15 @@ pub struct Link {
     pub keepalive_s: u16,
 }
 
+impl Link {
+    /// How long it takes at most until what is sent can be answered, where nothing is lost or waits for the line.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        let one_way = self.delay.longest().saturating_add(self.jitter);
+        one_way.saturating_mul(2)
+    }
+}
+
 /// When a link can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {

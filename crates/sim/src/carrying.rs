@@ -5,7 +5,7 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_node::door::{Event, Path, StreamId};
 
-use crate::connection::{EndState, Flight, length};
+use crate::connection::{EndState, Flight, Road, length};
 use crate::dialling::road_at;
 use crate::freight::Freight;
 use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
@@ -94,7 +94,6 @@ impl World {
             if broken {
                 continue;
             }
-            let open = road.is_open();
             way.under_way += freight.octets();
             if let Some(referee) = &mut connection.referee
                 && let Freight::Octets(octets) = &freight
@@ -102,16 +101,21 @@ impl World {
             {
                 self.call_foul(key, side, &foul);
             }
-            let Some(connection) = self.connection_mut(key) else {
-                return;
-            };
-            let way = &mut connection.end_mut(side).way;
-            if open {
-                self.launch(key, side, freight);
-            } else {
-                way.held.push_back(freight);
-                self.doubt(key, side);
-            }
+            self.send(key, side, freight);
+        }
+    }
+
+    /// Puts octets on the line, or keeps them for the next contact.
+    pub(crate) fn send(&mut self, key: ConnectionKey, side: Side, freight: Freight) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let road = road_at(connection.road);
+        if self.roads.get(road).is_some_and(Road::is_open) {
+            self.launch(key, side, freight);
+        } else if let Some(connection) = self.connection_mut(key) {
+            connection.end_mut(side).way.held.push_back(freight);
+            self.doubt(key, side);
         }
     }
 
@@ -200,6 +204,10 @@ impl World {
                 self.doubt(key, side.other());
             }
             return;
+        }
+        if state == EndState::Unheard {
+            // Nothing is ahead of word that the answer has arrived, and it has no octets of its own.
+            return self.accepted(key);
         }
         way.unread.extend(pieces);
         if let Some(running) = self.running_mut(machine) {

@@ -44,7 +44,7 @@ const HELD_OCTETS: u64 = 64 * 1024;
 /// What one end of a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndState {
-    /// The dialling side has not heard of it.
+    /// The dialling side has no answer, or the accepting side not heard that it has one.
     Unheard,
     /// At work.
     Open,
@@ -206,6 +206,8 @@ pub struct Road {
     pub ends: (MachineIndex, MachineIndex),
     /// How long octets are on their way.
     delay: Delay,
+    /// How long it takes at most until what is sent is answered.
+    pub round_trip: Duration,
     /// What becomes of connections when a contact ends.
     pub at_end: AtEnd,
     /// How many contacts there are at present; always one where the link is always there.
@@ -241,6 +243,7 @@ impl Road {
         Self {
             ends,
             delay: link.delay.clone(),
+            round_trip: link.round_trip(),
             at_end: link.at_end,
             contacts: 0,
             connections: Vec::new(),

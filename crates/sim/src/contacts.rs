@@ -135,8 +135,8 @@ impl World {
             (side, last, connection.end(side).state)
         });
         for (side, last, state) in told {
-            // Whoever has not heard of it yet is told so by the answer.
-            if state != EndState::Unheard {
+            // Whoever dials and has not heard of it yet is told so by the answer.
+            if state != EndState::Unheard || side == Side::Accepting {
                 self.queue.push(last, Happening::Ended(key, side));
             }
         }

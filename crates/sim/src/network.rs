@@ -1,6 +1,7 @@
 //! From a scenario to what each node is configured with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
@@ -24,6 +25,10 @@ const REMOVED_BOUND: usize = 10_000;
 
 /// Octets of a segment at bundle fidelity, at most: more than any bundle has.
 const SEGMENT_MRU_MOST: u64 = 1 << 40;
+
+/// Round trips of a link for which its sessions wait beside what is usual: one sets a session up or ends it, and what is lost takes
+/// one more each time.
+const PATIENCE_ROUND_TRIPS: u32 = 6;
 
 /// First delay before dialling again, milliseconds; as nodes have it.
 const BACKOFF_MIN_MS: u64 = 50;
@@ -68,6 +73,7 @@ pub struct Blueprint {
 /// # Errors
 /// When traffic has no way.
 pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, NetworkError> {
+    let patience = listeners_patience(scenario);
     let mut blueprints = Vec::with_capacity(scenario.nodes.len());
     for (at, node) in scenario.nodes.iter().enumerate() {
         let mut entropy = Entropy::new(seed, Purpose::Node, at);
@@ -78,7 +84,11 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 node_ids: vec![id],
                 links: Vec::new(),
                 listeners: vec![ListenerConfig {
-                    policy: policy(node, scenario.fidelity),
+                    policy: SessionPolicy {
+                        // RFC 9174 4.7: the smaller interval holds, which is that of the link.
+                        keepalive_s: u16::MAX,
+                        ..policy(node, scenario.fidelity, patience(at))
+                    },
                 }],
                 routes: Vec::new(),
                 quota_octets: node.quota_octets,
@@ -128,12 +138,27 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     Ok(blueprints)
 }
 
-/// How a node's sessions behave. At bundle fidelity a bundle goes as one segment, and not on before it is whole.
-fn policy(node: &Node, fidelity: Fidelity) -> SessionPolicy {
+/// The longest round trip of the links that lead to a node, by its position.
+fn listeners_patience(scenario: &Scenario) -> impl Fn(usize) -> Duration {
+    let mut longest = vec![Duration::ZERO; scenario.nodes.len()];
+    for link in &scenario.links {
+        if let Some(longest) = longest.get_mut(link.between.1.0) {
+            *longest = link.round_trip().max(*longest);
+        }
+    }
+    move |at| longest.get(at).copied().unwrap_or_default()
+}
+
+/// How a node's sessions behave over links of a round trip. At bundle fidelity a bundle goes as one segment, and not on before it is whole.
+fn policy(node: &Node, fidelity: Fidelity, round_trip: Duration) -> SessionPolicy {
+    let usual = SessionPolicy::default();
+    let patience = round_trip.saturating_mul(PATIENCE_ROUND_TRIPS);
+    let patience_s = u32::try_from(patience.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
     let usual = SessionPolicy {
+        answer_timeout_s: usual.answer_timeout_s.saturating_add(patience_s),
         segment_mru: node.segment_mru,
         transfer_mru: node.transfer_mru,
-        ..SessionPolicy::default()
+        ..usual
     };
     match fidelity {
         Fidelity::Octet => usual,
@@ -152,7 +177,7 @@ fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
         name: link.name.clone(),
         policy: SessionPolicy {
             keepalive_s: link.keepalive_s,
-            ..policy(node, fidelity)
+            ..policy(node, fidelity, link.round_trip())
         },
         enabled: Enabled::Yes,
         sessions: 1,

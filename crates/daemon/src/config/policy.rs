@@ -30,6 +30,11 @@ pub(super) fn read_policy(
         Some(0) => Err(document.fault(entries.line_of(key), format!("'{key}' must not be 0"))),
         octets => Ok(octets),
     };
+    let answer_timeout = whole_seconds("answer_timeout", u64::from(u32::MAX))?;
+    if answer_timeout == 0 {
+        let what = "'answer_timeout' must not be 0: no peer answers at once";
+        return Err(document.fault(entries.line_of("answer_timeout"), what));
+    }
     let use_tls = match entries.text("tls") {
         Some("required") => Tls::Required,
         Some("preferred") => Tls::Preferred,
@@ -63,6 +68,7 @@ pub(super) fn read_policy(
         segment_octets: octets("segment")?.unwrap_or(0),
         idle_timeout_s: u32::try_from(whole_seconds("idle_timeout", u64::from(u32::MAX))?)
             .unwrap_or(u32::MAX),
+        answer_timeout_s: u32::try_from(answer_timeout).unwrap_or(u32::MAX),
         tls: use_tls,
         require_node_id: enabled(entries.is_true("require_node_id")),
         peer,

@@ -48,6 +48,12 @@ const POLICY: &[Key] = &[
         "A session without transfers for this long is ended, whole seconds (RFC 9174 6.1); 0 for never.",
     ),
     with_default(
+        "answer_timeout",
+        Kind::Duration,
+        "\"10s\"",
+        "A session that is not set up this long after its connection is given up, and one that ends and says nothing for so long too; whole seconds from 1s. RFC 9174 4.1 asks for at most 60s, but a link whose round trip is longer needs several of its round trips here, in 'connect_timeout' and in 'keepalive', at both ends.",
+    ),
+    with_default(
         "tls",
         Kind::Choice(TLS),
         "\"never\"",

@@ -40,6 +40,7 @@ structure!(SessionPolicy {
     transfer_mru,
     segment_octets,
     idle_timeout_s,
+    answer_timeout_s,
     tls,
     require_node_id,
     peer,

@@ -275,3 +275,31 @@ fn the_published_json_schema_is_current() {
         "docs/scenario.schema.json is out of date: run this test with DHOW_UPDATE=1"
     );
 }
+
+#[test]
+fn keepalives_follow_the_delay_and_none_are_shorter_than_the_round_trip() {
+    for (keys, keepalive_s) in [
+        ("", 30),
+        ("delay = \"2s\"", 30),
+        ("delay = \"22min\"", 4 * 44 * 60),
+        (
+            "delay = [\"0 4min\", \"1d 5min\"]\njitter = \"1min\"",
+            4 * 12 * 60,
+        ),
+        ("delay = \"3h\"", u16::MAX),
+        ("delay = \"10h\"", 0),
+        ("delay = \"22min\"\nkeepalive = \"0\"", 0),
+        ("delay = \"22min\"\nkeepalive = \"44min\"", 44 * 60),
+    ] {
+        let text = format!("{TWO}{keys}\n[stop]\nat = \"1h\"\n");
+        let scenario = read(Path::new("s.toml"), &text, &[]).unwrap();
+        assert_eq!(scenario.links[0].keepalive_s, keepalive_s, "{keys}");
+    }
+    assert_eq!(
+        refused(&format!(
+            "{TWO}delay = \"22min\"\njitter = \"500ms\"\nkeepalive = \"44min\"\n[stop]\nat = \"1h\"\n"
+        )),
+        "s.toml:11: a 'keepalive' of 2640 s is shorter than the link's longest round trip, 2641 s: every session would end by \
+         silence; without the key it follows from the delay; 0 is for none"
+    );
+}

@@ -134,7 +134,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "keepalive",
         Kind::Duration,
         "\"30s\"",
-        "Keepalive interval of sessions, whole seconds up to 65535s (RFC 9174 5.1.1); 0 for none.",
+        "Keepalive interval of sessions, whole seconds up to 65535s (RFC 9174 5.1.1), not less than the longest round trip; 0 for none. Where it is not set, at least four of the longest round trips.",
     ),
 ];
 

@@ -157,10 +157,14 @@ impl Capture {
         conversation.dialling.next = conversation.dialling.next.wrapping_add(1);
     }
 
-    /// The side that dialled hears that it is connected, and says so.
+    /// The side that dialled hears that it is connected.
     pub fn answer(&mut self, at: Instant, conversation: &mut Conversation) {
         self.say(at, conversation, Side::Accepting, SYN | ACK, &[]);
         conversation.accepting.next = conversation.accepting.next.wrapping_add(1);
+    }
+
+    /// The side that listens hears that the other has heard it.
+    pub fn accept(&mut self, at: Instant, conversation: &mut Conversation) {
         self.say(at, conversation, Side::Dialling, ACK, &[]);
     }
 

@@ -39,6 +39,13 @@ impl World {
         });
     }
 
+    /// Word that the answer has arrived has reached the side that listens.
+    pub(crate) fn capture_acceptance(&mut self, key: ConnectionKey) {
+        self.tap(key, |capture, at, conversation| {
+            capture.accept(at, conversation);
+        });
+    }
+
     /// Octets have reached a side.
     pub(crate) fn capture_octets(&mut self, key: ConnectionKey, to: Side, octets: &[u8]) {
         self.tap(key, |capture, at, conversation| {
