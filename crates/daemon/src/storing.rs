@@ -491,6 +491,3 @@ fn note(counts: &StoreCounts, store: &Store, taken: Duration) {
 fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
-
-#[cfg(test)]
-mod tests;

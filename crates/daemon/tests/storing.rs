@@ -1,39 +1,39 @@
-//! The store's thread: group commit, in steps where the disk is slow.
+//! The store's thread: when it writes, flushes and answers.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a test fails where it finds something else than expected"
 )]
 
 use std::io::IoSlice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Piece, StoreCommand, StoreEvent, StoredBundle};
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId};
 use dhow_daemon::clock::Clock;
 use dhow_daemon::config::file::ClockSetting;
-use dhow_daemon::contact::Flushing;
-use dhow_daemon::storing::StoreThread;
-use dhow_store::{Disk, DiskError, MemoryDisk, Options, Store};
+use dhow_daemon::contact::{Contact, Flushing};
+use dhow_daemon::storing::{Answers, StoreThread};
+use dhow_store::{Disk, DiskError, Failure, FaultyDisk, MemoryDisk, Options, Store};
 
 /// How long a thread may take for what it does at once.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a write takes: longer than a batch is written without a flush between.
-const WRITE_TIME: Duration = Duration::from_millis(20);
+/// Octets that take their time to write: a flush is thought of after as many.
+const LARGE_OCTETS: usize = 5 << 20;
 
-/// Octets of a payload: a flush is thought of after each.
-const PAYLOAD_OCTETS: usize = 5 << 20;
+/// How long a write of so many takes: longer than a batch is written without a flush between.
+const LARGE_TIME: Duration = Duration::from_millis(20);
 
-/// A disk that takes its time for each large write, and counts flushes.
-#[derive(Default)]
-struct TardyDisk {
+/// A disk that tells of each flush and takes its time for large writes.
+struct TellingDisk {
     disk: MemoryDisk,
-    flushes: AtomicUsize,
+    flushed: Mutex<Sender<()>>,
 }
 
-impl Disk for TardyDisk {
+impl Disk for TellingDisk {
     fn size(&self) -> Result<u64, DiskError> {
         self.disk.size()
     }
@@ -43,8 +43,8 @@ impl Disk for TardyDisk {
     }
 
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
-        if octets.iter().map(|slice| slice.len()).sum::<usize>() >= PAYLOAD_OCTETS {
-            std::thread::sleep(WRITE_TIME);
+        if octets.iter().map(|slice| slice.len()).sum::<usize>() >= LARGE_OCTETS {
+            std::thread::sleep(LARGE_TIME);
         }
         self.disk.write_at(offset, octets)
     }
@@ -58,19 +58,44 @@ impl Disk for TardyDisk {
     }
 
     fn sync(&self) -> Result<(), DiskError> {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
+        // Nobody may listen any more when the store is closed.
+        let _ = self.flushed.lock().unwrap().send(());
         Ok(())
     }
 }
 
-fn bundle(sequence: u32) -> StoredBundle {
+fn start(flushing: Flushing) -> (StoreThread, Receiver<()>) {
+    let (flushed, flushes) = channel();
+    let disk = TellingDisk {
+        disk: MemoryDisk::new(),
+        flushed: Mutex::new(flushed),
+    };
+    let thread = start_on(Arc::new(disk), flushing);
+    // What opening flushed is not of interest.
+    while flushes.try_recv().is_ok() {}
+    (thread, flushes)
+}
+
+fn start_on(disk: Arc<dyn Disk>, flushing: Flushing) -> StoreThread {
+    let options = Options {
+        segment_octets: 8 << 20,
+        quota_octets: 96 << 20,
+        ..Options::default()
+    };
+    let (store, _) = Store::open(disk, options).unwrap();
+    let clock = Clock::start(ClockSetting::System);
+    StoreThread::start(store, clock, flushing).unwrap()
+}
+
+/// The commands that keep a bundle of these octets.
+fn keep(key: u32, octets: Vec<u8>) -> [StoreCommand; 2] {
     let source: EndpointId = "ipn:1.1".parse().unwrap();
-    StoredBundle {
+    let bundle = StoredBundle {
         id: BundleId {
             source: source.clone(),
             creation: CreationTimestamp {
                 time: DtnTime::from_millis(1000),
-                sequence: u64::from(sequence),
+                sequence: u64::from(key),
             },
             fragment: None,
         },
@@ -82,48 +107,83 @@ fn bundle(sequence: u32) -> StoredBundle {
         age_at_reception_ms: 0,
         received: DtnTime::UNKNOWN,
         header_octets: 0,
-        payload_octets: PAYLOAD_OCTETS.try_into().unwrap(),
+        payload_octets: octets.len().try_into().unwrap(),
         total_adu_octets: 0,
         previous: None,
+    };
+    let key = BundleKey(key);
+    let (octets, bundle) = (Piece::Octets(octets.into()), Box::new(bundle));
+    [
+        StoreCommand::Append { key, octets },
+        StoreCommand::Commit { key, bundle },
+    ]
+}
+
+/// Waits for the next answers until `count` have come; what they say of which bundle: that it is kept, or deleted.
+async fn told(answers: &Answers, count: usize) -> Vec<(&'static str, u32)> {
+    let mut told = Vec::new();
+    let mut events = Vec::new();
+    while told.len() < count {
+        let more = tokio::time::timeout(PATIENCE, answers.next(&mut events)).await;
+        assert!(more.unwrap(), "the store's thread ended");
+        told.extend(events.drain(..).filter_map(|event| match event {
+            StoreEvent::Stored { key, .. } => Some(("stored", key.0)),
+            StoreEvent::Deleted { key } => Some(("deleted", key.0)),
+            StoreEvent::Refused { key, .. } => Some(("refused", key.0)),
+            _ => None,
+        }));
     }
+    told
 }
 
 #[tokio::test]
 async fn a_batch_that_takes_long_to_write_is_flushed_and_answered_in_steps() {
-    let options = Options {
-        segment_octets: 64 << 20,
-        quota_octets: 256 << 20,
-        ..Options::default()
-    };
-    let disk = Arc::new(TardyDisk::default());
-    let (store, _) = Store::open(disk.clone(), options).unwrap();
-    let before = disk.flushes.load(Ordering::Relaxed);
-    let clock = Clock::start(ClockSetting::System);
-    let thread = StoreThread::start(store, clock, Flushing::AtOnce).unwrap();
+    let (thread, flushes) = start(Flushing::AtOnce);
+    let batch = (0..4).flat_map(|key| keep(key, vec![0; LARGE_OCTETS]));
+    thread.send(&mut batch.collect());
+    let answers = [("stored", 0), ("stored", 1), ("stored", 2), ("stored", 3)];
+    assert_eq!(told(&thread.answers(), 4).await, answers);
+    let flushes = flushes.try_iter().count();
+    assert!(flushes >= 3, "{flushes} flushes for four slow writes");
+}
+
+#[tokio::test]
+async fn a_contact_is_answered_before_it_is_flushed_and_flushed_when_it_is_over() {
+    let (thread, flushes) = start(Flushing::AfterContact);
     let answers = thread.answers();
-    let bundles: u32 = 4;
-    let commands = (0..bundles).flat_map(|number| {
-        let key = BundleKey(number);
-        let octets = Piece::Octets(vec![0; PAYLOAD_OCTETS].into());
-        let bundle = Box::new(bundle(number));
-        [
-            StoreCommand::Append { key, octets },
-            StoreCommand::Commit { key, bundle },
-        ]
-    });
-    thread.send(&mut commands.collect());
-    let mut stored = Vec::new();
-    let mut events = Vec::new();
-    while stored.len() < 4 {
-        let more = tokio::time::timeout(PATIENCE, answers.next(&mut events)).await;
-        assert!(more.unwrap(), "the store's thread ended");
-        for event in events.drain(..) {
-            if let StoreEvent::Stored { key, .. } = event {
-                stored.push(key.0);
-            }
-        }
+    thread.send(&mut keep(0, vec![0; 5]).into());
+    assert_eq!(told(&answers, 1).await, [("stored", 0)]);
+    assert!(flushes.try_recv().is_ok(), "no contact is on");
+    while flushes.try_recv().is_ok() {}
+    thread.tell_contact(Contact::On);
+    for key in 1..20 {
+        thread.send(&mut keep(key, vec![0; 5]).into());
+        assert_eq!(told(&answers, 1).await, [("stored", key)]);
     }
-    assert_eq!(stored, [0, 1, 2, 3], "each once, in their order");
-    let flushes = disk.flushes.load(Ordering::Relaxed) - before;
-    assert!(flushes >= 3, "{flushes} flushes for {bundles} slow writes");
+    assert!(flushes.try_recv().is_err(), "the contact is on");
+    thread.tell_contact(Contact::Over);
+    flushes.recv_timeout(PATIENCE).unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_is_to_flush_at_once_does_whatever_contact_there_is() {
+    let (thread, flushes) = start(Flushing::AtOnce);
+    thread.tell_contact(Contact::On);
+    thread.send(&mut keep(0, vec![0; 5]).into());
+    assert_eq!(told(&thread.answers(), 1).await, [("stored", 0)]);
+    assert!(flushes.try_recv().is_ok());
+}
+
+/// A node whose quota is full asks nothing of its store until a deletion is answered.
+#[tokio::test]
+async fn what_the_disk_refused_is_done_later_though_nothing_more_is_asked() {
+    let disk = Arc::new(FaultyDisk::new());
+    let thread = start_on(disk.clone(), Flushing::AtOnce);
+    let answers = thread.answers();
+    thread.send(&mut keep(0, vec![0; 5]).into());
+    assert_eq!(told(&answers, 1).await, [("stored", 0)]);
+    disk.fail_after(0, Failure::Full);
+    let (key, remember) = (BundleKey(0), None);
+    thread.send(&mut vec![StoreCommand::Delete { key, remember }]);
+    assert_eq!(told(&answers, 1).await, [("deleted", 0)]);
 }

@@ -84,20 +84,10 @@ impl Node {
         let is_spare = left_bundles > kept_bundles && left.saturating_sub(octets) >= kept;
         match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
             true => Ok(()),
-            false if fits => Err(self.kept_room()),
+            false if fits => Err(self.full(
+                ", and the rest of its quota is for exchanges with neighbours that bundles wait for",
+            )),
             false => Err(self.no_room(octets)),
-        }
-    }
-
-    fn kept_room(&self) -> Refused {
-        let why = format!(
-            "the store holds {} octets in {} bundles, and the rest of its quota is for exchanges with neighbours that bundles wait for",
-            self.taken_octets(),
-            self.taken_bundles(),
-        );
-        Refused {
-            reason: RefuseReason::NoResources,
-            why,
         }
     }
 
@@ -112,14 +102,14 @@ impl Node {
     }
 
     pub(crate) fn no_room(&self, octets: u64) -> Refused {
-        let why = format!(
-            "the store holds {} octets in {} bundles and its quota has no room for {octets} more",
-            self.taken_octets(),
-            self.taken_bundles(),
-        );
+        self.full(&format!(" and its quota has no room for {octets} more"))
+    }
+
+    fn full(&self, why: &str) -> Refused {
+        let (octets, bundles) = (self.taken_octets(), self.taken_bundles());
         Refused {
             reason: RefuseReason::NoResources,
-            why,
+            why: format!("the store holds {octets} octets in {bundles} bundles{why}"),
         }
     }
 

@@ -12,6 +12,7 @@
 mod application;
 pub mod capture;
 mod carrying;
+mod clients;
 pub mod clock;
 pub mod connection;
 mod contacts;

@@ -1,0 +1,196 @@
+//! Clients: what applications say to their node, and what they make of its answers.
+
+use dhow_bundle::Instant;
+use dhow_node::door::{Event, Purpose, StreamId};
+use dhow_scenario::scenario::Fidelity;
+
+use crate::application::{Heard, Role};
+use crate::ledger::Confirmation;
+use crate::oracle::{altered, redelivered};
+use crate::payload::Payloads;
+use crate::queue::MachineIndex;
+use crate::world::World;
+
+/// Octets that an application writes or is written at once.
+const CLIENT_CHUNK_OCTETS: usize = 256 * 1024;
+
+/// Streams with this bit belong to applications; the others to connections.
+pub(crate) const CLIENT: u64 = 1 << 63;
+
+impl World {
+    /// Gives the node octets that it has not taken, or something that an application wants to send; false when there is
+    /// nothing that it takes.
+    pub(crate) fn feed(&mut self, at: MachineIndex) -> bool {
+        self.feed_unread(at) || self.feed_request(at)
+    }
+
+    fn feed_request(&mut self, at: MachineIndex) -> bool {
+        let now = self.now;
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return false;
+        };
+        let Some(running) = &mut machine.running else {
+            return false;
+        };
+        let mut applications = machine.blueprint.applications.iter_mut();
+        let sender = applications.find_map(|application| {
+            let stream = application.stream()?;
+            let may = (application.is_sending() || application.wants_to_send())
+                && running.node.takes_octets(stream);
+            may.then_some((application, stream))
+        });
+        let Some((application, stream)) = sender else {
+            return false;
+        };
+        if !application.is_sending() {
+            let Role::Sender { traffic } = application.role else {
+                return false;
+            };
+            let flow = usize::try_from(traffic)
+                .ok()
+                .and_then(|at| self.traffic.get_mut(at));
+            let next = flow.and_then(|flow| flow.next(&mut self.ledger, now, traffic));
+            let Some((name, unit, adu)) = next else {
+                application.due = 0;
+                return false;
+            };
+            let payload = self.payloads.pieces(name, unit.octets);
+            application.send(name, adu, payload);
+        }
+        let pieces = application.take_unsent(CLIENT_CHUNK_OCTETS);
+        let events = pieces
+            .into_iter()
+            .map(|octets| Event::Octets { stream, octets });
+        running.inbox.extend(events);
+        true
+    }
+
+    /// Connects the applications of a machine that are not: at bundle fidelity, those that send only while they do.
+    pub(crate) fn connect_applications(&mut self, at: MachineIndex) {
+        let fidelity = self.fidelity;
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let Some(running) = &mut machine.running else {
+            return;
+        };
+        for application in &mut machine.blueprint.applications {
+            let unwanted = fidelity == Fidelity::Bundle && application.is_done();
+            if unwanted || application.stream().is_some() {
+                continue;
+            }
+            self.next_stream += 1;
+            let stream = StreamId(CLIENT | self.next_stream);
+            let purpose = Purpose::Client;
+            let octets = application.connect(stream);
+            running
+                .inbox
+                .push_back(Event::Connected { stream, purpose });
+            running.inbox.push_back(Event::Octets { stream, octets });
+        }
+    }
+
+    pub(crate) fn write_client(&mut self, at: MachineIndex, stream: StreamId) {
+        let now = self.now;
+        loop {
+            let Some(machine) = self.machines.get_mut(at.at()) else {
+                return;
+            };
+            let Some(octets) = machine.poll_octets(now, stream, CLIENT_CHUNK_OCTETS) else {
+                return self.close_client(at, stream);
+            };
+            if octets.is_empty() {
+                return;
+            }
+            let mut applications = machine.blueprint.applications.iter_mut();
+            let Some(application) = applications.find(|it| it.stream() == Some(stream)) else {
+                return;
+            };
+            let (mut heard, mut say) = (Vec::new(), Vec::new());
+            application.hear(octets, &mut heard, &mut say);
+            let hangs_up = self.fidelity == Fidelity::Bundle && application.is_done();
+            if hangs_up {
+                application.disconnect();
+            }
+            for heard in heard {
+                self.heard(at, heard);
+            }
+            if let Some(running) = self.running_mut(at) {
+                let events = say
+                    .into_iter()
+                    .map(|octets| Event::Octets { stream, octets });
+                running.inbox.extend(events);
+                if hangs_up {
+                    running.inbox.push_back(Event::Disconnected { stream });
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn close_client(&mut self, at: MachineIndex, stream: StreamId) {
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let mut applications = machine.blueprint.applications.iter_mut();
+        if let Some(application) = applications.find(|it| it.stream() == Some(stream)) {
+            application.disconnect();
+        }
+        if let Some(running) = &mut machine.running {
+            running.inbox.push_back(Event::Disconnected { stream });
+        }
+        let sentence = format!("node {} closes an application's connection", self.name(at));
+        self.accuse("applications", sentence, &[at]);
+    }
+
+    fn heard(&mut self, at: MachineIndex, heard: Heard) {
+        let now = self.now;
+        match heard {
+            Heard::Accepted(name, bundle) => {
+                self.ledger.accepted += 1;
+                self.ledger.record_mut(bundle).unit = Some(name);
+                if let Some(unit) = self.ledger.unit_mut(name) {
+                    unit.accepted = Some(now);
+                    unit.bundle = Some(bundle);
+                }
+            }
+            Heard::Refused(_) => self.ledger.refused += 1,
+            Heard::Delivered(payload) => self.delivered(at, &payload, now),
+            Heard::Reported => self.ledger.reports += 1,
+            Heard::Nonsense(what) => {
+                let sentence = format!("node {} tells an application: {what}", self.name(at));
+                self.accuse("applications", sentence, &[at]);
+            }
+        }
+    }
+
+    fn delivered(&mut self, at: MachineIndex, payload: &[u8], now: Instant) {
+        let tolerance = self.tolerance();
+        if let Some(sentence) = altered(&self.ledger, &self.payloads, payload) {
+            return self.accuse("unaltered", sentence, &[at]);
+        }
+        let life = self
+            .machines
+            .get(at.at())
+            .map_or(0, |machine| machine.life.0);
+        let Some(name) = Payloads::name(payload) else {
+            return;
+        };
+        let Some(unit) = self.ledger.unit_mut(name) else {
+            return;
+        };
+        let again = redelivered(unit, life, (now, tolerance));
+        unit.confirmation = Confirmation::Given(life);
+        if unit.delivered.is_none() {
+            unit.delivered = Some(now);
+            self.ledger.delivered += 1;
+        }
+        if again {
+            let sentence = format!(
+                "{} was delivered again after it was confirmed",
+                self.describe(name)
+            );
+            self.accuse("once", sentence, &[at]);
+        }
+    }
+}
