@@ -1,0 +1,11 @@
+//! What runs leave behind: a directory with tables, one of each kind, and a directory for each run.
+//!
+//! Start at [`Results`]; a [`Run`] is a line of all runs, [`Row`]s are those of one run's tables.
+
+mod directory;
+mod rows;
+mod run;
+
+pub use directory::{Results, ResultsError};
+pub use rows::{Contact, Figure, LinkSample, Payload, Resource, Row};
+pub use run::{Backend, Point, Run, Status};

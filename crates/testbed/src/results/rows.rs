@@ -1,0 +1,126 @@
+//! The lines of a run's tables. Times are seconds from the start of the run, sizes are octets.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// A line of a table.
+pub trait Row: Serialize + DeserializeOwned {
+    /// The table's file, in the directory of a run and in that of all.
+    const FILE: &'static str;
+}
+
+/// A payload that an application sent.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Payload {
+    /// Which of the scenario's traffic, from 1.
+    pub traffic: u64,
+    /// Which of it, from 1.
+    pub number: u64,
+    /// The name of the node that sent it.
+    pub from: String,
+    /// The name of the node that it was for.
+    pub to: String,
+    /// Its size.
+    pub octets: u64,
+    /// When it was given to the node.
+    pub sent_s: f64,
+    /// When the node said that it had it; empty where it did not.
+    pub accepted_s: Option<f64>,
+    /// When it was delivered; empty where it was not.
+    pub delivered_s: Option<f64>,
+}
+
+/// A time in which a link could be used.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Contact {
+    /// The link's name.
+    pub link: String,
+    /// When it began.
+    pub start_s: f64,
+    /// When it ended.
+    pub end_s: f64,
+}
+
+/// What has passed over a link up to a moment: all numbers count from the start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct LinkSample {
+    /// The link's name.
+    pub link: String,
+    /// The moment.
+    pub time_s: f64,
+    /// Octets from the node that dials.
+    pub octets_forward: u64,
+    /// Octets to it.
+    pub octets_back: u64,
+    /// Packets from the node that dials.
+    pub packets_forward: u64,
+    /// Packets to it.
+    pub packets_back: u64,
+    /// Packets lost of those from the node that dials: on the link, or because its queue was full.
+    pub lost_forward: u64,
+    /// Packets lost of those to it.
+    pub lost_back: u64,
+}
+
+/// What the processes of a node have used up to a moment: all numbers but `rss_octets` count from the start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Resource {
+    /// The node's name.
+    pub node: String,
+    /// The moment.
+    pub time_s: f64,
+    /// Processor time outside the kernel, seconds.
+    pub user_s: f64,
+    /// Processor time in the kernel, seconds.
+    pub system_s: f64,
+    /// Time that processors of the machine had nothing to do but to wait for a disk, seconds.
+    pub iowait_s: f64,
+    /// Memory in use.
+    pub rss_octets: u64,
+    /// Pages that were read from a disk (major faults).
+    pub page_in: u64,
+    /// Pages that the machine wrote to disks.
+    pub page_out: u64,
+    /// Switches from one process to another.
+    pub switches: u64,
+    /// Octets read from disks.
+    pub disk_read_octets: u64,
+    /// Octets written to disks.
+    pub disk_write_octets: u64,
+}
+
+/// A figure that a program told of itself.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Figure {
+    /// The node on which it ran.
+    pub node: String,
+    /// Its name in the scenario.
+    pub program: String,
+    /// What the figure is: `goodput`, `jitter`.
+    pub name: String,
+    /// When it was told, or the end of the time that it is for.
+    pub time_s: f64,
+    /// The figure.
+    pub value: f64,
+    /// What it counts: `bit/s`, `s`, `datagrams`.
+    pub unit: String,
+}
+
+impl Row for Payload {
+    const FILE: &'static str = "payloads.csv";
+}
+
+impl Row for Contact {
+    const FILE: &'static str = "contacts.csv";
+}
+
+impl Row for LinkSample {
+    const FILE: &'static str = "links.csv";
+}
+
+impl Row for Resource {
+    const FILE: &'static str = "resources.csv";
+}
+
+impl Row for Figure {
+    const FILE: &'static str = "figures.csv";
+}

@@ -1,0 +1,177 @@
+//! One run of a scenario, in a line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a scenario ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// In network namespaces of this machine, by real time.
+    Netns,
+    /// In one process, in virtual time.
+    Sim,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Netns => "netns",
+            Self::Sim => "sim",
+        })
+    }
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Status {
+    /// It came to its end.
+    Done,
+    /// Something failed; the sentence says what.
+    Failed(String),
+    /// It was ended before its end.
+    Interrupted,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Failed(what) => write!(f, "failed: {what}"),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl From<Status> for String {
+    fn from(status: Status) -> Self {
+        status.to_string()
+    }
+}
+
+impl TryFrom<String> for Status {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "done" => Ok(Self::Done),
+            "interrupted" => Ok(Self::Interrupted),
+            _ => match text.strip_prefix("failed: ") {
+                Some(what) => Ok(Self::Failed(what.to_owned())),
+                None => Err(format!("'{text}' is no status of a run")),
+            },
+        }
+    }
+}
+
+/// What a run was given: values of keys, as `--set` takes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Point(pub Vec<(String, String)>);
+
+impl Point {
+    /// The value of a key.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (key, value)) in self.0.iter().enumerate() {
+            let between = if place == 0 { "" } else { ";" };
+            write!(f, "{between}{key}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Point {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let settings = text.split(';').filter(|setting| !setting.is_empty());
+        let settings = settings.map(|setting| match setting.split_once('=') {
+            Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+            None => Err(format!("'{setting}' sets nothing: KEY=VALUE does")),
+        });
+        settings.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl From<Point> for String {
+    fn from(point: Point) -> Self {
+        point.to_string()
+    }
+}
+
+impl TryFrom<String> for Point {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// One run: a line of `runs.csv`.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Run {
+    /// Its name, which is that of its directory: `0001`, in the order of the plan.
+    pub run: String,
+    /// Where it ran.
+    pub backend: Backend,
+    /// What the sweep set.
+    pub point: Point,
+    /// Which repeat of it, from 1.
+    pub repeat: u32,
+    /// Its seed.
+    pub seed: u64,
+    /// What became of it.
+    pub status: Status,
+    /// When it began (RFC 3339), on this machine's clock.
+    pub started: String,
+    /// How long its network was there, seconds: virtual time in a simulation.
+    pub duration_s: f64,
+    /// How long it took here, with all that was before and after it, seconds.
+    pub wall_s: f64,
+    /// Payloads that applications gave to nodes.
+    pub sent: u64,
+    /// Those that nodes said they had.
+    pub accepted: u64,
+    /// Those that nodes would not have.
+    pub refused: u64,
+    /// Those that were delivered.
+    pub delivered: u64,
+    /// Those that were delivered otherwise than they were sent, or more often than once.
+    pub wrong: u64,
+    /// Those that were accepted and expired before they were delivered.
+    pub expired: u64,
+    /// Octets of those that were delivered.
+    pub delivered_octets: u64,
+    /// Measurements that reached the collector.
+    pub samples: u64,
+    /// Measurements that are known to have been lost on their way there.
+    pub samples_lost: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_and_statuses_are_read_as_they_are_written() {
+        for text in ["", "traffic.size=2kB", "a.b=1;c==;d=x y"] {
+            assert_eq!(text.parse::<Point>().unwrap().to_string(), text);
+        }
+        assert!("size".parse::<Point>().is_err());
+        for text in ["done", "interrupted", "failed: node beta: exit 1"] {
+            assert_eq!(Status::try_from(text.to_owned()).unwrap().to_string(), text);
+        }
+        assert!(Status::try_from("doen".to_owned()).is_err());
+    }
+}
