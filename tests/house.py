@@ -17,10 +17,11 @@ ALLOWED: dict[str, set[str]] = {
     "dhow-store": {"dhow-bundle"},
     "dhow-channel": {"dhow-bundle"},
     "dhow-client": {"dhow-bundle", "dhow-link", "dhow-node"},
+    "dhow-page": set(),
     "dhow-document": {"dhow-bundle"},
     "dhow-daemon": {"dhow-bundle", "dhow-document", "dhow-link", "dhow-node", "dhow-store"},
     "dhow-scenario": {"dhow-bundle", "dhow-document", "dhow-channel"},
-    "dhow-sim": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store", "dhow-channel", "dhow-scenario"},
+    "dhow-sim": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store", "dhow-channel", "dhow-scenario", "dhow-page"},
     "dhow-testbed": {"dhow-bundle", "dhow-channel"},
     "dhow": {
         "dhow-bundle",

@@ -1,72 +1,15 @@
 //! The page's tables: traffic, links, nodes and runs.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::quantity::{count, percent, size, span, thousands};
+use dhow_page::quantity::{count, size, span, thousands};
+use dhow_page::{Cell, List, escaped, text};
+
 use super::summary::Summary;
-use super::words::escaped;
 use crate::run::{Fate, Outcome};
 
 /// Lines of a table beside that of all; the tables beside the page have every one.
 const LINES_MAX: usize = 40;
-
-/// A table: its columns, of which the first is a name, and its lines.
-struct List {
-    out: String,
-}
-
-impl List {
-    fn new(columns: &[&str]) -> Self {
-        let mut out = "<div class=\"wide\"><table><thead><tr>".to_owned();
-        for column in columns {
-            out += &format!("<th>{column}</th>");
-        }
-        out += "</tr></thead><tbody>";
-        Self { out }
-    }
-
-    fn line(&mut self, cells: &[Cell]) {
-        self.out += "<tr>";
-        for cell in cells {
-            // Writing into a text does not fail.
-            let _ = match cell {
-                Cell::Text(text) => write!(self.out, "<td>{text}</td>"),
-                Cell::Part(part, whole) => {
-                    let share = u128::from(*part) * 100 / u128::from((*whole).max(1));
-                    write!(
-                        self.out,
-                        "<td>{}<span class=\"bar\" style=\"--part:{}%\"></span></td>",
-                        percent(*part, *whole),
-                        share.min(100),
-                    )
-                }
-            };
-        }
-        self.out += "</tr>";
-    }
-
-    fn end(mut self, shown: usize, all: usize, what: &str) -> String {
-        self.out += "</tbody></table></div>";
-        if shown < all {
-            self.out += &format!(
-                "<p class=\"note\">{shown} of {}; {what}</p>",
-                thousands(count(all))
-            );
-        }
-        self.out
-    }
-}
-
-enum Cell {
-    Text(String),
-    /// A part of a whole, with a bar.
-    Part(u64, u64),
-}
-
-fn text(text: impl Into<String>) -> Cell {
-    Cell::Text(text.into())
-}
 
 fn time(time: Option<&Duration>) -> Cell {
     text(time.map_or_else(|| "–".to_owned(), |it| span(*it)))
@@ -274,7 +217,7 @@ pub(crate) fn runs(runs: &[Summary]) -> String {
             }),
         ]);
     }
-    list.end(runs.len(), runs.len(), "")
+    list.whole()
 }
 
 /// Values of all runs: the least, the one in the middle and the greatest.
@@ -283,5 +226,5 @@ pub(crate) fn spread(lines: &[(&str, [String; 3])]) -> String {
     for (name, [least, median, most]) in lines {
         list.line(&[text(*name), text(least), text(median), text(most)]);
     }
-    list.end(lines.len(), lines.len(), "")
+    list.whole()
 }

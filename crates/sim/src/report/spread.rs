@@ -1,9 +1,9 @@
 //! What came of all seeds together.
 
-use super::axis::Axis;
+use dhow_page::quantity::{count, percent, ratio, span, things, thousands};
+use dhow_page::{Axis, Curve, Look, Picture};
+
 use super::lists;
-use super::picture::{Curve, Look, Picture};
-use super::quantity::{count, percent, ratio, span, things, thousands};
 use super::summary::Summary;
 
 /// Times at which the runs are compared.
@@ -118,20 +118,13 @@ pub(crate) fn delays(runs: &[&Summary]) -> String {
         let Some([least, median, most]) = three(runs, |run| Some(run.share_within(time))) else {
             continue;
         };
-        let along = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let along = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         points.push((along, median));
         band.push((along, least, most));
     }
-    Picture {
-        title: "Delay: share of the payloads that were delivered within a time, of all seeds",
-        curves: &[Curve {
-            name: "the median seed, and from the least to the most",
-            look: Look::Main,
-            points,
-            band,
-        }],
-        along: Axis::Time,
-        up: Axis::Share,
-    }
-    .svg()
+    let name = "the median seed, and from the least to the most";
+    let mut curve = Curve::new(name, Look::Main).through(points);
+    curve.band = band;
+    let title = "Delay: share of the payloads that were delivered within a time, of all seeds";
+    Picture::new(title, &[curve], Axis::Time, Axis::Share).svg()
 }

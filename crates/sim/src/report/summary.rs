@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::quantity::count;
+use dhow_page::quantity::count;
+
 use crate::run::{Finding, Outcome};
 use crate::world::Counts;
 

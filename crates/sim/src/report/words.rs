@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::quantity::{count, percent, ratio, size, span, things, thousands};
+use dhow_page::escaped;
+use dhow_page::quantity::{count, percent, ratio, size, span, things, thousands};
+
 use super::summary::Summary;
 use crate::run::{LinkUse, NodeUse, Outcome};
 
@@ -201,12 +203,4 @@ fn hundredths(part: u64, whole: u64) -> u64 {
 fn thousandths(part: u64, whole: u64) -> u64 {
     let share = u128::from(part) * 1_000 / u128::from(whole.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
-}
-
-/// A text that cannot leave its place in the page.
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A time as people read it: `3 d 4 h`, `2 h 5 min`, `12.5 s`, `40 ms`.
+/// A time as people read it: `3 d 4 h`, `2 h 5 min`, `12.5 s`, `40 ms`, `1.5 ms`, `250 µs`.
 #[must_use]
 pub fn span(time: Duration) -> String {
     let (seconds, milliseconds) = (time.as_secs(), time.subsec_millis());
@@ -10,7 +10,13 @@ pub fn span(time: Duration) -> String {
         0 => format!("{large} {large_unit}"),
         _ => format!("{large} {large_unit} {small} {small_unit}"),
     };
+    let micros = time.subsec_micros();
     match seconds {
+        0 if micros == 0 => "0 ms".to_owned(),
+        0 if micros < 1_000 => format!("{micros} µs"),
+        0 if micros < 10_000 && !micros.is_multiple_of(1_000) => {
+            format!("{milliseconds}.{} ms", micros / 100 % 10)
+        }
         0 => format!("{milliseconds} ms"),
         1..60 => format!("{seconds}.{} s", milliseconds / 100),
         60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
@@ -78,7 +84,21 @@ fn rounded(part: u64, times: u64, whole: u64) -> u128 {
 /// Octets as people read them, rounded to one decimal: `999 B`, `1.5 MB`.
 #[must_use]
 pub fn size(octets: u64) -> String {
-    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    short(octets, ["GB", "MB", "kB", "B"])
+}
+
+/// Bits in a second as people read them, rounded to one decimal: `1.5 Mbit/s`.
+#[must_use]
+pub fn rate(bits: u64) -> String {
+    short(bits, ["Gbit/s", "Mbit/s", "kbit/s", "bit/s"])
+}
+
+fn short(value: u64, [billions, millions, thousands, ones]: [&str; 4]) -> String {
+    let units = [
+        (1_000_000_000, billions),
+        (1_000_000, millions),
+        (1_000, thousands),
+    ];
     // What would be 1,000.0 of a unit is 1.0 of the next.
     let begins = |scale: u64| {
         if scale > 1_000 {
@@ -87,13 +107,11 @@ pub fn size(octets: u64) -> String {
             scale
         }
     };
-    let unit = units
-        .into_iter()
-        .find(|(scale, _)| octets >= begins(*scale));
+    let unit = units.into_iter().find(|(scale, _)| value >= begins(*scale));
     match unit {
-        None => format!("{octets} B"),
+        None => format!("{value} {ones}"),
         Some((scale, name)) => {
-            let tenths = rounded(octets, 10, scale);
+            let tenths = rounded(value, 10, scale);
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
     }
@@ -131,5 +149,8 @@ mod tests {
             spans,
             ["40 ms", "12.5 s", "3 min 20 s", "2 h 5 min", "3 d 5 h"]
         );
+        let short = [0, 250, 1_000, 1_540, 40_540].map(|us| span(Duration::from_micros(us)));
+        assert_eq!(short, ["0 ms", "250 µs", "1 ms", "1.5 ms", "40 ms"]);
+        assert_eq!(rate(28_000_000), "28.0 Mbit/s");
     }
 }

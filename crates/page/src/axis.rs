@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use super::quantity::{percent, size, span, thousands};
+use super::quantity::{percent, rate, size, span, thousands};
 
 /// Marks of an axis beside that at nothing, at most.
 const MARKS_MAX: u64 = 6;
 
-const SECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Distances between marks of time that are whole, milliseconds; beyond them 1, 2 and 5 days, and ten times as many each.
+/// The first of [`TIMES`].
+const SHORTEST: u64 = 100 * MILLISECOND;
+
+/// Distances between marks of time that are whole and above 50 ms, microseconds; below them 1, 2 and 5 of each power of ten, and beyond
+/// them as many days.
 const TIMES: [u64; 21] = [
-    SECOND / 10,
+    SHORTEST,
     SECOND / 5,
     SECOND / 2,
     SECOND,
@@ -37,15 +42,29 @@ const TIMES: [u64; 21] = [
     12 * HOUR,
 ];
 
+/// How far apart values are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// By their difference.
+    #[default]
+    Linear,
+    /// By their ratio; a value of nothing has no place.
+    Logarithmic,
+}
+
 /// What an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Axis {
-    /// Milliseconds.
+pub enum Axis {
+    /// Microseconds.
     Time,
     /// Things.
     Count,
     /// Octets.
     Octets,
+    /// Bits in a second.
+    Rate,
+    /// Numbers from 1 that stand for names, told below the picture.
+    Name,
     /// 1/10,000, up to all.
     Share,
 }
@@ -63,9 +82,14 @@ impl Axis {
         match self {
             Self::Time => {
                 let whole = TIMES.iter().copied().find(enough);
-                whole.unwrap_or_else(|| decimal(DAY))
+                match whole {
+                    Some(SHORTEST) => decimal(1).min(SHORTEST),
+                    Some(step) => step,
+                    None => decimal(DAY),
+                }
             }
-            Self::Count | Self::Octets => decimal(1),
+            Self::Count | Self::Octets | Self::Rate => decimal(1),
+            Self::Name => 1,
             Self::Share => 2_500,
         }
     }
@@ -73,8 +97,8 @@ impl Axis {
     /// Where the axis ends: at its largest value, or at a mark where values are few.
     pub(crate) fn end(self, most: u64) -> u64 {
         match self {
-            Self::Time => most.max(1),
-            Self::Count | Self::Octets => {
+            Self::Time | Self::Name => most.max(1),
+            Self::Count | Self::Octets | Self::Rate => {
                 let step = self.step(most);
                 most.max(1).div_ceil(step).saturating_mul(step)
             }
@@ -86,8 +110,9 @@ impl Axis {
     pub(crate) fn say(self, value: u64) -> String {
         let said = match self {
             Self::Time if value == 0 => "0".to_owned(),
-            Self::Time => span(Duration::from_millis(value)),
-            Self::Count => thousands(value),
+            Self::Time => span(Duration::from_micros(value)),
+            Self::Count | Self::Name => thousands(value),
+            Self::Rate => rate(value),
             Self::Octets => size(value),
             Self::Share => percent(value, 10_000),
         };
@@ -108,7 +133,19 @@ mod tests {
         };
         assert_eq!(marks(Axis::Time, 8 * DAY), "2 d, 4 d, 6 d, 8 d");
         assert_eq!(marks(Axis::Time, 57 * HOUR), "12 h, 1 d, 1 d 12 h, 2 d");
-        assert_eq!(marks(Axis::Time, 3_600), "1 s, 2 s, 3 s");
+        assert_eq!(marks(Axis::Time, 3_600_000), "1 s, 2 s, 3 s");
+        assert_eq!(
+            marks(Axis::Time, 550_000),
+            "100 ms, 200 ms, 300 ms, 400 ms, 500 ms"
+        );
+        assert_eq!(
+            marks(Axis::Time, 1_300),
+            "200 µs, 400 µs, 600 µs, 800 µs, 1 ms, 1.2 ms"
+        );
+        assert_eq!(
+            marks(Axis::Rate, 28_000_000),
+            "5 Mbit/s, 10 Mbit/s, 15 Mbit/s, 20 Mbit/s, 25 Mbit/s"
+        );
         assert_eq!(marks(Axis::Count, 1_550), "500, 1,000, 1,500");
         assert_eq!(
             marks(Axis::Octets, 26_200_000),

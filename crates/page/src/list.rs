@@ -1,0 +1,78 @@
+//! Tables of a page.
+
+use std::fmt::Write as _;
+
+use super::quantity::{count, percent, thousands};
+
+/// A table: its columns, of which the first is a name, and its lines.
+#[derive(Debug)]
+pub struct List {
+    out: String,
+}
+
+/// What stands at a place of a table.
+#[derive(Clone, Debug)]
+pub enum Cell {
+    /// HTML.
+    Text(String),
+    /// A part of a whole, with a bar.
+    Part(u64, u64),
+}
+
+/// A cell with HTML in it.
+pub fn text(text: impl Into<String>) -> Cell {
+    Cell::Text(text.into())
+}
+
+impl List {
+    /// A table without lines.
+    #[must_use]
+    pub fn new<C: AsRef<str>>(columns: &[C]) -> Self {
+        let mut out = "<div class=\"wide\"><table><thead><tr>".to_owned();
+        for column in columns {
+            out += &format!("<th>{}</th>", column.as_ref());
+        }
+        out += "</tr></thead><tbody>";
+        Self { out }
+    }
+
+    /// Adds a line.
+    pub fn line(&mut self, cells: &[Cell]) {
+        self.out += "<tr>";
+        for cell in cells {
+            // Writing into a text does not fail.
+            let _ = match cell {
+                Cell::Text(text) => write!(self.out, "<td>{text}</td>"),
+                Cell::Part(part, whole) => {
+                    let share = u128::from(*part) * 100 / u128::from((*whole).max(1));
+                    write!(
+                        self.out,
+                        "<td>{}<span class=\"bar\" style=\"--part:{}%\"></span></td>",
+                        percent(*part, *whole),
+                        share.min(100),
+                    )
+                }
+            };
+        }
+        self.out += "</tr>";
+    }
+
+    /// The whole table, which shows so many of all lines; if those are not all, `what` says which.
+    #[must_use]
+    pub fn end(mut self, shown: usize, all: usize, what: &str) -> String {
+        self.out += "</tbody></table></div>";
+        if shown < all {
+            self.out += &format!(
+                "<p class=\"note\">{shown} of {}; {what}</p>",
+                thousands(count(all))
+            );
+        }
+        self.out
+    }
+
+    /// The whole table.
+    #[must_use]
+    pub fn whole(self) -> String {
+        self.end(0, 0, "")
+    }
+}
