@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::fault::{FileError, nearest};
+use crate::loose::{Loose, flatten};
 use crate::schema::{Absent, Key, Occurs, Section};
 use crate::setting::Naming;
 use crate::value::{Value, read_value};
@@ -36,6 +37,7 @@ pub struct Document<'a> {
     /// What was set from outside, as it was written; each has a line of its own behind those of the file.
     settings: &'a [String],
     sections: Vec<Entries>,
+    loose: Vec<(&'static str, Vec<Loose>)>,
 }
 
 impl<'a> Document<'a> {
@@ -74,6 +76,7 @@ impl<'a> Document<'a> {
             line_starts: line_starts.collect(),
             settings,
             sections: Vec::new(),
+            loose: Vec::new(),
         };
         let mut table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map(|span| document.line_at(span.start));
@@ -118,6 +121,12 @@ impl<'a> Document<'a> {
         self.sections
             .iter()
             .filter(move |entries| entries.section.name == name)
+    }
+
+    /// What stands in a section with keys of any name, in the order of the file.
+    pub fn loose(&self, name: &str) -> impl Iterator<Item = &Loose> {
+        let found = self.loose.iter().filter(move |(known, _)| *known == name);
+        found.flat_map(|(_, entries)| entries)
     }
 
     /// The one section of a name, with only defaults when the file has none.
@@ -176,6 +185,11 @@ impl<'a> Document<'a> {
             (Occurs::Once, DeValue::Table(table)) => {
                 let entries = self.read_entries(section, line, table.iter())?;
                 self.sections.push(entries);
+            }
+            (Occurs::Loose, DeValue::Table(table)) => {
+                let entries = flatten(table, &|offset| self.line_at(offset))
+                    .map_err(|(line, what)| self.fault(line, what))?;
+                self.loose.push((section.name, entries));
             }
             (Occurs::Many, DeValue::Array(tables)) => {
                 for element in tables.iter() {

@@ -22,6 +22,12 @@ pub fn json_schema(title: &str, sections: &[Section], required: &[&str]) -> Valu
             Occurs::Once => {
                 properties.insert(section.name.to_owned(), section_schema(section));
             }
+            Occurs::Loose => {
+                properties.insert(
+                    section.name.to_owned(),
+                    json!({ "type": "object", "description": section.meaning }),
+                );
+            }
             Occurs::Many => {
                 properties.insert(
                     section.name.to_owned(),

@@ -30,6 +30,7 @@
 pub mod document;
 pub mod fault;
 pub mod json_schema;
+mod loose;
 pub mod schema;
 mod setting;
 mod value;
@@ -37,3 +38,4 @@ mod value;
 pub use document::{Document, Entries};
 pub use fault::{FileError, nearest};
 pub use json_schema::json_schema;
+pub use loose::Loose;

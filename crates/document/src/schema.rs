@@ -74,6 +74,8 @@ pub enum Occurs {
     Once,
     /// `[[name]]`, any number of times.
     Many,
+    /// `[name]`, at most once, with keys of any name: what they mean is for whoever reads them.
+    Loose,
 }
 
 /// One section.
@@ -107,7 +109,7 @@ impl Section {
     pub fn title(&self) -> String {
         match self.occurs {
             Occurs::Top => "the top of the file".to_owned(),
-            Occurs::Once => format!("[{}]", self.name),
+            Occurs::Once | Occurs::Loose => format!("[{}]", self.name),
             Occurs::Many => format!("[[{}]]", self.name),
         }
     }

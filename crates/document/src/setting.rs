@@ -44,6 +44,19 @@ impl Document<'_> {
                 None => error,
             });
         };
+        if section.occurs == Occurs::Loose {
+            if top.get(name).is_none() {
+                let table = DeValue::Table(DeTable::new());
+                top.insert(at(offset, section.name.into()), at(offset, table));
+            }
+            if let Some(DeValue::Table(table)) = top.get_mut(name).map(Spanned::get_mut) {
+                let value = DeValue::parse(value).map(Spanned::into_inner);
+                let value = value.unwrap_or(DeValue::String(Cow::Borrowed(text_of(setting))));
+                table.remove(rest);
+                table.insert(at(offset, rest.into()), at(offset, value));
+            }
+            return Ok(());
+        }
         let (which, key) = match rest.rsplit_once('.') {
             Some((which, key)) => (Some(which), key),
             None => (None, rest),
@@ -136,6 +149,13 @@ fn insert<'t>(table: &mut DeTable<'t>, key: &'static Key, value: &'t str, offset
     // What stood there goes with its place.
     table.remove(key.name);
     table.insert(at(offset, key.name.into()), at(offset, typed(key, value)));
+}
+
+/// What a setting sets, as it was written.
+fn text_of(setting: &str) -> &str {
+    setting
+        .split_once('=')
+        .map_or("", |(_, value)| value.trim())
 }
 
 fn at<T>(offset: usize, value: T) -> Spanned<T> {

@@ -1,15 +1,20 @@
 //! From a file's TOML to a checked [`Scenario`].
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use dhow_document::{Document, FileError};
+use dhow_document::schema::Section;
+use dhow_document::{Document, Entries, FileError};
 use toml::de::{DeTable, DeValue};
 
 use crate::kind::{LinkKind, NodeKind};
 use crate::network::Network;
-use crate::scenario::{Clock, ClockStep, Contact, Crash, Faults, Fidelity, Scenario, Stop};
+use crate::scenario::{
+    Clock, ClockStep, Contact, Crash, Faults, Fidelity, HostKind, NodeIndex, Scenario, Stop,
+    Traffic,
+};
 use crate::schema::SECTIONS;
-use crate::{contact_plan, generator, traffic};
+use crate::{contact_plan, generator, program, traffic};
 
 pub(crate) fn read(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, FileError> {
     read_set(path, text, settings).map_err(|error| {
@@ -31,7 +36,7 @@ pub(crate) fn read(path: &Path, text: &str, settings: &[String]) -> Result<Scena
 }
 
 fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, FileError> {
-    let document = Document::read_with(path, text, SECTIONS, settings, name_of)?;
+    let document = document(path, text, settings)?;
     let top = document.one("")?;
     let seed = top.count("seed").unwrap_or(1);
     let stop = read_stop(&document)?;
@@ -45,6 +50,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
     read_contacts(&document, &mut network)?;
     contact_plan::read(&document, &mut network, stop.at)?;
     let traffic = traffic::read(&document, &network, seed)?;
+    check_hosts(&document, &network, &traffic)?;
     let stem = || {
         path.file_stem()
             .map(|stem| stem.to_string_lossy().into_owned())
@@ -66,10 +72,22 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         clock_steps: read_clock_steps(&document, &network)?,
         faults: read_faults(&document)?,
         stop,
+        programs: program::read(&document, &network)?,
+        report: read_report(&document)?,
+        unsimulated: find_unsimulated(&document),
         nodes: network.nodes,
         links: network.links,
         contacts: network.contacts,
     })
+}
+
+/// The document of a scenario, with values set over it.
+pub(crate) fn document<'a>(
+    path: &'a Path,
+    text: &'a str,
+    settings: &'a [String],
+) -> Result<Document<'a>, FileError> {
+    Document::read_with(path, text, SECTIONS, settings, name_of)
 }
 
 /// What a section is called by: its name, or its ends.
@@ -227,6 +245,66 @@ fn read_faults(document: &Document<'_>) -> Result<Faults, FileError> {
         full_for: entries.duration("full_for"),
         until: entries.duration_if_set("until"),
     })
+}
+
+/// Nodes that send and receive are there.
+fn check_hosts(
+    document: &Document<'_>,
+    network: &Network,
+    traffic: &[Traffic],
+) -> Result<(), FileError> {
+    let without = |index: NodeIndex| {
+        let node = network.nodes.get(index.0)?;
+        (node.host.kind == HostKind::Command).then_some(node.name.as_str())
+    };
+    let ends = traffic
+        .iter()
+        .flat_map(|traffic| [traffic.from, traffic.to]);
+    let Some(name) = ends.into_iter().find_map(without) else {
+        return Ok(());
+    };
+    let line = document.all("traffic").next().map_or(0, Entries::line);
+    let what = format!("'{name}' has no node that sends or receives (kind = \"command\")");
+    Err(document.fault(line, what))
+}
+
+/// Keys of nodes and links that only a testbed heeds.
+const TESTBED_ONLY: &[&str] = &[
+    "cpu",
+    "memory",
+    "disk_rate",
+    "settings",
+    "duplicate",
+    "reorder",
+    "queue",
+];
+
+/// The first thing in a file that only a testbed can do.
+fn find_unsimulated(document: &Document<'_>) -> Option<FileError> {
+    let hint = "`dhow lab run` has it, with nodes on sockets";
+    let all = SECTIONS
+        .iter()
+        .flat_map(|section| document.all(section.name));
+    for entries in all {
+        let only = TESTBED_ONLY.iter().find(|key| entries.has(key));
+        let hosts = entries.has("kind") && entries.text("kind") == Some("command");
+        let found = only.or(hosts.then_some(&"kind"));
+        if let Some(key) = found {
+            let what = format!("'{key}' of {} cannot be simulated", entries.title());
+            return Some(document.fault(entries.line_of(key), what).with_hint(hint));
+        }
+    }
+    let program = document.all("program").next()?;
+    let what = "[[program]] cannot be simulated";
+    Some(document.fault(program.line(), what).with_hint(hint))
+}
+
+fn read_report(document: &Document<'_>) -> Result<BTreeMap<&'static str, String>, FileError> {
+    let entries = document.one("report")?;
+    let section = SECTIONS.iter().find(|section| section.name == "report");
+    let keys = section.into_iter().flat_map(Section::keys);
+    let texts = keys.filter_map(|key| Some((key.name, entries.text(key.name)?.to_owned())));
+    Ok(texts.collect())
 }
 
 fn read_stop(document: &Document<'_>) -> Result<Stop, FileError> {

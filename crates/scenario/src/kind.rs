@@ -1,5 +1,6 @@
 //! What the nodes, and the links, of one section have in common.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dhow_bundle::quantity::parse_duration;
@@ -7,7 +8,8 @@ use dhow_channel::profile::BILLION;
 use dhow_channel::{Delay, Loss, Rate};
 use dhow_document::{Document, Entries, FileError};
 
-use crate::scenario::{AtEnd, Clock, Link, Node, NodeIndex, Presence};
+use crate::host::{read_host, read_wire};
+use crate::scenario::{AtEnd, Clock, Host, Link, Node, NodeIndex, Presence, Wire};
 
 /// What a session takes at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
@@ -31,6 +33,7 @@ pub(crate) struct NodeKind {
     disk_octets: u64,
     flush: Duration,
     read: Duration,
+    host: Arc<Host>,
 }
 
 impl NodeKind {
@@ -78,6 +81,7 @@ impl NodeKind {
             disk_octets,
             flush: entries.duration("flush"),
             read: entries.duration("read"),
+            host: Arc::new(read_host(document, entries)?),
         })
     }
 
@@ -95,6 +99,7 @@ impl NodeKind {
             disk_octets: self.disk_octets,
             flush: self.flush,
             read: self.read,
+            host: Arc::clone(&self.host),
         }
     }
 }
@@ -119,6 +124,7 @@ pub(crate) struct LinkKind {
     at_end: AtEnd,
     retry: Duration,
     keepalive_s: u16,
+    wire: Arc<Wire>,
 }
 
 impl LinkKind {
@@ -155,6 +161,7 @@ impl LinkKind {
             },
             retry: entries.duration("retry"),
             keepalive_s,
+            wire: Arc::new(read_wire(document, entries)?),
         })
     }
 
@@ -171,6 +178,7 @@ impl LinkKind {
             at_end: self.at_end,
             retry: self.retry,
             keepalive_s: self.keepalive_s,
+            wire: Arc::clone(&self.wire),
         }
     }
 }

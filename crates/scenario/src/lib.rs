@@ -3,7 +3,7 @@
 //! This room knows what a network is to do, never how it is done: a simulator runs the file in virtual time, a
 //! testbed on sockets. It opens no file but those that a scenario names. Start reading at [`scenario`] (what a file
 //! becomes), then [`schema`] (what may stand in it) and `file` (from the one to the other); `generator` makes whole networks
-//! of a section, `contact_plan` reads those of others.
+//! of a section, `contact_plan` reads those of others. [`plan`] says which runs of a scenario a study has.
 //!
 //! ```
 //! use std::path::Path;
@@ -34,14 +34,18 @@ mod contact_plan;
 mod entropy;
 mod file;
 mod generator;
+mod host;
 mod kind;
 mod network;
 pub mod oracle;
+pub mod plan;
+mod program;
 pub mod scenario;
 pub mod schema;
 mod traffic;
 
 pub use dhow_document::FileError as ScenarioError;
 pub use entropy::Entropy;
+pub use plan::Plan;
 pub use scenario::Scenario;
 pub use schema::json_schema;

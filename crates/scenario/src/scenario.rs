@@ -1,5 +1,6 @@
 //! What a scenario file becomes: plain, checked values.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use dhow_channel::{Delay, Loss, Rate};
 
 use crate::ScenarioError;
 use crate::file;
+pub use crate::host::{By, Host, HostKind, Wire};
+pub use crate::program::{Output, Program};
 
 /// Octets that a scenario file may have: far above any real one, so that a wrong path is not read whole.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
@@ -48,6 +51,12 @@ pub struct Scenario {
     pub faults: Faults,
     /// When to stop.
     pub stop: Stop,
+    /// What runs on nodes of a testbed.
+    pub programs: Vec<Program>,
+    /// What the report of many runs shows: keys of `[report]` and their texts.
+    pub report: BTreeMap<&'static str, String>,
+    /// What is in the file and only a testbed can do.
+    pub unsimulated: Option<ScenarioError>,
 }
 
 /// How much of what nodes say and keep is there. The nodes are the same.
@@ -85,6 +94,8 @@ pub struct Node {
     pub flush: Duration,
     /// How long its disk takes for a read that its memory does not have; zero for none such.
     pub read: Duration,
+    /// What it has on a testbed.
+    pub host: Arc<Host>,
 }
 
 /// What a node knows of the time.
@@ -124,6 +135,8 @@ pub struct Link {
     pub retry: Duration,
     /// Keepalive interval of sessions, seconds; 0 for none.
     pub keepalive_s: u16,
+    /// What makes it on a testbed.
+    pub wire: Arc<Wire>,
 }
 
 impl Link {

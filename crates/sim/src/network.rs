@@ -7,8 +7,8 @@ use dhow_bundle::NodeId;
 use dhow_node::config::{
     Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
 };
-use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
+use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
 use crate::application::{Application, Role};
@@ -42,6 +42,9 @@ const SENDER_SERVICE: u64 = 1_000;
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
+    /// There is something in it that only a testbed can do.
+    #[error("{0}")]
+    Testbed(ScenarioError),
     /// Traffic that cannot get where it is to go.
     #[error("no links lead from '{from}' to '{to}'")]
     NoPath {
@@ -53,6 +56,17 @@ pub enum NetworkError {
     /// A node ID is none.
     #[error("'{0}' is no node ID")]
     NodeId(String),
+}
+
+impl NetworkError {
+    /// What somebody may do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Testbed(error) => error.hint.as_deref(),
+            Self::NoPath { .. } | Self::NodeId(_) => None,
+        }
+    }
 }
 
 /// One node, ready to be started.
@@ -73,6 +87,9 @@ pub struct Blueprint {
 /// # Errors
 /// When traffic has no way.
 pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, NetworkError> {
+    if let Some(error) = &scenario.unsimulated {
+        return Err(NetworkError::Testbed(error.clone()));
+    }
     let patience = listeners_patience(scenario);
     let mut blueprints = Vec::with_capacity(scenario.nodes.len());
     for (at, node) in scenario.nodes.iter().enumerate() {

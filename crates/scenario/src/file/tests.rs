@@ -106,14 +106,6 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:13: 90% of packets cannot be lost in bursts of 3; longer bursts lose as many",
         ),
         (
-            "[[link]]\nbetween = [\"east\", \"west\"]\nduplicate = 0.1\nrate = \"1Mbit\"\n",
-            "s.toml:11: [[link]] cannot have 'duplicate'; sessions run over streams, where TCP hides duplicates; real nodes meet them over 'dhow channel --duplicate'",
-        ),
-        (
-            "[[link]]\nbetween = [\"east\", \"west\"]\nreorder = \"1%\"\nrate = \"1Mbit\"\n",
-            "s.toml:11: [[link]] cannot have 'reorder'; sessions run over streams, where TCP hides reordering; real nodes meet it over 'dhow channel --reorder'",
-        ),
-        (
             "[[node]]\nname = \"far\"\nclock = \"none\"\n[[clock_step]]\nnode = \"far\"\nat = \"1h\"\nby = \"-1h\"\n",
             "s.toml:13: 'far' has no clock",
         ),
@@ -302,4 +294,71 @@ fn keepalives_follow_the_delay_and_none_are_shorter_than_the_round_trip() {
         "s.toml:11: a 'keepalive' of 2640 s is shorter than the link's longest round trip, 2641 s: every session would end by \
          silence; without the key it follows from the delay; 0 is for none"
     );
+}
+
+#[test]
+fn what_only_a_testbed_can_do_is_read_and_named_with_its_line() {
+    let unsimulated = |more: &str| {
+        let text = format!("{TWO}{more}[stop]\nat = \"1h\"\n");
+        let scenario = read(Path::new("s.toml"), &text, &[]).expect("a scenario");
+        scenario.unsimulated.map(|error| error.to_string())
+    };
+    assert_eq!(unsimulated("by = \"tbf\"\n"), None);
+    for (more, said) in [
+        (
+            "duplicate = 0.1\n",
+            "s.toml:9: 'duplicate' of [[link]] cannot be simulated",
+        ),
+        (
+            "queue = \"64KiB\"\n",
+            "s.toml:9: 'queue' of [[link]] cannot be simulated",
+        ),
+        (
+            "[[node]]\nname = \"third\"\nkind = \"command\"\n",
+            "s.toml:11: 'kind' of [[node]] cannot be simulated",
+        ),
+        (
+            "[[nodes]]\nname = \"n\"\ncount = 3\ncpu = \"10%\"\n",
+            "s.toml:12: 'cpu' of [[nodes]] cannot be simulated",
+        ),
+        (
+            "[[program]]\nname = \"load\"\nnode = \"east\"\nrun = \"true\"\n",
+            "s.toml:9: [[program]] cannot be simulated",
+        ),
+    ] {
+        assert_eq!(unsimulated(more).as_deref(), Some(said));
+    }
+}
+
+#[test]
+fn wrong_programs_and_hosts_are_refused() {
+    let program = "[[program]]\nname = \"load\"\nnode = \"east\"\n";
+    for (more, said) in [
+        (format!("{program}run = \"'\"\n"), "s.toml:12: 'run' has a quote that does not end"),
+        (format!("{program}run = \"\"\n"), "s.toml:12: 'run' names no program"),
+        (
+            format!("{program}run = \"true\"\nstart = \"5s\"\nstop = \"5s\"\n"),
+            "s.toml:14: a program stops after it starts",
+        ),
+        (
+            format!("{program}run = \"true\"\nenvironment = [\"X\"]\n"),
+            "s.toml:13: 'X' sets no variable",
+        ),
+        (
+            "[[node]]\nname = \"n\"\ncpu = \"10\"\n".to_owned(),
+            "s.toml:11: 'cpu' is a part of a core, not '10'",
+        ),
+        (
+            "[[node]]\nname = \"n\"\nsettings = [\"durability=contact\"]\n".to_owned(),
+            "s.toml:11: 'durability=contact' sets nothing",
+        ),
+        (
+            "[[node]]\nname = \"n\"\nkind = \"command\"\n[[traffic]]\nfrom = \"n\"\nto = \"east\"\nsize = \"2kB\"\ncount = 1\n".to_owned(),
+            "s.toml:12: 'n' has no node that sends or receives",
+        ),
+    ] {
+        let text = format!("{TWO}{more}[stop]\nat = \"1h\"\n");
+        let said_now = refused(&text);
+        assert!(said_now.starts_with(said), "{said_now}");
+    }
 }

@@ -3,7 +3,7 @@
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, with_default};
 
 use super::COUNT_MAX;
-use super::kinds::{LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS, RATE};
+use super::kinds::{HOST_KEYS, LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS, RATE};
 
 /// When generated links can be used.
 const CONTACTS: &[Key] = &[
@@ -51,7 +51,7 @@ pub(super) const NODES: Section = Section {
     name: "nodes",
     occurs: Occurs::Many,
     meaning: "Nodes without links, for contact plans and links of the file.",
-    groups: &[SEVERAL, NODE_KEYS],
+    groups: &[SEVERAL, NODE_KEYS, HOST_KEYS],
 };
 
 /// `[[line]]`.
@@ -59,7 +59,14 @@ pub(super) const LINE: Section = Section {
     name: "line",
     occurs: Occurs::Many,
     meaning: "Nodes in a row, each linked with the next.",
-    groups: &[SEVERAL, NODE_KEYS, LINK_RATE_DELAY, LINK_KEYS, CONTACTS],
+    groups: &[
+        SEVERAL,
+        NODE_KEYS,
+        HOST_KEYS,
+        LINK_RATE_DELAY,
+        LINK_KEYS,
+        CONTACTS,
+    ],
 };
 
 /// `[[ring]]`.
@@ -67,7 +74,14 @@ pub(super) const RING: Section = Section {
     name: "ring",
     occurs: Occurs::Many,
     meaning: "Nodes in a ring, each linked with the next.",
-    groups: &[SEVERAL, NODE_KEYS, LINK_RATE_DELAY, LINK_KEYS, CONTACTS],
+    groups: &[
+        SEVERAL,
+        NODE_KEYS,
+        HOST_KEYS,
+        LINK_RATE_DELAY,
+        LINK_KEYS,
+        CONTACTS,
+    ],
 };
 
 /// `[[star]]`.
@@ -85,6 +99,7 @@ pub(super) const STAR: Section = Section {
             "The node in the middle.",
         )],
         NODE_KEYS,
+        HOST_KEYS,
         LINK_RATE_DELAY,
         LINK_KEYS,
         CONTACTS,
@@ -115,6 +130,7 @@ pub(super) const GRID: Section = Section {
             ),
         ],
         NODE_KEYS,
+        HOST_KEYS,
         LINK_RATE_DELAY,
         LINK_KEYS,
         CONTACTS,
@@ -178,6 +194,7 @@ pub(super) const FIELD: Section = Section {
             ),
         ],
         NODE_KEYS,
+        HOST_KEYS,
         LINK_RATE_DELAY,
         LINK_KEYS,
     ],
@@ -239,6 +256,7 @@ pub(super) const BUS: Section = Section {
             ),
         ],
         NODE_KEYS,
+        HOST_KEYS,
         LINK_RATE_DELAY,
         LINK_KEYS,
     ],
@@ -325,6 +343,7 @@ pub(super) const MISSION: Section = Section {
             RATE,
         ],
         NODE_KEYS,
+        HOST_KEYS,
         LINK_KEYS,
     ],
 };

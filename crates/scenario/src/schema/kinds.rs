@@ -1,6 +1,6 @@
 //! What nodes and links are like: keys that sections share.
 
-use dhow_document::schema::{Absent, Key, Kind, key, never, with_default};
+use dhow_document::schema::{Absent, Key, Kind, key, with_default};
 
 /// What a node is like.
 pub(super) const NODE_KEYS: &[Key] = &[
@@ -75,6 +75,44 @@ pub(super) const NODE_KEYS: &[Key] = &[
     ),
 ];
 
+/// What a node has on a testbed.
+pub(super) const HOST_KEYS: &[Key] = &[
+    with_default(
+        "kind",
+        Kind::Choice(&["dhow", "command"]),
+        "\"dhow\"",
+        "\"command\": a host without a node, for programs; on a testbed only.",
+    ),
+    key(
+        "cpu",
+        Kind::Text,
+        Absent::Means("as much as there is"),
+        "\"10%\"",
+        "Processor time that it may take, of one core; on a testbed only.",
+    ),
+    key(
+        "memory",
+        Kind::Size,
+        Absent::Means("as much as there is"),
+        "\"64MiB\"",
+        "Memory that its programs may take together, at least 4MiB; on a testbed only.",
+    ),
+    key(
+        "disk_rate",
+        Kind::Size,
+        Absent::Means("as fast as it goes"),
+        "\"5MB\"",
+        "Octets that it may write to its disk in a second; on a testbed only.",
+    ),
+    key(
+        "settings",
+        Kind::TextList,
+        Absent::Means("none"),
+        "[\"store.durability=contact\"]",
+        "Keys of the node's own configuration file, set over what the testbed writes there; on a testbed only.",
+    ),
+];
+
 pub(super) const RATE: Key = key(
     "rate",
     Kind::Rate,
@@ -110,13 +148,36 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "\"0\"",
         "How much later than by the delay octets may arrive; all between is as likely, and none overtake others.",
     ),
-    never(
+    with_default(
         "duplicate",
-        "sessions run over streams, where TCP hides duplicates; real nodes meet them over 'dhow channel --duplicate'",
+        Kind::Part,
+        "0",
+        "The part of packets that arrive twice; on a testbed only.",
     ),
-    never(
+    with_default(
         "reorder",
-        "sessions run over streams, where TCP hides reordering; real nodes meet it over 'dhow channel --reorder'",
+        Kind::Part,
+        "0",
+        "The part of packets that are held up, so that later ones overtake them; on a testbed only.",
+    ),
+    with_default(
+        "reorder_by",
+        Kind::Duration,
+        "\"10ms\"",
+        "How long they are held up, beside delay and jitter; on a testbed only.",
+    ),
+    key(
+        "queue",
+        Kind::Size,
+        Absent::Means("what the rate moves in two delays, at least 256KiB"),
+        "\"64KiB\"",
+        "Octets that may wait at each end; what comes then is lost; on a testbed only.",
+    ),
+    with_default(
+        "by",
+        Kind::Choice(&["auto", "emulator", "tbf", "netem", "veth"]),
+        "\"auto\"",
+        "What makes the link on a testbed; \"auto\": the emulator where delay, jitter, loss, duplicates or reordering are asked for, else tbf.",
     ),
     with_default(
         "at_end",

@@ -3,6 +3,7 @@
 mod generated;
 mod happening;
 mod kinds;
+mod study;
 mod written;
 
 use dhow_document::schema::Section;
@@ -33,6 +34,11 @@ pub const SECTIONS: &[Section] = &[
     happening::CLOCK_STEP,
     happening::FAULTS,
     happening::STOP,
+    study::PROGRAM,
+    study::SWEEP,
+    study::RUNS,
+    study::FULL,
+    study::REPORT,
 ];
 
 /// The JSON Schema (draft 2020-12) of the scenario file.

@@ -3,7 +3,7 @@
 use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
 
 use super::NODE_NUMBER_MAX;
-use super::kinds::{LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS};
+use super::kinds::{HOST_KEYS, LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS};
 
 /// The keys before any section.
 pub(super) const TOP: Section = Section {
@@ -62,6 +62,7 @@ pub(super) const NODE: Section = Section {
             ),
         ],
         NODE_KEYS,
+        HOST_KEYS,
     ],
 };
 

@@ -287,8 +287,13 @@ impl Runner for Runs<'_> {
             scenario = &own;
         }
         let started = Instant::now();
-        let mut run = Simulation::new(scenario, seed)
-            .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))?;
+        let mut run = Simulation::new(scenario, seed).map_err(|error| {
+            let failure = Failure::usage(format!("cannot run the scenario: {error}"));
+            match error.hint() {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            }
+        })?;
         let mut file = None;
         if let Some(path) = &self.command.pcap {
             run.capture(scenario, self.command.pcap_octets);

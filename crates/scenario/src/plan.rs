@@ -1,0 +1,277 @@
+//! Which runs of a scenario a study has: every combination of what is swept, each several times, in an order.
+
+use std::path::{Path, PathBuf};
+
+use dhow_document::FileError;
+
+use crate::entropy::Entropy;
+use crate::file;
+use crate::scenario::Scenario;
+
+/// What the order of runs is drawn for.
+const PURPOSE: u64 = Entropy::OURS + 100;
+
+/// Runs of a study, at most: far above any that somebody waits for.
+const RUNS_MAX: usize = 1_000_000;
+
+/// Whether what `[full]` says is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The file as it is.
+    Usual,
+    /// With what `[full]` sets.
+    Full,
+}
+
+/// All runs of a scenario.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    path: PathBuf,
+    text: String,
+    /// The runs, in the order in which they are run.
+    pub runs: Vec<PlannedRun>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRun {
+    /// Its number, from 1: by combination, then by repeat.
+    pub number: u32,
+    /// What the sweep sets: paths and values.
+    pub point: Vec<(String, String)>,
+    /// Which repeat of the combination, from 1.
+    pub repeat: u32,
+    /// Its seed.
+    pub seed: u64,
+    /// All that is set over the file, as `--set` takes it.
+    pub settings: Vec<String>,
+}
+
+impl Plan {
+    /// The runs of a scenario's text, with values set over it; `path` is for messages and for the files that it names.
+    ///
+    /// # Errors
+    /// When it is no scenario, or one combination is none.
+    pub fn parse(
+        path: &Path,
+        text: &str,
+        settings: &[String],
+        extent: Extent,
+    ) -> Result<Self, FileError> {
+        let mut base = Vec::new();
+        if extent == Extent::Full {
+            let document = file::document(path, text, &[])?;
+            base.extend(
+                document
+                    .loose("full")
+                    .map(|entry| format!("{}={}", entry.path, entry.text())),
+            );
+        }
+        base.extend_from_slice(settings);
+        let scenario = file::read(path, text, &base)?;
+        let document = file::document(path, text, &base)?;
+        let entries = document.one("runs")?;
+        let repeats = entries.count("repeats").unwrap_or(1);
+        let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
+        let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        for swept in document.loose("sweep") {
+            let wrong = |what: String| document.fault(swept.line, what);
+            if swept.values.is_empty() {
+                return Err(wrong(format!("'{}' has no values", swept.path)));
+            }
+            for value in &swept.values {
+                let mut one = base.clone();
+                one.push(format!("{}={value}", swept.path));
+                file::read(path, text, &one).map_err(|error| {
+                    let fault = wrong(format!("{} = {value}: {}", swept.path, error.what));
+                    match error.hint {
+                        Some(hint) => fault.with_hint(hint),
+                        None => fault,
+                    }
+                })?;
+            }
+            if points.len().saturating_mul(swept.values.len()) > RUNS_MAX {
+                return Err(wrong(format!("a study has at most {RUNS_MAX} runs")));
+            }
+            let with = |point: &Vec<(String, String)>, value: &String| {
+                let mut point = point.clone();
+                point.push((swept.path.clone(), value.clone()));
+                point
+            };
+            points = points
+                .iter()
+                .flat_map(|point| swept.values.iter().map(move |value| with(point, value)))
+                .collect();
+        }
+        let mut runs = Vec::new();
+        let mut number = 0;
+        for point in points {
+            let mut all = base.clone();
+            all.extend(point.iter().map(|(path, value)| format!("{path}={value}")));
+            // Values that are right one by one may be wrong together.
+            file::read(path, text, &all)?;
+            for repeat in 1..=repeats {
+                number += 1;
+                runs.push(PlannedRun {
+                    number,
+                    point: point.clone(),
+                    repeat,
+                    seed: scenario.seed.wrapping_add(u64::from(repeat - 1)),
+                    settings: all.clone(),
+                });
+            }
+            if runs.len() > RUNS_MAX {
+                let what = format!("a study has at most {RUNS_MAX} runs");
+                return Err(document.fault(entries.line_of("repeats"), what));
+            }
+        }
+        if entries.text("order") != Some("given") {
+            shuffle(&mut runs, scenario.seed);
+        }
+        Ok(Self {
+            path: path.to_path_buf(),
+            text: text.to_owned(),
+            runs,
+        })
+    }
+
+    /// The scenario's text as it was read.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The scenario of a run, whose seed is the run's.
+    ///
+    /// # Errors
+    /// When it is none; the plan has read it once.
+    pub fn scenario(&self, run: &PlannedRun) -> Result<Scenario, FileError> {
+        let mut scenario = file::read(&self.path, &self.text, &run.settings)?;
+        if scenario.every_seed && scenario.seed != run.seed {
+            let mut settings = run.settings.clone();
+            settings.push(format!("seed={}", run.seed));
+            scenario = file::read(&self.path, &self.text, &settings)?;
+        }
+        scenario.seed = run.seed;
+        Ok(scenario)
+    }
+}
+
+/// An order in which each is as likely (Fisher and Yates).
+fn shuffle(runs: &mut [PlannedRun], seed: u64) {
+    let mut entropy = Entropy::new(seed, PURPOSE, 0);
+    for last in (1..runs.len()).rev() {
+        let bound = u64::try_from(last).unwrap_or(0) + 1;
+        let other = usize::try_from(entropy.below(bound)).unwrap_or(last);
+        runs.swap(last, other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = r#"
+seed = 7
+[[node]]
+name = "east"
+[[node]]
+name = "west"
+[[link]]
+between = ["east", "west"]
+rate = "1Mbit"
+[[traffic]]
+from = "east"
+to = "west"
+count = 3
+size = "2kB"
+[stop]
+at = "1h"
+[sweep]
+"traffic.size" = ["2kB", "4kB"]
+link.rate = ["1Mbit", "2Mbit", "3Mbit"]
+[runs]
+repeats = 2
+[full]
+"runs.repeats" = 5
+"sweep.traffic.size" = ["1kB", "2kB", "4kB", "8kB"]
+"#;
+
+    fn plan(settings: &[&str], extent: Extent) -> Result<Plan, FileError> {
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        Plan::parse(Path::new("s.toml"), STUDY, &settings, extent)
+    }
+
+    #[test]
+    fn every_combination_is_run_as_often_as_repeats_say() {
+        let plan = plan(&["runs.order=given"], Extent::Usual).expect("a plan");
+        let told: Vec<String> = plan
+            .runs
+            .iter()
+            .map(|run| {
+                let point = run.point.iter().map(|(_, value)| value.as_str());
+                let point = point.collect::<Vec<_>>().join(" ");
+                format!("{} {point} {} {}", run.number, run.repeat, run.seed)
+            })
+            .collect();
+        assert_eq!(told.len(), 12);
+        assert_eq!(
+            told[..4],
+            [
+                "1 2kB 1Mbit 1 7",
+                "2 2kB 1Mbit 2 8",
+                "3 2kB 2Mbit 1 7",
+                "4 2kB 2Mbit 2 8"
+            ]
+        );
+        let last = plan.scenario(&plan.runs[11]).expect("a scenario");
+        assert_eq!((last.traffic[0].size.max, last.seed), (4_000, 8));
+        assert_eq!(last.links[0].rate.octets_per_s(), 375_000);
+    }
+
+    #[test]
+    fn the_order_is_drawn_from_the_seed() {
+        let numbers = |settings: &[&str]| {
+            let plan = plan(settings, Extent::Usual).expect("a plan");
+            plan.runs.iter().map(|run| run.number).collect::<Vec<_>>()
+        };
+        let drawn = numbers(&[]);
+        assert_eq!(drawn, numbers(&[]));
+        assert_ne!(drawn, numbers(&["seed=8"]));
+        let mut sorted = drawn.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (1..=12).collect::<Vec<_>>());
+        assert_ne!(drawn, sorted);
+    }
+
+    #[test]
+    fn the_full_extent_sets_what_the_file_says_and_the_command_sets_over_it() {
+        assert_eq!(
+            plan(&[], Extent::Full).expect("a plan").runs.len(),
+            4 * 3 * 5
+        );
+        let fewer = plan(&["runs.repeats=1"], Extent::Full).expect("a plan");
+        assert_eq!(fewer.runs.len(), 4 * 3);
+    }
+
+    #[test]
+    fn a_bad_value_of_a_sweep_is_told_with_its_line() {
+        let text = STUDY.replace("\"4kB\"]\nlink", "\"4parsec\"]\nlink");
+        let error = Plan::parse(Path::new("s.toml"), &text, &[], Extent::Usual);
+        let error = error.expect_err("it is refused").to_string();
+        assert!(
+            error.starts_with("s.toml:18: traffic.size = 4parsec: 'size' is no size"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn sections_for_studies_change_nothing_in_a_scenario() {
+        let cut = STUDY.split("[sweep]").next().expect("a part");
+        let read = |text: &str| {
+            let scenario = Scenario::parse(Path::new("s.toml"), text).expect("a scenario");
+            format!("{scenario:?}")
+        };
+        assert_eq!(read(cut), read(STUDY));
+    }
+}

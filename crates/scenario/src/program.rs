@@ -1,0 +1,132 @@
+//! `[[program]]`: what runs on a node beside it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dhow_document::{Document, FileError};
+
+use crate::network::Network;
+use crate::scenario::NodeIndex;
+
+/// A program that runs on a node of a testbed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What it is called.
+    pub name: String,
+    /// Where it runs.
+    pub node: NodeIndex,
+    /// It, and its words; names in braces are not yet addresses.
+    pub words: Vec<String>,
+    /// When it begins, from the start of the run.
+    pub start: Duration,
+    /// When it is told to end; with the run where absent.
+    pub stop: Option<Duration>,
+    /// Variables of its environment; names in braces are not yet addresses.
+    pub environment: Vec<(String, String)>,
+    /// What it prints.
+    pub output: Output,
+}
+
+/// What a program prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Lines for people.
+    Log,
+    /// Figures, as iperf3 tells them with `-J`.
+    Iperf3,
+}
+
+/// Reads all programs of a file.
+pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Program>, FileError> {
+    let mut programs = Vec::new();
+    let mut names = BTreeSet::new();
+    for entries in document.all("program") {
+        let wrong = |key: &str, what: String| document.fault(entries.line_of(key), what);
+        let name = entries.text("name").unwrap_or_default().to_owned();
+        if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
+            return Err(wrong("name", format!("'{name}' is no name of a file")));
+        }
+        if !names.insert(name.clone()) {
+            return Err(wrong("name", format!("two programs are named '{name}'")));
+        }
+        let node = entries.text("node").unwrap_or_default();
+        let node = network.node(document, entries, "node", node)?;
+        let words = split(entries.text("run").unwrap_or_default())
+            .map_err(|what| wrong("run", format!("'run' {what}")))?;
+        if words.is_empty() {
+            return Err(wrong("run", "'run' names no program".to_owned()));
+        }
+        let (start, stop) = (entries.duration("start"), entries.duration_if_set("stop"));
+        if stop.is_some_and(|stop| stop <= start) {
+            return Err(wrong("stop", "a program stops after it starts".to_owned()));
+        }
+        let variables = entries.list("environment").iter().map(|variable| {
+            let parts = variable
+                .split_once('=')
+                .filter(|(name, _)| !name.is_empty());
+            let (name, value) = parts.ok_or_else(|| {
+                let what = format!("'{variable}' sets no variable");
+                wrong("environment", what).with_hint("for example: environment = [\"RATE=5\"]")
+            })?;
+            Ok((name.to_owned(), value.to_owned()))
+        });
+        programs.push(Program {
+            name,
+            node,
+            words,
+            start,
+            stop,
+            environment: variables.collect::<Result<_, FileError>>()?,
+            output: match entries.text("output") {
+                Some("iperf3") => Output::Iperf3,
+                _ => Output::Log,
+            },
+        });
+    }
+    Ok(programs)
+}
+
+/// The words of a line, as a shell would part them: by spaces, but for those in quotes or behind a backslash.
+fn split(line: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut quote = None;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (Some('\''), _) => word.get_or_insert_default().push(character),
+            (_, '\\') => match characters.next() {
+                Some(next) => word.get_or_insert_default().push(next),
+                None => return Err("ends with a backslash".to_owned()),
+            },
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, _) if character.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    if quote.is_some() {
+        return Err("has a quote that does not end".to_owned());
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_parted_as_a_shell_does() {
+        let words = |line: &str| split(line).expect("it has words");
+        assert_eq!(words("a  b\tc\n"), ["a", "b", "c"]);
+        assert_eq!(
+            words(r#"sh -c 'echo "$1"; x' '' a\ b"#),
+            ["sh", "-c", r#"echo "$1"; x"#, "", "a b"]
+        );
+        assert_eq!(words(r#"a"b \" c"'d'e"#), [r#"ab " cde"#]);
+        assert!(split("'a").is_err() && split("a\\").is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! Sections for those who measure: programs beside nodes, many runs of a scenario, and what is shown of them.
+
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, with_default};
+
+/// `[[program]]`.
+pub(super) const PROGRAM: Section = Section {
+    name: "program",
+    occurs: Occurs::Many,
+    meaning: "A program that runs on a node; on a testbed only.",
+    groups: &[&[
+        key(
+            "name",
+            Kind::Text,
+            Absent::Refused,
+            "\"load\"",
+            "What it is called in this file.",
+        ),
+        key(
+            "node",
+            Kind::Text,
+            Absent::Refused,
+            "\"east\"",
+            "Where it runs.",
+        ),
+        key(
+            "run",
+            Kind::Text,
+            Absent::Refused,
+            "\"iperf3 -c {west}\"",
+            "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {run} the run's name.",
+        ),
+        with_default(
+            "start",
+            Kind::Duration,
+            "\"0\"",
+            "When it begins, from the start of the run.",
+        ),
+        key(
+            "stop",
+            Kind::Duration,
+            Absent::Means("at the end of the run"),
+            "\"5min\"",
+            "When it is told to end, from the start of the run.",
+        ),
+        key(
+            "environment",
+            Kind::TextList,
+            Absent::Means("that of the testbed"),
+            "[\"RATE=5\"]",
+            "Variables of its environment.",
+        ),
+        with_default(
+            "output",
+            Kind::Choice(&["log", "iperf3"]),
+            "\"log\"",
+            "What it prints: a log, or figures as the named program tells them.",
+        ),
+    ]],
+};
+
+/// `[sweep]`.
+pub(super) const SWEEP: Section = Section {
+    name: "sweep",
+    occurs: Occurs::Loose,
+    meaning: "Values of which every combination is run: \"traffic.size\" = [\"2kB\", \"4kB\"]. Each key is a path as --set takes it.",
+    groups: &[],
+};
+
+/// `[runs]`.
+pub(super) const RUNS: Section = Section {
+    name: "runs",
+    occurs: Occurs::Once,
+    meaning: "How often each combination is run, and in which order.",
+    groups: &[&[
+        with_default(
+            "repeats",
+            Kind::Integer(1, 1_000_000),
+            "1",
+            "How often, each time with the next seed.",
+        ),
+        with_default(
+            "order",
+            Kind::Choice(&["random", "given"]),
+            "\"random\"",
+            "\"random\": an order that is drawn from the seed, so that what changes in time meets all alike.",
+        ),
+    ]],
+};
+
+/// `[full]`.
+pub(super) const FULL: Section = Section {
+    name: "full",
+    occurs: Occurs::Loose,
+    meaning: "What --full sets, each key a path as --set takes it: \"runs.repeats\" = 30, \"sweep.traffic.size\" = [\"2kB\", \"4kB\"].",
+    groups: &[],
+};
+
+/// `[report]`.
+pub(super) const REPORT: Section = Section {
+    name: "report",
+    occurs: Occurs::Once,
+    meaning: "What the report of many runs shows.",
+    groups: &[&[
+        text("title", "\"Drive-by\"", "Its title."),
+        text("question", "\"How much fits?\"", "What it is to answer."),
+        text("x", "\"traffic.size\"", "What runs along the picture."),
+        text("y", "\"delivered_octets\"", "What is measured."),
+        text("group_by", "\"node.cpu\"", "What makes a curve of its own."),
+        text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),
+        text("log_y", "\"yes\"", "Whether y is shown by its logarithm."),
+        text("paper", "\"paper.csv\"", "A file with what others found."),
+    ]],
+};
+
+/// A text that may be absent.
+const fn text(name: &'static str, example: &'static str, meaning: &'static str) -> Key {
+    key(name, Kind::Text, Absent::Means("nothing"), example, meaning)
+}
