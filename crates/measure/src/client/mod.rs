@@ -1,0 +1,282 @@
+//! The measuring end: points become streams, samples leave over a thread that never makes the program wait.
+//!
+//! [`Client`] is what a program has, a [`Stream`] what it measures with. [`ring`] is between it and the [`writer`], which
+//! knows filters; the [`outlet`] knows where rows go, and the [`spool`] keeps them while a collector is away.
+
+mod outlet;
+mod record;
+mod ring;
+mod settings;
+mod spool;
+mod target;
+mod writer;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub use outlet::OutletError;
+pub use settings::{SPOOL_OCTETS, Settings};
+pub use target::{PORT, Target, TargetError};
+
+use self::outlet::Outlet;
+use self::record::Sample;
+use self::ring::Ring;
+use self::spool::Spool;
+use self::writer::{Order, Writer};
+use crate::omsp::header::{HeaderError, check_domain, check_sender};
+use crate::point::Point;
+use crate::schema::{Schema, SchemaError, Type};
+use crate::value::Value;
+
+/// Streams of a client: a packet names one in an octet, 0 is metadata, 1 the client's own account.
+const STREAMS_MAX: usize = 254;
+
+/// How long [`Client::close`] waits for a collector, unless something else is said.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A program's connection to where its measurements go.
+///
+/// ```
+/// use dhow_measure::{Client, Column, Point, Settings, Type};
+///
+/// static SENT: Point = Point {
+///     name: "sent",
+///     about: "a datagram was sent",
+///     columns: &[Column { name: "size", kind: Type::Uint32, unit: "B", about: "octets of it" }],
+/// };
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("sent.oml");
+/// let target = format!("file:{}", path.display()).parse()?;
+/// let client = Client::connect(Settings::new(target, "run-1", "alpha", "otg"))?;
+/// let sent = client.stream(&SENT)?;
+/// sent.inject(&[1470_u32.into()]);
+/// assert_eq!(client.close().injected, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Summary>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ring: Ring<Order>,
+    app: String,
+    began: Instant,
+    /// The fraction of a second at which `began` was, within the whole one that the header names.
+    offset_s: f64,
+    streams: Mutex<Vec<Arc<Counters>>>,
+}
+
+/// What a stream counts.
+#[derive(Debug, Default)]
+struct Counters {
+    injected: AtomicU64,
+    /// Samples and rows that found no room.
+    dropped: AtomicU64,
+}
+
+/// One point of a client. Copies of it measure into the same stream.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    shared: Arc<Shared>,
+    number: u32,
+    counters: Arc<Counters>,
+    kinds: Arc<[Type]>,
+}
+
+/// What a client did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Samples that were measured.
+    pub injected: u64,
+    /// Rows that left; with filters fewer than samples.
+    pub sent: u64,
+    /// Samples and rows that found no room.
+    pub dropped: u64,
+    /// Where rows are that no collector took in time: a session, as a collector takes it.
+    pub left: Option<PathBuf>,
+    /// What went wrong on the way, if anything did.
+    pub trouble: Option<String>,
+}
+
+impl Client {
+    /// Starts to measure. A collector need not be there: what is measured before it comes waits.
+    ///
+    /// # Errors
+    /// Names that no collector takes, or a file that cannot be written.
+    pub fn connect(settings: Settings) -> Result<Self, ClientError> {
+        check_domain(&settings.domain)?;
+        check_sender(&settings.sender)?;
+        Schema::new(&settings.app, Vec::new())?;
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let began = Instant::now();
+        let spool = Spool::new(settings.spool_directory.clone(), settings.spool_octets);
+        let outlet = Outlet::open(&settings.target, settings.encoding, spool).map_err(|error| {
+            ClientError::Target {
+                target: settings.target.clone(),
+                error,
+            }
+        })?;
+        let shared = Arc::new(Shared {
+            ring: Ring::default(),
+            app: settings.app.clone(),
+            began,
+            offset_s: f64::from(since_epoch.subsec_nanos()) / 1e9,
+            streams: Mutex::default(),
+        });
+        let writer = Writer::new(&settings, since_epoch.as_secs(), outlet);
+        let thread = std::thread::Builder::new()
+            .name("measure".to_owned())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || writer.run(&shared)
+            })
+            .map_err(ClientError::Thread)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Opens a stream for a point.
+    ///
+    /// # Errors
+    /// A declaration with names that no database takes, or more streams than a session has numbers for.
+    pub fn stream(&self, point: &Point) -> Result<Stream, ClientError> {
+        let schema = point.schema(&self.shared.app)?;
+        let kinds = schema.fields().iter().map(|field| field.kind).collect();
+        let counters = Arc::new(Counters::default());
+        let mut streams = self
+            .shared
+            .streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let number = match u32::try_from(streams.len()) {
+            Ok(number) if streams.len() < STREAMS_MAX => number,
+            _ => return Err(ClientError::TooManyStreams),
+        };
+        streams.push(Arc::clone(&counters));
+        // Under the lock, so that streams come in the order of their numbers.
+        self.shared.ring.order(Order::Stream {
+            point: *point,
+            schema,
+            counters: Arc::clone(&counters),
+        });
+        drop(streams);
+        Ok(Stream {
+            shared: Arc::clone(&self.shared),
+            number,
+            counters,
+            kinds,
+        })
+    }
+
+    /// Says something about the experiment (`.`), a stream (`.STREAM`) or a field (`.STREAM.FIELD`).
+    pub fn metadata(&self, subject: &str, key: &str, value: &str) {
+        self.shared.ring.order(Order::Metadata {
+            time_s: self.shared.now_s(),
+            subject: subject.to_owned(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+        });
+    }
+
+    /// Ends: filters write their last rows, the account of each stream goes to the collector, and what it does not take within 5 s is
+    /// left in a file.
+    pub fn close(self) -> Summary {
+        self.close_within(LINGER)
+    }
+
+    /// The same with another patience.
+    pub fn close_within(mut self, linger: Duration) -> Summary {
+        self.end(linger)
+    }
+
+    fn end(&mut self, linger: Duration) -> Summary {
+        self.shared.ring.order(Order::Linger(linger));
+        self.shared.ring.close();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(summary)) => summary,
+            // The thread has no way to fail, and a client that measures must not fail for it.
+            Some(Err(_)) | None => Summary::default(),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.end(LINGER);
+        }
+    }
+}
+
+impl Shared {
+    fn now_s(&self) -> f64 {
+        self.offset_s + self.began.elapsed().as_secs_f64()
+    }
+}
+
+impl Stream {
+    /// Measures: the values of the point's fields, in their order. It copies them into a buffer and returns; where that is full, or
+    /// the values are not of the declared types, the sample is dropped and counted.
+    pub fn inject(&self, values: &[Value<'_>]) {
+        let is_declared = values.len() == self.kinds.len()
+            && values
+                .iter()
+                .zip(self.kinds.iter())
+                .all(|(value, kind)| value.kind() == *kind);
+        debug_assert!(is_declared, "values are those of the point's declaration");
+        let sample = || Sample {
+            stream: self.number,
+            // Numbers are given to what is dropped too, so that a collector sees that something is missing.
+            sequence: self.counters.injected.fetch_add(1, Ordering::Relaxed) + 1,
+            time_s: self.shared.now_s(),
+        };
+        let is_kept = match is_declared {
+            true => self.shared.ring.add(sample, values),
+            false => {
+                sample();
+                false
+            }
+        };
+        if !is_kept {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Why a client cannot measure.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// A domain or sender that no collector takes.
+    #[error(transparent)]
+    Name(#[from] HeaderError),
+    /// A point or application with names that no database takes.
+    #[error("the stream cannot be declared: {0}")]
+    Schema(#[from] SchemaError),
+    /// The file cannot be written.
+    #[error("cannot write to {target}: {error}")]
+    Target {
+        /// Which.
+        target: Target,
+        /// Why.
+        error: io::Error,
+    },
+    /// No thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// Too many streams.
+    #[error("there are {STREAMS_MAX} streams already")]
+    TooManyStreams,
+}

@@ -1,0 +1,346 @@
+//! The way out: a collector that may be away, or a file. What cannot leave waits, first in memory, then on disk.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::spool::Spool;
+use super::target::Target;
+use crate::omsp::Encoding;
+use crate::omsp::binary::row_start_before;
+
+/// Octets of rows that wait in memory; what comes after waits on disk.
+const PENDING_OCTETS_MAX: usize = 1 << 20;
+
+/// Octets that are read from the disk at once.
+const REFILL_OCTETS: usize = 256 << 10;
+
+/// How long a write may wait for a collector that is slow: samples must be taken meanwhile.
+const WRITE_PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long a connection may take to be made.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The first wait after a connection failed; each next is twice as long.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// The way out of one client.
+#[derive(Debug)]
+pub struct Outlet {
+    way: Way,
+    encoding: Encoding,
+    /// What goes before everything else over the connection that is there.
+    header: Vec<u8>,
+    pending: Vec<u8>,
+    /// Octets of `pending` that have left.
+    sent: usize,
+    spool: Spool,
+}
+
+enum Way {
+    Tcp(Link),
+    File(Box<dyn Write + Send>, HeaderState),
+}
+
+/// Whether a file has its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeaderState {
+    Due,
+    Written,
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(link) => link.fmt(f),
+            Self::File(_, state) => f.debug_tuple("File").field(state).finish(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Link {
+    address: String,
+    state: LinkState,
+    wait: Duration,
+}
+
+#[derive(Debug)]
+enum LinkState {
+    Waiting(Instant),
+    Connecting(Receiver<io::Result<TcpStream>>),
+    Up(TcpStream),
+}
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It has left or waits to.
+    Taken,
+    /// There was no room for it.
+    Dropped,
+}
+
+impl Outlet {
+    /// Opens the way; a collector need not be there.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn open(target: &Target, encoding: Encoding, spool: Spool) -> io::Result<Self> {
+        let way = match target {
+            Target::Tcp(address) => Way::Tcp(Link {
+                address: address.clone(),
+                state: LinkState::Waiting(Instant::now()),
+                wait: RETRY_MIN,
+            }),
+            Target::File(path) => Way::File(Box::new(File::create(path)?), HeaderState::Due),
+            Target::Stdout => Way::File(Box::new(io::stdout()), HeaderState::Due),
+        };
+        Ok(Self {
+            way,
+            encoding,
+            header: Vec::new(),
+            pending: Vec::new(),
+            sent: 0,
+            spool,
+        })
+    }
+
+    /// True once a header was written: streams that are new after it are told of in rows.
+    pub const fn has_header(&self) -> bool {
+        match &self.way {
+            Way::Tcp(link) => matches!(link.state, LinkState::Up(_)),
+            Way::File(_, state) => matches!(state, HeaderState::Written),
+        }
+    }
+
+    /// Takes a row.
+    pub fn row(&mut self, row: &[u8]) -> Fate {
+        let has_room = self.pending.len() - self.sent + row.len() <= PENDING_OCTETS_MAX;
+        if self.spool.is_empty() && (has_room || matches!(self.way, Way::File(..))) {
+            self.pending.extend_from_slice(row);
+            return Fate::Taken;
+        }
+        match self.spool.add(row) {
+            true => Fate::Taken,
+            false => Fate::Dropped,
+        }
+    }
+
+    /// True where nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.header.is_empty() && self.sent == self.pending.len() && self.spool.is_empty()
+    }
+
+    /// Lets leave what can, for about as long as a write may wait; `header` is asked for where one is due.
+    ///
+    /// # Errors
+    /// A file that takes no more, or a spool that does not give back what it took. A collector that is away is no error.
+    pub fn pump(&mut self, header: impl Fn() -> String) -> Result<(), OutletError> {
+        match &mut self.way {
+            Way::File(file, state) => {
+                if *state == HeaderState::Due {
+                    file.write_all(header().as_bytes())?;
+                    *state = HeaderState::Written;
+                }
+                file.write_all(self.pending.get(self.sent..).unwrap_or_default())?;
+                file.flush()?;
+                self.pending.clear();
+                self.sent = 0;
+                return Ok(());
+            }
+            Way::Tcp(link) => match link.look() {
+                Look::Away => {
+                    // What left over the connection before is not known to have arrived; the row that was cut is known not to have.
+                    self.rewind();
+                    return Ok(());
+                }
+                Look::New => {
+                    self.rewind();
+                    self.header = header().into_bytes();
+                }
+                Look::Up => {}
+            },
+        }
+        self.write_on()
+    }
+
+    fn write_on(&mut self) -> Result<(), OutletError> {
+        let end = Instant::now() + WRITE_PATIENCE;
+        loop {
+            if self.sent == self.pending.len() {
+                self.pending.clear();
+                self.sent = 0;
+                let spool = self.spool.read(&mut self.pending, REFILL_OCTETS);
+                spool.map_err(|lost| OutletError::SpoolLost(lost.rows, lost.error))?;
+            }
+            let Way::Tcp(Link {
+                state: LinkState::Up(stream),
+                ..
+            }) = &mut self.way
+            else {
+                return Ok(());
+            };
+            let is_header = !self.header.is_empty();
+            let octets = match is_header {
+                true => self.header.as_slice(),
+                false => self.pending.get(self.sent..).unwrap_or_default(),
+            };
+            if octets.is_empty() {
+                return Ok(());
+            }
+            match stream.write(octets) {
+                Ok(written) if is_header => drop(self.header.drain(..written)),
+                Ok(written) => self.sent += written,
+                Err(error) if is_patience(&error) => return Ok(()),
+                Err(_) => {
+                    self.break_off();
+                    return Ok(());
+                }
+            }
+            if Instant::now() > end {
+                return Ok(());
+            }
+        }
+    }
+
+    fn break_off(&mut self) {
+        if let Way::Tcp(link) = &mut self.way {
+            link.fail();
+        }
+        self.rewind();
+    }
+
+    /// The connection is gone: the row that was on its way goes again, whole.
+    fn rewind(&mut self) {
+        self.header.clear();
+        let start = match self.encoding {
+            Encoding::Text => self
+                .pending
+                .get(..self.sent)
+                .and_then(|left| memchr::memrchr(b'\n', left))
+                .map_or(0, |end| end + 1),
+            Encoding::Binary => row_start_before(&self.pending, self.sent),
+        };
+        self.pending.drain(..start);
+        self.sent = 0;
+    }
+
+    /// All that waits, for a file to keep; the spool is read to its end.
+    pub fn leftover(
+        &mut self,
+        mut write: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), OutletError> {
+        self.rewind();
+        loop {
+            write(&self.pending)?;
+            self.pending.clear();
+            if self.spool.is_empty() {
+                return Ok(());
+            }
+            let spool = self.spool.read(&mut self.pending, REFILL_OCTETS);
+            spool.map_err(|lost| OutletError::SpoolLost(lost.rows, lost.error))?;
+        }
+    }
+
+    /// Where files of the spool are.
+    pub fn spool_directory(&self) -> &std::path::Path {
+        self.spool.directory()
+    }
+}
+
+fn is_patience(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+/// How a link is found.
+enum Look {
+    Away,
+    New,
+    Up,
+}
+
+impl Link {
+    fn look(&mut self) -> Look {
+        match &mut self.state {
+            LinkState::Up(stream) => {
+                // A collector says nothing; but it may have ended the session, and the first write after that would be lost.
+                let ended = stream.set_nonblocking(true).is_err()
+                    || match stream.read(&mut [0; 256]) {
+                        Ok(0) => true,
+                        Ok(_) => false,
+                        Err(error) => !is_patience(&error),
+                    }
+                    || stream.set_nonblocking(false).is_err();
+                if ended {
+                    self.fail();
+                    return Look::Away;
+                }
+                Look::Up
+            }
+            LinkState::Waiting(until) if Instant::now() < *until => Look::Away,
+            LinkState::Waiting(_) => {
+                self.state = LinkState::Connecting(connect(self.address.clone()));
+                Look::Away
+            }
+            LinkState::Connecting(outcome) => match outcome.try_recv() {
+                Err(TryRecvError::Empty) => Look::Away,
+                Ok(Ok(stream)) => {
+                    self.wait = RETRY_MIN;
+                    self.state = LinkState::Up(stream);
+                    Look::New
+                }
+                Ok(Err(_)) | Err(TryRecvError::Disconnected) => {
+                    self.fail();
+                    Look::Away
+                }
+            },
+        }
+    }
+
+    fn fail(&mut self) {
+        self.state = LinkState::Waiting(Instant::now() + self.wait);
+        self.wait = (self.wait * 2).min(RETRY_MAX);
+    }
+}
+
+/// Connects beside, since a network that answers nothing takes seconds to say so.
+fn connect(address: String) -> Receiver<io::Result<TcpStream>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let outcome = connect_now(&address);
+        // Nobody waits any more: the client ended.
+        let _ = sender.send(outcome);
+    });
+    receiver
+}
+
+fn connect_now(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for place in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&place, CONNECT_PATIENCE) {
+            Ok(stream) => {
+                stream.set_write_timeout(Some(WRITE_PATIENCE))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Why measurements cannot leave.
+#[derive(Debug, thiserror::Error)]
+pub enum OutletError {
+    /// The file takes no more.
+    #[error("cannot write measurements: {0}")]
+    File(#[from] io::Error),
+    /// The spool's disk does not give back what it took.
+    #[error("{0} rows that waited on disk are lost: {1}")]
+    SpoolLost(u64, io::Error),
+}

@@ -1,0 +1,68 @@
+//! What a client is told: who measures, for which domain, where to.
+
+use std::path::PathBuf;
+
+use super::target::Target;
+use crate::omsp::Encoding;
+
+/// Octets that wait on disk for a collector that is away, unless something else is said.
+pub const SPOOL_OCTETS: u64 = 64 << 20;
+
+/// What a client is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where measurements go.
+    pub target: Target,
+    /// Which database they are for: letters, digits, `_`, `-` and `.`.
+    pub domain: String,
+    /// Who measures; a collector tells clients apart by it.
+    pub sender: String,
+    /// The measured program; the first part of its streams' names, so letters, digits and `_`.
+    pub app: String,
+    /// How rows are written: text keeps doubles whole, packets have 30 bits of them.
+    pub encoding: Encoding,
+    /// What a collector asks for that listens to others.
+    pub token: Option<String>,
+    /// Where rows wait for a collector that is away.
+    pub spool_directory: PathBuf,
+    /// Octets that may wait there; 0 for none.
+    pub spool_octets: u64,
+}
+
+impl Settings {
+    /// Text, to that place, with a spool of 64 MiB in the directory for temporary files.
+    pub fn new(target: Target, domain: &str, sender: &str, app: &str) -> Self {
+        Self {
+            target,
+            domain: domain.to_owned(),
+            sender: sender.to_owned(),
+            app: app.to_owned(),
+            encoding: Encoding::Text,
+            token: None,
+            spool_directory: std::env::temp_dir(),
+            spool_octets: SPOOL_OCTETS,
+        }
+    }
+
+    /// Rows in that encoding.
+    #[must_use]
+    pub const fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// Says that token to the collector.
+    #[must_use]
+    pub fn with_token(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
+    }
+
+    /// At most so many octets wait in that directory.
+    #[must_use]
+    pub fn with_spool(mut self, directory: PathBuf, octets: u64) -> Self {
+        self.spool_directory = directory;
+        self.spool_octets = octets;
+        self
+    }
+}

@@ -1,0 +1,318 @@
+//! The thread that writes: samples from the ring become rows, which go to the outlet.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::outlet::{Fate, Outlet, OutletError};
+use super::record::{Kept, Samples};
+use super::settings::Settings;
+use super::{Counters, LINGER, Shared, Summary};
+use crate::omsp::header::Header;
+use crate::omsp::{Encoding, ROW_OCTETS_MAX, VERSION, binary, text};
+use crate::point::Point;
+use crate::schema::{Field, Schema, Type};
+use crate::value::Value;
+
+/// How often the ring is looked at: a row is at most so late.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The stream of each client's own account: what it measured, sent and dropped.
+const ACCOUNT_NAME: &str = "_dhow_client";
+const ACCOUNT_INDEX: u8 = 1;
+
+/// What is asked of the thread.
+#[derive(Debug)]
+pub enum Order {
+    /// A stream, with the next number.
+    Stream {
+        /// Its declaration.
+        point: Point,
+        /// Its schema.
+        schema: Schema,
+        /// What it counts.
+        counters: Arc<Counters>,
+    },
+    /// Something about the experiment.
+    Metadata {
+        /// When it was said.
+        time_s: f64,
+        /// About what.
+        subject: String,
+        /// What of it.
+        key: String,
+        /// It.
+        value: String,
+    },
+    /// How long the end may wait for a collector.
+    Linger(Duration),
+}
+
+#[derive(Debug)]
+struct Output {
+    index: u8,
+    name: String,
+    counters: Arc<Counters>,
+    sent: u64,
+}
+
+/// The thread's state.
+#[derive(Debug)]
+pub struct Writer {
+    header: Header,
+    outlet: Outlet,
+    outputs: Vec<Output>,
+    metadata_sequence: u64,
+    linger: Duration,
+    trouble: Option<String>,
+    text: String,
+    octets: Vec<u8>,
+}
+
+impl Writer {
+    pub fn new(settings: &Settings, start_s: u64, outlet: Outlet) -> Self {
+        Self {
+            header: Header {
+                protocol: VERSION,
+                domain: settings.domain.clone(),
+                start_s,
+                sender: settings.sender.clone(),
+                app: settings.app.clone(),
+                content: settings.encoding,
+                token: settings.token.clone(),
+                schemas: vec![(0, Schema::metadata()), (ACCOUNT_INDEX, account_schema())],
+            },
+            outlet,
+            outputs: Vec::new(),
+            metadata_sequence: 0,
+            linger: LINGER,
+            trouble: None,
+            text: String::new(),
+            octets: Vec::new(),
+        }
+    }
+
+    /// Runs until the ring is closed and empty.
+    pub fn run(mut self, shared: &Shared) -> Summary {
+        let mut spare = Vec::new();
+        loop {
+            let waiting = shared.ring.take(spare, LOOK);
+            for order in waiting.orders {
+                self.obey(order, shared);
+            }
+            self.write_samples(&waiting.samples);
+            self.pump();
+            if waiting.closed {
+                return self.end(shared);
+            }
+            spare = waiting.samples;
+            spare.clear();
+        }
+    }
+
+    fn obey(&mut self, order: Order, shared: &Shared) {
+        match order {
+            Order::Stream {
+                point,
+                schema,
+                counters,
+            } => self.open(&point, schema, counters, shared.now_s()),
+            Order::Metadata {
+                time_s,
+                subject,
+                key,
+                value,
+            } => self.metadata(time_s, &subject, &key, &value),
+            Order::Linger(linger) => self.linger = linger,
+        }
+    }
+
+    fn open(&mut self, point: &Point, schema: Schema, counters: Arc<Counters>, now_s: f64) {
+        let index = u8::try_from(self.header.schemas.len()).unwrap_or(u8::MAX);
+        let name = schema.name().to_owned();
+        if self.outlet.has_header() {
+            self.metadata(now_s, ".", "schema", &format!("{index} {schema}"));
+        }
+        self.header.schemas.push((index, schema));
+        for column in point
+            .columns
+            .iter()
+            .filter(|column| !column.unit.is_empty())
+        {
+            self.metadata(
+                now_s,
+                &format!(".{name}.{}", column.name),
+                "unit",
+                column.unit,
+            );
+        }
+        self.outputs.push(Output {
+            index,
+            name,
+            counters,
+            sent: 0,
+        });
+    }
+
+    fn metadata(&mut self, time_s: f64, subject: &str, key: &str, value: &str) {
+        self.metadata_sequence += 1;
+        let values = [Value::Text(subject), Value::Text(key), Value::Text(value)];
+        self.row(time_s, 0, self.metadata_sequence, &values);
+    }
+
+    fn write_samples(&mut self, octets: &[u8]) {
+        let mut samples = Samples::new(octets);
+        let mut kept = Vec::new();
+        while let Some(sample) = samples.next_into(&mut kept) {
+            let Ok(place) = usize::try_from(sample.stream) else {
+                continue;
+            };
+            let Some(index) = self.outputs.get(place).map(|output| output.index) else {
+                continue;
+            };
+            let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
+            let fate = self.row(sample.time_s, index, sample.sequence, &values);
+            if let Some(output) = self.outputs.get_mut(place) {
+                output.count(fate);
+            }
+        }
+    }
+
+    /// Writes a row to the outlet.
+    fn row(&mut self, time_s: f64, index: u8, sequence: u64, values: &[Value<'_>]) -> Fate {
+        let row = match self.header.content {
+            Encoding::Text => {
+                self.text.clear();
+                text::write_row(&mut self.text, time_s, index, sequence, values);
+                self.text.as_bytes()
+            }
+            Encoding::Binary => {
+                self.octets.clear();
+                binary::write_row(&mut self.octets, time_s, index, sequence, values);
+                &self.octets
+            }
+        };
+        match row.len() {
+            0..=ROW_OCTETS_MAX => self.outlet.row(row),
+            // A collector would refuse it.
+            _ => Fate::Dropped,
+        }
+    }
+
+    fn pump(&mut self) {
+        let outcome = self.outlet.pump(|| self.header.write());
+        if let Err(error) = outcome {
+            self.complain(&error);
+        }
+    }
+
+    fn complain(&mut self, error: &OutletError) {
+        self.trouble.get_or_insert_with(|| error.to_string());
+    }
+
+    fn end(mut self, shared: &Shared) -> Summary {
+        let end = Instant::now() + self.linger;
+        let account = self.account(shared.now_s());
+        while !self.outlet.is_empty() && self.trouble.is_none() && Instant::now() < end {
+            self.pump();
+            if !self.outlet.has_header() {
+                std::thread::sleep(LOOK);
+            }
+        }
+        let left = match self.outlet.is_empty() {
+            true => None,
+            false => self.leave(),
+        };
+        Summary {
+            left,
+            trouble: self.trouble,
+            ..account
+        }
+    }
+
+    /// Tells the collector what each stream measured, sent and dropped, and sums it up.
+    fn account(&mut self, now_s: f64) -> Summary {
+        let mut summary = Summary::default();
+        let outputs = std::mem::take(&mut self.outputs);
+        for (output, sequence) in outputs.iter().zip(1..) {
+            let injected = output.counters.injected.load(Ordering::Relaxed);
+            let dropped = output.counters.dropped.load(Ordering::Relaxed);
+            summary.injected += injected;
+            summary.sent += output.sent;
+            summary.dropped += dropped;
+            let values = [
+                Value::Text(&output.name),
+                Value::Uint64(injected),
+                Value::Uint64(output.sent),
+                Value::Uint64(dropped),
+            ];
+            self.row(now_s, ACCOUNT_INDEX, sequence, &values);
+        }
+        summary
+    }
+
+    /// Leaves what no collector took in a file that is a session.
+    fn leave(&mut self) -> Option<PathBuf> {
+        let name = format!(
+            "{}-{}-{}.omsp",
+            self.header.domain,
+            self.header.start_s,
+            std::process::id()
+        );
+        let path = self.outlet.spool_directory().join(name);
+        let outcome = self.write_leftover(&path);
+        match outcome {
+            Ok(()) => Some(path),
+            Err(error) => {
+                let error = format!(
+                    "cannot leave what was not delivered in {}: {error}",
+                    path.display()
+                );
+                self.trouble.get_or_insert(error);
+                // Half of it is of no use, and may be in the way.
+                let _ = fs::remove_file(&path);
+                None
+            }
+        }
+    }
+
+    fn write_leftover(&mut self, path: &std::path::Path) -> Result<(), OutletError> {
+        let mut file = io::BufWriter::new(File::create_new(path)?);
+        // A token is for the collector alone.
+        let header = Header {
+            token: None,
+            ..self.header.clone()
+        };
+        file.write_all(header.write().as_bytes())?;
+        self.outlet.leftover(|octets| file.write_all(octets))?;
+        file.flush()?;
+        Ok(())
+    }
+}
+
+impl Output {
+    fn count(&mut self, fate: Fate) {
+        match fate {
+            Fate::Taken => self.sent += 1,
+            Fate::Dropped => drop(self.counters.dropped.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
+
+fn account_schema() -> Schema {
+    let field = |name: &str, kind| Field {
+        name: name.to_owned(),
+        kind,
+    };
+    let fields = vec![
+        field("stream", Type::Text),
+        field("injected", Type::Uint64),
+        field("sent", Type::Uint64),
+        field("dropped", Type::Uint64),
+    ];
+    // The names above are names.
+    Schema::new(ACCOUNT_NAME, fields).unwrap_or_else(|_| Schema::metadata())
+}

@@ -1,0 +1,15 @@
+//! Measurements: from a point in a running program, over filters and a socket, into a database.
+//!
+//! A program declares a [`Point`] and measures by a [`Client`]. [`omsp`] is the protocol on the way (OML's, so that its programs and ours
+//! can be mixed). No part of a node is known here. docs/measurement.md has the formats and what differs from OML.
+
+pub mod client;
+pub mod omsp;
+mod point;
+pub mod schema;
+mod value;
+
+pub use client::{Client, Settings, Stream, Summary, Target};
+pub use point::{Column, Point};
+pub use schema::Type;
+pub use value::{Value, Vector};

@@ -1,0 +1,74 @@
+//! A measurement point: what a program can measure at one place, declared once.
+
+use std::fmt::Write as _;
+
+use crate::schema::{Field, Schema, SchemaError, Type};
+
+/// A measurement point; usually a `static`.
+///
+/// ```
+/// use dhow_measure::{Column, Point, Type};
+///
+/// static UDP_OUT: Point = Point {
+///     name: "udp_out",
+///     about: "a datagram was sent",
+///     columns: &[
+///         Column { name: "seq_no", kind: Type::Uint32, unit: "", about: "its number, from 1" },
+///         Column { name: "size", kind: Type::Uint32, unit: "B", about: "octets of its payload" },
+///     ],
+/// };
+/// assert_eq!(UDP_OUT.schema("otg2").unwrap().to_string(), "otg2_udp_out seq_no:uint32 size:uint32");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Its name within the application: `udp_out`.
+    pub name: &'static str,
+    /// One sentence: what happened when a row is written.
+    pub about: &'static str,
+    /// What is measured.
+    pub columns: &'static [Column],
+}
+
+/// One field of a point.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name: letters, digits and `_`.
+    pub name: &'static str,
+    /// The type of its values.
+    pub kind: Type,
+    /// Its unit, as a database keeps it: `s`, `B`, `B/s`; empty for none.
+    pub unit: &'static str,
+    /// What it says.
+    pub about: &'static str,
+}
+
+impl Point {
+    /// The point's stream, unfiltered, for an application: `APP_POINT FIELD:TYPE …`.
+    ///
+    /// # Errors
+    /// A name of the declaration is none.
+    pub fn schema(&self, app: &str) -> Result<Schema, SchemaError> {
+        let fields = self.columns.iter().map(|column| Field {
+            name: column.name.to_owned(),
+            kind: column.kind,
+        });
+        Schema::new(&format!("{app}_{}", self.name), fields.collect())
+    }
+
+    /// The declaration for people, a line a field.
+    pub fn describe(&self) -> String {
+        let mut text = format!("{}: {}\n", self.name, self.about);
+        for column in self.columns {
+            let unit = match column.unit {
+                "" => String::new(),
+                unit => format!(", {unit}"),
+            };
+            let _ = writeln!(
+                text,
+                "  {} ({}{unit}): {}",
+                column.name, column.kind, column.about
+            );
+        }
+        text
+    }
+}

@@ -1,0 +1,227 @@
+//! A client beside a collector that comes late, leaves and comes back; what arrives is read by the decoder.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests say what fails by failing"
+)]
+
+use std::io::Read as _;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use dhow_measure::omsp::{Cell, Decoder, Encoding};
+use dhow_measure::{Client, Column, Point, Settings, Target, Type};
+
+static SENT: Point = Point {
+    name: "sent",
+    about: "a datagram was sent",
+    columns: &[
+        Column {
+            name: "number",
+            kind: Type::Uint64,
+            unit: "",
+            about: "its number",
+        },
+        Column {
+            name: "to",
+            kind: Type::Text,
+            unit: "",
+            about: "its destination",
+        },
+        Column {
+            name: "size",
+            kind: Type::Double,
+            unit: "B",
+            about: "its octets",
+        },
+    ],
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Numbers of the rows of `SENT` and the accounts in a session.
+#[derive(Debug, Default, PartialEq)]
+struct Session {
+    numbers: Vec<u64>,
+    sequences: Vec<i64>,
+    accounts: Vec<Vec<String>>,
+    metadata: Vec<Vec<String>>,
+    refused: u64,
+}
+
+fn read(octets: &[u8]) -> Session {
+    let mut decoder = Decoder::default();
+    decoder.feed(octets).unwrap();
+    decoder.finish();
+    let batch = decoder.take();
+    let mut session = Session {
+        refused: batch.refused.total(),
+        ..Session::default()
+    };
+    for row in batch.rows.iter() {
+        let defined = batch.definitions.iter().find(|d| d.stream == row.stream);
+        let texts = row.cells().map(|cell| match cell {
+            Cell::Text(text) => text.to_owned(),
+            other => format!("{other:?}"),
+        });
+        match (defined.unwrap().schema.name(), row.cells().next().unwrap()) {
+            ("otg_sent", Cell::Uint(number)) => {
+                session.numbers.push(number);
+                session.sequences.push(row.sequence);
+            }
+            ("_dhow_client", _) => session.accounts.push(texts.collect()),
+            ("_experiment_metadata", _) => session.metadata.push(texts.collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+    session
+}
+
+fn settings(target: Target, spool: &Path) -> Settings {
+    Settings::new(target, "run", "alpha", "otg").with_spool(spool.to_path_buf(), 64 << 20)
+}
+
+fn tcp(port: u16) -> Target {
+    Target::Tcp(format!("127.0.0.1:{port}"))
+}
+
+fn all_of(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut octets = Vec::new();
+    stream.read_to_end(&mut octets).unwrap();
+    octets
+}
+
+#[test]
+fn a_file_is_a_session_with_every_sample_and_the_account() {
+    let directory = tempfile::tempdir().unwrap();
+    for encoding in [Encoding::Text, Encoding::Binary] {
+        let path = directory.path().join(format!("{encoding:?}.oml"));
+        let settings =
+            settings(Target::File(path.clone()), directory.path()).with_encoding(encoding);
+        let client = Client::connect(settings).unwrap();
+        let sent = client.stream(&SENT).unwrap();
+        client.metadata(".", "purpose", "a test");
+        for number in 1..=1000_u64 {
+            sent.inject(&[number.into(), "2.0\t1".into(), 1470.0.into()]);
+        }
+        let summary = client.close();
+        assert_eq!(
+            (summary.injected, summary.sent, summary.dropped),
+            (1000, 1000, 0)
+        );
+        let session = read(&std::fs::read(&path).unwrap());
+        assert_eq!(session.refused, 0);
+        assert_eq!(session.numbers, Vec::from_iter(1..=1000));
+        assert_eq!(session.sequences, Vec::from_iter(1..=1000));
+        assert_eq!(
+            session.accounts,
+            [["otg_sent", "Uint(1000)", "Uint(1000)", "Uint(0)"]]
+        );
+        assert_eq!(
+            session.metadata,
+            [[".otg_sent.size", "unit", "B"], [".", "purpose", "a test"]]
+        );
+    }
+}
+
+#[test]
+fn what_is_measured_before_the_collector_comes_arrives_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let client = Client::connect(settings(tcp(port), directory.path())).unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    // More than fits into memory on its way, so that the disk is needed.
+    let mut number = 0_u64;
+    for _ in 0..40 {
+        for _ in 0..1000 {
+            number += 1;
+            sent.inject(&[
+                number.into(),
+                "somewhere else".repeat(3).as_str().into(),
+                1.5.into(),
+            ]);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let reader = std::thread::spawn(move || all_of(&mut listener.accept().unwrap().0));
+    let summary = client.close_within(PATIENCE);
+    assert_eq!((summary.dropped, summary.left), (0, None));
+    let session = read(&reader.join().unwrap());
+    assert_eq!(session.numbers, Vec::from_iter(1..=number));
+    assert_eq!(session.refused, 0);
+}
+
+#[test]
+fn a_collector_that_comes_back_gets_a_header_and_whole_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let client = Client::connect(settings(tcp(port), directory.path())).unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    sent.inject(&[1_u64.into(), "x".into(), 1.5.into()]);
+    let (mut first, _) = listener.accept().unwrap();
+    first.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\t1\tx\t1.5\n") {
+        let mut octets = [0; 4096];
+        let count = first.read(&mut octets).unwrap();
+        seen.extend(&octets[..count]);
+    }
+    // It ends the session, as one does that the client said nothing to for long; nothing is written into that.
+    first.shutdown(Shutdown::Both).unwrap();
+    drop(first);
+    std::thread::sleep(Duration::from_millis(100));
+    let late = client.stream(&SENT).unwrap();
+    for number in 2..=5_u64 {
+        sent.inject(&[number.into(), "x".into(), 1.5.into()]);
+    }
+    late.inject(&[6_u64.into(), "x".into(), 1.5.into()]);
+    let reader = std::thread::spawn(move || all_of(&mut listener.accept().unwrap().0));
+    let summary = client.close_within(PATIENCE);
+    assert_eq!((summary.sent, summary.dropped, summary.left), (6, 0, None));
+    let session = read(&reader.join().unwrap());
+    assert_eq!((session.numbers, session.refused), (vec![2, 3, 4, 5, 6], 0));
+}
+
+#[test]
+fn what_nobody_takes_is_left_in_a_file_or_counted_as_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let client = Client::connect(
+        settings(tcp(port), directory.path())
+            .with_spool(directory.path().to_path_buf(), 1 << 20)
+            .with_token("secret"),
+    )
+    .unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    let text = "y".repeat(1000);
+    let mut injected = 0_u64;
+    for _ in 0..100 {
+        for _ in 0..100 {
+            injected += 1;
+            sent.inject(&[injected.into(), text.as_str().into(), 1.5.into()]);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let summary = client.close_within(Duration::ZERO);
+    assert_eq!(summary.injected, injected);
+    assert_eq!(summary.sent + summary.dropped, injected);
+    assert!(summary.dropped > injected / 2, "{summary:?}");
+    let left = std::fs::read(summary.left.unwrap()).unwrap();
+    let session = read(&left);
+    assert_eq!(u64::try_from(session.numbers.len()).unwrap(), summary.sent);
+    assert_eq!(session.numbers[..100], Vec::from_iter(1..=100));
+    assert!(!String::from_utf8_lossy(&left).contains("secret"));
+}
