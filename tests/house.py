@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "dhow-daemon": {"dhow-bundle", "dhow-document", "dhow-link", "dhow-measure", "dhow-node", "dhow-store"},
     "dhow-scenario": {"dhow-bundle", "dhow-document", "dhow-channel"},
     "dhow-sim": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store", "dhow-channel", "dhow-scenario", "dhow-page"},
-    "dhow-testbed": {"dhow-bundle", "dhow-channel", "dhow-measure"},
+    "dhow-testbed": {"dhow-bundle", "dhow-channel", "dhow-measure", "dhow-scenario"},
     "dhow": {
         "dhow-bundle",
         "dhow-link",
@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
 MACHINES = ["dhow-bundle", "dhow-link", "dhow-node", "dhow-channel"]
 
 # Registry crates that bring clocks, sockets or threads, and the crates that may use them.
-DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "socket2"}
+DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "nix", "socket2"}
 DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow-testbed", "dhow", "dhow-yardstick"}
 
 # Where Rust lies that is ours.

@@ -93,6 +93,8 @@ pub enum Command {
     #[command(subcommand)]
     Bundle(command::bundle::Bundle),
     Channel(command::channel::Channel),
+    Otg(command::otg::Otg),
+    Otr(command::otr::Otr),
     /// Run whole networks in virtual time
     #[command(subcommand)]
     Sim(command::sim::Sim),

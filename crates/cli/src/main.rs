@@ -20,6 +20,7 @@ mod portion;
 mod progress;
 mod quantity;
 mod report_kind;
+mod socket_address;
 mod steady_sender;
 mod table;
 

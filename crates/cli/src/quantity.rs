@@ -28,6 +28,21 @@ pub fn rate(octets: u64, elapsed: Duration) -> String {
     format!("{}/s", size(to_u64(to_f64(octets) / seconds)))
 }
 
+/// `28.31 Mbit/s`; zero time gives no rate.
+pub fn bit_rate(octets: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    if seconds <= 0.0 {
+        return "- bit/s".to_owned();
+    }
+    let bits = to_f64(octets) * 8.0 / seconds;
+    match bits {
+        0.0..1e3 => format!("{bits:.0} bit/s"),
+        1e3..1e6 => format!("{:.2} kbit/s", bits / 1e3),
+        1e6..1e9 => format!("{:.2} Mbit/s", bits / 1e6),
+        _ => format!("{:.2} Gbit/s", bits / 1e9),
+    }
+}
+
 /// How many a second, with one decimal below 100.
 pub fn per_second(count: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();

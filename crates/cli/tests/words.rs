@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 30] = [
+const COMMANDS: [&[&str]; 32] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -40,6 +40,8 @@ const COMMANDS: [&[&str]; 30] = [
     &["bundle", "make"],
     &["bundle", "drop"],
     &["channel"],
+    &["otg"],
+    &["otr"],
     &["sim"],
     &["sim", "replay"],
     &["sim", "run"],

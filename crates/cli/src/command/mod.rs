@@ -7,6 +7,8 @@ pub mod completions;
 pub mod links;
 pub mod listing;
 pub mod node;
+pub mod otg;
+pub mod otr;
 pub mod perf;
 pub mod ping;
 pub mod recv;
@@ -44,6 +46,8 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),
         Command::Channel(command) => command.run(&common),
+        Command::Otg(command) => command.run(&common),
+        Command::Otr(command) => command.run(&common),
         Command::Sim(command) => command.run(&common),
         Command::Completions(command) => command.run(),
     }

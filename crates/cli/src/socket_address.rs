@@ -1,0 +1,72 @@
+//! Where packets go and come from: hosts and ports, as sockets take them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+
+use crate::failure::Failure;
+
+/// The address of a host and port: the first of several.
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    addresses(host, port)?
+        .into_iter()
+        .next()
+        .ok_or_else(|| unknown(host, "it has no address"))
+}
+
+/// The address to send from to another: of the same family; any where no host is named.
+pub fn local_for(host: Option<&str>, port: u16, to: SocketAddr) -> Result<SocketAddr, Failure> {
+    let Some(host) = host else {
+        return Ok(SocketAddr::new(any_like(to), port));
+    };
+    let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+    addresses(host, port)?
+        .into_iter()
+        .find(|address| address.is_ipv4() == to.is_ipv4())
+        .ok_or_else(|| {
+            unknown(
+                host,
+                &format!("it has no {family} address, as {} has", to.ip()),
+            )
+        })
+}
+
+/// Any address of the family that another one is of.
+fn any_like(address: SocketAddr) -> IpAddr {
+    if address.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    }
+}
+
+fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
+    let found = (bare, port)
+        .to_socket_addrs()
+        .map_err(|error| unknown(host, &error.to_string()))?;
+    Ok(found.collect())
+}
+
+fn unknown(host: &str, why: &str) -> Failure {
+    Failure::refused(format!("cannot find host '{host}': {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_address_is_of_the_family_of_the_other_end() {
+        let six = resolve("[::1]", 5).unwrap();
+        assert_eq!(six, "[::1]:5".parse().unwrap());
+        assert_eq!(local_for(None, 0, six).unwrap(), "[::]:0".parse().unwrap());
+        let four = resolve("127.0.0.1", 5).unwrap();
+        assert_eq!(
+            local_for(Some("127.0.0.2"), 7, four).unwrap(),
+            "127.0.0.2:7".parse().unwrap()
+        );
+        assert!(local_for(Some("::1"), 0, four).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! What a sender gives its packets to.
+
+use std::io;
+
+use super::header::HEADER_OCTETS;
+
+/// Packets that are given to a carrier at once, at most: enough that the system calls cost less than the packets, few enough
+/// that the time in each is that at which it leaves.
+pub const BATCH_PACKETS: usize = 32;
+
+/// A packet: a header, and zeros up to its length.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// With what it begins; a packet that is shorter has only the first of these.
+    pub header: [u8; HEADER_OCTETS],
+    /// Octets in all.
+    pub octets: usize,
+}
+
+impl Packet {
+    /// The part of the header that it has.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        let length = self.octets.min(HEADER_OCTETS);
+        self.header.get(..length).unwrap_or_default()
+    }
+
+    /// How many zeros follow.
+    #[must_use]
+    pub const fn zeros(&self) -> usize {
+        self.octets.saturating_sub(HEADER_OCTETS)
+    }
+}
+
+/// What became of packets that were given to a carrier, from the first on; the others were not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// So many left.
+    pub left: usize,
+    /// So many after these could not: there is no way now. They are gone.
+    pub failed: usize,
+}
+
+/// What carries packets away.
+pub trait Carrier {
+    /// Takes as many packets as it has room for. None is the answer after about a tenth of a second without room.
+    ///
+    /// # Errors
+    /// When it will never take any more.
+    fn send(&mut self, packets: &[Packet]) -> io::Result<Outcome>;
+}
+
+/// Takes everything and carries it nowhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Null;
+
+impl Carrier for Null {
+    fn send(&mut self, packets: &[Packet]) -> io::Result<Outcome> {
+        Ok(Outcome {
+            left: packets.len(),
+            failed: 0,
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! What a packet's payload begins with, as OTG writes it, and behind that when it was sent.
+//!
+//! ```text
+//! octets  0–2   AA AA 02
+//!         3–4   flow, its last 16 bits
+//!         5–8   number in the flow, from 1
+//!         9–16  flow
+//!        17–20  "DHOW"           only where the packet is long enough
+//!        21–28  when it was sent, nanoseconds since 1970
+//! ```
+//! All numbers are big-endian. OTG leaves what follows octet 16 as it is in memory; its receivers do not read it.
+
+/// Octets with which each packet begins.
+const MARK: [u8; 3] = [0xAA, 0xAA, 0x02];
+
+/// Octets that say that a time follows.
+const TIME_MARK: [u8; 4] = *b"DHOW";
+
+/// Octets of a header with the time.
+pub const HEADER_OCTETS: usize = 29;
+
+/// What a packet says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Which flow it is of.
+    pub flow: u64,
+    /// Which one of the flow it is, from 1.
+    pub number: u32,
+    /// When it was sent, nanoseconds since 1970 by its sender's clock; none where it does not say so.
+    pub sent_ns: Option<u64>,
+}
+
+impl Header {
+    /// The header's octets; a shorter packet carries the first of them.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_OCTETS] {
+        let mut octets = [0; HEADER_OCTETS];
+        let flow = self.flow.to_be_bytes();
+        let fields: [&[u8]; 6] = [
+            &MARK,
+            flow.get(6..).unwrap_or_default(),
+            &self.number.to_be_bytes(),
+            &flow,
+            &TIME_MARK,
+            &self.sent_ns.unwrap_or_default().to_be_bytes(),
+        ];
+        for (place, octet) in octets.iter_mut().zip(fields.into_iter().flatten()) {
+            *place = *octet;
+        }
+        octets
+    }
+
+    /// The header of a payload; none where it is no packet of this kind.
+    #[must_use]
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let rest = payload.strip_prefix(&MARK)?;
+        let (_, rest) = rest.split_first_chunk::<2>()?;
+        let (number, rest) = rest.split_first_chunk::<4>()?;
+        let (flow, rest) = rest.split_first_chunk::<8>()?;
+        let time = rest.strip_prefix(&TIME_MARK);
+        Some(Self {
+            flow: u64::from_be_bytes(*flow),
+            number: u32::from_be_bytes(*number),
+            sent_ns: time
+                .and_then(|rest| rest.first_chunk::<8>())
+                .map(|octets| u64::from_be_bytes(*octets)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_are_those_of_otg_and_come_back() {
+        let header = Header {
+            flow: 0x0102_0304_0506_0708,
+            number: 9,
+            sent_ns: Some(0x1112_1314_1516_1718),
+        };
+        let octets = header.encode();
+        assert_eq!(
+            octets[..17],
+            [0xAA, 0xAA, 2, 7, 8, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8]
+        );
+        assert_eq!(octets[17..25], *b"DHOW\x11\x12\x13\x14");
+        assert_eq!(Header::decode(&octets), Some(header));
+        let short = Header {
+            sent_ns: None,
+            ..header
+        };
+        assert_eq!(Header::decode(&octets[..17]), Some(short));
+        assert_eq!(Header::decode(&octets[..28]), Some(short));
+        assert_eq!(Header::decode(&octets[..16]), None);
+        assert_eq!(Header::decode(&octets[1..]), None);
+    }
+}

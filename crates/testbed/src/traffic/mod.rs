@@ -1,0 +1,29 @@
+//! Traffic of a chosen pattern, packet by packet, and who receives it.
+//!
+//! A [`Pattern`] and a seed give a [`Schedule`]: when which packet leaves. A [`Sender`] keeps to it, over a
+//! [`Carrier`]; a [`Receiver`] counts what arrives. Both tell a [`Meter`] of every packet. Start at `schedule.rs`, then `sender.rs`.
+//! The clocks are read in `sender.rs`, `receiver.rs` and `datagram.rs` alone.
+
+mod carrier;
+mod command;
+mod datagram;
+mod drops;
+mod header;
+mod receiver;
+mod sample;
+mod schedule;
+mod sender;
+mod stream;
+mod tally;
+
+pub use carrier::{Carrier, Null, Outcome, Packet};
+pub use command::{Command, CommandError, Planned};
+pub use datagram::{Arrival, DatagramReader, DatagramWriter};
+pub use drops::datagrams_dropped;
+pub use header::{HEADER_OCTETS, Header};
+pub use receiver::{Received, Receiver};
+pub use sample::{Meter, Sample, now_ns};
+pub use schedule::{Bursts, Departure, Pattern, PatternError, Schedule};
+pub use sender::{Sender, Sent};
+pub use stream::{StreamReader, StreamWriter};
+pub use tally::{Flow, Tally};

@@ -1,0 +1,45 @@
+//! What is told of each packet.
+
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+/// A packet that left or arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When, nanoseconds since 1970.
+    pub at_ns: u64,
+    /// Of which flow.
+    pub flow: u64,
+    /// Its number in the flow.
+    pub number: u32,
+    /// Octets of its payload.
+    pub octets: u32,
+    /// Where it goes, or where it came from.
+    pub peer: SocketAddr,
+}
+
+impl Sample {
+    /// When, in seconds since 1970: exact to a microsecond until far beyond this century.
+    #[must_use]
+    pub fn at_s(&self) -> f64 {
+        std::time::Duration::from_nanos(self.at_ns).as_secs_f64()
+    }
+}
+
+/// Who is told of every packet. It takes as little time as it can: what waits for a disk or a network waits elsewhere.
+pub trait Meter {
+    /// A packet left, or arrived.
+    fn packet(&mut self, sample: &Sample);
+}
+
+/// Nobody measures.
+impl Meter for () {
+    fn packet(&mut self, _: &Sample) {}
+}
+
+/// The wall clock, nanoseconds since 1970.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}

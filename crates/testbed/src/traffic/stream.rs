@@ -1,0 +1,166 @@
+//! Packets over TCP: each behind its length, four octets, big-endian.
+
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::carrier::{Carrier, Outcome, Packet};
+use super::schedule::Pattern;
+
+/// How long a call waits for room.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Octets that are read of a connection at once.
+const READ_OCTETS: usize = 256 << 10;
+
+/// The sending end. It holds what the connection has not taken yet: a few packets at most.
+#[derive(Debug)]
+pub struct StreamWriter {
+    stream: TcpStream,
+    waiting: Vec<u8>,
+    written: usize,
+}
+
+impl StreamWriter {
+    /// Sends over a connection.
+    ///
+    /// # Errors
+    /// When the connection cannot be set up.
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            waiting: Vec::new(),
+            written: 0,
+        })
+    }
+
+    /// Writes what waits; true when nothing does any more.
+    fn flush(&mut self) -> io::Result<bool> {
+        while let Some(rest) = self
+            .waiting
+            .get(self.written..)
+            .filter(|rest| !rest.is_empty())
+        {
+            match self.stream.write(rest) {
+                Ok(octets) => self.written += octets,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        self.waiting.clear();
+        self.written = 0;
+        Ok(true)
+    }
+}
+
+impl Carrier for StreamWriter {
+    fn send(&mut self, packets: &[Packet]) -> io::Result<Outcome> {
+        if !self.flush()? {
+            return Ok(Outcome::default());
+        }
+        for packet in packets {
+            let length = u32::try_from(packet.octets).unwrap_or(u32::MAX);
+            self.waiting.extend_from_slice(&length.to_be_bytes());
+            self.waiting.extend_from_slice(packet.head());
+            self.waiting.resize(self.waiting.len() + packet.zeros(), 0);
+        }
+        self.flush()?;
+        Ok(Outcome {
+            left: packets.len(),
+            failed: 0,
+        })
+    }
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct StreamReader {
+    stream: BufReader<TcpStream>,
+    from: SocketAddr,
+    payload: Vec<u8>,
+}
+
+impl StreamReader {
+    /// Reads a connection from the other side.
+    #[must_use]
+    pub fn new(stream: TcpStream, from: SocketAddr) -> Self {
+        Self {
+            stream: BufReader::with_capacity(READ_OCTETS, stream),
+            from,
+            payload: Vec::new(),
+        }
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub const fn from(&self) -> SocketAddr {
+        self.from
+    }
+
+    /// The next packet's payload; none at the end.
+    ///
+    /// # Errors
+    /// When the connection fails, ends within a packet, or carries what is none.
+    pub fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+        let mut length = [0; 4];
+        match self.stream.read_exact(&mut length) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let length = u32::from_be_bytes(length);
+        if length > Pattern::OCTETS_MAX {
+            let what = format!("a packet of {length} octets is longer than any of ours");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        self.payload
+            .resize(usize::try_from(length).unwrap_or_default(), 0);
+        self.stream.read_exact(&mut self.payload)?;
+        Ok(Some(&self.payload))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::traffic::header::HEADER_OCTETS;
+
+    #[test]
+    fn packets_keep_their_ends_in_a_stream_that_is_full_at_times() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sending = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiving, from) = listener.accept().unwrap();
+        let mut writer = StreamWriter::new(sending).unwrap();
+        let packets: Vec<Packet> = (0..2_000_u32)
+            .map(|number| Packet {
+                header: [u8::try_from(number % 251).unwrap(); HEADER_OCTETS],
+                octets: usize::try_from(20 + number * 29 % 9_000).unwrap(),
+            })
+            .collect();
+        let expected: Vec<(usize, u8)> = packets
+            .iter()
+            .map(|packet| (packet.octets, packet.header[0]))
+            .collect();
+        let sender = std::thread::spawn(move || {
+            let mut rest = &packets[..];
+            while !rest.is_empty() {
+                let batch = &rest[..rest.len().min(32)];
+                let left = writer.send(batch).unwrap().left;
+                rest = &rest[left..];
+            }
+            while !writer.flush().unwrap() {}
+        });
+        let mut reader = StreamReader::new(receiving, from);
+        let mut found = Vec::new();
+        while let Some(payload) = reader.receive().unwrap() {
+            found.push((payload.len(), payload[0]));
+        }
+        sender.join().unwrap();
+        assert_eq!(found, expected);
+    }
+}
