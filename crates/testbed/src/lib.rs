@@ -1,9 +1,12 @@
 //! The testbed's drivers: what gives nodes on one machine the links that an experiment asks for.
 //!
 //! [`emulate`] joins two network namespaces by a link whose physics are a
-//! [`Channel`](dhow_channel::Channel)'s; [`results`] keeps what came of runs.
-//! [`traffic`] sends and receives packets of a chosen pattern.
+//! [`Channel`](dhow_channel::Channel)'s; [`traffic`] sends and receives packets of a chosen pattern. [`results`] keeps what
+//! came of runs, and [`report`] shows it; [`simulated`] runs scenarios in virtual time.
 
 pub mod emulate;
+mod number;
+pub mod report;
 pub mod results;
+pub mod simulated;
 pub mod traffic;

@@ -103,12 +103,30 @@ pub(super) const REPORT: Section = Section {
     groups: &[&[
         text("title", "\"Drive-by\"", "Its title."),
         text("question", "\"How much fits?\"", "What it is to answer."),
+        text(
+            "found",
+            "\"24 times as much at 50 kB.\"",
+            "What others found, in a sentence.",
+        ),
+        text(
+            "expects",
+            "\"level\"",
+            "How y is expected to go with x: \"rises\" or \"falls\" by a tenth and more, or \"level\": stays within a quarter of its mean.",
+        ),
         text("x", "\"traffic.size\"", "What runs along the picture."),
-        text("y", "\"delivered_octets\"", "What is measured."),
+        text(
+            "y",
+            "\"goodput\"",
+            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM.",
+        ),
         text("group_by", "\"node.cpu\"", "What makes a curve of its own."),
         text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),
         text("log_y", "\"yes\"", "Whether y is shown by its logarithm."),
-        text("paper", "\"paper.csv\"", "A file with what others found."),
+        text(
+            "paper",
+            "\"paper.csv\"",
+            "A CSV file with what others found: x,group,value,deviation,least,most,source.",
+        ),
     ]],
 };
 

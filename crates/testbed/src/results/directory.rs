@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::rows::{Contact, Figure, LinkSample, Payload, Resource, Row};
+use super::rows::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Row};
 use super::run::Run;
 
 /// The file in a run's directory that says that all others are complete.
@@ -205,7 +205,8 @@ impl Results {
         self.gather_table::<Contact>(&runs)?;
         self.gather_table::<LinkSample>(&runs)?;
         self.gather_table::<Resource>(&runs)?;
-        self.gather_table::<Figure>(&runs)
+        self.gather_table::<Figure>(&runs)?;
+        self.gather_table::<Capacity>(&runs)
     }
 
     fn gather_table<R: Row>(&self, runs: &[Run]) -> Result<(), ResultsError> {

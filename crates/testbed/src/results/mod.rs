@@ -7,5 +7,5 @@ mod rows;
 mod run;
 
 pub use directory::{Results, ResultsError};
-pub use rows::{Contact, Figure, LinkSample, Payload, Resource, Row};
+pub use rows::{Capacity, Contact, Figure, Limited, LinkSample, Payload, Resource, Row};
 pub use run::{Backend, Point, Run, Status};

@@ -105,6 +105,27 @@ pub struct Figure {
     pub unit: String,
 }
 
+/// A resource that may be what a run has none left of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limited {
+    /// What a link carries in one direction.
+    Link,
+    /// What a node may take of processors.
+    Processor,
+}
+
+/// What there was of a resource in a run.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Capacity {
+    /// The link or node.
+    pub name: String,
+    /// Of what.
+    pub resource: Limited,
+    /// How much: octets a second of a link in one direction, or cores.
+    pub amount: f64,
+}
+
 impl Row for Payload {
     const FILE: &'static str = "payloads.csv";
 }
@@ -123,4 +144,8 @@ impl Row for Resource {
 
 impl Row for Figure {
     const FILE: &'static str = "figures.csv";
+}
+
+impl Row for Capacity {
+    const FILE: &'static str = "capacities.csv";
 }

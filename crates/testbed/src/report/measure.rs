@@ -1,0 +1,299 @@
+//! What is measured of a run: one number, by a name that a scenario's `[report]` says.
+
+use std::fmt;
+use std::str::FromStr;
+
+use dhow_page::Axis;
+use dhow_page::quantity;
+
+use super::statistics::quantile;
+use crate::number::{float, micros, whole};
+use crate::results::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Run};
+
+/// One run with its tables.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Its line.
+    pub run: Run,
+    /// Its payloads.
+    pub payloads: Vec<Payload>,
+    /// When its links could be used.
+    pub contacts: Vec<Contact>,
+    /// What passed over its links.
+    pub links: Vec<LinkSample>,
+    /// What its nodes used.
+    pub resources: Vec<Resource>,
+    /// What its programs told.
+    pub figures: Vec<Figure>,
+    /// What there was of each resource.
+    pub capacities: Vec<Capacity>,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Payload that was delivered, by the time in which it could pass the link with the least: bit/s.
+    Goodput,
+    /// The share of payloads that were delivered.
+    Delivery,
+    /// The time from sending to delivery, within which so many hundredths of what was delivered were: seconds.
+    Delay(u8),
+    /// The time from when the first payload could leave to the last delivery: seconds.
+    Drain,
+    /// Processor time of all nodes for a megabyte delivered: seconds.
+    Processor,
+    /// Octets written to disks for each that was delivered.
+    Written,
+    /// The mean of a figure that programs tell, and of which, if not of all.
+    Figure(String, Option<String>),
+}
+
+/// All names, for messages.
+const NAMES: &str = "goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM";
+
+impl FromStr for Measure {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "goodput" => Self::Goodput,
+            "delivery" => Self::Delivery,
+            "delay_median" => Self::Delay(50),
+            "delay_p95" => Self::Delay(95),
+            "delay_max" => Self::Delay(100),
+            "drain" => Self::Drain,
+            "cpu_per_mb" => Self::Processor,
+            "written_per_octet" => Self::Written,
+            _ => match text.strip_prefix("figure:") {
+                Some(figure) => {
+                    let (name, program) = match figure.split_once(':') {
+                        Some((name, program)) => (name, Some(program.to_owned())),
+                        None => (figure, None),
+                    };
+                    Self::Figure(name.to_owned(), program)
+                }
+                None => return Err(format!("'{text}' is not measured: {NAMES} are")),
+            },
+        })
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Goodput => f.write_str("goodput"),
+            Self::Delivery => f.write_str("share delivered"),
+            Self::Delay(50) => f.write_str("median delay"),
+            Self::Delay(100) => f.write_str("longest delay"),
+            Self::Delay(hundredths) => write!(f, "{hundredths}th percentile of delay"),
+            Self::Drain => f.write_str("time until all was delivered"),
+            Self::Processor => f.write_str("processor time for a megabyte"),
+            Self::Written => f.write_str("octets written for each delivered"),
+            Self::Figure(name, None) => f.write_str(name),
+            Self::Figure(name, Some(program)) => write!(f, "{name} of {program}"),
+        }
+    }
+}
+
+impl Measure {
+    /// The number of a run, in bit/s, seconds, shares of 1, or whatever a figure counts; nothing where it has none.
+    #[must_use]
+    pub fn of(&self, told: &Told) -> Option<f64> {
+        let delivered = float(told.run.delivered_octets);
+        let megabytes = delivered / 1e6;
+        match self {
+            Self::Goodput => {
+                let time = told.usable_s();
+                (time > 0.0).then(|| delivered * 8.0 / time)
+            }
+            Self::Delivery => {
+                (told.run.sent > 0).then(|| float(told.run.delivered) / float(told.run.sent))
+            }
+            Self::Delay(hundredths) => quantile(&told.delays(), f64::from(*hundredths) / 100.0),
+            Self::Drain => {
+                let last = told.deliveries().max_by(f64::total_cmp)?;
+                Some(last - told.first_chance())
+            }
+            Self::Processor => {
+                let seconds: f64 = told
+                    .last_resources()
+                    .map(|it| it.user_s + it.system_s)
+                    .sum();
+                (megabytes > 0.0).then(|| seconds / megabytes)
+            }
+            Self::Written => {
+                let written: u64 = told.last_resources().map(|it| it.disk_write_octets).sum();
+                (delivered > 0.0).then(|| float(written) / delivered)
+            }
+            Self::Figure(name, program) => {
+                let values = told.figures.iter().filter(|it| {
+                    it.name == *name && program.as_ref().is_none_or(|of| *of == it.program)
+                });
+                let values: Vec<f64> = values.map(|it| it.value).collect();
+                let count = float(u64::try_from(values.len()).ok()?);
+                (count > 0.0).then(|| values.iter().sum::<f64>() / count)
+            }
+        }
+    }
+
+    /// Where such numbers have their place; the unit of a figure is what its program says.
+    #[must_use]
+    pub fn axis(&self, runs: &[Told]) -> Axis {
+        match self {
+            Self::Goodput => Axis::Rate,
+            Self::Delivery => Axis::Share,
+            Self::Delay(_) | Self::Drain | Self::Processor => Axis::Time,
+            Self::Written => Axis::Count,
+            Self::Figure(name, _) => {
+                let mut figures = runs.iter().flat_map(|told| &told.figures);
+                match figures
+                    .find(|it| it.name == *name)
+                    .map(|it| it.unit.as_str())
+                {
+                    Some("bit/s") => Axis::Rate,
+                    Some("s") => Axis::Time,
+                    Some("octets") => Axis::Octets,
+                    Some("share") => Axis::Share,
+                    _ => Axis::Count,
+                }
+            }
+        }
+    }
+}
+
+/// A number at its place on an axis.
+pub(crate) fn placed(axis: Axis, value: f64) -> u64 {
+    match axis {
+        Axis::Time => micros(value),
+        Axis::Share => whole(value * 10_000.0),
+        _ => whole(value),
+    }
+}
+
+/// A number as it is read.
+pub(crate) fn said(axis: Axis, value: f64) -> String {
+    match axis {
+        Axis::Count if value.abs() < 100.0 => format!("{value:.2}"),
+        Axis::Count => quantity::thousands(whole(value)),
+        Axis::Octets => significant(value, ["B", "kB", "MB", "GB"]),
+        Axis::Rate => significant(value, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]),
+        Axis::Time => {
+            let value = std::time::Duration::try_from_secs_f64(value.max(0.0));
+            quantity::span(value.unwrap_or(std::time::Duration::MAX))
+        }
+        Axis::Share => format!("{:.1} %", value * 100.0),
+        Axis::Name => value.to_string(),
+    }
+}
+
+/// Three digits that count, and a unit, of which each is a thousand times the one before.
+fn significant(value: f64, units: [&str; 4]) -> String {
+    let (mut value, mut unit) = (value, 0);
+    while value.abs() >= 999.5 && unit + 1 < units.len() {
+        (value, unit) = (value / 1_000.0, unit + 1);
+    }
+    let unit = units.get(unit).copied().unwrap_or_default();
+    match value.abs() {
+        0.0 => format!("0 {unit}"),
+        it if it < 9.995 => format!("{value:.2} {unit}"),
+        it if it < 99.95 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+impl Told {
+    /// Delays of what was delivered, from the shortest, seconds.
+    #[must_use]
+    pub fn delays(&self) -> Vec<f64> {
+        let delays = self.payloads.iter();
+        let mut delays: Vec<f64> = delays
+            .filter_map(|it| Some(it.delivered_s? - it.sent_s))
+            .collect();
+        delays.sort_by(f64::total_cmp);
+        delays
+    }
+
+    fn deliveries(&self) -> impl Iterator<Item = f64> {
+        self.payloads.iter().filter_map(|it| it.delivered_s)
+    }
+
+    /// When the first payload could leave: it had been sent, and if links come and go, one was there.
+    fn first_chance(&self) -> f64 {
+        let sent = self.payloads.iter().map(|it| it.sent_s);
+        let sent = sent.fold(f64::INFINITY, f64::min);
+        let open = self.contacts.iter().map(|it| it.start_s);
+        let open = open.fold(f64::INFINITY, f64::min);
+        match (sent.is_finite(), open.is_finite()) {
+            (true, true) => sent.max(open),
+            (true, false) => sent,
+            _ => 0.0,
+        }
+    }
+
+    /// The time in which payloads could pass: that of the link that was there the least, and where all always were, up to the last delivery; seconds.
+    #[must_use]
+    pub fn usable_s(&self) -> f64 {
+        let mut open: Vec<(&str, f64)> = Vec::new();
+        for contact in &self.contacts {
+            let length = contact.end_s - contact.start_s;
+            match open.iter_mut().find(|(link, _)| *link == contact.link) {
+                Some((_, sum)) => *sum += length,
+                None => open.push((&contact.link, length)),
+            }
+        }
+        let least = open.iter().map(|(_, sum)| *sum).min_by(f64::total_cmp);
+        least.unwrap_or_else(|| {
+            let last = self.deliveries().max_by(f64::total_cmp);
+            last.map_or(0.0, |last| last - self.first_chance())
+        })
+    }
+
+    /// The last sample of each node.
+    pub fn last_resources(&self) -> impl Iterator<Item = &Resource> {
+        let mut last: Vec<&Resource> = Vec::new();
+        for sample in &self.resources {
+            match last.iter_mut().find(|it| it.node == sample.node) {
+                Some(it) if it.time_s <= sample.time_s => *it = sample,
+                Some(_) => {}
+                None => last.push(sample),
+            }
+        }
+        last.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_that_count() {
+        let rates = [
+            0.0,
+            1.5,
+            999.6,
+            1_976_400.0,
+            25_170_000.0,
+            843_341_000.0,
+            7e9,
+        ];
+        let rates = rates.map(|rate| said(Axis::Rate, rate));
+        assert_eq!(
+            rates,
+            [
+                "0 bit/s",
+                "1.50 bit/s",
+                "1.00 kbit/s",
+                "1.98 Mbit/s",
+                "25.2 Mbit/s",
+                "843 Mbit/s",
+                "7.00 Gbit/s"
+            ]
+        );
+        assert_eq!(said(Axis::Share, 0.994), "99.4 %");
+        assert_eq!(
+            (said(Axis::Count, 1.234), said(Axis::Count, 1_234.0)),
+            ("1.23".to_owned(), "1,234".to_owned())
+        );
+    }
+}

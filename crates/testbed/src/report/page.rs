@@ -1,0 +1,226 @@
+//! The page: what was asked, what was found, each scenario's pictures and tables, and what a repetition needs.
+
+use dhow_page::quantity::{count, things, thousands};
+use dhow_page::{List, Page, escaped, text};
+use serde_json::Value;
+
+use super::study::Study;
+use super::{both, course, curves};
+use crate::results::Status;
+
+/// Lines of a table of runs, at most.
+const LINES_MAX: usize = 200;
+
+/// A page about the runs of scenarios.
+#[must_use]
+pub fn page(title: &str, introduction: &str, studies: &[Study]) -> String {
+    let mut page = Page::new(title);
+    if !introduction.is_empty() {
+        page.lead(&escaped(introduction));
+    }
+    if studies.len() > 1 {
+        page.add(&overview(studies));
+    }
+    for study in studies {
+        if studies.len() > 1 {
+            page.heading(&escaped(&study.question.title));
+        }
+        add_study(&mut page, study);
+    }
+    for study in studies {
+        page.heading(&match studies.len() {
+            1 => "What a repetition needs".to_owned(),
+            _ => format!(
+                "What a repetition needs: {}",
+                escaped(&study.question.title)
+            ),
+        });
+        page.add(&manifest(&study.manifest));
+    }
+    page.end()
+}
+
+/// One line of each scenario: what it asked and found.
+fn overview(studies: &[Study]) -> String {
+    let mut list = List::new(&["experiment", "found", "runs"]);
+    for study in studies {
+        let points = curves::points(study);
+        list.line(&[
+            text(escaped(&study.question.title)),
+            text(format!(
+                "<span class=\"prose\">{} {}</span>",
+                curves::words(study, &points),
+                curves::verdict(study, &points)
+            )),
+            text(study.runs.len().to_string()),
+        ]);
+    }
+    list.whole()
+}
+
+fn add_study(page: &mut Page, study: &Study) {
+    let question = &study.question;
+    if !question.question.is_empty() {
+        page.paragraph(&format!("<em>{}</em>", escaped(&question.question)));
+    }
+    if !question.found.is_empty() {
+        page.paragraph(&format!("The paper: {}", escaped(&question.found)));
+    }
+    let points = curves::points(study);
+    page.paragraph(&format!(
+        "{} {}",
+        curves::words(study, &points),
+        curves::verdict(study, &points)
+    ));
+    page.paragraph(&kept(study));
+    add_failures(page, study);
+    page.add(&curves::picture(study, &points));
+    page.add(&curves::table(study, &points));
+    page.add(&both::table(study));
+    page.add(&course::delays(study));
+    if let Some(told) = study
+        .runs
+        .iter()
+        .find(|told| told.run.status == Status::Done)
+    {
+        page.subheading(&format!(
+            "Run {} over time{}",
+            escaped(&told.run.run),
+            match told.run.point.to_string() {
+                point if point.is_empty() => String::new(),
+                point => format!(": {}", escaped(&point)),
+            }
+        ));
+        page.add(&course::of_run(told));
+    }
+    page.subheading("Runs");
+    page.add(&runs(study));
+}
+
+/// Whether anything was lost: payloads, or measurements of them.
+fn kept(study: &Study) -> String {
+    let sum = |value: fn(&crate::results::Run) -> u64| -> u64 {
+        study.runs.iter().map(|told| value(&told.run)).sum()
+    };
+    let (sent, delivered) = (sum(|run| run.sent), sum(|run| run.delivered));
+    let mut words = Vec::new();
+    if sent > 0 {
+        words.push(format!(
+            "{}: {} sent, {} delivered.",
+            things(count(study.runs.len()), "run", "runs"),
+            things(sent, "payload", "payloads"),
+            thousands(delivered)
+        ));
+    }
+    match sum(|run| run.wrong) {
+        0 if sent > 0 => words.push("None was delivered altered or twice.".to_owned()),
+        0 => {}
+        wrong => words.push(format!(
+            "<strong class=\"bad\">{} delivered altered or twice.</strong>",
+            things(wrong, "was", "were")
+        )),
+    }
+    let (samples, lost) = (sum(|run| run.samples), sum(|run| run.samples_lost));
+    if samples + lost > 0 {
+        words.push(format!(
+            "Measurements: {} stored, {} lost.",
+            thousands(samples),
+            thousands(lost)
+        ));
+    }
+    words.join(" ")
+}
+
+fn add_failures(page: &mut Page, study: &Study) {
+    for told in &study.runs {
+        match &told.run.status {
+            Status::Done => {}
+            Status::Failed(what) => page.warning(&format!(
+                "Run {} failed: {}. It is in no figure.",
+                escaped(&told.run.run),
+                escaped(what.trim_end_matches('.'))
+            )),
+            Status::Interrupted => page.warning(&format!(
+                "Run {} was interrupted. It is in no figure.",
+                escaped(&told.run.run)
+            )),
+        }
+    }
+}
+
+fn runs(study: &Study) -> String {
+    let mut list = List::new(&[
+        "run",
+        "backend",
+        "set",
+        "repeat",
+        "seed",
+        "status",
+        "sent",
+        "delivered",
+        "expired",
+        "took",
+    ]);
+    for told in study.runs.iter().take(LINES_MAX) {
+        let run = &told.run;
+        list.line(&[
+            text(escaped(&run.run)),
+            text(run.backend.to_string()),
+            text(escaped(&run.point.to_string())),
+            text(run.repeat.to_string()),
+            text(run.seed.to_string()),
+            text(match run.status {
+                Status::Done => "done",
+                Status::Failed(_) => "failed",
+                Status::Interrupted => "interrupted",
+            }),
+            text(thousands(run.sent)),
+            text(thousands(run.delivered)),
+            text(thousands(run.expired)),
+            text(format!("{:.1} s", run.wall_s)),
+        ]);
+    }
+    let shown = study.runs.len().min(LINES_MAX);
+    list.end(shown, study.runs.len(), "all are in runs.csv.")
+}
+
+/// What ran, on what: single values as a table, the rest folded away.
+fn manifest(manifest: &Value) -> String {
+    let Value::Object(entries) = manifest else {
+        return "<p class=\"note\">There is no manifest.</p>".to_owned();
+    };
+    let mut list = List::new(&["", ""]);
+    let mut folded = String::new();
+    for (key, value) in entries {
+        let shown = match value {
+            Value::String(words) if !words.contains('\n') => Some(words.clone()),
+            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+            Value::Array(all) if all.len() <= 3 && all.iter().all(|it| !it.is_object()) => {
+                let all = all.iter().map(|it| match it {
+                    Value::String(words) => words.clone(),
+                    other => other.to_string(),
+                });
+                Some(all.collect::<Vec<_>>().join(", "))
+            }
+            _ => None,
+        };
+        match shown {
+            Some(words) => list.line(&[
+                text(escaped(key)),
+                text(format!("<span class=\"prose\">{}</span>", escaped(&words))),
+            ]),
+            None => {
+                let words = match value {
+                    Value::String(words) => words.clone(),
+                    other => serde_json::to_string_pretty(other).unwrap_or_default(),
+                };
+                folded += &format!(
+                    "<details><summary>{}</summary><pre>{}</pre></details>",
+                    escaped(key),
+                    escaped(&words)
+                );
+            }
+        }
+    }
+    list.whole() + &folded
+}

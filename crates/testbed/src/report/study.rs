@@ -1,0 +1,254 @@
+//! One scenario's runs, and what is asked of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::measure::{Measure, Told};
+use crate::results::{
+    Capacity, Contact, Figure, LinkSample, Payload, Resource, Results, ResultsError, Status,
+};
+
+/// Why there is no report.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// What runs left cannot be read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// `[report]` asks for what there is not.
+    #[error("[report]: {0}")]
+    Question(String),
+    /// What others found cannot be read.
+    #[error("{}: {what}", path.display())]
+    Paper {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// How a curve is expected to go, from its first point to its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// The last is at least a tenth above the first.
+    Rises,
+    /// The last is at least a tenth below the first.
+    Falls,
+    /// No point is further than a quarter from the mean of all.
+    Level,
+}
+
+/// A point of what others found: a line of the file that `paper` names.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+pub struct Others {
+    /// The value along, as a sweep has it.
+    pub x: String,
+    /// Which curve: the value of `group_by`, or a name of its own.
+    #[serde(default)]
+    pub group: String,
+    /// What was found: bit/s, seconds or a share of 1.
+    pub value: f64,
+    /// Its standard deviation.
+    #[serde(default)]
+    pub deviation: Option<f64>,
+    /// The least.
+    #[serde(default)]
+    pub least: Option<f64>,
+    /// The greatest.
+    #[serde(default)]
+    pub most: Option<f64>,
+    /// The table or figure.
+    #[serde(default)]
+    pub source: String,
+}
+
+/// What `[report]` asks.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The report's title.
+    pub title: String,
+    /// What it is to answer.
+    pub question: String,
+    /// What others found, in a sentence.
+    pub found: String,
+    /// The key that goes along; nothing where nothing is swept.
+    pub x: Option<String>,
+    /// What is measured.
+    pub y: Measure,
+    /// The key that makes a curve of its own.
+    pub group_by: Option<String>,
+    /// Whether what goes along does so by ratio.
+    pub log_x: bool,
+    /// Whether what goes up does so by ratio.
+    pub log_y: bool,
+    /// How it is expected to go.
+    pub expects: Option<Course>,
+    /// What others found.
+    pub others: Vec<Others>,
+}
+
+impl Question {
+    /// What the keys of `[report]` ask; files that they name are beside `directory`.
+    ///
+    /// # Errors
+    /// When they ask for what there is not.
+    pub fn read(
+        name: &str,
+        keys: &BTreeMap<&'static str, String>,
+        directory: &Path,
+    ) -> Result<Self, ReportError> {
+        let text = |key: &str| keys.get(key).cloned().unwrap_or_default();
+        let set = |key: &str| Some(text(key)).filter(|text| !text.is_empty());
+        let yes = |key: &str| set(key).is_some_and(|text| text != "no");
+        let y = set("y").unwrap_or_else(|| "goodput".to_owned());
+        let expects = match set("expects").as_deref() {
+            None => None,
+            Some("rises") => Some(Course::Rises),
+            Some("falls") => Some(Course::Falls),
+            Some("level") => Some(Course::Level),
+            Some(other) => {
+                let what = format!("nothing can be expected to '{other}': rises, falls, level");
+                return Err(ReportError::Question(what));
+            }
+        };
+        let others = match set("paper") {
+            None => Vec::new(),
+            Some(file) => read_others(&directory.join(file))?,
+        };
+        Ok(Self {
+            title: set("title").unwrap_or_else(|| name.to_owned()),
+            question: text("question"),
+            found: text("found"),
+            x: set("x"),
+            y: y.parse().map_err(ReportError::Question)?,
+            group_by: set("group_by"),
+            log_x: yes("log_x"),
+            log_y: yes("log_y"),
+            expects,
+            others,
+        })
+    }
+}
+
+fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
+    let failed = |error: csv::Error| ReportError::Paper {
+        path: path.to_path_buf(),
+        what: error.to_string(),
+    };
+    let mut reader = csv::ReaderBuilder::new()
+        .comment(Some(b'#'))
+        .from_path(path)
+        .map_err(failed)?;
+    let rows = reader.deserialize();
+    rows.collect::<Result<_, _>>().map_err(failed)
+}
+
+/// Runs, and what is asked of them.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// What is asked.
+    pub question: Question,
+    /// The runs, with their tables.
+    pub runs: Vec<Told>,
+    /// What ran, on what.
+    pub manifest: serde_json::Value,
+}
+
+/// Runs that differ only in their seed.
+pub(crate) struct Cell<'a> {
+    /// The value along; nothing where nothing goes along.
+    pub(crate) x: String,
+    /// Which curve.
+    pub(crate) group: String,
+    /// The runs that came to their end.
+    pub(crate) runs: Vec<&'a Told>,
+}
+
+impl Study {
+    /// Reads what runs left.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(question: Question, results: &Results) -> Result<Self, ReportError> {
+        let mut runs = Vec::new();
+        for run in results.runs()? {
+            let name = run.run.clone();
+            runs.push(Told {
+                payloads: results.read::<Payload>(&name)?,
+                contacts: results.read::<Contact>(&name)?,
+                resources: results.read::<Resource>(&name)?,
+                links: results.read::<LinkSample>(&name)?,
+                figures: results.read::<Figure>(&name)?,
+                capacities: results.read::<Capacity>(&name)?,
+                run,
+            });
+        }
+        Ok(Self {
+            question,
+            runs,
+            manifest: results.manifest()?,
+        })
+    }
+
+    /// Whether runs are of more than one backend, which makes a curve of each.
+    pub(crate) fn backends(&self) -> Vec<crate::results::Backend> {
+        let mut backends: Vec<_> = self.runs.iter().map(|told| told.run.backend).collect();
+        backends.sort();
+        backends.dedup();
+        backends
+    }
+
+    /// The value along of a run.
+    pub(crate) fn x_of(&self, told: &Told) -> String {
+        let key = self.question.x.as_deref();
+        let value = key.and_then(|key| told.run.point.value(key));
+        value.unwrap_or_default().to_owned()
+    }
+
+    /// The curve of a run.
+    pub(crate) fn group_of(&self, told: &Told) -> String {
+        let mut parts = Vec::new();
+        let along = self.question.x.as_deref();
+        match self.question.group_by.as_deref() {
+            Some(key) => parts.extend(told.run.point.value(key).map(str::to_owned)),
+            // What else is swept would otherwise be one point with what it is not.
+            None => {
+                let others = told
+                    .run
+                    .point
+                    .0
+                    .iter()
+                    .filter(|it| Some(it.0.as_str()) != along);
+                parts.extend(others.map(|(key, value)| format!("{key} = {value}")));
+            }
+        }
+        if self.backends().len() > 1 {
+            parts.push(told.run.backend.to_string());
+        }
+        parts.join(", ")
+    }
+
+    /// All cells, by curve and then along it, each in the order in which the sweep names them.
+    pub(crate) fn cells(&self) -> Vec<Cell<'_>> {
+        let mut cells: Vec<Cell<'_>> = Vec::new();
+        for told in &self.runs {
+            let (x, group) = (self.x_of(told), self.group_of(told));
+            let whole = told.run.status == Status::Done;
+            let runs = if whole { vec![told] } else { Vec::new() };
+            match cells.iter_mut().find(|it| it.x == x && it.group == group) {
+                Some(cell) => cell.runs.extend(runs),
+                None => cells.push(Cell { x, group, runs }),
+            }
+        }
+        let mut groups: Vec<String> = Vec::new();
+        for cell in &cells {
+            if !groups.contains(&cell.group) {
+                groups.push(cell.group.clone());
+            }
+        }
+        cells.sort_by_key(|cell| groups.iter().position(|it| *it == cell.group));
+        cells
+    }
+}

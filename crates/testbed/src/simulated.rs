@@ -1,0 +1,163 @@
+//! Runs in virtual time, told as those on real sockets are.
+
+use std::time::{Duration, SystemTime};
+
+use dhow_scenario::Scenario;
+use dhow_scenario::plan::PlannedRun;
+use dhow_sim::NetworkError;
+use dhow_sim::run::{Outcome, Run as Simulation};
+
+use crate::number::float;
+use crate::results::{
+    Backend, Capacity, Contact, Limited, LinkSample, Payload, Point, Results, ResultsError, Run,
+    Status,
+};
+
+/// Things that happen between two looks at whether the run is still wanted.
+const EVENTS_AT_ONCE: u64 = 20_000;
+
+/// Contacts of one run that are told, at most.
+const CONTACTS_MAX: usize = 100_000;
+
+/// The name of a run in virtual time.
+#[must_use]
+pub fn name(planned: &PlannedRun) -> String {
+    format!("sim-{:04}", planned.number)
+}
+
+/// Runs a scenario in virtual time and leaves what came of it in its directory; `goes_on` is asked now and then, with the virtual time.
+///
+/// # Errors
+/// When traffic has no way, or results cannot be written.
+pub fn run(
+    scenario: &Scenario,
+    planned: &PlannedRun,
+    results: &Results,
+    goes_on: &mut dyn FnMut(Duration) -> bool,
+) -> Result<Run, SimulatedError> {
+    let (begin, started) = (
+        SystemTime::now(),
+        humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+    );
+    let mut simulation = Simulation::new(scenario, planned.seed)?;
+    let mut wanted = true;
+    while wanted && simulation.advance(EVENTS_AT_ONCE) {
+        wanted = goes_on(simulation.progress().time);
+    }
+    let outcome = simulation.finish();
+    let name = name(planned);
+    results.begin(&name)?;
+    results.write(&name, &payloads(&outcome))?;
+    results.write(&name, &contacts(scenario, outcome.progress.time))?;
+    results.write(&name, &links(&outcome))?;
+    results.write(&name, &capacities(scenario))?;
+    let run = Run {
+        run: name,
+        backend: Backend::Sim,
+        point: Point(planned.point.clone()),
+        repeat: planned.repeat,
+        seed: planned.seed,
+        status: match outcome.findings.first() {
+            _ if outcome.interrupted => Status::Interrupted,
+            Some(finding) => Status::Failed(finding.sentence.clone()),
+            None => Status::Done,
+        },
+        started,
+        duration_s: outcome.progress.time.as_secs_f64(),
+        wall_s: begin.elapsed().unwrap_or_default().as_secs_f64(),
+        sent: outcome.progress.sent,
+        accepted: outcome.accepted,
+        refused: outcome.refused,
+        delivered: outcome.progress.delivered,
+        wrong: 0,
+        expired: outcome.expired,
+        delivered_octets: delivered_octets(&outcome),
+        samples: 0,
+        samples_lost: 0,
+    };
+    results.seal(&run)?;
+    Ok(run)
+}
+
+/// Why a run in virtual time leaves nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulatedError {
+    /// Traffic has no way.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// Results cannot be written.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+}
+
+fn delivered_octets(outcome: &Outcome) -> u64 {
+    let delivered = outcome.payloads.iter().filter(|it| it.delivered.is_some());
+    delivered.map(|it| it.octets).sum()
+}
+
+fn payloads(outcome: &Outcome) -> Vec<Payload> {
+    let payloads = outcome.payloads.iter().map(|it| Payload {
+        traffic: u64::from(it.name.traffic) + 1,
+        number: u64::from(it.name.number) + 1,
+        from: it.from.clone(),
+        to: it.to.clone(),
+        octets: it.octets,
+        sent_s: it.sent.as_secs_f64(),
+        accepted_s: it.accepted.map(|time| time.as_secs_f64()),
+        delivered_s: it.delivered.map(|time| time.as_secs_f64()),
+    });
+    payloads.collect()
+}
+
+/// The contacts that began before an end, each as long as it was.
+#[must_use]
+pub fn contacts(scenario: &Scenario, end: Duration) -> Vec<Contact> {
+    let mut contacts = Vec::new();
+    for planned in &scenario.contacts {
+        let Some(link) = scenario.links.get(planned.link.0) else {
+            continue;
+        };
+        let mut start = planned.start;
+        while start < end && contacts.len() < CONTACTS_MAX {
+            contacts.push(Contact {
+                link: link.name.clone(),
+                start_s: start.as_secs_f64(),
+                end_s: (start + planned.length).min(end).as_secs_f64(),
+            });
+            match planned.every {
+                Some(every) => start += every,
+                None => break,
+            }
+        }
+    }
+    contacts
+}
+
+fn links(outcome: &Outcome) -> Vec<LinkSample> {
+    let links = outcome.links.iter().map(|it| LinkSample {
+        link: it.name.clone(),
+        time_s: outcome.progress.time.as_secs_f64(),
+        octets_forward: it.octets.0,
+        octets_back: it.octets.1,
+        ..LinkSample::default()
+    });
+    links.collect()
+}
+
+/// What links carry and nodes may take.
+#[must_use]
+pub fn capacities(scenario: &Scenario) -> Vec<Capacity> {
+    let links = scenario.links.iter().map(|link| Capacity {
+        name: link.name.clone(),
+        resource: Limited::Link,
+        amount: float(link.rate.octets_per_s()),
+    });
+    let processors = scenario.nodes.iter().filter_map(|node| {
+        Some(Capacity {
+            name: node.name.clone(),
+            resource: Limited::Processor,
+            amount: f64::from(node.host.cpu_per_mille?) / 1_000.0,
+        })
+    });
+    links.chain(processors).collect()
+}

@@ -1,0 +1,114 @@
+//! The page of a study says what was found, and what was lost.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it does not expect"
+)]
+
+use std::path::Path;
+
+use dhow_scenario::plan::{Extent, Plan};
+use dhow_testbed::report::{Question, Study, page};
+use dhow_testbed::results::{Results, Run, Status};
+use dhow_testbed::simulated;
+
+const SCENARIO: &str = r#"
+name = "Drive-by"
+seed = 3
+[[node]]
+name = "beta"
+[[node]]
+name = "gamma"
+[[link]]
+between = ["beta", "gamma"]
+rate = "2Mbit"
+[[contact]]
+link = "beta-gamma"
+start = "5s"
+for = "20s"
+[[traffic]]
+from = "beta"
+to = "gamma"
+count = 600
+size = "20kB"
+[stop]
+at = "40s"
+[sweep]
+"traffic.size" = ["10kB", "20kB", "50kB"]
+[runs]
+repeats = 2
+[report]
+question = "Does <size> matter?"
+x = "traffic.size"
+expects = "level"
+log_x = "yes"
+paper = "paper.csv"
+"#;
+
+/// A study of which every run took place in virtual time.
+fn study(place: &Path) -> (Results, Question) {
+    let path = place.join("drive-by.toml");
+    std::fs::write(
+        place.join("paper.csv"),
+        "x,group,value,source\n# bit/s\n10kB,,100000,Fig 7\n50kB,,2000000,Fig 7\n",
+    )
+    .unwrap();
+    let plan = Plan::parse(&path, SCENARIO, &[], Extent::Usual).unwrap();
+    let results = Results::create(&place.join("out")).unwrap();
+    let mut question = None;
+    for planned in &plan.runs {
+        let scenario = plan.scenario(planned).unwrap();
+        let keys = &scenario.report;
+        question = Some(Question::read(&scenario.name, keys, place).unwrap());
+        let run = simulated::run(&scenario, planned, &results, &mut |_| true).unwrap();
+        assert_eq!(run.status, Status::Done);
+    }
+    (results, question.unwrap())
+}
+
+#[test]
+fn a_page_says_what_was_found_and_what_others_found() {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study(place.path());
+    let study = Study::read(question, &results).unwrap();
+    assert_eq!(study.runs.len(), 6);
+    let page = page("Drive-by", "", &[study]);
+    for words in [
+        "<em>Does &lt;size&gt; matter?</em>",
+        "The hypothesis that goodput would stay within a quarter of its mean <strong>held</strong>.",
+        "None was delivered altered or twice.",
+        "link beta-gamma (",
+        "the paper",
+        "<td>50kB</td>",
+        "10 kB</text>",
+    ] {
+        assert!(page.contains(words), "{words} is not in {page}");
+    }
+    // Nothing is asked for from elsewhere.
+    assert!(!page.contains("src=") && !page.contains("href="), "{page}");
+}
+
+#[test]
+fn a_run_that_failed_is_told_and_is_in_no_figure() {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study(place.path());
+    let failed = results.runs().unwrap().into_iter().next().unwrap();
+    let status = Status::Failed("node gamma ended: \"no <space>\"".to_owned());
+    results.seal(&Run { status, ..failed }).unwrap();
+    let study = Study::read(question, &results).unwrap();
+    let page = page("Drive-by", "", &[study]);
+    let words =
+        "Run sim-0001 failed: node gamma ended: &quot;no &lt;space&gt;&quot;. It is in no figure.";
+    assert!(page.contains(words), "{page}");
+}
+
+#[test]
+fn what_a_report_cannot_show_is_named() {
+    let keys = |key, value: &str| [(key, value.to_owned())].into();
+    let asked = |key, value| {
+        let question = Question::read("x", &keys(key, value), Path::new("/nowhere"));
+        question.unwrap_err().to_string()
+    };
+    assert!(asked("y", "speed").starts_with("[report]: 'speed' is not measured: goodput,"));
+    assert!(asked("expects", "wonders").contains("'wonders': rises, falls, level"));
+    assert!(asked("paper", "paper.csv").starts_with("/nowhere/paper.csv: "));
+}
