@@ -161,6 +161,17 @@ impl Measure {
     }
 }
 
+/// Where a program's figures have their place.
+pub(crate) fn axis_of_unit(unit: &str) -> Axis {
+    match unit {
+        "bit/s" => Axis::Rate,
+        "s" => Axis::Time,
+        "octets" => Axis::Octets,
+        "share" => Axis::Share,
+        _ => Axis::Count,
+    }
+}
+
 /// A number at its place on an axis.
 pub(crate) fn placed(axis: Axis, value: f64) -> u64 {
     match axis {

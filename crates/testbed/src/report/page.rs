@@ -4,6 +4,8 @@ use dhow_page::quantity::{count, things, thousands};
 use dhow_page::{List, Page, escaped, text};
 use serde_json::Value;
 
+use super::measure::{Told, axis_of_unit, said};
+use super::statistics::Spread;
 use super::study::Study;
 use super::{both, course, curves};
 use crate::results::Status;
@@ -77,6 +79,7 @@ fn add_study(page: &mut Page, study: &Study) {
     page.add(&curves::picture(study, &points));
     page.add(&curves::table(study, &points));
     page.add(&both::table(study));
+    page.add(&figures(study));
     page.add(&course::delays(study));
     if let Some(told) = study
         .runs
@@ -146,6 +149,58 @@ fn add_failures(page: &mut Page, study: &Study) {
             )),
         }
     }
+}
+
+/// What programs told, over all runs of a combination.
+fn figures(study: &Study) -> String {
+    type Key<'a> = (String, &'a str, &'a str, &'a str);
+    let mut all: Vec<(Key<'_>, Vec<f64>)> = Vec::new();
+    let done = |told: &&Told| told.run.status == Status::Done;
+    for told in study.runs.iter().filter(done) {
+        let point = told.run.point.to_string();
+        for it in &told.figures {
+            let key: Key<'_> = (point.clone(), &it.program, &it.name, &it.unit);
+            match all.iter_mut().find(|(found, _)| *found == key) {
+                Some((_, values)) => values.push(it.value),
+                None => all.push((key, vec![it.value])),
+            }
+        }
+    }
+    if all.is_empty() {
+        return String::new();
+    }
+    let swept = all.iter().any(|((point, ..), _)| !point.is_empty());
+    let mut columns = vec![
+        "program", "figure", "mean", "±, 95 %", "σ", "least", "most", "told",
+    ];
+    if swept {
+        columns.insert(0, "set");
+    }
+    let mut list = List::new(&columns);
+    for ((point, program, name, unit), values) in all.iter().take(LINES_MAX) {
+        let Some(spread) = Spread::of(values.clone()) else {
+            continue;
+        };
+        let axis = axis_of_unit(unit);
+        let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| said(axis, it));
+        let mut cells = vec![
+            text(escaped(program)),
+            text(escaped(name)),
+            text(said(axis, spread.mean)),
+            text(or(spread.confidence())),
+            text(or(spread.deviation)),
+            text(said(axis, spread.least())),
+            text(said(axis, spread.most())),
+            text(spread.values.len().to_string()),
+        ];
+        if swept {
+            cells.insert(0, text(escaped(point)));
+        }
+        list.line(&cells);
+    }
+    let shown = all.len().min(LINES_MAX);
+    let table = list.end(shown, all.len(), "all are in figures.csv.");
+    format!("<h3>What programs told</h3>{table}")
 }
 
 fn runs(study: &Study) -> String {

@@ -1,0 +1,200 @@
+//! One TCP connection, octets in blocks, and at both ends either memory or a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Figure;
+use crate::number::float;
+
+/// Octets of a block, at most.
+pub const BLOCK_MAX: usize = 64 << 20;
+
+/// Pause between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How long the other side may say nothing.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The side that sends.
+#[derive(Clone, Debug)]
+pub struct Send {
+    /// The side that receives.
+    pub to: SocketAddr,
+    /// Octets that are sent, at most.
+    pub octets: u64,
+    /// Octets that are written at once.
+    pub block: usize,
+    /// A file that they are read from, made before and out of the page cache; else they are zeros in memory.
+    pub file: Option<PathBuf>,
+    /// How long is sent at most.
+    pub time: Duration,
+    /// How long the other side may take to be there.
+    pub wait: Duration,
+}
+
+/// The side that receives.
+#[derive(Clone, Debug)]
+pub struct Receive {
+    /// Where it listens.
+    pub at: SocketAddr,
+    /// Octets that are read at once, at most.
+    pub block: usize,
+    /// A file that they are written to, which is on the disk before the last octet counts.
+    pub file: Option<PathBuf>,
+}
+
+impl Send {
+    /// Sends, waits until the other side has all, and says how fast that was.
+    ///
+    /// # Errors
+    /// When the file or the connection fails.
+    pub fn run(&self) -> io::Result<Vec<Figure>> {
+        let mut block = vec![0; self.block.clamp(1, BLOCK_MAX)];
+        let mut source = self
+            .file
+            .as_ref()
+            .map(|path| filled(path, self.octets))
+            .transpose()?;
+        let mut stream = self.connect()?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let begin = Instant::now();
+        let mut sent = 0;
+        while sent < self.octets && begin.elapsed() < self.time {
+            let left = usize::try_from(self.octets - sent).unwrap_or(usize::MAX);
+            let piece = block.get_mut(..left.min(self.block)).unwrap_or_default();
+            if let Some(file) = &mut source {
+                file.read_exact(piece)?;
+            }
+            stream.write_all(piece)?;
+            sent += u64::try_from(piece.len()).unwrap_or(0);
+        }
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut kept = [0; 8];
+        stream.read_exact(&mut kept)?;
+        let kept = u64::from_be_bytes(kept);
+        if kept != sent {
+            let what = format!("{sent} octets were sent and {kept} are there");
+            return Err(io::Error::other(what));
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        Ok(vec![
+            Figure::rate("goodput", sent, seconds),
+            Figure {
+                figure: "octets".to_owned(),
+                value: float(sent),
+                unit: "octets".to_owned(),
+            },
+        ])
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let begin = Instant::now();
+        loop {
+            match TcpStream::connect_timeout(&self.to, PATIENCE) {
+                Ok(stream) => return Ok(stream),
+                Err(error) if begin.elapsed() >= self.wait => return Err(error),
+                Err(_) => thread::sleep(RETRY),
+            }
+        }
+    }
+}
+
+/// A file of zeros that has to be read from the disk.
+fn filled(path: &PathBuf, octets: u64) -> io::Result<File> {
+    const PIECE: usize = 1 << 20;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)?;
+    let zeros = vec![0; PIECE];
+    let mut left = octets;
+    while left > 0 {
+        let piece = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        file.write_all(zeros.get(..piece).unwrap_or_default())?;
+        left -= u64::try_from(piece).unwrap_or(left);
+    }
+    file.sync_all()?;
+    forget(&file)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(file)
+}
+
+/// Has the page cache forget a file that is on the disk.
+pub(super) fn forget(file: &File) -> io::Result<()> {
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?;
+    Ok(())
+}
+
+impl Receive {
+    /// Takes one connection, keeps what comes, and says how fast that was.
+    ///
+    /// # Errors
+    /// When the file or the connection fails.
+    pub fn run(&self) -> io::Result<Vec<Figure>> {
+        let listener = TcpListener::bind(self.at)?;
+        let mut sink = self.file.as_ref().map(File::create).transpose()?;
+        let mut block = vec![0; self.block.clamp(1, BLOCK_MAX)];
+        let (mut stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let begin = Instant::now();
+        let mut kept = 0_u64;
+        loop {
+            let here = stream.read(&mut block)?;
+            if here == 0 {
+                break;
+            }
+            if let Some(file) = &mut sink {
+                file.write_all(block.get(..here).unwrap_or_default())?;
+            }
+            kept += u64::try_from(here).unwrap_or(0);
+        }
+        if let Some(file) = &sink {
+            file.sync_data()?;
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        stream.write_all(&kept.to_be_bytes())?;
+        Ok(vec![Figure::rate("goodput", kept, seconds)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_go_from_a_file_into_a_file() {
+        let place = tempfile::tempdir().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = free.local_addr().unwrap();
+        drop(free);
+        let file = place.path().join("received");
+        let receive = Receive {
+            at,
+            block: 1_000,
+            file: Some(file.clone()),
+        };
+        let receiver = thread::spawn(move || receive.run());
+        let send = Send {
+            to: at,
+            octets: 123_456,
+            block: 10_000,
+            file: Some(place.path().join("sent")),
+            time: Duration::from_secs(60),
+            wait: Duration::from_secs(10),
+        };
+        let sent = send.run().unwrap();
+        let received = receiver.join().unwrap().unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 123_456);
+        assert_eq!(
+            (sent[1].value, received[0].unit.as_str()),
+            (123_456.0, "bit/s")
+        );
+        assert!(sent[0].value > 0.0);
+    }
+}
