@@ -21,30 +21,30 @@ pub struct Report {
 }
 
 impl Report {
-    /// One without runs, of a scenario of this name.
-    pub fn new(name: &str, directory: &Path) -> Self {
-        Self {
+    /// One without runs, of a scenario of this name; the directory is made where it is missing, and what cannot be written
+    /// there is known before anything runs.
+    pub fn begin(name: &str, directory: &Path) -> Result<Self, Failure> {
+        fs::create_dir_all(directory).map_err(|error| {
+            failed(directory, &error)
+                .with_hint("--out names a directory that is there or can be made")
+        })?;
+        let mut tables = Vec::new();
+        for (name, heading) in named(&Tables::headings()) {
+            let mut table = Written::create(&directory.join(name))?;
+            table.add(heading.as_bytes())?;
+            tables.push(table);
+        }
+        Ok(Self {
             name: name.to_owned(),
             directory: directory.to_owned(),
-            tables: Vec::new(),
+            tables,
             runs: Vec::new(),
             shown: None,
-        }
+        })
     }
 
-    /// Adds a run; with the first, the directory is made where it is missing.
+    /// Adds a run.
     pub fn add(&mut self, outcome: Outcome) -> Result<(), Failure> {
-        if self.runs.is_empty() {
-            fs::create_dir_all(&self.directory).map_err(|error| {
-                failed(&self.directory, &error)
-                    .with_hint("--out names a directory that is there or can be made")
-            })?;
-            for (name, heading) in named(&Tables::headings()) {
-                let mut table = Written::create(&self.directory.join(name))?;
-                table.add(heading.as_bytes())?;
-                self.tables.push(table);
-            }
-        }
         for (table, (_, lines)) in self.tables.iter_mut().zip(named(&tables(&outcome))) {
             table.add(lines.as_bytes())?;
         }
@@ -60,6 +60,9 @@ impl Report {
     /// Finishes all files; there are none where nothing has run.
     pub fn finish(self) -> Result<(), Failure> {
         let Some(shown) = &self.shown else {
+            drop(self.tables);
+            // It stays where somebody else has files in it.
+            let _ = fs::remove_dir(&self.directory);
             return Ok(());
         };
         let mut page_file = Written::create(&self.directory.join("report.html"))?;

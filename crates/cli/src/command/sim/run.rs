@@ -107,8 +107,9 @@ impl Run {
             first: self.seed.unwrap_or(scenario.seed),
             scenario: &scenario,
         };
-        let mut report =
-            (self.out.as_deref()).map(|directory| Report::new(&scenario.name, directory));
+        let mut report = (self.out.as_deref())
+            .map(|directory| Report::begin(&scenario.name, directory))
+            .transpose()?;
         let (mut runs, mut partial, mut violations) = (0_u64, 0_u64, 0_u64);
         let begun = Instant::now();
         interrupt::allow_longer();
