@@ -32,6 +32,8 @@ pub struct Program {
 pub enum Output {
     /// Lines for people.
     Log,
+    /// Figures, a line of JSON each.
+    Figures,
     /// Figures, as iperf3 tells them with `-J`.
     Iperf3,
 }
@@ -78,6 +80,7 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
             stop,
             environment: variables.collect::<Result<_, FileError>>()?,
             output: match entries.text("output") {
+                Some("figures") => Output::Figures,
                 Some("iperf3") => Output::Iperf3,
                 _ => Output::Log,
             },

@@ -3,10 +3,11 @@
 //! [`emulate`] joins two network namespaces by a link whose physics are a
 //! [`Channel`](dhow_channel::Channel)'s; [`traffic`] sends and receives packets of a chosen pattern. [`results`] keeps what
 //! came of runs, and [`report`] shows it; [`simulated`] runs scenarios in virtual time.
-//! [`yardstick`] is TCP and a disk with no node between.
+//! [`printed`] takes figures from what programs print; [`yardstick`] is TCP and a disk with no node between.
 
 pub mod emulate;
 mod number;
+pub mod printed;
 pub mod report;
 pub mod results;
 pub mod simulated;

@@ -1,0 +1,127 @@
+//! What programs print, as figures.
+
+use dhow_scenario::scenario::Output;
+use serde_json::Value;
+
+use crate::yardstick::Figure;
+
+/// Figures of one program, at most.
+const FIGURES_MAX: usize = 100_000;
+
+/// A figure, and when: seconds from the program's start, where it says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Printed {
+    /// The figure.
+    pub figure: Figure,
+    /// The end of the time that it is for.
+    pub time_s: Option<f64>,
+}
+
+/// The figures in what a program printed.
+///
+/// # Errors
+/// What it should have printed.
+pub fn figures(output: Output, text: &str) -> Result<Vec<Printed>, String> {
+    match output {
+        Output::Log => Ok(Vec::new()),
+        Output::Figures => lines(text),
+        Output::Iperf3 => iperf3(text),
+    }
+}
+
+/// A line of JSON for each: `{"figure":"goodput","value":8e6,"unit":"bit/s"}`; other lines are for people.
+fn lines(text: &str) -> Result<Vec<Printed>, String> {
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    let figures = lines.take(FIGURES_MAX).map(|line| {
+        let figure = serde_json::from_str::<Figure>(line)
+            .map_err(|error| format!("a line is no figure ({error}): {line}"))?;
+        Ok(Printed {
+            figure,
+            time_s: None,
+        })
+    });
+    let figures: Vec<Printed> = figures.collect::<Result<_, String>>()?;
+    if figures.is_empty() {
+        return Err("it printed no figure".to_owned());
+    }
+    Ok(figures)
+}
+
+/// The object that iperf3 prints with `-J`.
+fn iperf3(text: &str) -> Result<Vec<Printed>, String> {
+    let told: Value = serde_json::from_str(text)
+        .map_err(|error| format!("it is not what iperf3 prints with -J ({error})"))?;
+    if let Some(error) = told.get("error").and_then(Value::as_str) {
+        return Err(format!("iperf3 says: {error}"));
+    }
+    let mut figures = Vec::new();
+    let mut add = |figure: &str, value: Option<f64>, unit: &str, time_s: Option<f64>| {
+        if let Some(value) = value {
+            let figure = Figure {
+                figure: figure.to_owned(),
+                value,
+                unit: unit.to_owned(),
+            };
+            figures.push(Printed { figure, time_s });
+        }
+    };
+    let number = |of: &Value, key: &str| of.get(key).and_then(Value::as_f64);
+    let intervals = told.get("intervals").and_then(Value::as_array);
+    for interval in intervals.into_iter().flatten().take(FIGURES_MAX) {
+        if let Some(sum) = interval.get("sum") {
+            let rate = number(sum, "bits_per_second");
+            add("rate", rate, "bit/s", number(sum, "end"));
+        }
+    }
+    let end = told.get("end").unwrap_or(&Value::Null);
+    // The receiver's word counts; UDP has one sum for both.
+    let sum = ["sum_received", "sum"].iter().find_map(|key| end.get(key));
+    let Some(sum) = sum else {
+        return Err("iperf3 came to no end".to_owned());
+    };
+    add("goodput", number(sum, "bits_per_second"), "bit/s", None);
+    add("octets", number(sum, "bytes"), "octets", None);
+    let jitter = number(sum, "jitter_ms").map(|ms| ms / 1e3);
+    add("jitter", jitter, "s", None);
+    let lost = number(sum, "lost_percent").map(|percent| percent / 100.0);
+    add("lost", lost, "share", None);
+    let sent = end
+        .get("sum_sent")
+        .and_then(|sum| number(sum, "retransmits"));
+    add("retransmissions", sent, "segments", None);
+    Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_json_are_figures_and_others_are_for_people() {
+        let text = "warming up\n{\"figure\":\"goodput\",\"value\":8e6,\"unit\":\"bit/s\"}\n";
+        let found = figures(Output::Figures, text).unwrap();
+        assert_eq!((found[0].figure.value, found.len()), (8e6, 1));
+        assert!(figures(Output::Figures, "").is_err());
+        let error = figures(Output::Figures, "{\"figure\":1}").unwrap_err();
+        assert!(error.contains("{\"figure\":1}"), "{error}");
+        assert!(figures(Output::Log, "{").unwrap().is_empty());
+    }
+
+    #[test]
+    fn iperf3_tells_its_end_and_its_intervals() {
+        let text = r#"{"intervals":[{"sum":{"end":1.0,"bits_per_second":5e6}}],
+            "end":{"sum_sent":{"retransmits":3,"bits_per_second":9e6},
+                   "sum_received":{"bytes":1000,"bits_per_second":8e6}}}"#;
+        let found = figures(Output::Iperf3, text).unwrap();
+        let named = |name: &str| {
+            let found = found.iter().find(|it| it.figure.figure == name).unwrap();
+            (found.figure.value, found.time_s)
+        };
+        assert_eq!(named("goodput"), (8e6, None));
+        assert_eq!(named("rate"), (5e6, Some(1.0)));
+        assert_eq!(named("retransmissions"), (3.0, None));
+        let refused = figures(Output::Iperf3, r#"{"error":"unable to connect"}"#).unwrap_err();
+        assert_eq!(refused, "iperf3 says: unable to connect");
+        assert!(figures(Output::Iperf3, "{}").is_err());
+    }
+}
