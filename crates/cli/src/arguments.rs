@@ -95,6 +95,7 @@ pub enum Command {
     Channel(command::channel::Channel),
     Otg(command::otg::Otg),
     Otr(command::otr::Otr),
+    Collect(command::collect::Collect),
     /// Run whole networks in virtual time
     #[command(subcommand)]
     Sim(command::sim::Sim),

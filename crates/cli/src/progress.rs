@@ -82,6 +82,31 @@ impl Progress {
         Self { bar }
     }
 
+    /// Work without an end, with words about it.
+    pub fn words(what: &'static str) -> Self {
+        if !stderr_is_watched() {
+            return Self {
+                bar: ProgressBar::hidden(),
+            };
+        }
+        let bar = ProgressBar::with_draw_target(
+            None,
+            ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND),
+        );
+        bar.set_style(
+            ProgressStyle::with_template("{prefix} {spinner} {msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        bar.set_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar }
+    }
+
+    /// What is so now.
+    pub fn words_now(&self, words: String) {
+        self.bar.set_message(words);
+    }
+
     /// So much of a stretch is done.
     pub fn say(&self, done: u64, words: String) {
         self.bar.set_position(done);

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 32] = [
+const COMMANDS: [&[&str]; 33] = [
     &[],
     &["node"],
     &["node", "init"],
@@ -42,6 +42,7 @@ const COMMANDS: [&[&str]; 32] = [
     &["channel"],
     &["otg"],
     &["otr"],
+    &["collect"],
     &["sim"],
     &["sim", "replay"],
     &["sim", "run"],
@@ -100,6 +101,8 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         &[&CHANNEL[..], &["--reorder", "often"]].concat(),
         &[&CHANNEL[..], &["--reorder-by", "5ms"]].concat(),
         &[&CHANNEL[..], &["--reorder", "1%", "--reorder-by", "0s"]].concat(),
+        &["collect", "--listen", "0.0.0.0:0"],
+        &["collect", "--db", "a.sq3", "--dir", "d"],
         &["node", "init", "ipn:2.7", "--dir", "d"],
         &["perf", "ipn:4.0", "--size", "51"],
         &["perf", "ipn:4.0", "--rate", "10MB"],

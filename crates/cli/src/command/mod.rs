@@ -3,6 +3,7 @@
 pub mod bundle;
 pub mod bundles;
 pub mod channel;
+pub mod collect;
 pub mod completions;
 pub mod links;
 pub mod listing;
@@ -48,6 +49,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Channel(command) => command.run(&common),
         Command::Otg(command) => command.run(&common),
         Command::Otr(command) => command.run(&common),
+        Command::Collect(command) => command.run(&common),
         Command::Sim(command) => command.run(&common),
         Command::Completions(command) => command.run(),
     }

@@ -10,7 +10,7 @@ mod reason;
 mod rows;
 pub mod text;
 
-pub use decoder::{Batch, Decoder, SessionError};
+pub use decoder::{Batch, Decoder, Definition, SessionError};
 pub use header::{Encoding, Header, HeaderError};
 pub use reason::{Reason, Tally};
 pub use rows::{Cell, Row, Rows, StreamKey};

@@ -1,0 +1,95 @@
+//! Who comes: a thread a client, up to a bound.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::session::{Call, Session};
+use super::{Figures, Notice, Tell, Terms};
+
+/// How often a listener looks for clients and for its end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Octets of a session's stack: it calls nothing that nests.
+const STACK_OCTETS: usize = 256 << 10;
+
+pub struct Listener {
+    listener: TcpListener,
+    terms: Arc<Terms>,
+    stop: Arc<AtomicBool>,
+    figures: Arc<Figures>,
+    tell: Tell,
+    calls: SyncSender<Call>,
+    sessions: Vec<JoinHandle<()>>,
+    next: u64,
+}
+
+impl Listener {
+    pub fn new(
+        listener: TcpListener,
+        terms: Terms,
+        stop: Arc<AtomicBool>,
+        figures: Arc<Figures>,
+        tell: Tell,
+        calls: SyncSender<Call>,
+    ) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener,
+            terms: Arc::new(terms),
+            stop,
+            figures,
+            tell,
+            calls,
+            sessions: Vec::new(),
+            next: 0,
+        })
+    }
+
+    /// Takes clients until the collector ends, then waits for those that are here.
+    pub fn run(mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            // What keeps one client from being accepted (it left, descriptors ran out) is gone later.
+            if self.accept().is_err() {
+                thread::sleep(LOOK);
+            }
+            self.sessions.retain(|session| !session.is_finished());
+        }
+        for session in self.sessions {
+            // A session that ended badly said so itself.
+            let _ = session.join();
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        let (stream, peer) = self.listener.accept()?;
+        if self.sessions.len() >= self.terms.clients_max {
+            (self.tell)(Notice::Refused {
+                peer,
+                reason: format!("{} clients are here already", self.terms.clients_max),
+            });
+            return Ok(());
+        }
+        stream.set_nonblocking(false)?;
+        let session = Session::new(
+            self.next,
+            stream,
+            peer,
+            Arc::clone(&self.terms),
+            Arc::clone(&self.stop),
+            Arc::clone(&self.figures),
+            Arc::clone(&self.tell),
+            self.calls.clone(),
+        )?;
+        self.next += 1;
+        let thread = thread::Builder::new()
+            .stack_size(STACK_OCTETS)
+            .spawn(move || session.run())?;
+        self.sessions.push(thread);
+        Ok(())
+    }
+}

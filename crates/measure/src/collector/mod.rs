@@ -1,0 +1,208 @@
+//! The receiving end: clients' sessions into databases.
+//!
+//! [`Collector`] listens; each client has a thread (`session`), and one thread (`store`) has the databases. Between them is
+//! one bounded queue: when a database is behind or away, sockets are not read, and TCP slows the clients.
+
+mod account;
+mod database;
+mod listener;
+mod postgres;
+mod session;
+mod sqlite;
+mod store;
+mod table;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use account::{Report, StreamReport};
+pub use database::DatabaseError;
+
+use self::listener::Listener;
+use self::store::Store;
+
+/// Batches of rows between the sessions and the databases; one is what a read of a socket brought.
+const QUEUE_BATCHES: usize = 64;
+
+/// Where rows are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// One SQLite file for all domains.
+    File(PathBuf),
+    /// One SQLite file a domain: `DIRECTORY/DOMAIN.sq3`.
+    Directory(PathBuf),
+    /// A PostgreSQL database: `postgresql://USER@HOST/NAME`.
+    Postgres(String),
+}
+
+/// What a collector is told.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// What clients must say in their header's line `token`.
+    pub token: Option<String>,
+    /// How long a client may say nothing.
+    pub idle: Duration,
+    /// Clients at once; the next one is let go.
+    pub clients_max: usize,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            token: None,
+            idle: Duration::from_secs(3600),
+            clients_max: 256,
+        }
+    }
+}
+
+/// Something that a person should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A client's session was ended from here.
+    Refused {
+        /// Who.
+        peer: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// A database does not take rows; clients wait.
+    Away {
+        /// What it says.
+        reason: String,
+    },
+    /// It takes rows again.
+    Back,
+}
+
+/// Who is told.
+pub type Tell = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// What a running collector has done so far.
+#[derive(Debug, Default)]
+pub struct Figures {
+    clients: AtomicU64,
+    rows: AtomicU64,
+    rejected: AtomicU64,
+}
+
+impl Figures {
+    /// Clients that are connected.
+    pub fn clients(&self) -> u64 {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Rows that were taken.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Rows that were refused.
+    pub fn rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
+    }
+}
+
+/// A collector that runs until it is [stopped](Collector::stop).
+#[derive(Debug)]
+pub struct Collector {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    figures: Arc<Figures>,
+    listener: JoinHandle<()>,
+    store: JoinHandle<Outcome>,
+}
+
+/// How a collector ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was stored and what was not, by domain, sender and stream.
+    pub report: Report,
+    /// Why the last rows are not stored, where they are not, and how many those are.
+    pub lost: Option<(u64, DatabaseError)>,
+}
+
+impl Collector {
+    /// Opens the place for rows and begins to take clients.
+    ///
+    /// # Errors
+    /// The place cannot be opened, or no thread can be had.
+    pub fn start(
+        listener: TcpListener,
+        place: Place,
+        terms: Terms,
+        tell: Tell,
+    ) -> Result<Self, CollectorError> {
+        let address = listener.local_addr().map_err(CollectorError::Listen)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let figures = Arc::new(Figures::default());
+        let (sender, receiver) = mpsc::sync_channel(QUEUE_BATCHES);
+        let store = Store::open(place, Arc::clone(&stop), Arc::clone(&tell))?;
+        let store = std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || store.run(&receiver))
+            .map_err(CollectorError::Thread)?;
+        let listener = Listener::new(
+            listener,
+            terms,
+            Arc::clone(&stop),
+            Arc::clone(&figures),
+            tell,
+            sender,
+        )
+        .map_err(CollectorError::Listen)?;
+        let listener = std::thread::Builder::new()
+            .name("listener".to_owned())
+            .spawn(move || listener.run())
+            .map_err(CollectorError::Thread)?;
+        Ok(Self {
+            address,
+            stop,
+            figures,
+            listener,
+            store,
+        })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has done so far.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Takes what has come, commits it and ends.
+    ///
+    /// # Errors
+    /// A thread ended before its time, which no input may bring about.
+    pub fn stop(self) -> Result<Outcome, CollectorError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.listener.join().map_err(|_| CollectorError::Ended)?;
+        self.store.join().map_err(|_| CollectorError::Ended)
+    }
+}
+
+/// Why a collector cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectorError {
+    /// The address cannot be listened on.
+    #[error("cannot listen: {0}")]
+    Listen(std::io::Error),
+    /// No thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// The database cannot be used.
+    #[error("cannot open the database: {0}")]
+    Database(#[from] DatabaseError),
+    /// A thread is gone.
+    #[error("a thread of the collector ended before its time")]
+    Ended,
+}

@@ -1,0 +1,227 @@
+//! A database on a server: PostgreSQL, in OML's layout. Rows go by COPY. Integers without a sign are whole: NUMERIC(20).
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use postgres::{Client, NoTls};
+
+use super::database::{Database, DatabaseError, Found, Insert, Sender};
+use super::sqlite::described;
+use crate::omsp::Cell;
+use crate::schema::{Schema, Type};
+
+const LAYOUT: &str = "\
+SET client_min_messages TO warning;
+CREATE TABLE IF NOT EXISTS _senders (name TEXT PRIMARY KEY, id INTEGER UNIQUE);
+CREATE TABLE IF NOT EXISTS _experiment_metadata (oml_tuple_id BIGSERIAL PRIMARY KEY, oml_sender_id INTEGER, oml_seq BIGINT,
+    oml_ts_client DOUBLE PRECISION, oml_ts_server DOUBLE PRECISION, \"subject\" TEXT, \"key\" TEXT, \"value\" TEXT);
+CREATE TABLE IF NOT EXISTS _dhow_senders (id INTEGER PRIMARY KEY, domain TEXT, name TEXT, app TEXT, start_time BIGINT);
+CREATE TABLE IF NOT EXISTS _dhow_loss (oml_sender_id INTEGER, stream TEXT, what TEXT, rows BIGINT,
+    PRIMARY KEY (oml_sender_id, stream, what));";
+
+/// One connection.
+pub struct Postgres {
+    client: Client,
+    /// What a COPY sends, again and again in the same memory.
+    lines: String,
+}
+
+impl Postgres {
+    /// Connects; the database must be there.
+    pub fn open(url: &str) -> Result<Self, DatabaseError> {
+        let mut client = Client::connect(url, NoTls)?;
+        client.batch_execute("BEGIN")?;
+        client.batch_execute(LAYOUT)?;
+        Ok(Self {
+            client,
+            lines: String::new(),
+        })
+    }
+
+    fn metadata(&mut self, key: &str) -> Result<Option<String>, DatabaseError> {
+        let select =
+            "SELECT value FROM _experiment_metadata WHERE oml_sender_id IS NULL AND key = $1";
+        let row = self.client.query_opt(select, &[&key])?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    fn add_metadata(&mut self, key: &str, value: &str) -> Result<(), DatabaseError> {
+        let insert = "INSERT INTO _experiment_metadata (key, value) VALUES ($1, $2)";
+        self.client.execute(insert, &[&key, &value])?;
+        Ok(())
+    }
+}
+
+impl Database for Postgres {
+    fn tables(&mut self) -> Result<Vec<Found>, DatabaseError> {
+        let select =
+            "SELECT tablename::text FROM pg_tables WHERE schemaname = ANY (current_schemas(false))";
+        let names: Vec<String> = self
+            .client
+            .query(select, &[])?
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        names
+            .into_iter()
+            .map(|name| {
+                let schema = self.metadata(&format!("table_{name}"))?;
+                let schema = schema.and_then(|text| described(&text));
+                Ok((name, schema))
+            })
+            .collect()
+    }
+
+    fn start_time(&mut self, start_s: u64) -> Result<u64, DatabaseError> {
+        if let Some(start) = self.metadata("start_time")?.and_then(|s| s.parse().ok()) {
+            return Ok(start);
+        }
+        self.add_metadata("start_time", &start_s.to_string())?;
+        Ok(start_s)
+    }
+
+    fn sender(&mut self, sender: &Sender<'_>) -> Result<i64, DatabaseError> {
+        let known = "SELECT id FROM _dhow_senders WHERE domain = $1 AND name = $2";
+        let known = self
+            .client
+            .query_opt(known, &[&sender.domain, &sender.name])?;
+        if let Some(row) = known {
+            return Ok(row.get::<_, i32>(0).into());
+        }
+        // The same name in another domain of this database is another sender.
+        let whole = format!("{}@{}", sender.name, sender.domain);
+        let mut id: i32 = 0;
+        for name in [sender.name, whole.as_str()] {
+            let insert = "INSERT INTO _senders (name, id) SELECT $1, 1 + coalesce(max(id), 0) FROM _senders \
+                ON CONFLICT (name) DO NOTHING RETURNING id";
+            // A database of OML's has senders that only it knows: they are of this domain.
+            let orphan = "SELECT id FROM _senders WHERE name = $1 AND id NOT IN (SELECT id FROM _dhow_senders)";
+            let row = match self.client.query_opt(insert, &[&name])? {
+                Some(row) => Some(row),
+                None => self.client.query_opt(orphan, &[&name])?,
+            };
+            if let Some(row) = row {
+                id = row.get(0);
+                break;
+            }
+        }
+        let insert = "INSERT INTO _dhow_senders (id, domain, name, app, start_time) VALUES ($1, $2, $3, $4, $5)";
+        let start_s = i64::try_from(sender.start_s).unwrap_or(i64::MAX);
+        self.client.execute(
+            insert,
+            &[&id, &sender.domain, &sender.name, &sender.app, &start_s],
+        )?;
+        Ok(id.into())
+    }
+
+    fn create(&mut self, name: &str, index: u8, schema: &Schema) -> Result<(), DatabaseError> {
+        let mut create = format!(
+            "CREATE TABLE \"{name}\" (oml_tuple_id BIGSERIAL PRIMARY KEY, oml_sender_id INTEGER, oml_seq BIGINT, \
+            oml_ts_client DOUBLE PRECISION, oml_ts_server DOUBLE PRECISION"
+        );
+        for field in schema.fields() {
+            let _ = write!(create, ", \"{}\" {}", field.name, column_type(field.kind));
+        }
+        create.push(')');
+        self.client.batch_execute(&create)?;
+        self.add_metadata(&format!("table_{name}"), &format!("{index} {schema}"))
+    }
+
+    fn insert(&mut self, insert: &Insert<'_>) -> Result<(), DatabaseError> {
+        let mut copy = format!(
+            "COPY \"{}\" (oml_sender_id, oml_seq, oml_ts_client, oml_ts_server",
+            insert.table
+        );
+        for field in insert.schema.fields() {
+            let _ = write!(copy, ", \"{}\"", field.name);
+        }
+        copy.push_str(") FROM STDIN");
+        self.lines.clear();
+        for row in insert.rows {
+            let _ = write!(
+                self.lines,
+                "{}\t{}\t{}\t{}",
+                insert.sender,
+                row.sequence,
+                row.time_s + insert.offset_s,
+                insert.server_s
+            );
+            for cell in row.cells() {
+                self.lines.push('\t');
+                write_cell(&mut self.lines, cell);
+            }
+            self.lines.push('\n');
+        }
+        let mut writer = self.client.copy_in(&copy)?;
+        writer.write_all(self.lines.as_bytes())?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    fn add_loss(
+        &mut self,
+        sender: i64,
+        stream: &str,
+        what: &str,
+        rows: u64,
+    ) -> Result<(), DatabaseError> {
+        let add = "INSERT INTO _dhow_loss (oml_sender_id, stream, what, rows) VALUES ($1, $2, $3, $4) \
+            ON CONFLICT (oml_sender_id, stream, what) DO UPDATE SET rows = _dhow_loss.rows + excluded.rows";
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let sender = i32::try_from(sender).unwrap_or(i32::MAX);
+        self.client
+            .execute(add, &[&sender, &stream, &what, &rows])?;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.client.batch_execute("COMMIT; BEGIN")?;
+        Ok(())
+    }
+}
+
+/// A cell as COPY's text format has it.
+fn write_cell(line: &mut String, cell: Cell<'_>) {
+    let _ = match cell {
+        Cell::Null => line.write_str("\\N"),
+        Cell::Int(number) => write!(line, "{number}"),
+        Cell::Uint(number) => write!(line, "{number}"),
+        Cell::Double(number) if number.is_infinite() => line.write_str(if number > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }),
+        Cell::Double(number) => write!(line, "{number:?}"),
+        Cell::Bool(truth) => line.write_str(if truth { "t" } else { "f" }),
+        Cell::Text(text) => {
+            for character in text.chars() {
+                match character {
+                    '\\' => line.push_str("\\\\"),
+                    '\t' => line.push_str("\\t"),
+                    '\n' => line.push_str("\\n"),
+                    '\r' => line.push_str("\\r"),
+                    other => line.push(other),
+                }
+            }
+            Ok(())
+        }
+        Cell::Blob(octets) => {
+            line.push_str("\\\\x");
+            octets
+                .iter()
+                .try_for_each(|octet| write!(line, "{octet:02x}"))
+        }
+    };
+}
+
+const fn column_type(kind: Type) -> &'static str {
+    match kind {
+        Type::Int32 => "INTEGER",
+        Type::Uint32 | Type::Int64 => "BIGINT",
+        Type::Uint64 | Type::Guid => "NUMERIC(20)",
+        Type::Double => "DOUBLE PRECISION",
+        Type::Text | Type::Vector(_) => "TEXT",
+        Type::Blob => "BYTEA",
+        Type::Bool => "BOOLEAN",
+    }
+}

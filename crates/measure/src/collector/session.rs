@@ -1,0 +1,226 @@
+//! One client: octets from its socket, decoded, to the thread that has the databases.
+
+use std::io::{self, Read as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::{Figures, Notice, Tell, Terms};
+use crate::omsp::{Batch, Decoder, Header};
+
+/// Octets that one read takes.
+const READ_OCTETS: usize = 64 << 10;
+
+/// How long a read waits before it is asked whether the collector ends.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a header may take to come.
+const HEADER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long what is still on its way is read when the collector ends.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A client, for as long as it is connected.
+pub type SessionKey = u64;
+
+/// What a session says to the thread that has the databases.
+#[derive(Debug)]
+pub struct Call {
+    /// Which session.
+    pub session: SessionKey,
+    /// What.
+    pub said: Said,
+}
+
+/// What a session says.
+#[derive(Debug)]
+pub enum Said {
+    /// Its header came. The flag is set where nothing of it can be stored.
+    Begins(Box<Header>, Arc<AtomicBool>),
+    /// Rows came at a time, seconds of Unix time.
+    Came(Batch, f64),
+    /// It has ended.
+    Ended,
+}
+
+pub struct Session {
+    key: SessionKey,
+    stream: TcpStream,
+    peer: SocketAddr,
+    terms: Arc<Terms>,
+    stop: Arc<AtomicBool>,
+    figures: Arc<Figures>,
+    tell: Tell,
+    calls: SyncSender<Call>,
+    /// Set by the store: nothing of this session can be stored.
+    refused: Arc<AtomicBool>,
+    decoder: Decoder,
+    has_begun: bool,
+}
+
+/// Why a session ends from here.
+enum End {
+    Refused(String),
+    /// The client went, or the collector ends.
+    Plain,
+}
+
+impl Session {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a collector's parts share, once"
+    )]
+    pub fn new(
+        key: SessionKey,
+        stream: TcpStream,
+        peer: SocketAddr,
+        terms: Arc<Terms>,
+        stop: Arc<AtomicBool>,
+        figures: Arc<Figures>,
+        tell: Tell,
+        calls: SyncSender<Call>,
+    ) -> io::Result<Self> {
+        stream.set_read_timeout(Some(LOOK))?;
+        Ok(Self {
+            key,
+            stream,
+            peer,
+            terms,
+            stop,
+            figures,
+            tell,
+            calls,
+            refused: Arc::new(AtomicBool::new(false)),
+            decoder: Decoder::default(),
+            has_begun: false,
+        })
+    }
+
+    /// Reads until the client goes, says what cannot be, or the collector ends.
+    pub fn run(mut self) {
+        self.figures.clients.fetch_add(1, Ordering::Relaxed);
+        let end = self.read_all();
+        self.decoder.finish();
+        self.pass_on();
+        if self.has_begun {
+            self.call(Said::Ended);
+        }
+        if let End::Refused(reason) = end {
+            (self.tell)(Notice::Refused {
+                peer: self.peer,
+                reason,
+            });
+        }
+        self.figures.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn read_all(&mut self) -> End {
+        let mut octets = vec![0; READ_OCTETS];
+        let began = Instant::now();
+        let mut heard = began;
+        let mut stopped: Option<Instant> = None;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                let since = stopped.get_or_insert_with(Instant::now);
+                if since.elapsed() > END_PATIENCE {
+                    return End::Plain;
+                }
+            }
+            if self.refused.load(Ordering::Relaxed) {
+                return End::Refused("its domain cannot be stored".to_owned());
+            }
+            let count = match self.stream.read(&mut octets) {
+                Ok(0) => return End::Plain,
+                Ok(count) => count,
+                Err(error) if is_patience(&error) => {
+                    // What had been on its way is here.
+                    if stopped.is_some() {
+                        return End::Plain;
+                    }
+                    if heard.elapsed() > self.terms.idle {
+                        return End::Refused(format!("silent for {} s", self.terms.idle.as_secs()));
+                    }
+                    0
+                }
+                Err(_) => return End::Plain,
+            };
+            if count > 0 {
+                heard = Instant::now();
+                let fed = self.decoder.feed(octets.get(..count).unwrap_or_default());
+                if let Err(error) = fed {
+                    return End::Refused(error.to_string());
+                }
+            }
+            if let Err(end) = self.begin(began) {
+                return end;
+            }
+            self.pass_on();
+        }
+    }
+
+    /// Once the header is there: looks at its token, and says that the session begins.
+    fn begin(&mut self, began: Instant) -> Result<(), End> {
+        if self.has_begun {
+            return Ok(());
+        }
+        let Some(header) = self.decoder.header() else {
+            if began.elapsed() > HEADER_PATIENCE {
+                let patience = HEADER_PATIENCE.as_secs();
+                return Err(End::Refused(format!("no header within {patience} s")));
+            }
+            return Ok(());
+        };
+        if let Some(token) = &self.terms.token {
+            let said = header.token.as_deref().unwrap_or_default();
+            if !is_same(token.as_bytes(), said.as_bytes()) {
+                // What it said beside is not to be stored.
+                self.decoder = Decoder::default();
+                return Err(End::Refused("its token is not the collector's".to_owned()));
+            }
+        }
+        let said = Said::Begins(Box::new(header.clone()), Arc::clone(&self.refused));
+        self.has_begun = true;
+        self.call(said);
+        Ok(())
+    }
+
+    fn pass_on(&mut self) {
+        if !self.has_begun || self.decoder.batch().is_empty() {
+            return;
+        }
+        let batch = self.decoder.take();
+        let rows = u64::try_from(batch.rows.len()).unwrap_or_default();
+        self.figures.rows.fetch_add(rows, Ordering::Relaxed);
+        self.figures
+            .rejected
+            .fetch_add(batch.refused.total(), Ordering::Relaxed);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.call(Said::Came(batch, now.unwrap_or_default().as_secs_f64()));
+    }
+
+    /// Waits while the databases are behind.
+    fn call(&self, said: Said) {
+        let call = Call {
+            session: self.key,
+            said,
+        };
+        // The store ends last, unless it lost its database for good; then it has said so.
+        let _ = self.calls.send(call);
+    }
+}
+
+fn is_patience(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+/// Compares without telling by its time how much is right.
+fn is_same(expected: &[u8], said: &[u8]) -> bool {
+    let differences = expected
+        .iter()
+        .zip(said)
+        .fold(0, |all, (a, b)| all | (a ^ b));
+    expected.len() == said.len() && differences == 0
+}

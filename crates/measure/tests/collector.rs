@@ -1,0 +1,357 @@
+//! A collector with its databases: sessions go in over sockets, rows are read back by SQLite.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests say what fails by failing"
+)]
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use dhow_measure::collector::{Collector, Notice, Place, Terms};
+use dhow_measure::{Client, Column, Point, Settings, Target, Type};
+use rusqlite::Connection;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Running {
+    collector: Collector,
+    notices: Arc<Mutex<Vec<Notice>>>,
+}
+
+fn start(place: Place, terms: Terms) -> Running {
+    let notices = Arc::new(Mutex::new(Vec::new()));
+    let tell = {
+        let notices = Arc::clone(&notices);
+        Arc::new(move |notice| notices.lock().unwrap().push(notice))
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let collector = Collector::start(listener, place, terms, tell).unwrap();
+    Running { collector, notices }
+}
+
+impl Running {
+    /// Sends a session, and waits until the collector has closed it.
+    fn send(&self, octets: &[u8]) {
+        let mut stream = TcpStream::connect(self.collector.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // A session that is refused may be cut while it is written.
+        let _ = stream.write_all(octets);
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+
+    fn refusals(&self) -> Vec<String> {
+        let notices = self.notices.lock().unwrap();
+        notices
+            .iter()
+            .map(|notice| match notice {
+                Notice::Refused { reason, .. } => reason.clone(),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    fn wait_for(&self, is_there: impl Fn(&[Notice]) -> bool) {
+        let began = Instant::now();
+        while !is_there(&self.notices.lock().unwrap()) {
+            assert!(began.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn texts(path: &Path, query: &str) -> Vec<String> {
+    let connection = Connection::open(path).unwrap();
+    let mut statement = connection.prepare(query).unwrap();
+    let columns = statement.column_count();
+    let rows = statement.query_map([], |row| {
+        let cells = (0..columns).map(|column| {
+            let value: rusqlite::types::Value = row.get(column)?;
+            Ok(match value {
+                rusqlite::types::Value::Null => "null".to_owned(),
+                rusqlite::types::Value::Integer(n) => n.to_string(),
+                rusqlite::types::Value::Real(n) => format!("{n:?}"),
+                rusqlite::types::Value::Text(text) => text,
+                rusqlite::types::Value::Blob(octets) => format!("{octets:?}"),
+            })
+        });
+        Ok(cells.collect::<rusqlite::Result<Vec<_>>>()?.join("|"))
+    });
+    rows.unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+const RECORDED: [(&str, &[u8]); 3] = [
+    ("t1", include_bytes!("data/otg-text.omsp")),
+    ("bx", include_bytes!("data/otg-binary.omsp")),
+    ("t2", include_bytes!("data/otg-filters-text.omsp")),
+];
+
+#[test]
+fn recorded_sessions_are_stored_in_the_layout_of_oml() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(Place::Directory(directory.path().into()), Terms::default());
+    for (_, session) in RECORDED {
+        running.send(session);
+    }
+    assert_eq!(running.refusals(), [""; 0]);
+    let outcome = running.collector.stop().unwrap();
+    assert!(outcome.lost.is_none());
+    let path = |domain: &str| directory.path().join(format!("{domain}.sq3"));
+
+    let t1 = path("t1");
+    assert_eq!(texts(&t1, "SELECT name, id FROM _senders"), ["tx|1"]);
+    assert_eq!(
+        texts(
+            &t1,
+            "SELECT key, value FROM _experiment_metadata WHERE oml_sender_id IS NULL ORDER BY 1"
+        ),
+        [
+            "start_time|1795177077",
+            "table__client_instrumentation|1 _client_instrumentation measurements_injected:uint32 measurements_dropped:uint32 bytes_allocated:uint64 bytes_freed:uint64 bytes_in_use:uint64 bytes_max:uint64",
+            "table_otg2_udp_out|2 otg2_udp_out ts:double flow_id:guid seq_no:uint32 pkt_length:uint32 dst_host:string dst_port:uint32",
+        ]
+    );
+    assert_eq!(
+        texts(
+            &t1,
+            "SELECT count(*), min(oml_seq), max(oml_seq), min(oml_ts_client) FROM _experiment_metadata WHERE oml_sender_id = 1"
+        ),
+        ["6|1|3|0.940081"]
+    );
+    // Row 17 has a NUL in its last value.
+    assert_eq!(
+        texts(
+            &t1,
+            "SELECT count(*), sum(seq_no), min(pkt_length), max(dst_port), min(dst_host) FROM otg2_udp_out"
+        ),
+        ["19|193|1470|3000|127.0.0.1"]
+    );
+    assert_eq!(
+        texts(
+            &t1,
+            "SELECT oml_tuple_id, oml_sender_id, oml_seq, oml_ts_client, ts, printf('%u', flow_id) FROM otg2_udp_out LIMIT 1"
+        ),
+        ["1|1|1|1.044483|1795177078.043973|14832297068752520671"]
+    );
+    assert_eq!(
+        texts(
+            &t1,
+            "SELECT stream, what, rows FROM _dhow_loss WHERE stream = 'otg2_udp_out' ORDER BY 2"
+        ),
+        [
+            "otg2_udp_out|gaps|1",
+            "otg2_udp_out|missing|1",
+            "otg2_udp_out|received|19",
+            "otg2_udp_out|rejected: nul|1"
+        ]
+    );
+    assert_eq!(
+        texts(
+            &t1,
+            "SELECT name || ' ' || type FROM pragma_table_info('otg2_udp_out')"
+        ),
+        [
+            "oml_tuple_id INTEGER",
+            "oml_sender_id INTEGER",
+            "oml_seq INTEGER",
+            "oml_ts_client REAL",
+            "oml_ts_server REAL",
+            "ts REAL",
+            "flow_id UNSIGNED BIGINT",
+            "seq_no UNSIGNED INTEGER",
+            "pkt_length UNSIGNED INTEGER",
+            "dst_host TEXT",
+            "dst_port UNSIGNED INTEGER"
+        ]
+    );
+    let counts = |domain: &str, table: &str| {
+        texts(
+            &path(domain),
+            &format!("SELECT count(*) FROM {table} WHERE oml_sender_id = 1"),
+        )
+    };
+    assert_eq!(counts("bx", "otg2_udp_out"), ["15"]);
+    assert_eq!(counts("bx", "_experiment_metadata"), ["4"]);
+    assert_eq!(counts("bx", "_client_instrumentation"), ["0"]);
+    assert_eq!(counts("t2", "otg2_every10"), ["4"]);
+    assert_eq!(counts("t2", "otg2_udp_out"), ["3"]);
+}
+
+fn session(domain: &str, start_s: u64, sender: &str, schema: &str, rows: &str) -> String {
+    format!(
+        "protocol: 4\ndomain: {domain}\nstart-time: {start_s}\nsender-id: {sender}\napp-name: a\nschema: 1 {schema}\ncontent: text\n\n{rows}"
+    )
+}
+
+#[test]
+fn domains_share_a_file_and_nothing_of_them_is_mixed_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    for round in 0..2 {
+        let running = start(Place::File(path.clone()), Terms::default());
+        running
+            .send(session("one", 1000, "x", "a_p n:uint32", "0.5\t1\t1\t4000000000\n").as_bytes());
+        running.send(session("two", 1010, "x", "a_p n:uint32", "0.5\t1\t1\t2\n").as_bytes());
+        running.send(session("two", 1010, "y", "a_p n:double", "0.5\t1\t1\t3.5\n").as_bytes());
+        let outcome = running.collector.stop().unwrap();
+        assert_eq!(outcome.report.len(), 3, "{round}");
+    }
+    assert_eq!(
+        texts(
+            &path,
+            "SELECT id, domain, _dhow_senders.name, _senders.name FROM _dhow_senders JOIN _senders USING (id)"
+        ),
+        ["1|one|x|x", "2|two|x|x@two", "3|two|y|y"]
+    );
+    assert_eq!(
+        texts(&path, "SELECT oml_sender_id, oml_ts_client, n FROM a_p"),
+        [
+            "1|0.5|4000000000",
+            "2|10.5|2",
+            "1|0.5|4000000000",
+            "2|10.5|2"
+        ]
+    );
+    assert_eq!(
+        texts(&path, "SELECT oml_sender_id, n FROM a_p_2"),
+        ["3|3.5", "3|3.5"]
+    );
+    assert_eq!(
+        texts(
+            &path,
+            "SELECT sum(rows) FROM _dhow_loss WHERE what = 'received'"
+        ),
+        ["6"]
+    );
+}
+
+#[test]
+fn what_a_client_may_not_do_ends_its_session_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let terms = Terms {
+        token: Some("s3cret".into()),
+        idle: Duration::from_millis(300),
+        clients_max: 2,
+    };
+    let inside = directory.path().join("inside");
+    let running = start(Place::Directory(inside.clone()), terms);
+    let good = |domain: &str, rows: &str| {
+        session(domain, 1, "x", "a_p n:int32", rows).replace("content", "token: s3cret\ncontent")
+    };
+    running.send(good("../escaped", "0.1\t1\t1\t5\n").as_bytes());
+    running.send(session("d", 1, "x", "a_p n:int32", "0.1\t1\t1\t5\n").as_bytes());
+    running.send(
+        good("d", "0.1\t1\t1\t5\n")
+            .replace("s3cret", "s3cre")
+            .as_bytes(),
+    );
+    // Reserved tables are no streams.
+    running.send(
+        good("d", "0.1\t1\t1\t5\n")
+            .replace("a_p", "_senders")
+            .as_bytes(),
+    );
+    let mut silent = TcpStream::connect(running.collector.address()).unwrap();
+    silent
+        .write_all(good("d", "0.1\t1\t1\t6\n").as_bytes())
+        .unwrap();
+    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(silent.read(&mut [0; 1]).unwrap(), 0, "the session is ended");
+    let two: Vec<TcpStream> = (0..2)
+        .map(|_| TcpStream::connect(running.collector.address()).unwrap())
+        .collect();
+    running.wait_for(|notices| notices.len() >= 4);
+    running.send(good("d", "").as_bytes());
+    drop(two);
+    let refusals = running.refusals();
+    for words in [
+        "domain '../escaped'",
+        "token",
+        "silent for",
+        "2 clients are here",
+    ] {
+        assert!(
+            refusals.iter().any(|r| r.contains(words)),
+            "{words}: {refusals:?}"
+        );
+    }
+    let outcome = running.collector.stop().unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    assert_eq!(texts(&inside.join("d.sq3"), "SELECT n FROM a_p"), ["6"]);
+    let of = |stream: &str| {
+        outcome
+            .report
+            .iter()
+            .find(|(name, _)| name.stream == stream)
+            .unwrap()
+            .1
+    };
+    assert_eq!(
+        (of("_senders").received, of("_senders").rejected_total()),
+        (0, 1)
+    );
+}
+
+static SENT: Point = Point {
+    name: "sent",
+    about: "a datagram was sent",
+    columns: &[Column {
+        name: "number",
+        kind: Type::Uint64,
+        unit: "",
+        about: "its number",
+    }],
+};
+
+#[test]
+fn rows_that_a_database_refused_for_a_while_are_all_stored_in_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("full.sq3");
+    let running = start(Place::File(path.clone()), Terms::default());
+    let target = Target::Tcp(running.collector.address().to_string());
+    let settings =
+        Settings::new(target, "run", "x", "a").with_spool(directory.path().into(), 1 << 20);
+    let client = Client::connect(settings).unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    sent.inject(&[1_u64.into()]);
+    // What comes cannot be inserted while this is there.
+    let began = Instant::now();
+    let break_it = "CREATE TRIGGER full BEFORE INSERT ON a_sent WHEN new.number > 500 BEGIN SELECT raise(FAIL, 'disk full'); END";
+    let other = Connection::open(&path).unwrap();
+    while other.execute_batch(break_it).is_err() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for number in 2..=1000_u64 {
+        sent.inject(&[number.into()]);
+    }
+    running.wait_for(|notices| notices.iter().any(|n| matches!(n, Notice::Away { .. })));
+    let began = Instant::now();
+    while other.execute_batch("DROP TRIGGER full").is_err() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.wait_for(|notices| notices.contains(&Notice::Back));
+    assert_eq!(client.close().dropped, 0);
+    let outcome = running.collector.stop().unwrap();
+    assert!(outcome.lost.is_none());
+    assert_eq!(
+        texts(
+            &path,
+            "SELECT count(*), count(DISTINCT number), sum(number) FROM a_sent"
+        ),
+        ["1000|1000|500500"]
+    );
+    assert_eq!(
+        texts(
+            &path,
+            "SELECT stream, injected, sent, dropped FROM _dhow_client"
+        ),
+        ["a_sent|1000|1000|0"]
+    );
+}
