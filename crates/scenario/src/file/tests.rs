@@ -94,6 +94,10 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:9: [[traffic]] lacks 'count'; only with 'every' or 'mean' it can go on for ever",
         ),
         (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 2\ntotal = \"2kB\"\n",
+            "s.toml:14: [[traffic]] has 'count' or 'total'",
+        ),
+        (
             "[[traffic]]\nfrom = \"east\"\nto = \"east\"\nsize = \"1kB\"\ncount = 1\n",
             "s.toml:11: [[traffic]] goes from one node to another",
         ),
@@ -360,5 +364,16 @@ fn wrong_programs_and_hosts_are_refused() {
         let text = format!("{TWO}{more}[stop]\nat = \"1h\"\n");
         let said_now = refused(&text);
         assert!(said_now.starts_with(said), "{said_now}");
+    }
+}
+
+#[test]
+fn a_total_is_as_many_bundles_as_have_so_much_in_the_mean() {
+    for (size, count) in [("1kB", 15), ("2kB..4kB", 5), ("7kB", 3), ("1MB", 1)] {
+        let text = format!(
+            "{TWO}[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"{size}\"\ntotal = \"15kB\"\n[stop]\nat = \"1h\"\n"
+        );
+        let scenario = Scenario::parse(Path::new("s.toml"), &text).unwrap();
+        assert_eq!(scenario.traffic[0].count, Some(count), "{size}");
     }
 }

@@ -46,6 +46,13 @@ pub(super) const TRAFFIC: Section = Section {
             "How many bundles each sends.",
         ),
         key(
+            "total",
+            Kind::Size,
+            Absent::Means("as 'count' says"),
+            "\"15MB\"",
+            "How many octets of payload each sends at least, instead of 'count': as many bundles as have so much in the mean.",
+        ),
+        key(
             "every",
             Kind::Duration,
             Absent::Means("all at once"),

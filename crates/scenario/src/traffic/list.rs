@@ -13,7 +13,7 @@ use crate::scenario::{Listed, Size};
 const LIST_OCTETS_MAX: u64 = 256 << 20;
 
 /// What a list says itself.
-const SAID: [&str; 5] = ["size", "count", "every", "mean", "burst"];
+const SAID: [&str; 6] = ["size", "count", "total", "every", "mean", "burst"];
 
 /// The list that a section names, if it names one.
 pub(super) fn read(

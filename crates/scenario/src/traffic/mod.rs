@@ -117,11 +117,16 @@ fn read_rules(
     document: &Document<'_>,
     entries: &Entries,
 ) -> Result<(Pace, Option<u64>, Size), FileError> {
-    let (pace, count) = read_pace(document, entries)?;
-    Ok((pace, count, read_size(document, entries)?))
+    let size = read_size(document, entries)?;
+    let (pace, count) = read_pace(document, entries, size)?;
+    Ok((pace, count, size))
 }
 
-fn read_pace(document: &Document<'_>, entries: &Entries) -> Result<(Pace, Option<u64>), FileError> {
+fn read_pace(
+    document: &Document<'_>,
+    entries: &Entries,
+    size: Size,
+) -> Result<(Pace, Option<u64>), FileError> {
     let every = entries.duration_if_set("every");
     let mean = entries.duration_if_set("mean");
     let pace = match (every, mean) {
@@ -138,7 +143,15 @@ fn read_pace(document: &Document<'_>, entries: &Entries) -> Result<(Pace, Option
             return Err(document.fault(entries.line_of(key), what));
         }
     };
-    let count = entries.count("count");
+    let total = entries.size("total");
+    if total.is_some() && entries.has("count") {
+        let what = "[[traffic]] has 'count' or 'total'";
+        return Err(document.fault(entries.line_of("total"), what));
+    }
+    let mean = size.min.midpoint(size.max);
+    let count = entries
+        .count("count")
+        .or(total.map(|octets| octets.div_ceil(mean)));
     if count.is_none() && pace == Pace::AtOnce {
         let error = document.fault(entries.line(), "[[traffic]] lacks 'count'");
         return Err(error.with_hint("only with 'every' or 'mean' it can go on for ever"));
