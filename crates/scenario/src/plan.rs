@@ -1,8 +1,9 @@
 //! Which runs of a scenario a study has: every combination of what is swept, each several times, in an order.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 
-use dhow_document::FileError;
+use dhow_document::{Document, FileError};
 
 use crate::entropy::Entropy;
 use crate::file;
@@ -13,6 +14,9 @@ const PURPOSE: u64 = Entropy::OURS + 100;
 
 /// Runs of a study, at most: far above any that somebody waits for.
 const RUNS_MAX: usize = 1_000_000;
+
+/// What a variant is called among the keys of a point.
+const VARIANT: &str = "variant";
 
 /// Whether what `[full]` says is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,29 +77,26 @@ impl Plan {
         let entries = document.one("runs")?;
         let repeats = entries.count("repeats").unwrap_or(1);
         let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
-        let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        let mut points = variants(&document, path, text, &base)?;
         for swept in document.loose("sweep") {
             let wrong = |what: String| document.fault(swept.line, what);
             if swept.values.is_empty() {
                 return Err(wrong(format!("'{}' has no values", swept.path)));
             }
             for value in &swept.values {
-                let mut one = base.clone();
-                one.push(format!("{}={value}", swept.path));
-                file::read(path, text, &one).map_err(|error| {
-                    let fault = wrong(format!("{} = {value}: {}", swept.path, error.what));
-                    match error.hint {
-                        Some(hint) => fault.with_hint(hint),
-                        None => fault,
-                    }
+                let setting = format!("{}={value}", swept.path);
+                let read = try_settings(path, text, &base, slice::from_ref(&setting));
+                read.map_err(|error| {
+                    of_setting(wrong(format!("{} = {value}", swept.path)), error)
                 })?;
             }
             if points.len().saturating_mul(swept.values.len()) > RUNS_MAX {
                 return Err(wrong(format!("a study has at most {RUNS_MAX} runs")));
             }
-            let with = |point: &Vec<(String, String)>, value: &String| {
+            let with = |point: &Point, value: &String| {
                 let mut point = point.clone();
-                point.push((swept.path.clone(), value.clone()));
+                point.told.push((swept.path.clone(), value.clone()));
+                point.settings.push(format!("{}={value}", swept.path));
                 point
             };
             points = points
@@ -106,15 +107,13 @@ impl Plan {
         let mut runs = Vec::new();
         let mut number = 0;
         for point in points {
-            let mut all = base.clone();
-            all.extend(point.iter().map(|(path, value)| format!("{path}={value}")));
             // Values that are right one by one may be wrong together.
-            file::read(path, text, &all)?;
+            let all = try_settings(path, text, &base, &point.settings)?;
             for repeat in 1..=repeats {
                 number += 1;
                 runs.push(PlannedRun {
                     number,
-                    point: point.clone(),
+                    point: point.told.clone(),
                     repeat,
                     seed: scenario.seed.wrapping_add(u64::from(repeat - 1)),
                     settings: all.clone(),
@@ -154,6 +153,62 @@ impl Plan {
         }
         scenario.seed = run.seed;
         Ok(scenario)
+    }
+}
+
+/// A combination of what is swept.
+#[derive(Clone, Debug, Default)]
+struct Point {
+    /// Names and values for people.
+    told: Vec<(String, String)>,
+    /// What is set.
+    settings: Vec<String>,
+}
+
+/// The variants of a file, or the one that it is.
+fn variants(
+    document: &Document<'_>,
+    path: &Path,
+    text: &str,
+    base: &[String],
+) -> Result<Vec<Point>, FileError> {
+    let mut points: Vec<Point> = Vec::new();
+    for entries in document.all("variant") {
+        let name = entries.text("name").unwrap_or_default().to_owned();
+        let wrong = |key: &str, what: String| document.fault(entries.line_of(key), what);
+        let told = vec![(VARIANT.to_owned(), name.clone())];
+        if points.iter().any(|point| point.told == told) {
+            return Err(wrong("name", format!("two variants are named '{name}'")));
+        }
+        let settings = entries.list("set").to_vec();
+        try_settings(path, text, base, &settings)
+            .map_err(|error| of_setting(wrong("set", format!("variant '{name}'")), error))?;
+        points.push(Point { told, settings });
+    }
+    if points.is_empty() {
+        points.push(Point::default());
+    }
+    Ok(points)
+}
+
+/// All settings, where they make a scenario.
+fn try_settings(
+    path: &Path,
+    text: &str,
+    base: &[String],
+    more: &[String],
+) -> Result<Vec<String>, FileError> {
+    let all = [base, more].concat();
+    file::read(path, text, &all).map(|_| all)
+}
+
+/// What is wrong with a value, where it was written.
+fn of_setting(place: FileError, error: FileError) -> FileError {
+    let what = format!("{}: {}", place.what, error.what);
+    let fault = FileError { what, ..place };
+    match error.hint {
+        Some(hint) => fault.with_hint(hint),
+        None => fault,
     }
 }
 
@@ -227,6 +282,37 @@ repeats = 2
         let last = plan.scenario(&plan.runs[11]).expect("a scenario");
         assert_eq!((last.traffic[0].size.max, last.seed), (4_000, 8));
         assert_eq!(last.links[0].rate.octets_per_s(), 375_000);
+    }
+
+    #[test]
+    fn variants_set_several_values_at_once_and_go_with_what_is_swept() {
+        let text = format!(
+            "{STUDY}[[variant]]\nname = \"few\"\nset = [\"traffic.count=1\"]\n\
+             [[variant]]\nname = \"slow\"\nset = [\"traffic.count=9\", \"link.rate=8kbit\"]\n"
+        );
+        let set = [
+            "sweep.link.rate=[\"1Mbit\"]",
+            "runs.repeats=1",
+            "runs.order=given",
+        ];
+        let set = set.map(str::to_owned);
+        let plan = Plan::parse(Path::new("s.toml"), &text, &set, Extent::Usual).expect("a plan");
+        assert_eq!(plan.runs.len(), 2 * 2);
+        assert_eq!(
+            plan.runs[2].point[0],
+            ("variant".to_owned(), "slow".to_owned())
+        );
+        let last = plan.scenario(&plan.runs[3]).expect("a scenario");
+        assert_eq!(last.traffic[0].count, Some(9));
+        // What is swept is set last.
+        assert_eq!(last.links[0].rate.octets_per_s(), 125_000);
+        let refused = |text: &str| {
+            let error = Plan::parse(Path::new("s.toml"), text, &[], Extent::Usual);
+            error.expect_err("it is refused").to_string()
+        };
+        let error = refused(&text.replace("count=9", "count=nine"));
+        assert!(error.contains("variant 'slow': 'count'"), "{error}");
+        assert!(refused(&text.replace("slow", "few")).contains("two variants are named 'few'"));
     }
 
     #[test]

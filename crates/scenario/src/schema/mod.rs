@@ -36,6 +36,7 @@ pub const SECTIONS: &[Section] = &[
     happening::STOP,
     study::PROGRAM,
     study::SWEEP,
+    study::VARIANT,
     study::RUNS,
     study::FULL,
     study::REPORT,

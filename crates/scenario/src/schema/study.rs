@@ -66,6 +66,29 @@ pub(super) const SWEEP: Section = Section {
     groups: &[],
 };
 
+/// `[[variant]]`.
+pub(super) const VARIANT: Section = Section {
+    name: "variant",
+    occurs: Occurs::Many,
+    meaning: "Values that are set together under one name; each variant is run with every combination of what is swept, as \"variant\" in tables.",
+    groups: &[&[
+        key(
+            "name",
+            Kind::Text,
+            Absent::Refused,
+            "\"two threads\"",
+            "What it is called.",
+        ),
+        key(
+            "set",
+            Kind::TextList,
+            Absent::Means("the file as it is"),
+            "[\"traffic.count=1\"]",
+            "PATH=VALUEs, as --set takes them.",
+        ),
+    ]],
+};
+
 /// `[runs]`.
 pub(super) const RUNS: Section = Section {
     name: "runs",
