@@ -93,6 +93,7 @@ pub enum Command {
     #[command(subcommand)]
     Bundle(command::bundle::Bundle),
     Channel(command::channel::Channel),
+    Iperf(command::iperf::Iperf),
     Otg(command::otg::Otg),
     Otr(command::otr::Otr),
     Collect(command::collect::Collect),

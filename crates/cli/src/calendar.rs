@@ -20,6 +20,14 @@ pub fn utc(time: DtnTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03} UTC")
 }
 
+/// `20261120143902`, UTC, of a time since 1970.
+pub fn compact(since_1970: std::time::Duration) -> String {
+    let seconds = since_1970.as_secs();
+    let (year, month, day) = civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
+}
+
 /// The Gregorian date of a day counted from 1970-01-01, counted in eras of 400 years (146 097 days) that
 /// begin on 1 March, so that the leap day is the last of its year.
 fn civil_date(days_since_1970: u64) -> (u64, u64, u64) {
@@ -58,6 +66,8 @@ mod tests {
         assert_eq!(utc_of_unix(951_782_400), "2000-02-29 00:00:00.000 UTC");
         assert_eq!(utc_of_unix(1_798_761_599), "2026-12-31 23:59:59.000 UTC");
         assert_eq!(utc_of_unix(4_107_542_400), "2100-03-01 00:00:00.000 UTC");
+        let time = std::time::Duration::from_secs(1_798_761_599);
+        assert_eq!(compact(time), "20261231235959");
         assert_eq!(utc(DtnTime::from_millis(1)), "2000-01-01 00:00:00.001 UTC");
         assert_eq!(utc(DtnTime::UNKNOWN), "unknown (no accurate clock)");
     }

@@ -40,6 +40,7 @@ const COMMANDS: [&[&str]; 33] = [
     &["bundle", "make"],
     &["bundle", "drop"],
     &["channel"],
+    &["iperf"],
     &["otg"],
     &["otr"],
     &["collect"],

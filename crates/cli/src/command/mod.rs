@@ -5,6 +5,7 @@ pub mod bundles;
 pub mod channel;
 pub mod collect;
 pub mod completions;
+pub mod iperf;
 pub mod links;
 pub mod listing;
 pub mod node;
@@ -47,6 +48,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),
         Command::Channel(command) => command.run(&common),
+        Command::Iperf(command) => command.run(),
         Command::Otg(command) => command.run(&common),
         Command::Otr(command) => command.run(&common),
         Command::Collect(command) => command.run(&common),

@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use dhow_testbed::traffic::{
-    Bursts, Carrier, CommandError, DatagramWriter, Meter, Null, Pattern, Planned, Schedule, Sender,
-    Sent, StreamWriter,
+    Bursts, Carrier, CommandError, DatagramWriter, Header, Meter, Null, Pattern, Planned, Schedule,
+    Sender, Sent, StreamWriter,
 };
 use serde_json::json;
 
 use crate::arguments::{Common, parse_duration};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
+use crate::measured::Measured;
 use crate::output::{self, Form};
+use crate::packet_point::{PacketPoint, TCP_OUT, UDP_OUT};
 use crate::quantity;
 use crate::socket_address::{local_for, resolve};
 
@@ -64,6 +66,8 @@ pub struct Otg {
     /// From which the lengths of bursts are drawn
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    measured: Measured,
     #[command(flatten)]
     ignored: crate::command::otr::Ignored,
 }
@@ -201,16 +205,26 @@ impl Otg {
             schedule,
             flow,
             to,
+            header: Header::of_packet,
             duration: self.duration,
             count: self.count,
             planned: self.at.clone(),
         };
-        let meter = &mut ();
+        let measuring = self.measured.begin("otg2")?;
+        let point = if self.protocol == Protocol::Tcp {
+            &TCP_OUT
+        } else {
+            &UDP_OUT
+        };
+        let meter = &mut PacketPoint::open(measuring.as_ref(), point)?;
         let sent = match self.protocol {
             Protocol::Null => send(sender, &mut Null, meter)?,
             Protocol::Udp => send(sender, &mut self.datagrams(to)?, meter)?,
             Protocol::Tcp => send(sender, &mut stream(to)?, meter)?,
         };
+        if let Some(measuring) = measuring {
+            measuring.end();
+        }
         tell(common, flow, &sent)?;
         Ok(if interrupt::is_requested() {
             Ending::Interrupted

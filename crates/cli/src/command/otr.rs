@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use crate::arguments::{Common, parse_duration};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
+use crate::measured::Measured;
 use crate::output::{self, Form};
+use crate::packet_point::{PacketPoint, TCP_IN, UDP_IN};
 use crate::quantity;
 use crate::socket_address::resolve;
 
@@ -52,6 +54,8 @@ pub struct Otr {
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
+    measured: Measured,
+    #[command(flatten)]
     ignored: Ignored,
 }
 
@@ -85,7 +89,13 @@ impl Otr {
             duration: self.duration,
             count: self.count,
         };
-        let meter = &mut ();
+        let measuring = self.measured.begin("otr2")?;
+        let point = if self.sink == Sink::Tcp {
+            &TCP_IN
+        } else {
+            &UDP_IN
+        };
+        let meter = &mut PacketPoint::open(measuring.as_ref(), point)?;
         let stop = interrupt::is_requested;
         let (received, dropped) = match self.sink {
             Sink::Udp => {
@@ -111,6 +121,9 @@ impl Otr {
                 (self.wait(), None)
             }
         };
+        if let Some(measuring) = measuring {
+            measuring.end();
+        }
         tell(common, &received, dropped)?;
         Ok(if interrupt::is_requested() {
             Ending::Interrupted

@@ -31,6 +31,18 @@ pub struct Header {
 }
 
 impl Header {
+    /// The first octets of a packet of that flow and number, sent at a time in nanoseconds since 1970.
+    #[must_use]
+    pub fn of_packet(flow: u64, number: u32, sent_ns: u64) -> [u8; HEADER_OCTETS] {
+        let sent_ns = Some(sent_ns);
+        Self {
+            flow,
+            number,
+            sent_ns,
+        }
+        .encode()
+    }
+
     /// The header's octets; a shorter packet carries the first of them.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_OCTETS] {

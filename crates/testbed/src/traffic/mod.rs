@@ -20,7 +20,7 @@ pub use carrier::{Carrier, Null, Outcome, Packet};
 pub use command::{Command, CommandError, Planned};
 pub use datagram::{Arrival, DatagramReader, DatagramWriter};
 pub use drops::datagrams_dropped;
-pub use header::{HEADER_OCTETS, Header};
+pub use header::{HEADER_OCTETS as PACKET_HEADER_OCTETS, Header};
 pub use receiver::{Received, Receiver};
 pub use sample::{Meter, Sample, now_ns};
 pub use schedule::{Bursts, Departure, Pattern, PatternError, Schedule};

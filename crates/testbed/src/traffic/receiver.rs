@@ -249,6 +249,7 @@ mod tests {
             schedule: Schedule::new(pattern, 1).unwrap(),
             flow: 42,
             to,
+            header: Header::of_packet,
             duration: None,
             count: Some(COUNT),
             planned: Vec::new(),

@@ -9,7 +9,7 @@ use rustix::thread::set_current_timer_slack;
 
 use super::carrier::{BATCH_PACKETS, Carrier, Packet};
 use super::command::{Command, CommandError, Planned, change};
-use super::header::{HEADER_OCTETS, Header};
+use super::header::HEADER_OCTETS;
 use super::sample::{Meter, Sample, now_ns};
 use super::schedule::Schedule;
 
@@ -28,6 +28,8 @@ pub struct Sender {
     pub flow: u64,
     /// To whom, for measurements.
     pub to: std::net::SocketAddr,
+    /// A packet's first octets: of its flow and number, sent at a time in nanoseconds since 1970.
+    pub header: fn(u64, u32, u64) -> [u8; HEADER_OCTETS],
     /// It ends after so long.
     pub duration: Option<Duration>,
     /// It ends after so many packets.
@@ -159,15 +161,9 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
         // As in OTG, numbers begin anew after the last one of 32 bits.
         let number = u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
         let at_ns = now_ns();
-        let header = Header {
-            flow: self.sender.flow,
-            number,
-            sent_ns: Some(at_ns),
-        };
-        let octets_of_header = usize::try_from(octets).unwrap_or(HEADER_OCTETS);
         let packet = Packet {
-            header: header.encode(),
-            octets: octets_of_header,
+            header: (self.sender.header)(self.sender.flow, number, at_ns),
+            octets: usize::try_from(octets).unwrap_or(HEADER_OCTETS),
         };
         let sample = Sample {
             at_ns,
@@ -272,6 +268,7 @@ mod tests {
 
     use super::*;
     use crate::traffic::carrier::{Null, Outcome};
+    use crate::traffic::header::Header;
     use crate::traffic::schedule::{Bursts, Pattern};
 
     fn sender(bits_per_s: u64) -> Sender {
@@ -284,6 +281,7 @@ mod tests {
             schedule: Schedule::new(pattern, 1).unwrap(),
             flow: 7,
             to: SocketAddr::from(([127, 0, 0, 1], 3_000)),
+            header: Header::of_packet,
             duration: None,
             count: None,
             planned: Vec::new(),

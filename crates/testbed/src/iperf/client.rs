@@ -1,0 +1,250 @@
+//! The client: one connection of datagrams or octets.
+
+use std::cell::RefCell;
+use std::io::{self, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::LOOK;
+use super::datagram::{Account, HEADER_OCTETS, Header};
+use super::interval::Intervals;
+use super::observer::{Connection, Observer, Packet, Report, Transfer};
+use crate::traffic::{
+    DatagramWriter, Meter, PACKET_HEADER_OCTETS, Sample, Schedule, Sender, now_ns,
+};
+
+/// How often the server is told that it was the last datagram, if it does not answer.
+const LAST_DATAGRAMS: u32 = 10;
+
+/// How long each time is waited for its answer.
+const ANSWER_WAIT: Duration = Duration::from_millis(250);
+
+/// Octets of the longest answer.
+const ANSWER_OCTETS_MAX: usize = 2_048;
+
+/// When a client ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// After so long.
+    Time(Duration),
+    /// After so many octets.
+    Octets(u64),
+}
+
+/// One connection of a client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its number in this process.
+    pub id: u32,
+    /// How much is sent.
+    pub load: Load,
+    /// How long intervals are; none for none.
+    pub every: Option<Duration>,
+}
+
+impl Client {
+    /// Sends datagrams by a schedule from a connected socket, and asks the server what arrived: false when it did not answer.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn run_datagrams(
+        &self,
+        socket: &UdpSocket,
+        schedule: Schedule,
+        observer: &Mutex<impl Observer>,
+        stop: impl Fn() -> bool,
+    ) -> io::Result<bool> {
+        let to = socket.peer_addr()?;
+        self.tell_connection(observer, socket.local_addr()?, to);
+        let octets = u64::from(schedule.pattern().octets);
+        let (duration, count) = match self.load {
+            Load::Time(time) => (Some(time), None),
+            Load::Octets(all) => (None, Some(all.div_ceil(octets))),
+        };
+        let sender = Sender {
+            schedule,
+            flow: 0,
+            to,
+            header,
+            duration,
+            count,
+            planned: Vec::new(),
+        };
+        let counter = RefCell::new(Counter::new(self, observer));
+        let look = || {
+            counter.borrow_mut().look();
+            stop()
+        };
+        let mut writer = DatagramWriter::new(socket.try_clone()?)?;
+        let sent = sender.run(&mut writer, &mut &counter, None, look, |_| {})?;
+        let last = sent.packets + sent.failed;
+        counter.into_inner().end(Some(Report {
+            sent: last,
+            ..Report::default()
+        }));
+        // Numbers begin at 0, so this is the next one.
+        let answer = ask(socket, u32::try_from(last).unwrap_or(u32::MAX))?;
+        if let Some(account) = answer {
+            lock(observer).server_report(&Transfer {
+                id: self.id,
+                is_total: true,
+                begin: Duration::ZERO,
+                end: account.elapsed,
+                octets: account.octets,
+                datagrams: Some(account.report),
+            });
+        }
+        Ok(answer.is_some())
+    }
+
+    /// Sends octets over a connection, blocks of so many at a time; no faster than a rate in bit/s, where one is given.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn run_stream(
+        &self,
+        mut stream: TcpStream,
+        block_octets: usize,
+        bits_per_s: Option<u64>,
+        observer: &Mutex<impl Observer>,
+        stop: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        self.tell_connection(observer, stream.local_addr()?, stream.peer_addr()?);
+        stream.set_write_timeout(Some(LOOK))?;
+        let block = vec![0; block_octets];
+        let mut counter = Counter::new(self, observer);
+        let mut sent = 0_u64;
+        while !stop() {
+            let now = counter.start.elapsed();
+            let rest = match self.load {
+                Load::Time(time) if now >= time => break,
+                Load::Octets(all) if sent >= all => break,
+                Load::Time(_) => u64::MAX,
+                Load::Octets(all) => all - sent,
+            };
+            if let Some(wait) = bits_per_s.and_then(|rate| time_of(sent, rate).checked_sub(now)) {
+                std::thread::sleep(wait.min(LOOK));
+                counter.look();
+                continue;
+            }
+            let length = block.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
+            match stream.write(block.get(..length).unwrap_or_default()) {
+                Ok(octets) => {
+                    let octets = u64::try_from(octets).unwrap_or(u64::MAX);
+                    sent += octets;
+                    counter.intervals.add(octets);
+                }
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => return Err(error),
+            }
+            counter.look();
+        }
+        counter.end(None);
+        stream.shutdown(std::net::Shutdown::Write)
+    }
+
+    fn tell_connection(
+        &self,
+        observer: &Mutex<impl Observer>,
+        local: SocketAddr,
+        foreign: SocketAddr,
+    ) {
+        lock(observer).connection(&Connection {
+            id: self.id,
+            local,
+            foreign,
+        });
+    }
+}
+
+/// iperf counts from 0, where its headers have no more than these octets.
+const fn number_of(sample: u32) -> u32 {
+    sample.wrapping_sub(1)
+}
+
+/// A packet's first octets as iperf has them.
+fn header(_: u64, number: u32, at_ns: u64) -> [u8; PACKET_HEADER_OCTETS] {
+    let mut octets = [0; PACKET_HEADER_OCTETS];
+    let header: [u8; HEADER_OCTETS] = Header::new(number_of(number), at_ns, false).encode();
+    for (place, octet) in octets.iter_mut().zip(header) {
+        *place = octet;
+    }
+    octets
+}
+
+/// Tells the server that it was the last datagram, until it answers.
+fn ask(socket: &UdpSocket, last: u32) -> io::Result<Option<Account>> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(ANSWER_WAIT))?;
+    let mut answer = [0; ANSWER_OCTETS_MAX];
+    for _ in 0..LAST_DATAGRAMS {
+        // A server that is not there is one that does not answer.
+        let _ = socket.send(&Header::new(last, now_ns(), true).encode());
+        if let Ok(octets) = socket.recv(&mut answer) {
+            return Ok(answer.get(..octets).and_then(Account::decode));
+        }
+    }
+    Ok(None)
+}
+
+/// How long so many octets take at a rate.
+fn time_of(octets: u64, bits_per_s: u64) -> Duration {
+    let nanos = u128::from(octets) * 8 * 1_000_000_000 / u128::from(bits_per_s.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts what a client sends, and tells of intervals.
+struct Counter<'a, O> {
+    id: u32,
+    observer: &'a Mutex<O>,
+    intervals: Intervals,
+    start: Instant,
+}
+
+impl<'a, O: Observer> Counter<'a, O> {
+    fn new(client: &Client, observer: &'a Mutex<O>) -> Self {
+        Self {
+            id: client.id,
+            observer,
+            intervals: Intervals::new(client.id, client.every),
+            start: Instant::now(),
+        }
+    }
+
+    fn look(&mut self) {
+        while let Some(transfer) = self.intervals.poll(self.start.elapsed()) {
+            lock(self.observer).transfer(&transfer);
+        }
+    }
+
+    fn end(mut self, report: Option<Report>) {
+        self.look();
+        let mut total = self.intervals.total(self.start.elapsed());
+        total.datagrams = report;
+        lock(self.observer).transfer(&total);
+    }
+}
+
+impl<O: Observer> Meter for &RefCell<Counter<'_, O>> {
+    fn packet(&mut self, sample: &Sample) {
+        let mut counter = self.borrow_mut();
+        counter.look();
+        counter.intervals.add(sample.octets.into());
+        lock(counter.observer).packet(&Packet {
+            id: counter.id,
+            number: number_of(sample.number),
+            octets: sample.octets,
+            at_ns: sample.at_ns,
+            sent_ns: sample.at_ns,
+        });
+    }
+}

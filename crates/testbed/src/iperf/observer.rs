@@ -1,0 +1,80 @@
+//! What a client or server tells of itself.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Who is told. It takes as little time as it can.
+pub trait Observer: Send {
+    /// Two ends have found each other.
+    fn connection(&mut self, connection: &Connection);
+    /// A datagram left, or arrived.
+    fn packet(&mut self, packet: &Packet);
+    /// An interval is over, or the connection is.
+    fn transfer(&mut self, transfer: &Transfer);
+    /// The server's own account came to the client.
+    fn server_report(&mut self, transfer: &Transfer);
+}
+
+/// Two ends that have found each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Its number in this process.
+    pub id: u32,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other.
+    pub foreign: SocketAddr,
+}
+
+/// A datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Of which connection.
+    pub id: u32,
+    /// Its number.
+    pub number: u32,
+    /// Octets of its payload.
+    pub octets: u32,
+    /// When it was here, nanoseconds since 1970.
+    pub at_ns: u64,
+    /// When it was sent by its sender's clock, nanoseconds since 1970.
+    pub sent_ns: u64,
+}
+
+/// What passed in an interval, or in all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// Of which connection.
+    pub id: u32,
+    /// Whether this is the whole of it.
+    pub is_total: bool,
+    /// When the interval begins, from the connection's start.
+    pub begin: Duration,
+    /// When it ends.
+    pub end: Duration,
+    /// Octets of payload.
+    pub octets: u64,
+    /// Datagrams, where they are.
+    pub datagrams: Option<Report>,
+}
+
+/// What a server says of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Those that were sent, as far as their numbers tell.
+    pub sent: u64,
+    /// Those of them that are missing.
+    pub lost: u64,
+    /// Those that came after one with a higher number.
+    pub out_of_order: u64,
+    /// How much the time between datagrams changes on the way (RFC 3550 6.4.1), nanoseconds; none at the sender.
+    pub jitter_ns: Option<f64>,
+}
+
+/// Nobody is told.
+impl Observer for () {
+    fn connection(&mut self, _: &Connection) {}
+    fn packet(&mut self, _: &Packet) {}
+    fn transfer(&mut self, _: &Transfer) {}
+    fn server_report(&mut self, _: &Transfer) {}
+}
