@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use program::{assert_snapshot, run, run_in};
 
 /// All commands that have a help text.
-const COMMANDS: [&[&str]; 33] = [
+const COMMANDS: &[&[&str]] = &[
     &[],
     &["node"],
     &["node", "init"],
