@@ -65,7 +65,7 @@ const CHANNEL: [&str; 7] = [
 #[test]
 fn every_command_has_the_help_text_that_is_on_record() {
     for command in COMMANDS {
-        let said = run(&[command, &["--help"]].concat());
+        let said = run(&[*command, &["--help"]].concat());
         assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{command:?}");
         let name = if command.is_empty() {
             "dhow".to_owned()
