@@ -118,7 +118,7 @@ fn a_file_is_a_session_with_every_sample_and_the_account() {
         assert_eq!(session.sequences, Vec::from_iter(1..=1000));
         assert_eq!(
             session.accounts,
-            [["otg_sent", "Uint(1000)", "Uint(1000)", "Uint(0)"]]
+            [["sent", "Uint(1000)", "Uint(1000)", "Uint(0)"]]
         );
         assert_eq!(
             session.metadata,

@@ -350,8 +350,8 @@ fn rows_that_a_database_refused_for_a_while_are_all_stored_in_the_end() {
     assert_eq!(
         texts(
             &path,
-            "SELECT stream, injected, sent, dropped FROM _dhow_client"
+            "SELECT point, injected, sent, dropped FROM _dhow_client"
         ),
-        ["a_sent|1000|1000|0"]
+        ["sent|1000|1000|0"]
     );
 }

@@ -4,7 +4,7 @@
 //! knows filters; the [`outlet`] knows where rows go, and the [`spool`] keeps them while a collector is away.
 
 mod outlet;
-mod record;
+pub(crate) mod record;
 mod ring;
 mod settings;
 mod spool;
@@ -27,6 +27,7 @@ use self::record::Sample;
 use self::ring::Ring;
 use self::spool::Spool;
 use self::writer::{Order, Writer};
+use crate::filter::{FilterError, Plan};
 use crate::omsp::header::{HeaderError, check_domain, check_sender};
 use crate::point::Point;
 use crate::schema::{Schema, SchemaError, Type};
@@ -72,7 +73,17 @@ struct Shared {
     began: Instant,
     /// The fraction of a second at which `began` was, within the whole one that the header names.
     offset_s: f64,
-    streams: Mutex<Vec<Arc<Counters>>>,
+    plan: Plan,
+    streams: Mutex<Count>,
+}
+
+/// What was opened so far.
+#[derive(Debug, Default)]
+struct Count {
+    /// Points.
+    points: u32,
+    /// Streams of them, which is what a session has numbers for.
+    streams: usize,
 }
 
 /// What a stream counts.
@@ -88,6 +99,8 @@ struct Counters {
 pub struct Stream {
     shared: Arc<Shared>,
     number: u32,
+    /// False where the plan has no rule for the point: then a sample costs nothing.
+    is_sent: bool,
     counters: Arc<Counters>,
     kinds: Arc<[Type]>,
 }
@@ -132,6 +145,7 @@ impl Client {
             app: settings.app.clone(),
             began,
             offset_s: f64::from(since_epoch.subsec_nanos()) / 1e9,
+            plan: settings.plan.clone(),
             streams: Mutex::default(),
         });
         let writer = Writer::new(&settings, since_epoch.as_secs(), outlet);
@@ -148,34 +162,38 @@ impl Client {
         })
     }
 
-    /// Opens a stream for a point.
+    /// Opens the streams of a point, as the plan has them.
     ///
     /// # Errors
-    /// A declaration with names that no database takes, or more streams than a session has numbers for.
+    /// A declaration with names that no database takes, a rule that does not fit it, or more streams than a session has numbers for.
     pub fn stream(&self, point: &Point) -> Result<Stream, ClientError> {
         let schema = point.schema(&self.shared.app)?;
         let kinds = schema.fields().iter().map(|field| field.kind).collect();
+        let pipelines = self.shared.plan.pipelines(point, &self.shared.app)?;
         let counters = Arc::new(Counters::default());
-        let mut streams = self
+        let mut count = self
             .shared
             .streams
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let number = match u32::try_from(streams.len()) {
-            Ok(number) if streams.len() < STREAMS_MAX => number,
-            _ => return Err(ClientError::TooManyStreams),
-        };
-        streams.push(Arc::clone(&counters));
+        if count.streams + pipelines.len() > STREAMS_MAX {
+            return Err(ClientError::TooManyStreams);
+        }
+        let number = count.points;
+        let is_sent = !pipelines.is_empty();
+        count.points += 1;
+        count.streams += pipelines.len();
         // Under the lock, so that streams come in the order of their numbers.
         self.shared.ring.order(Order::Stream {
             point: *point,
-            schema,
+            pipelines,
             counters: Arc::clone(&counters),
         });
-        drop(streams);
+        drop(count);
         Ok(Stream {
             shared: Arc::clone(&self.shared),
             number,
+            is_sent,
             counters,
             kinds,
         })
@@ -231,6 +249,9 @@ impl Stream {
     /// Measures: the values of the point's fields, in their order. It copies them into a buffer and returns; where that is full, or
     /// the values are not of the declared types, the sample is dropped and counted.
     pub fn inject(&self, values: &[Value<'_>]) {
+        if !self.is_sent {
+            return;
+        }
         let is_declared = values.len() == self.kinds.len()
             && values
                 .iter()
@@ -265,6 +286,9 @@ pub enum ClientError {
     /// A point or application with names that no database takes.
     #[error("the stream cannot be declared: {0}")]
     Schema(#[from] SchemaError),
+    /// A rule of the plan does not fit the point.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
     /// The file cannot be written.
     #[error("cannot write to {target}: {error}")]
     Target {

@@ -42,7 +42,8 @@ pub fn write(out: &mut Vec<u8>, sample: Sample, values: &[Value<'_>]) -> Result<
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
+/// Appends one value.
+pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Int32(n) => tagged(out, 1, &n.to_le_bytes()),
         Value::Uint32(n) => tagged(out, 2, &n.to_le_bytes()),
@@ -159,7 +160,8 @@ impl<'a> Samples<'a> {
         self.take(usize::try_from(length).ok()?)
     }
 
-    fn value(&mut self) -> Option<Kept<'a>> {
+    /// One value, as [`write_value`] wrote it.
+    pub fn value(&mut self) -> Option<Kept<'a>> {
         let [tag] = self.array()?;
         Some(match tag {
             1 => Kept::Plain(Value::Int32(i32::from_le_bytes(self.array()?))),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::target::Target;
+use crate::filter::Plan;
 use crate::omsp::Encoding;
 
 /// Octets that wait on disk for a collector that is away, unless something else is said.
@@ -21,6 +22,8 @@ pub struct Settings {
     pub app: String,
     /// How rows are written: text keeps doubles whole, packets have 30 bits of them.
     pub encoding: Encoding,
+    /// Which points are sent, and how.
+    pub plan: Plan,
     /// What a collector asks for that listens to others.
     pub token: Option<String>,
     /// Where rows wait for a collector that is away.
@@ -38,6 +41,7 @@ impl Settings {
             sender: sender.to_owned(),
             app: app.to_owned(),
             encoding: Encoding::Text,
+            plan: Plan::default(),
             token: None,
             spool_directory: std::env::temp_dir(),
             spool_octets: SPOOL_OCTETS,
@@ -48,6 +52,13 @@ impl Settings {
     #[must_use]
     pub const fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
+        self
+    }
+
+    /// Sends points by that plan.
+    #[must_use]
+    pub fn with_plan(mut self, plan: Plan) -> Self {
+        self.plan = plan;
         self
     }
 

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::outlet::{Fate, Outlet, OutletError};
-use super::record::{Kept, Samples};
+use super::record::{Kept, Sample, Samples};
 use super::settings::Settings;
 use super::{Counters, LINGER, Shared, Summary};
+use crate::filter::Pipeline;
 use crate::omsp::header::Header;
 use crate::omsp::{Encoding, ROW_OCTETS_MAX, VERSION, binary, text};
 use crate::point::Point;
@@ -31,8 +32,8 @@ pub enum Order {
     Stream {
         /// Its declaration.
         point: Point,
-        /// Its schema.
-        schema: Schema,
+        /// What is made of its samples.
+        pipelines: Vec<Pipeline>,
         /// What it counts.
         counters: Arc<Counters>,
     },
@@ -51,12 +52,23 @@ pub enum Order {
     Linger(Duration),
 }
 
+/// A point, as the thread knows it.
+#[derive(Debug)]
+struct Input {
+    name: String,
+    counters: Arc<Counters>,
+    outputs: Vec<Output>,
+}
+
+/// A stream that leaves.
 #[derive(Debug)]
 struct Output {
     index: u8,
-    name: String,
-    counters: Arc<Counters>,
+    pipeline: Pipeline,
+    /// Rows that were made, where they are not samples with numbers of their own.
+    made: u64,
     sent: u64,
+    dropped: u64,
 }
 
 /// The thread's state.
@@ -64,7 +76,7 @@ struct Output {
 pub struct Writer {
     header: Header,
     outlet: Outlet,
-    outputs: Vec<Output>,
+    inputs: Vec<Input>,
     metadata_sequence: u64,
     linger: Duration,
     trouble: Option<String>,
@@ -86,7 +98,7 @@ impl Writer {
                 schemas: vec![(0, Schema::metadata()), (ACCOUNT_INDEX, account_schema())],
             },
             outlet,
-            outputs: Vec::new(),
+            inputs: Vec::new(),
             metadata_sequence: 0,
             linger: LINGER,
             trouble: None,
@@ -99,11 +111,14 @@ impl Writer {
     pub fn run(mut self, shared: &Shared) -> Summary {
         let mut spare = Vec::new();
         loop {
+            // What is measured from here on comes with the next look: no window may be closed before it.
+            let now_s = shared.now_s();
             let waiting = shared.ring.take(spare, LOOK);
             for order in waiting.orders {
                 self.obey(order, shared);
             }
             self.write_samples(&waiting.samples);
+            self.close_windows(now_s, Occasion::Look);
             self.pump();
             if waiting.closed {
                 return self.end(shared);
@@ -117,9 +132,9 @@ impl Writer {
         match order {
             Order::Stream {
                 point,
-                schema,
+                pipelines,
                 counters,
-            } => self.open(&point, schema, counters, shared.now_s()),
+            } => self.open(&point, pipelines, counters, shared.now_s()),
             Order::Metadata {
                 time_s,
                 subject,
@@ -130,30 +145,49 @@ impl Writer {
         }
     }
 
-    fn open(&mut self, point: &Point, schema: Schema, counters: Arc<Counters>, now_s: f64) {
-        let index = u8::try_from(self.header.schemas.len()).unwrap_or(u8::MAX);
-        let name = schema.name().to_owned();
-        if self.outlet.has_header() {
-            self.metadata(now_s, ".", "schema", &format!("{index} {schema}"));
+    fn open(
+        &mut self,
+        point: &Point,
+        pipelines: Vec<Pipeline>,
+        counters: Arc<Counters>,
+        now_s: f64,
+    ) {
+        let mut outputs = Vec::new();
+        for mut pipeline in pipelines {
+            let index = u8::try_from(self.header.schemas.len()).unwrap_or(u8::MAX);
+            let schema = pipeline.schema().clone();
+            if self.outlet.has_header() {
+                self.metadata(now_s, ".", "schema", &format!("{index} {schema}"));
+            }
+            for column in point
+                .columns
+                .iter()
+                .filter(|column| !column.unit.is_empty())
+            {
+                if schema
+                    .fields()
+                    .iter()
+                    .any(|field| field.name == column.name)
+                {
+                    let subject = format!(".{}.{}", schema.name(), column.name);
+                    self.metadata(now_s, &subject, "unit", column.unit);
+                }
+            }
+            self.header.schemas.push((index, schema));
+            // The first window of time begins here.
+            pipeline.tick(now_s, |_, _| {});
+            outputs.push(Output {
+                index,
+                pipeline,
+                made: 0,
+                sent: 0,
+                dropped: 0,
+            });
         }
-        self.header.schemas.push((index, schema));
-        for column in point
-            .columns
-            .iter()
-            .filter(|column| !column.unit.is_empty())
-        {
-            self.metadata(
-                now_s,
-                &format!(".{name}.{}", column.name),
-                "unit",
-                column.unit,
-            );
-        }
-        self.outputs.push(Output {
-            index,
-            name,
+        self.inputs.push(Input {
+            name: point.name.to_owned(),
             counters,
-            sent: 0,
+            outputs,
         });
     }
 
@@ -166,19 +200,60 @@ impl Writer {
     fn write_samples(&mut self, octets: &[u8]) {
         let mut samples = Samples::new(octets);
         let mut kept = Vec::new();
+        // Each output needs the writer for its rows, so they are apart from it meanwhile.
+        let mut inputs = std::mem::take(&mut self.inputs);
         while let Some(sample) = samples.next_into(&mut kept) {
-            let Ok(place) = usize::try_from(sample.stream) else {
-                continue;
-            };
-            let Some(index) = self.outputs.get(place).map(|output| output.index) else {
+            let place = usize::try_from(sample.stream).ok();
+            let Some(input) = place.and_then(|place| inputs.get_mut(place)) else {
                 continue;
             };
             let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
-            let fate = self.row(sample.time_s, index, sample.sequence, &values);
-            if let Some(output) = self.outputs.get_mut(place) {
-                output.count(fate);
+            for output in &mut input.outputs {
+                self.sample(output, sample, &values);
             }
         }
+        self.inputs = inputs;
+    }
+
+    fn sample(&mut self, output: &mut Output, sample: Sample, values: &[Value<'_>]) {
+        let Output {
+            index,
+            pipeline,
+            made,
+            sent,
+            dropped,
+        } = output;
+        let is_plain = pipeline.is_plain();
+        let mut write = |time_s: f64, values: &[Value<'_>]| {
+            *made += 1;
+            // Samples that go as they are keep their numbers, so that a collector sees which are missing.
+            let sequence = if is_plain { sample.sequence } else { *made };
+            match self.row(time_s, *index, sequence, values) {
+                Fate::Taken => *sent += 1,
+                Fate::Dropped => *dropped += 1,
+            }
+        };
+        pipeline.tick(sample.time_s, &mut write);
+        pipeline.sample(sample.time_s, values, &mut write);
+    }
+
+    /// Closes windows of time that have ended by `now_s`, and all where the client ends.
+    fn close_windows(&mut self, now_s: f64, occasion: Occasion) {
+        let mut inputs = std::mem::take(&mut self.inputs);
+        for output in inputs.iter_mut().flat_map(|input| &mut input.outputs) {
+            let write = |time_s: f64, values: &[Value<'_>]| {
+                output.made += 1;
+                match self.row(time_s, output.index, output.made, values) {
+                    Fate::Taken => output.sent += 1,
+                    Fate::Dropped => output.dropped += 1,
+                }
+            };
+            match occasion {
+                Occasion::Look => output.pipeline.tick(now_s, write),
+                Occasion::End => output.pipeline.finish(now_s, write),
+            }
+        }
+        self.inputs = inputs;
     }
 
     /// Writes a row to the outlet.
@@ -215,6 +290,7 @@ impl Writer {
 
     fn end(mut self, shared: &Shared) -> Summary {
         let end = Instant::now() + self.linger;
+        self.close_windows(shared.now_s(), Occasion::End);
         let account = self.account(shared.now_s());
         while !self.outlet.is_empty() && self.trouble.is_none() && Instant::now() < end {
             self.pump();
@@ -236,18 +312,20 @@ impl Writer {
     /// Tells the collector what each stream measured, sent and dropped, and sums it up.
     fn account(&mut self, now_s: f64) -> Summary {
         let mut summary = Summary::default();
-        let outputs = std::mem::take(&mut self.outputs);
-        for (output, sequence) in outputs.iter().zip(1..) {
-            let injected = output.counters.injected.load(Ordering::Relaxed);
-            let dropped = output.counters.dropped.load(Ordering::Relaxed);
+        let inputs = std::mem::take(&mut self.inputs);
+        for (input, sequence) in inputs.iter().zip(1..) {
+            let injected = input.counters.injected.load(Ordering::Relaxed);
+            let lost = input.counters.dropped.load(Ordering::Relaxed);
+            let sent: u64 = input.outputs.iter().map(|output| output.sent).sum();
+            let unsent: u64 = input.outputs.iter().map(|output| output.dropped).sum();
             summary.injected += injected;
-            summary.sent += output.sent;
-            summary.dropped += dropped;
+            summary.sent += sent;
+            summary.dropped += lost + unsent;
             let values = [
-                Value::Text(&output.name),
+                Value::Text(&input.name),
                 Value::Uint64(injected),
-                Value::Uint64(output.sent),
-                Value::Uint64(dropped),
+                Value::Uint64(sent),
+                Value::Uint64(lost + unsent),
             ];
             self.row(now_s, ACCOUNT_INDEX, sequence, &values);
         }
@@ -293,13 +371,13 @@ impl Writer {
     }
 }
 
-impl Output {
-    fn count(&mut self, fate: Fate) {
-        match fate {
-            Fate::Taken => self.sent += 1,
-            Fate::Dropped => drop(self.counters.dropped.fetch_add(1, Ordering::Relaxed)),
-        }
-    }
+/// Why windows are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    /// Time passed.
+    Look,
+    /// The client ends.
+    End,
 }
 
 fn account_schema() -> Schema {
@@ -308,7 +386,7 @@ fn account_schema() -> Schema {
         kind,
     };
     let fields = vec![
-        field("stream", Type::Text),
+        field("point", Type::Text),
         field("injected", Type::Uint64),
         field("sent", Type::Uint64),
         field("dropped", Type::Uint64),
