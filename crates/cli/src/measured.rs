@@ -1,43 +1,72 @@
 //! Where a command's measurements go: by the options and the environment that programs with OML have.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
+use dhow_measure::config::{CONFIG_OCTETS_MAX, Config, parse_interval, parse_samples};
+use dhow_measure::filter::{Plan, Window};
+use dhow_measure::omsp::Encoding;
 use dhow_measure::{Client, Point, Settings, Stream, Target};
 
 use crate::failure::Failure;
 use crate::output;
 
-/// The options of programs with OML.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Measurements")]
+/// Options of every command that measures.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Measurements (docs/measurement.md)")]
 pub struct Measured {
-    /// Where measurements go: tcp:HOST:PORT or file:PATH; nowhere if absent
+    /// Where measurements go: tcp:HOST:PORT, file:PATH or file:- [default: nowhere]
     #[arg(
-        long,
-        value_name = "TARGET",
+        long = "oml-collect",
+        visible_alias = "oml-server",
+        value_name = "URL",
         env = "OML_COLLECT",
         hide_env_values = true
     )]
-    oml_collect: Option<Target>,
-    /// Who measures
+    collect: Option<Target>,
+    /// Which database they are for [default: dhow]
     #[arg(
-        long,
-        value_name = "NAME",
-        env = "OML_NAME",
-        hide_env_values = true,
-        default_value = "dhow"
-    )]
-    oml_id: String,
-    /// Of which experiment
-    #[arg(
-        long,
-        alias = "oml-exp-id",
+        long = "oml-domain",
+        visible_alias = "oml-exp-id",
         value_name = "NAME",
         env = "OML_DOMAIN",
-        hide_env_values = true,
-        default_value = "dhow"
+        hide_env_values = true
     )]
-    oml_domain: String,
+    domain: Option<String>,
+    /// Who measures [default: the name of this machine]
+    #[arg(
+        long = "oml-id",
+        value_name = "NAME",
+        env = "OML_NAME",
+        hide_env_values = true
+    )]
+    id: Option<String>,
+    /// An XML file (<omlc>) that says which points are sent, through which filters
+    #[arg(
+        long = "oml-config",
+        value_name = "FILE",
+        env = "OML_CONFIG",
+        hide_env_values = true,
+        conflicts_with_all = ["samples", "interval"]
+    )]
+    config: Option<PathBuf>,
+    /// A row of so many samples [default: 1]
+    #[arg(long = "oml-samples", value_name = "NUMBER", value_parser = parse_samples, conflicts_with = "interval")]
+    samples: Option<u64>,
+    /// A row of the samples within so many seconds
+    #[arg(long = "oml-interval", value_name = "SECONDS", value_parser = parse_interval)]
+    interval: Option<Duration>,
+    /// Rows as text, with doubles whole (the default)
+    #[arg(long = "oml-text", conflicts_with = "binary")]
+    text: bool,
+    /// Rows as packets, with 30 bits of each double
+    #[arg(long = "oml-binary")]
+    binary: bool,
 }
+
+/// The database of whom nothing else is told.
+const DOMAIN: &str = "dhow";
 
 /// Measurements of a command that go somewhere.
 pub struct Measuring {
@@ -45,15 +74,52 @@ pub struct Measuring {
 }
 
 impl Measured {
-    /// Begins to measure for an application, where measurements go anywhere.
+    /// Begins to measure for an application (letters, digits and `_`), where measurements go anywhere.
     pub fn begin(&self, app: &str) -> Result<Option<Measuring>, Failure> {
-        let Some(target) = &self.oml_collect else {
+        let config = self.config()?;
+        let Some(target) = self.collect.clone().or(config.target) else {
             return Ok(None);
         };
-        let settings = Settings::new(target.clone(), &self.oml_domain, &self.oml_id, app);
+        let domain = self.domain.clone().or(config.domain);
+        let sender = self.id.clone().or(config.sender);
+        let sender = sender.unwrap_or_else(|| {
+            let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+            name.map_or_else(|_| app.to_owned(), |name| name.trim().to_owned())
+        });
+        let encoding = match (self.binary, self.text) {
+            (true, _) => Encoding::Binary,
+            (false, true) => Encoding::Text,
+            (false, false) => config.encoding.unwrap_or_default(),
+        };
+        let plan = match (self.samples, self.interval) {
+            (Some(samples), _) => Plan::All(Window::Samples(samples)),
+            (None, Some(interval)) => Plan::All(Window::Interval(interval)),
+            (None, None) => config.plan,
+        };
+        let domain = domain.as_deref().unwrap_or(DOMAIN);
+        let settings = Settings::new(target, domain, &sender, app)
+            .with_encoding(encoding)
+            .with_plan(plan);
         let client = Client::connect(settings)
-            .map_err(|error| Failure::refused(format!("cannot measure: {error}")))?;
+            .map_err(|error| Failure::usage(format!("cannot measure: {error}")))?;
         Ok(Some(Measuring { client }))
+    }
+
+    fn config(&self) -> Result<Config, Failure> {
+        let Some(path) = &self.config else {
+            return Ok(Config::default());
+        };
+        let wrong = |error: &dyn std::fmt::Display| {
+            Failure::usage(format!("cannot read {}: {error}", path.display()))
+        };
+        let octets = std::fs::metadata(path)
+            .map_err(|error| wrong(&error))?
+            .len();
+        if octets > u64::try_from(CONFIG_OCTETS_MAX).unwrap_or(u64::MAX) {
+            return Err(wrong(&"it is too long for a configuration"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        Config::parse(&text).map_err(|error| wrong(&error))
     }
 }
 
