@@ -18,51 +18,46 @@ use crate::output;
 pub struct Measured {
     /// Where measurements go: tcp:HOST:PORT, file:PATH or file:- [default: nowhere]
     #[arg(
-        long = "oml-collect",
+        long,
         visible_alias = "oml-server",
         value_name = "URL",
         env = "OML_COLLECT",
         hide_env_values = true
     )]
-    collect: Option<Target>,
+    oml_collect: Option<Target>,
     /// Which database they are for [default: dhow]
     #[arg(
-        long = "oml-domain",
+        long,
         visible_alias = "oml-exp-id",
         value_name = "NAME",
         env = "OML_DOMAIN",
         hide_env_values = true
     )]
-    domain: Option<String>,
+    oml_domain: Option<String>,
     /// Who measures [default: the name of this machine]
-    #[arg(
-        long = "oml-id",
-        value_name = "NAME",
-        env = "OML_NAME",
-        hide_env_values = true
-    )]
-    id: Option<String>,
+    #[arg(long, value_name = "NAME", env = "OML_NAME", hide_env_values = true)]
+    oml_id: Option<String>,
     /// An XML file (<omlc>) that says which points are sent, through which filters
     #[arg(
-        long = "oml-config",
+        long,
         value_name = "FILE",
         env = "OML_CONFIG",
         hide_env_values = true,
-        conflicts_with_all = ["samples", "interval"]
+        conflicts_with_all = ["oml_samples", "oml_interval"]
     )]
-    config: Option<PathBuf>,
+    oml_config: Option<PathBuf>,
     /// A row of so many samples [default: 1]
-    #[arg(long = "oml-samples", value_name = "NUMBER", value_parser = parse_samples, conflicts_with = "interval")]
-    samples: Option<u64>,
+    #[arg(long, value_name = "NUMBER", value_parser = parse_samples, conflicts_with = "oml_interval")]
+    oml_samples: Option<u64>,
     /// A row of the samples within so many seconds
-    #[arg(long = "oml-interval", value_name = "SECONDS", value_parser = parse_interval)]
-    interval: Option<Duration>,
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
+    oml_interval: Option<Duration>,
     /// Rows as text, with doubles whole (the default)
-    #[arg(long = "oml-text", conflicts_with = "binary")]
-    text: bool,
+    #[arg(long, conflicts_with = "oml_binary")]
+    oml_text: bool,
     /// Rows as packets, with 30 bits of each double
-    #[arg(long = "oml-binary")]
-    binary: bool,
+    #[arg(long)]
+    oml_binary: bool,
 }
 
 /// The database of whom nothing else is told.
@@ -77,21 +72,21 @@ impl Measured {
     /// Begins to measure for an application (letters, digits and `_`), where measurements go anywhere.
     pub fn begin(&self, app: &str) -> Result<Option<Measuring>, Failure> {
         let config = self.config()?;
-        let Some(target) = self.collect.clone().or(config.target) else {
+        let Some(target) = self.oml_collect.clone().or(config.target) else {
             return Ok(None);
         };
-        let domain = self.domain.clone().or(config.domain);
-        let sender = self.id.clone().or(config.sender);
+        let domain = self.oml_domain.clone().or(config.domain);
+        let sender = self.oml_id.clone().or(config.sender);
         let sender = sender.unwrap_or_else(|| {
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
             name.map_or_else(|_| app.to_owned(), |name| name.trim().to_owned())
         });
-        let encoding = match (self.binary, self.text) {
+        let encoding = match (self.oml_binary, self.oml_text) {
             (true, _) => Encoding::Binary,
             (false, true) => Encoding::Text,
             (false, false) => config.encoding.unwrap_or_default(),
         };
-        let plan = match (self.samples, self.interval) {
+        let plan = match (self.oml_samples, self.oml_interval) {
             (Some(samples), _) => Plan::All(Window::Samples(samples)),
             (None, Some(interval)) => Plan::All(Window::Interval(interval)),
             (None, None) => config.plan,
@@ -106,7 +101,7 @@ impl Measured {
     }
 
     fn config(&self) -> Result<Config, Failure> {
-        let Some(path) = &self.config else {
+        let Some(path) = &self.oml_config else {
             return Ok(Config::default());
         };
         let wrong = |error: &dyn std::fmt::Display| {
