@@ -23,7 +23,15 @@ ALLOWED: dict[str, set[str]] = {
     "dhow-daemon": {"dhow-bundle", "dhow-document", "dhow-link", "dhow-measure", "dhow-node", "dhow-store"},
     "dhow-scenario": {"dhow-bundle", "dhow-document", "dhow-channel"},
     "dhow-sim": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store", "dhow-channel", "dhow-scenario", "dhow-page"},
-    "dhow-testbed": {"dhow-bundle", "dhow-channel", "dhow-measure", "dhow-page", "dhow-scenario", "dhow-sim"},
+    "dhow-testbed": {
+        "dhow-bundle",
+        "dhow-channel",
+        "dhow-client",
+        "dhow-measure",
+        "dhow-page",
+        "dhow-scenario",
+        "dhow-sim",
+    },
     "dhow": {
         "dhow-bundle",
         "dhow-link",

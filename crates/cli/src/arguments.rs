@@ -100,6 +100,9 @@ pub enum Command {
     /// Run whole networks in virtual time
     #[command(subcommand)]
     Sim(command::sim::Sim),
+    /// Run scenarios with real nodes, in network namespaces of this machine
+    #[command(subcommand)]
+    Lab(command::lab::Lab),
     /// Write a completion script for a shell
     Completions(command::completions::Completions),
 }

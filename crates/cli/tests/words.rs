@@ -48,6 +48,12 @@ const COMMANDS: &[&[&str]] = &[
     &["sim", "replay"],
     &["sim", "run"],
     &["sim", "schema"],
+    &["lab"],
+    &["lab", "run"],
+    &["lab", "up"],
+    &["lab", "down"],
+    &["lab", "inspect"],
+    &["lab", "exec"],
     &["completions"],
 ];
 

@@ -1,16 +1,26 @@
 //! The testbed's drivers: what gives nodes on one machine the links that an experiment asks for.
 //!
 //! [`emulate`] joins two network namespaces by a link whose physics are a
-//! [`Channel`](dhow_channel::Channel)'s; [`traffic`] sends and receives packets of a chosen pattern, [`iperf`] as iperf 2. [`results`] keeps what
-//! came of runs, and [`report`] shows it; [`simulated`] runs scenarios in virtual time.
-//! [`printed`] takes figures from what programs print; [`yardstick`] is TCP and a disk with no node between.
+//! [`Channel`](dhow_channel::Channel)'s; [`place`] makes the network of a scenario of them and of what the kernel has,
+//! [`node`] starts nodes there, [`application`] gives them their traffic, and [`run`] has all of it happen in time;
+//! [`simulated`] runs scenarios in virtual time. [`traffic`] sends and receives packets of a chosen pattern, [`iperf`] as
+//! iperf 2. [`results`] keeps what came of runs, and [`report`] shows it. [`printed`] takes figures from what programs print;
+//! [`yardstick`] is TCP and a disk with no node between.
 
+pub mod application;
 pub mod emulate;
+mod failure;
 pub mod iperf;
+pub mod namespace;
+pub mod node;
 mod number;
+pub mod place;
 pub mod printed;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod simulated;
 pub mod traffic;
 pub mod yardstick;
+
+pub use failure::LabError;

@@ -1,5 +1,6 @@
 //! `dhow channel`: a link with a rate, a delay and losses between two network namespaces.
 
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use clap::Args;
@@ -79,7 +80,11 @@ impl Channel {
         let mut emulator = Emulator::open(&self.left, &self.right, self.mtu, profile, self.seed)
             .map_err(|error| failed(&error))?;
         if self.stdin {
-            emulator = emulator.with_control();
+            let stdin = std::io::stdin().as_fd().try_clone_to_owned();
+            let stdin = stdin.map_err(|error| {
+                Failure::refused(format!("cannot read standard input: {error}"))
+            })?;
+            emulator = emulator.with_control(stdin);
         }
         self.say_ready(common, profile)?;
         let outcome = emulator.run(interrupt::is_requested, tell);

@@ -6,6 +6,7 @@ pub mod channel;
 pub mod collect;
 pub mod completions;
 pub mod iperf;
+pub mod lab;
 pub mod links;
 pub mod listing;
 pub mod node;
@@ -53,6 +54,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Otr(command) => command.run(&common),
         Command::Collect(command) => command.run(&common),
         Command::Sim(command) => command.run(&common),
+        Command::Lab(command) => command.run(&common),
         Command::Completions(command) => command.run(),
     }
 }

@@ -1,7 +1,7 @@
-//! What whoever started an emulator says on its standard input: `down` and `up`, a line each.
+//! What whoever started an emulator says to it: `down` and `up`, a line each.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use dhow_channel::channel::Contact;
 
@@ -11,15 +11,15 @@ const LINE_OCTETS_MAX: usize = 64;
 /// The reading end.
 #[derive(Debug)]
 pub struct Control {
-    stdin: io::Stdin,
+    source: OwnedFd,
     line: Vec<u8>,
     ended: bool,
 }
 
 impl Control {
-    pub fn new() -> Self {
+    pub const fn new(source: OwnedFd) -> Self {
         Self {
-            stdin: io::stdin(),
+            source,
             line: Vec::new(),
             ended: false,
         }
@@ -27,13 +27,13 @@ impl Control {
 
     /// Where lines come from, until there will be no more.
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
-        (!self.ended).then(|| self.stdin.as_fd())
+        (!self.ended).then(|| self.source.as_fd())
     }
 
     /// Reads what is there, once, and returns the contacts that it names.
     pub fn read(&mut self) -> io::Result<Vec<Result<Contact, String>>> {
         let mut buffer = [0; 256];
-        let octets = match rustix::io::read(self.stdin.as_fd(), &mut buffer) {
+        let octets = match rustix::io::read(self.source.as_fd(), &mut buffer) {
             Ok(octets) => octets,
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),

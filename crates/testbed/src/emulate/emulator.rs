@@ -1,6 +1,8 @@
 //! The driver of two channels: packets from one end's device to the other's, at the time that a channel says.
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as SystemInstant};
 
 use dhow_bundle::Instant;
@@ -32,7 +34,7 @@ pub enum EmulateError {
     /// A device failed.
     #[error("interface failed: {0}")]
     Device(io::Error),
-    /// Standard input failed.
+    /// What says when contacts begin and end failed.
     #[error("standard input failed: {0}")]
     Control(io::Error),
 }
@@ -48,6 +50,9 @@ impl EmulateError {
     }
 }
 
+/// What became of packets so far, to the right and to the left, for whoever looks while the emulator runs.
+pub type Tally = Arc<Mutex<(Counters, Counters)>>;
+
 /// A link between two places: open for as long as this lives, at work while it runs.
 pub struct Emulator {
     left: Port,
@@ -55,6 +60,7 @@ pub struct Emulator {
     rightward: Channel,
     leftward: Channel,
     control: Option<Control>,
+    tally: Option<Tally>,
     start: SystemInstant,
 }
 
@@ -76,19 +82,27 @@ impl Emulator {
             rightward: Channel::new(profile, seed),
             leftward: Channel::new(profile, !seed),
             control: None,
+            tally: None,
             start: SystemInstant::now(),
         })
     }
 
-    /// With lines `down` and `up` on standard input ending and beginning the contact, unnoticed by both ends.
+    /// With lines `down` and `up` from a source ending and beginning the contact, unnoticed by both ends.
     #[must_use]
-    pub fn with_control(mut self) -> Self {
-        self.control = Some(Control::new());
+    pub fn with_control(mut self, source: OwnedFd) -> Self {
+        self.control = Some(Control::new(source));
+        self
+    }
+
+    /// With counters that are kept where others can see them.
+    #[must_use]
+    pub fn with_tally(mut self, tally: Tally) -> Self {
+        self.tally = Some(tally);
         self
     }
 
     /// Carries packets until `stop` says so; it is asked ten times a second at least. `said` is told of every
-    /// line of standard input: that a contact began or ended, or what is no such line.
+    /// line of its control: that a contact began or ended, or what is no such line.
     ///
     /// # Errors
     /// When a device fails.
@@ -102,6 +116,10 @@ impl Emulator {
             let more = self.turn(&mut buffer).map_err(EmulateError::Device)?;
             if more {
                 continue;
+            }
+            if let Some(tally) = &self.tally {
+                let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+                *tally = self.counters();
             }
             if self.sleep()? {
                 self.obey(&said)?;

@@ -1,19 +1,14 @@
 //! An end of a link while it is open: a TUN device in its namespace, gone when it is dropped.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::thread;
 
 use bytes::Bytes;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::place::Place;
-
-/// Where `ip netns` keeps the names of network namespaces.
-const NAMESPACES: &str = "/run/netns";
+use crate::namespace;
 
 /// Octets of the largest IP packet.
 pub const PACKET_OCTETS_MAX: usize = 65_535;
@@ -134,11 +129,8 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn enter(name: &str) -> Result<(), PortError> {
-    let file =
-        File::open(Path::new(NAMESPACES).join(name)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => PortError::NoNamespace(name.to_owned()),
-            _ => PortError::Namespace(name.to_owned(), error),
-        })?;
-    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-        .map_err(|error| PortError::Namespace(name.to_owned(), error.into()))
+    namespace::enter(name).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => PortError::NoNamespace(name.to_owned()),
+        _ => PortError::Namespace(name.to_owned(), error),
+    })
 }

@@ -1,0 +1,273 @@
+//! `dhow lab run`: all runs of a scenario, or of all scenarios of a directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use dhow_scenario::plan::{Plan, PlannedRun};
+use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
+use dhow_testbed::run::{self, Order, Standing, timestamp};
+use serde_json::json;
+
+use super::study::{Settings, Study, name_of, unkept};
+use super::watch::Watch;
+use super::{check, failure};
+use crate::arguments::Common;
+use crate::failure::{Ending, Failure};
+use crate::interrupt;
+use crate::output::{self, Form};
+use crate::quantity;
+
+const AFTER_HELP: &str = "\
+Examples, as root:
+  dhow lab run labs/line.toml --set runs.repeats=5
+  dhow lab run study.toml --full --out results
+  dhow lab run study.toml --full --out results --resume";
+
+/// Run a scenario with real nodes in network namespaces, as often as it says
+///
+/// Each run has a network of its own, and nothing of it is left. What came of all runs is in a directory of tables, with a report. Ctrl-C ends the run under way and keeps what there is. Needs root, but for --backend sim. Exit code 1 where a run failed.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Run {
+    /// The scenario, or a directory of which every *.toml is one
+    #[arg(value_name = "FILE|DIR")]
+    scenario: PathBuf,
+    /// Where it runs
+    #[arg(long, value_enum, default_value = "netns")]
+    backend: Place,
+    #[command(flatten)]
+    settings: Settings,
+    /// Go on with the results in --out: run what is planned and not done
+    #[arg(long, requires = "out")]
+    resume: bool,
+    /// The directory for results; with --resume it has some [default: NAME-YYYYMMDD-HHMMSS here]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// How often each combination of values is run [default: what the scenario says]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
+    /// Leave nodes' stores in the results
+    #[arg(long)]
+    keep: bool,
+    /// Capture what passes over links, a file for each node (needs dumpcap)
+    #[arg(long)]
+    pcap: bool,
+    /// Say on stderr how far it is, a line a second, also where nobody watches
+    #[arg(long)]
+    progress: bool,
+}
+
+/// Where a scenario runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Place {
+    /// Network namespaces of this machine, in real time
+    Netns,
+    /// One process, in virtual time
+    Sim,
+}
+
+impl Place {
+    const fn backend(self) -> Backend {
+        match self {
+            Self::Netns => Backend::Netns,
+            Self::Sim => Backend::Sim,
+        }
+    }
+}
+
+impl Run {
+    /// Runs all of it.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let mut settings = self.settings.clone();
+        settings.settings.extend(
+            self.repeats
+                .map(|repeats| format!("runs.repeats={repeats}")),
+        );
+        // All files are read before anything runs.
+        let mut planned: Vec<(PathBuf, Plan)> = Vec::new();
+        for path in self.files()? {
+            let plan = Study::plan(&path, &settings)?;
+            planned.push((path, plan));
+        }
+        interrupt::allow_longer();
+        interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
+        let out = self.out.clone().unwrap_or_else(|| self.default_out());
+        let several = self.scenario.is_dir();
+        let mut failed = 0_u64;
+        for (path, plan) in planned {
+            let place = if several {
+                out.join(name_of(&path))
+            } else {
+                out.clone()
+            };
+            let study = Study::new(&path, plan, &settings, self.results(&place)?)?;
+            failed += self.run_study(&study, common)?;
+            if interrupt::is_requested() {
+                break;
+            }
+        }
+        output::talk(&format!("results are in {}", out.display()));
+        Ok(if interrupt::is_requested() {
+            Ending::Interrupted
+        } else if failed > 0 {
+            Ending::Incomplete
+        } else {
+            Ending::Done
+        })
+    }
+
+    /// Runs one study; how many of its runs failed comes back.
+    fn run_study(&self, study: &Study, common: &Common) -> Result<u64, Failure> {
+        let backend = self.backend.backend();
+        study.write_manifest(backend)?;
+        let left = study.left(backend)?;
+        let planned = study.planned();
+        if left.len() < planned {
+            let done = planned - left.len();
+            output::talk(&format!(
+                "{}: {done} of {planned} runs are done",
+                study.name()
+            ));
+        }
+        let mut failed = 0;
+        for (place, run) in (planned - left.len() + 1..).zip(&left) {
+            if interrupt::is_requested() {
+                break;
+            }
+            let what = format!("{} run {place} of {planned}", study.name());
+            let ran = match self.backend {
+                Place::Netns => self.on_sockets(study, run, what)?,
+                Place::Sim => self.in_virtual_time(study, run, what)?,
+            };
+            failed += u64::from(matches!(ran.status, Status::Failed(_)));
+            match common.form() {
+                Form::Json => output::json(&json!({"study": study.name(), "run": ran}))?,
+                Form::Text => output::line(&line(&ran))?,
+            }
+        }
+        study.finish()?;
+        Ok(failed)
+    }
+
+    fn on_sockets(
+        &self,
+        study: &Study,
+        planned: &PlannedRun,
+        what: String,
+    ) -> Result<Ran, Failure> {
+        let scenario = study.scenario(planned)?;
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::refused(format!("cannot find this program: {error}")))?;
+        let of = (scenario.nodes.len(), scenario.links.len());
+        let watch = Watch::new(what, scenario.stop.at, of, self.progress);
+        let order = Order {
+            scenario: &scenario,
+            planned,
+            results: &study.results,
+            program,
+            check,
+            keep: self.keep,
+            capture: self.pcap,
+        };
+        let ran = run::run(&order, &|| !interrupt::is_requested(), &mut |standing| {
+            watch.look(standing);
+        });
+        watch.finish();
+        ran.map_err(|error| failure("run the scenario", &error))
+    }
+
+    fn in_virtual_time(
+        &self,
+        study: &Study,
+        planned: &PlannedRun,
+        what: String,
+    ) -> Result<Ran, Failure> {
+        let scenario = study.scenario(planned)?;
+        let of = (scenario.nodes.len(), scenario.links.len());
+        let watch = Watch::new(what, scenario.stop.at, of, self.progress);
+        let ran = study.simulate(planned, &mut |time: Duration| {
+            watch.look(&Standing {
+                time,
+                nodes: of.0,
+                links: of.1,
+                ..Standing::default()
+            });
+            !interrupt::is_requested()
+        });
+        watch.finish();
+        ran
+    }
+
+    /// The scenario, or those of the directory in the order of their names.
+    fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        if !self.scenario.is_dir() {
+            return Ok(vec![self.scenario.clone()]);
+        }
+        let unreadable = |error: std::io::Error| {
+            Failure::usage(format!("cannot read {}: {error}", self.scenario.display()))
+        };
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.scenario).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.extension().is_some_and(|ending| ending == "toml") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        match files.is_empty() {
+            false => Ok(files),
+            true => {
+                let what = format!("there is no scenario in {}", self.scenario.display());
+                Err(Failure::usage(what).with_hint("its files end in .toml"))
+            }
+        }
+    }
+
+    fn results(&self, place: &Path) -> Result<Results, Failure> {
+        let opened = match self.resume && place.is_dir() {
+            true => Results::open(place),
+            false => Results::create(place),
+        };
+        opened.map_err(|error| {
+            unkept(&error).with_hint("--resume goes on with results that are there")
+        })
+    }
+
+    /// `NAME-YYYYMMDD-HHMMSS`.
+    fn default_out(&self) -> PathBuf {
+        let now: String = timestamp()
+            .trim_end_matches('Z')
+            .replace('T', "-")
+            .split('-')
+            .enumerate()
+            .map(|(place, part)| match place {
+                3 => format!("-{}", part.replace(':', "")),
+                _ => part.to_owned(),
+            })
+            .collect();
+        let whole = self.scenario.canonicalize();
+        let whole = whole.as_deref().unwrap_or(&self.scenario);
+        PathBuf::from(format!("{}-{now}", name_of(whole)))
+    }
+}
+
+/// A run for people.
+fn line(run: &Ran) -> String {
+    let point = match run.point.0.is_empty() {
+        true => String::new(),
+        false => format!(" {}", run.point),
+    };
+    format!(
+        "{}{point} repeat {} seed {}: {}; {} of {} payloads delivered ({}) in {}",
+        run.run,
+        run.repeat,
+        run.seed,
+        run.status,
+        quantity::thousands(run.delivered),
+        quantity::thousands(run.sent),
+        quantity::size(run.delivered_octets),
+        quantity::elapsed(Duration::try_from_secs_f64(run.duration_s).unwrap_or_default()),
+    )
+}

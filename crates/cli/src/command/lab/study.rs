@@ -1,0 +1,201 @@
+//! A scenario file as a study: its plan, where its results go, what is left to run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dhow_daemon::config::FileError;
+use dhow_scenario::plan::{Extent, Plan, PlannedRun};
+use dhow_testbed::report::{Question, Study as Shown, page};
+use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
+use dhow_testbed::run::{described, timestamp};
+use dhow_testbed::simulated;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Octets that a scenario file may have.
+const FILE_OCTETS_MAX: u64 = 64 << 20;
+
+/// What is set over a scenario's file.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub settings: Vec<String>,
+    /// Set what the scenario's [full] says
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// One scenario file and its runs.
+pub struct Study {
+    path: PathBuf,
+    plan: Plan,
+    settings: Settings,
+    pub results: Results,
+}
+
+impl Study {
+    /// Reads a scenario's plan.
+    pub fn plan(path: &Path, settings: &Settings) -> Result<Plan, Failure> {
+        let unreadable = |what: String| {
+            Failure::usage(format!(
+                "cannot read the scenario: {}: {what}",
+                path.display()
+            ))
+        };
+        let octets = fs::metadata(path)
+            .map_err(|error| unreadable(error.to_string()))?
+            .len();
+        if octets > FILE_OCTETS_MAX {
+            return Err(unreadable(format!("{octets} octets are more than one has")));
+        }
+        let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        let extent = if settings.full {
+            Extent::Full
+        } else {
+            Extent::Usual
+        };
+        Plan::parse(path, &text, &settings.settings, extent).map_err(|error| wrong(&error))
+    }
+
+    /// A plan whose results go to a directory.
+    pub fn new(
+        path: &Path,
+        plan: Plan,
+        settings: &Settings,
+        results: Results,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            plan,
+            settings: settings.clone(),
+            results,
+        })
+    }
+
+    /// What the file is called without its ending.
+    pub fn name(&self) -> String {
+        name_of(&self.path)
+    }
+
+    /// Runs that are planned and not done, in their order.
+    pub fn left(&self, backend: Backend) -> Result<Vec<PlannedRun>, Failure> {
+        let done = self.results.runs().map_err(|error| unkept(&error))?;
+        let key = |backend, point: &Point, repeat, seed| (backend, point.to_string(), repeat, seed);
+        let done: BTreeSet<_> = done
+            .iter()
+            .filter(|run| run.status == Status::Done)
+            .map(|run| key(run.backend, &run.point, run.repeat, run.seed))
+            .collect();
+        let is_left = |run: &&PlannedRun| {
+            !done.contains(&key(
+                backend,
+                &Point(run.point.clone()),
+                run.repeat,
+                run.seed,
+            ))
+        };
+        Ok(self.plan.runs.iter().filter(is_left).cloned().collect())
+    }
+
+    /// How many runs are planned.
+    pub fn planned(&self) -> usize {
+        self.plan.runs.len()
+    }
+
+    /// The scenario of a run.
+    pub fn scenario(&self, run: &PlannedRun) -> Result<dhow_scenario::Scenario, Failure> {
+        self.plan.scenario(run).map_err(|error| wrong(&error))
+    }
+
+    /// Writes what is to run, on what.
+    pub fn write_manifest(&self, backend: Backend) -> Result<(), Failure> {
+        let command: Vec<String> = std::env::args().collect();
+        let runs = self.plan.runs.iter().map(|run| {
+            json!({
+                "number": run.number,
+                "point": Point(run.point.clone()).to_string(),
+                "repeat": run.repeat,
+                "seed": run.seed,
+                "settings": run.settings,
+            })
+        });
+        let manifest = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "command": command,
+            "started": timestamp(),
+            "backend": backend.to_string(),
+            "machine": described(),
+            "file": self.path.display().to_string(),
+            "scenario": self.plan.text(),
+            "settings": self.settings.settings,
+            "full": self.settings.full,
+            "runs": runs.collect::<Vec<_>>(),
+        });
+        let written = self.results.write_manifest(&manifest);
+        written.map_err(|error| unkept(&error))
+    }
+
+    /// Writes the tables of all runs and the report.
+    pub fn finish(&self) -> Result<(), Failure> {
+        self.results.gather().map_err(|error| unkept(&error))?;
+        let Some(run) = self.plan.runs.first() else {
+            return Ok(());
+        };
+        let scenario = self.scenario(run)?;
+        let near = self.path.parent().unwrap_or(Path::new(""));
+        let shown = Question::read(&scenario.name, &scenario.report, near)
+            .and_then(|question| Shown::read(question, &self.results));
+        match shown {
+            Ok(shown) => {
+                let path = self.results.directory().join("report.html");
+                let text = page(&scenario.name, "", &[shown]);
+                fs::write(&path, text).map_err(|error| {
+                    Failure::refused(format!("cannot write {}: {error}", path.display()))
+                })
+            }
+            // What was measured is there all the same.
+            Err(error) => {
+                output::note(&format!("no report: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// A run in virtual time.
+    pub fn simulate(
+        &self,
+        run: &PlannedRun,
+        goes_on: &mut dyn FnMut(std::time::Duration) -> bool,
+    ) -> Result<Run, Failure> {
+        let scenario = self.scenario(run)?;
+        simulated::run(&scenario, run, &self.results, goes_on)
+            .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))
+    }
+}
+
+/// The name of a file without its ending.
+pub fn name_of(path: &Path) -> String {
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    stem.unwrap_or_default()
+}
+
+/// Results that cannot be kept.
+pub fn unkept(error: &ResultsError) -> Failure {
+    Failure::refused(format!("cannot keep results: {error}"))
+}
+
+/// A scenario that is none.
+fn wrong(error: &FileError) -> Failure {
+    let failure = Failure::usage(format!("cannot read the scenario: {error}"));
+    match &error.hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,162 @@
+//! An application that sends: payloads at their times, or as soon as the node is there.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dhow_bundle::EndpointId;
+use dhow_client::{Address, Client, Error, Registration, SendHead, Sender};
+use dhow_scenario::scenario::Traffic;
+
+use super::ledger::Ledger;
+use super::payload::{Name, Pool};
+use super::schedule::Schedule;
+use super::{RECEIVER_SERVICE, SENDER_SERVICE};
+use crate::failure::LabError;
+use crate::run::Clock;
+
+/// How long an application waits at most between two looks at whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long it waits before it connects again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Payloads that are written together before answers are looked for.
+const TOGETHER: u64 = 64;
+
+/// What one sender is to do.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its position among all traffic.
+    pub position: usize,
+    /// The traffic.
+    pub traffic: Traffic,
+    /// The numbers of the nodes that send and receive.
+    pub numbers: (u32, u32),
+    /// Where the node serves applications.
+    pub api: Address,
+    /// The run's seed.
+    pub seed: u64,
+}
+
+/// Sends a traffic until it is over or the run is.
+///
+/// # Errors
+/// When the node refuses the application, or says what it should not.
+pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<(), LabError> {
+    let work = Work::new(task, pool)?;
+    let mut schedule = Schedule::new(&task.traffic, task.position, task.seed).peekable();
+    let mut unanswered: VecDeque<Name> = VecDeque::new();
+    let mut connection: Option<Sender> = None;
+    let mut written = 0;
+    while !clock.is_over() && (schedule.peek().is_some() || !unanswered.is_empty()) {
+        let Some(sender) = &mut connection else {
+            // What was not answered may be there or not: as in a simulation it is not sent again.
+            unanswered.clear();
+            connection = work.connect(clock)?;
+            continue;
+        };
+        let now = clock.now();
+        let stepped = match schedule.peek().copied() {
+            Some(due) if due.at <= now => {
+                let Some(number) = ledger.send(task.position, due.octets, now) else {
+                    return Err(LabError::new(
+                        "more payloads are sent than a run keeps account of",
+                    ));
+                };
+                schedule.next();
+                let name = Name {
+                    traffic: u32::try_from(task.position).unwrap_or(u32::MAX),
+                    number,
+                };
+                unanswered.push_back(name);
+                written += 1;
+                work.write(sender, name, due.octets).and_then(|()| {
+                    // Those that are due together leave together.
+                    match written % TOGETHER {
+                        0 => sender.poll_answer(),
+                        _ => Ok(None),
+                    }
+                })
+            }
+            next => {
+                let wait = next.map_or(LOOK, |due| due.at.saturating_sub(now).min(LOOK));
+                match unanswered.is_empty() {
+                    true => sender.flush().map(|()| {
+                        clock.sleep(wait);
+                        None
+                    }),
+                    false => sender.next_answer(Some(wait)),
+                }
+            }
+        };
+        match stepped {
+            Ok(None) => {}
+            Ok(Some(answer)) => {
+                if let Some(name) = unanswered.pop_front() {
+                    let at = clock.now();
+                    ledger.answer(name, answer.outcome.is_ok().then_some(at));
+                }
+            }
+            Err(error) if error.is_lost() => connection = None,
+            Err(error) => return Err(work.failed(&error)),
+        }
+    }
+    Ok(())
+}
+
+/// What stays the same of all payloads.
+struct Work<'a> {
+    task: &'a Task,
+    pool: &'a Pool,
+    endpoint: EndpointId,
+    head: SendHead,
+}
+
+impl<'a> Work<'a> {
+    fn new(task: &'a Task, pool: &'a Pool) -> Result<Self, LabError> {
+        let (from, to) = task.numbers;
+        let endpoint = |number: u32, service: usize| {
+            let text = format!("ipn:{number}.{service}");
+            let parsed: Result<EndpointId, _> = text.parse();
+            parsed.map_err(|error| LabError::new(format!("'{text}' is no endpoint: {error}")))
+        };
+        let receiver = usize::try_from(RECEIVER_SERVICE).unwrap_or(1);
+        let mut head = SendHead::to(endpoint(to, receiver)?).with_lifetime(task.traffic.lifetime);
+        if task.traffic.reports > 0 {
+            // Reports come to the receiver beside the sender.
+            let report_to = endpoint(from, receiver)?;
+            head = head
+                .with_flags(task.traffic.reports)
+                .with_report_to(report_to);
+        }
+        Ok(Self {
+            task,
+            pool,
+            endpoint: endpoint(from, SENDER_SERVICE + task.position)?,
+            head,
+        })
+    }
+
+    /// Connects; none where the node is away.
+    fn connect(&self, clock: &Clock) -> Result<Option<Sender>, LabError> {
+        let registration = Registration::new(self.endpoint.clone()).with_secret("lab");
+        let client = Client::connect(&self.task.api);
+        match client.and_then(|client| client.sender(&registration)) {
+            Ok(sender) => Ok(Some(sender)),
+            Err(error) if error.is_lost() => {
+                clock.sleep(AGAIN);
+                Ok(None)
+            }
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    fn write(&self, sender: &mut Sender, name: Name, octets: u64) -> Result<(), Error> {
+        let payload = self.pool.payload(name, octets);
+        sender.send(&self.head, payload, octets).map(|_| ())
+    }
+
+    fn failed(&self, error: &Error) -> LabError {
+        LabError::new(format!("cannot send from {}: {error}", self.endpoint))
+    }
+}

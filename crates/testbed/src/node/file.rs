@@ -1,0 +1,317 @@
+//! What each node's configuration file says: what follows from the scenario, and its own settings over that.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use dhow_bundle::BundleFlags;
+use dhow_scenario::Scenario;
+use dhow_scenario::scenario::{Clock, HostKind, Link, Node};
+
+use super::route::{Routes, routes};
+use crate::failure::LabError;
+use crate::place::{Layout, PORT};
+
+/// A segment of a store as the simulator has it by itself: a node on a disk chooses better.
+const SIMULATED_SEGMENT_OCTETS: u32 = 1 << 16;
+
+/// Round trips for which sessions wait beside what is usual: what is lost takes one more each time.
+const PATIENCE_ROUND_TRIPS: u32 = 6;
+
+/// What a node waits for by itself (docs/node.schema.json).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// From this round trip on a lost path is not told from a long one by probes.
+const PROBED_MAX: Duration = Duration::from_millis(500);
+
+/// First wait before dialling again, as nodes have it.
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+
+/// A table of a file, and its keys with their values as TOML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Table {
+    section: &'static str,
+    is_list: bool,
+    keys: Vec<(String, String)>,
+}
+
+/// The texts of all nodes' files, in the order of the scenario; empty where there is no node.
+///
+/// # Errors
+/// When traffic has no way, or a node's settings name what its file has not.
+pub fn configurations(scenario: &Scenario, layout: &Layout) -> Result<Vec<String>, LabError> {
+    let routes = routes(scenario)?;
+    let asked = scenario.traffic.iter();
+    let asked = asked.fold(0, |flags, traffic| flags | traffic.reports);
+    let texts = (0..).zip(&scenario.nodes).map(|(at, node)| {
+        if node.host.kind == HostKind::Command {
+            return Ok(String::new());
+        }
+        let mut tables = tables(scenario, layout, &routes, asked, (at, node));
+        for setting in &node.host.settings {
+            set(&mut tables, setting).map_err(|what| {
+                let hint =
+                    "a setting is SECTION.KEY=VALUE, or link.NAME.KEY=VALUE for one of several";
+                LabError::new(format!("node '{}': {what}", node.name)).with_hint(hint)
+            })?;
+        }
+        Ok(text(&tables))
+    });
+    texts.collect()
+}
+
+fn tables(
+    scenario: &Scenario,
+    layout: &Layout,
+    routes: &Routes,
+    asked: u64,
+    (at, node): (usize, &Node),
+) -> Vec<Table> {
+    let id = |node: &Node| quoted(&format!("ipn:{}.0", node.number));
+    let clock = match node.clock {
+        Clock::None => "none",
+        Clock::Known { .. } => "system",
+    };
+    let mut tables = vec![
+        Table::once("node")
+            .with("id", id(node))
+            .with("clock", quoted(clock)),
+        store(node),
+        Table::once("api").with("socket", quoted("api.sock")),
+        Table::once("reports").with("generate", reports(asked)),
+    ];
+    let ends = |link: &Link| [link.between.0.0, link.between.1.0];
+    let mine = scenario
+        .links
+        .iter()
+        .filter(|link| ends(link).contains(&at));
+    let longest = mine.map(Link::round_trip).max().unwrap_or_default();
+    // RFC 9174 4.7: the smaller interval holds, which is that of the link.
+    let listener = Table::many("listen")
+        .with("address", quoted(&format!("0.0.0.0:{PORT}")))
+        .with("keepalive", quoted("65535s"));
+    tables.push(policy(listener, node, longest));
+    for (link, place) in scenario.links.iter().zip(&layout.links) {
+        let [first, second] = ends(link);
+        let peer = scenario.nodes.get(second);
+        if first != at || peer.is_none_or(|peer| peer.host.kind == HostKind::Command) {
+            continue;
+        }
+        let [_, end] = &place.ends;
+        let round_trip = link.round_trip();
+        let mut table = Table::many("link")
+            .with("name", quoted(&link.name))
+            .with("address", quoted(&format!("{}:{PORT}", end.address)))
+            .with("keepalive", quoted(&format!("{}s", link.keepalive_s)))
+            .with("backoff_min", time(BACKOFF_MIN.min(link.retry)))
+            .with("backoff_max", time(link.retry))
+            .with(
+                "connect_timeout",
+                time(CONNECT_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS),
+            );
+        if round_trip > PROBED_MAX {
+            table = table.with("path_check", quoted("0s"));
+        }
+        tables.push(policy(table, node, round_trip));
+    }
+    for (to, via) in routes.get(at).into_iter().flatten() {
+        if let (Some(to), Some(via)) = (scenario.nodes.get(*to), scenario.nodes.get(*via)) {
+            tables.push(
+                Table::many("route")
+                    .with("to", quoted(&format!("ipn:{}.*", to.number)))
+                    .with("via", id(via)),
+            );
+        }
+    }
+    tables
+}
+
+fn store(node: &Node) -> Table {
+    let table = Table::once("store")
+        .with("path", quoted("store"))
+        .with("quota", node.quota_octets.to_string())
+        .with("quota_bundles", node.quota_bundles.to_string());
+    match node.segment_octets {
+        SIMULATED_SEGMENT_OCTETS => table,
+        octets => table.with("segment", octets.to_string()),
+    }
+}
+
+/// How sessions behave over links of a round trip.
+fn policy(table: Table, node: &Node, round_trip: Duration) -> Table {
+    let patience = ANSWER_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS;
+    table
+        .with("segment_mru", node.segment_mru.to_string())
+        .with("transfer_mru", node.transfer_mru.to_string())
+        .with(
+            "answer_timeout",
+            quoted(&format!("{}s", patience.as_secs())),
+        )
+}
+
+fn reports(asked: u64) -> String {
+    let kinds = [
+        ("reception", BundleFlags::REPORT_RECEPTION),
+        ("forward", BundleFlags::REPORT_FORWARDING),
+        ("delivery", BundleFlags::REPORT_DELIVERY),
+        ("deletion", BundleFlags::REPORT_DELETION),
+    ];
+    let wanted = kinds.iter().filter(|(_, flag)| asked & flag.bits() != 0);
+    let words: Vec<String> = wanted.map(|(word, _)| quoted(word)).collect();
+    format!("[{}]", words.join(", "))
+}
+
+impl Table {
+    const fn once(section: &'static str) -> Self {
+        Self {
+            section,
+            is_list: false,
+            keys: Vec::new(),
+        }
+    }
+
+    const fn many(section: &'static str) -> Self {
+        Self {
+            section,
+            is_list: true,
+            keys: Vec::new(),
+        }
+    }
+
+    fn with(mut self, key: &str, value: String) -> Self {
+        self.put(key, value);
+        self
+    }
+
+    fn put(&mut self, key: &str, value: String) {
+        match self.keys.iter_mut().find(|(known, _)| known == key) {
+            Some((_, old)) => *old = value,
+            None => self.keys.push((key.to_owned(), value)),
+        }
+    }
+
+    /// Whether it is the one of a list that a setting names.
+    fn is_called(&self, name: &str) -> bool {
+        let named = self.keys.iter().find(|(key, _)| key == "name");
+        named.is_some_and(|(_, value)| *value == quoted(name))
+    }
+}
+
+/// Sections of which a file has one at most and that are not written here by themselves.
+const OTHER_SECTIONS: [&str; 2] = ["admin", "tls"];
+
+/// Sets `SECTION.KEY=VALUE`, or of a list `SECTION.NAME.KEY=VALUE`; the node itself says whether it knows the key.
+fn set(tables: &mut Vec<Table>, setting: &str) -> Result<(), String> {
+    let (path, value) = setting.split_once('=').unwrap_or((setting, ""));
+    let (section, rest) = path.trim().split_once('.').unwrap_or((path, ""));
+    let (name, key) = match rest.rsplit_once('.') {
+        Some((name, key)) => (Some(name), key),
+        None => (None, rest),
+    };
+    if let Some(other) = OTHER_SECTIONS.into_iter().find(|other| *other == section)
+        && !tables.iter().any(|table| table.section == other)
+    {
+        tables.push(Table::once(other));
+    }
+    let mut found = false;
+    for table in tables.iter_mut().filter(|table| table.section == section) {
+        if name.is_none_or(|name| table.is_list && table.is_called(name)) {
+            table.put(key, as_toml(value.trim()));
+            found = true;
+        }
+    }
+    match found {
+        true => Ok(()),
+        false => Err(format!("there is no '{path}' to be set")),
+    }
+}
+
+/// A value as TOML: numbers, Booleans, lists and texts in quotes as they are; all else as a text.
+fn as_toml(value: &str) -> String {
+    let is_number = value.parse::<i64>().is_ok();
+    let is_whole = value.starts_with(['[', '"', '\'']) || value == "true" || value == "false";
+    match is_number || is_whole {
+        true => value.to_owned(),
+        false => quoted(value),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn time(time: Duration) -> String {
+    quoted(&format!("{}ms", time.as_millis()))
+}
+
+fn text(tables: &[Table]) -> String {
+    let mut text = String::new();
+    for table in tables {
+        let (open, close) = if table.is_list {
+            ("[[", "]]")
+        } else {
+            ("[", "]")
+        };
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "{open}{}{close}", table.section);
+        for (key, value) in &table.keys {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn written(node: &str) -> Result<Vec<String>, LabError> {
+        let text = format!(
+            "[[node]]\nname = \"a\"\n{node}[[node]]\nname = \"b\"\n[[node]]\nname = \"c\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n[[link]]\nbetween = [\"c\", \"b\"]\nrate = \"8Mbit\"\n[[traffic]]\nfrom = \"a\"\nto = \"c\"\nsize = 100\ncount = 1\nreports = [\"forwarding\"]\n[stop]\nat = \"1s\"\n"
+        );
+        let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
+        let layout = Layout::new(&scenario, "abc123").expect("a layout");
+        configurations(&scenario, &layout)
+    }
+
+    #[test]
+    fn who_dials_has_a_link_and_all_on_the_way_have_routes() {
+        let files = written("").expect("files");
+        assert!(files[0].contains("[[link]]\nname = \"a-b\"\naddress = \"198.18.0.2:4556\"\n"));
+        assert!(files[0].contains("[[route]]\nto = \"ipn:3.*\"\nvia = \"ipn:2.0\"\n"));
+        assert!(!files[1].contains("[[link]]"));
+        assert!(files[1].contains("[[route]]\nto = \"ipn:3.*\"\nvia = \"ipn:3.0\"\n"));
+        // Reports come back from the last node over the one in the middle.
+        assert!(files[2].contains("[[route]]\nto = \"ipn:1.*\"\nvia = \"ipn:2.0\"\n"));
+        assert!(files[2].contains("generate = [\"forward\"]"));
+    }
+
+    #[test]
+    fn settings_of_a_node_stand_over_what_follows_from_the_scenario() {
+        let set = "settings = [\"store.durability=contact\", \"store.quota=1GiB\", \"link.a-b.window_bundles=5\", \"listen.cut_through=false\"]\n";
+        let files = written(set).expect("files");
+        for line in [
+            "durability = \"contact\"",
+            "quota = \"1GiB\"",
+            "window_bundles = 5",
+            "cut_through = false",
+        ] {
+            assert!(files[0].contains(line), "{line} in {}", files[0]);
+            assert!(!files[1].contains(line));
+        }
+        assert_eq!(files[0].matches("\nquota = ").count(), 1);
+    }
+
+    #[test]
+    fn a_setting_of_what_is_not_there_is_refused() {
+        let settings = "settings = [\"link.a-c.window_bundles=5\"]\n";
+        let error = written(settings).expect_err("it is refused");
+        assert_eq!(
+            error.what,
+            "node 'a': there is no 'link.a-c.window_bundles' to be set"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Which neighbour a bundle goes to next: over the fewest links, for the ways that traffic takes and reports of it come back.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use dhow_scenario::Scenario;
+use dhow_scenario::scenario::NodeIndex;
+
+use crate::failure::LabError;
+
+/// Of each node, the neighbours by the destinations to which they are next.
+pub(super) type Routes = Vec<BTreeMap<usize, usize>>;
+
+/// The routes of all nodes.
+///
+/// # Errors
+/// When no links lead from where something is sent to where it is to go.
+pub(super) fn routes(scenario: &Scenario) -> Result<Routes, LabError> {
+    let mut neighbours = vec![Vec::new(); scenario.nodes.len()];
+    for link in &scenario.links {
+        let (first, second) = (link.between.0.0, link.between.1.0);
+        for (here, there) in [(first, second), (second, first)] {
+            if let Some(list) = neighbours.get_mut(here) {
+                list.push(there);
+            }
+        }
+    }
+    let mut routes = vec![BTreeMap::new(); scenario.nodes.len()];
+    // Every node on the way to a destination may be asked to report to the source.
+    let mut reporters: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for traffic in &scenario.traffic {
+        let ends = (traffic.from, traffic.to);
+        let way = add_way(scenario, &neighbours, &mut routes, ends)?;
+        if traffic.reports > 0 {
+            reporters.extend(way.into_iter().map(|node| (node, traffic.from.0)));
+        }
+    }
+    for (from, to) in reporters.into_iter().filter(|(from, to)| from != to) {
+        let ends = (NodeIndex(from), NodeIndex(to));
+        add_way(scenario, &neighbours, &mut routes, ends)?;
+    }
+    Ok(routes)
+}
+
+/// Routes from one node to another; all nodes on the way come back.
+fn add_way(
+    scenario: &Scenario,
+    neighbours: &[Vec<usize>],
+    routes: &mut Routes,
+    (from, to): (NodeIndex, NodeIndex),
+) -> Result<Vec<usize>, LabError> {
+    let next = towards(neighbours, to.0);
+    let mut way = vec![from.0];
+    let mut here = from.0;
+    while here != to.0 {
+        let Some(there) = next.get(here).copied().flatten() else {
+            let name = |node: NodeIndex| {
+                let found = scenario.nodes.get(node.0);
+                found.map_or("", |node| node.name.as_str())
+            };
+            let what = format!("no links lead from '{}' to '{}'", name(from), name(to));
+            return Err(LabError::new(what));
+        };
+        if let Some(routes) = routes.get_mut(here) {
+            routes.insert(to.0, there);
+        }
+        way.push(there);
+        here = there;
+    }
+    Ok(way)
+}
+
+/// Of each node the neighbour that is nearest to one.
+fn towards(neighbours: &[Vec<usize>], to: usize) -> Vec<Option<usize>> {
+    let mut next = vec![None; neighbours.len()];
+    let mut reached = VecDeque::from([to]);
+    while let Some(here) = reached.pop_front() {
+        for &there in neighbours.get(here).into_iter().flatten() {
+            if there != to
+                && let Some(hop @ None) = next.get_mut(there)
+            {
+                *hop = Some(here);
+                reached.push_back(there);
+            }
+        }
+    }
+    next
+}

@@ -1,0 +1,238 @@
+//! Limits of hosts: control groups of the kernel, in either of their versions.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use dhow_scenario::scenario::Host;
+
+use crate::failure::LabError;
+
+/// Where groups are.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// The time over which processor time is shared out, microseconds.
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// Controllers by what of a host they limit.
+const CONTROLLERS: [&str; 3] = ["cpu", "memory", "blkio"];
+
+/// Groups of one lab.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    lab: String,
+    version: Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// A tree for each controller.
+    One,
+    /// One tree.
+    Two,
+}
+
+/// The group of one host.
+#[derive(Clone, Debug)]
+pub struct Group {
+    directories: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// Those of a lab; none are made yet.
+    #[must_use]
+    pub fn of(lab: &str) -> Self {
+        let two = Path::new(ROOT).join("cgroup.controllers").exists();
+        Self {
+            lab: format!("dhow-{lab}"),
+            version: if two { Version::Two } else { Version::One },
+        }
+    }
+
+    /// Directories in which those of hosts are, one for each controller that is there.
+    #[must_use]
+    pub fn directories(&self) -> Vec<PathBuf> {
+        match self.version {
+            Version::Two => vec![Path::new(ROOT).join(&self.lab)],
+            Version::One => CONTROLLERS
+                .iter()
+                .map(|controller| Path::new(ROOT).join(controller).join(&self.lab))
+                .collect(),
+        }
+    }
+
+    /// What is missing for a host's limits.
+    #[must_use]
+    pub fn missing(&self, host: &Host) -> Option<String> {
+        let wanted = controllers(host);
+        if self.version == Version::One {
+            let lacks = wanted
+                .into_iter()
+                .find(|it| !Path::new(ROOT).join(it).join("cgroup.procs").exists());
+            return lacks.map(|it| format!("no '{it}' controller of control groups under {ROOT}"));
+        }
+        let known = fs::read_to_string(Path::new(ROOT).join("cgroup.controllers"));
+        let known = known.unwrap_or_default();
+        let lacks = wanted
+            .into_iter()
+            .map(second_name)
+            .find(|it| !known.split_whitespace().any(|known| known == *it));
+        lacks.map(|it| format!("no '{it}' controller in {ROOT}/cgroup.controllers"))
+    }
+
+    /// Makes the group of a host and sets its limits; none where it has none. What it writes lies at `place`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn make(&self, name: &str, host: &Host, place: &Path) -> Result<Option<Group>, LabError> {
+        let wanted = controllers(host);
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let mut directories = Vec::new();
+        if self.version == Version::Two {
+            let parent = Path::new(ROOT).join(&self.lab);
+            make(&parent)?;
+            for above in [Path::new(ROOT), &parent] {
+                let enabled: String = wanted
+                    .iter()
+                    .map(|it| format!("+{} ", second_name(it)))
+                    .collect();
+                set(above, "cgroup.subtree_control", enabled.trim())?;
+            }
+            directories.push(parent.join(name));
+        } else {
+            let of = |it: &&str| Path::new(ROOT).join(it).join(&self.lab).join(name);
+            directories.extend(wanted.iter().map(of));
+        }
+        for directory in &directories {
+            make(directory)?;
+        }
+        let group = Group { directories };
+        if let Some(per_mille) = host.cpu_per_mille {
+            let quota = CPU_PERIOD_US * u64::from(per_mille) / 1_000;
+            let at = group.of("cpu");
+            match self.version {
+                Version::Two => set(at, "cpu.max", &format!("{quota} {CPU_PERIOD_US}"))?,
+                Version::One => {
+                    set(at, "cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
+                    set(at, "cpu.cfs_quota_us", &quota.to_string())?;
+                }
+            }
+        }
+        if let Some(octets) = host.memory_octets {
+            let file = match self.version {
+                Version::Two => "memory.max",
+                Version::One => "memory.limit_in_bytes",
+            };
+            set(group.of("memory"), file, &octets.to_string())?;
+        }
+        if let Some(octets) = host.disk_octets_per_s {
+            let disk = disk_of(place)?;
+            let at = group.of("blkio");
+            match self.version {
+                Version::Two => set(at, "io.max", &format!("{disk} wbps={octets}"))?,
+                Version::One => {
+                    set(
+                        at,
+                        "blkio.throttle.write_bps_device",
+                        &format!("{disk} {octets}"),
+                    )?;
+                }
+            }
+        }
+        Ok(Some(group))
+    }
+}
+
+impl Group {
+    /// Puts a process into it; what that starts later is in it too.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add(&self, process: u32) -> Result<(), LabError> {
+        for directory in &self.directories {
+            set(directory, "cgroup.procs", &process.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// How many of its programs were ended because it had no memory left.
+    #[must_use]
+    pub fn out_of_memory(&self) -> u64 {
+        let at = self.of("memory");
+        let text = fs::read_to_string(at.join("memory.events"))
+            .or_else(|_| fs::read_to_string(at.join("memory.oom_control")));
+        let text = text.unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        line.and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Its directory under a controller of the first version; in the second it is one.
+    fn of(&self, controller: &str) -> &Path {
+        let part = Path::new(ROOT).join(controller);
+        let found = self.directories.iter().find(|it| it.starts_with(&part));
+        let found = found.or(self.directories.first());
+        found.map_or(Path::new(ROOT), PathBuf::as_path)
+    }
+}
+
+fn controllers(host: &Host) -> Vec<&'static str> {
+    let wanted = [
+        host.cpu_per_mille.is_some(),
+        host.memory_octets.is_some(),
+        host.disk_octets_per_s.is_some(),
+    ];
+    let all = CONTROLLERS.into_iter().zip(wanted);
+    all.filter_map(|(name, wanted)| wanted.then_some(name))
+        .collect()
+}
+
+/// The name in the second version.
+const fn second_name(controller: &str) -> &str {
+    match controller.as_bytes() {
+        b"blkio" => "io",
+        _ => controller,
+    }
+}
+
+fn make(directory: &Path) -> Result<(), LabError> {
+    fs::create_dir_all(directory).map_err(|error| {
+        let what = format!("cannot make the control group {}", directory.display());
+        LabError::io(what, &error)
+    })
+}
+
+fn set(directory: &Path, file: &str, value: &str) -> Result<(), LabError> {
+    let path = directory.join(file);
+    fs::write(&path, value).map_err(|error| {
+        LabError::io(
+            format!("cannot write '{value}' to {}", path.display()),
+            &error,
+        )
+    })
+}
+
+/// The disk of a place, as `MAJOR:MINOR`: of a partition the whole disk, which is what can be limited.
+fn disk_of(place: &Path) -> Result<String, LabError> {
+    let failed = |error: &io::Error| LabError::io(place.display(), error);
+    let device = fs::metadata(place).map_err(|error| failed(&error))?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let entry = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let Ok(entry) = entry.canonicalize() else {
+        let what = format!(
+            "'disk_rate' needs a disk, and {} is on none",
+            place.display()
+        );
+        return Err(LabError::new(what).with_hint("--out names a directory on a disk"));
+    };
+    if entry.join("partition").exists()
+        && let Some(whole) = entry.parent()
+    {
+        let text = fs::read_to_string(whole.join("dev")).map_err(|error| failed(&error))?;
+        return Ok(text.trim().to_owned());
+    }
+    Ok(format!("{major}:{minor}"))
+}

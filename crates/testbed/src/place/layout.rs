@@ -1,0 +1,348 @@
+//! What is to be there: names, addresses and kinds of links, all of which follow from the scenario and the lab's name.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use dhow_channel::{Loss, Part, Profile};
+use dhow_scenario::Scenario;
+use dhow_scenario::scenario::{AtEnd, By, HostKind, Link, NodeIndex, Presence};
+
+use crate::failure::LabError;
+
+/// The port on which nodes listen (RFC 9174 8.1).
+pub const PORT: u16 = 4556;
+
+/// Hosts of a lab: a bridge has 1,024 ports.
+const HOSTS_MAX: usize = 1_000;
+
+/// Links of a lab: as many networks of four addresses as 198.18.0.0/15 has, which is kept for such tests (RFC 2544).
+const LINKS_MAX: usize = 1 << 15;
+
+/// The first address of links.
+const LINKS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+
+/// The first address of the control network, which has 16 bits.
+const CONTROL: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 0);
+
+/// Octets of a name of a node: with the lab's name before it, it is one of a file.
+const NAME_OCTETS_MAX: usize = 100;
+
+/// All hosts and links of a lab.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Six hexadecimal digits.
+    pub lab: String,
+    /// In the order of the scenario's nodes.
+    pub hosts: Vec<HostPlace>,
+    /// In the order of the scenario's links.
+    pub links: Vec<LinkPlace>,
+}
+
+/// A host.
+#[derive(Clone, Debug)]
+pub struct HostPlace {
+    /// Its name in the scenario.
+    pub name: String,
+    /// The node's number.
+    pub number: u32,
+    /// What runs there.
+    pub kind: HostKind,
+    /// Its network namespace.
+    pub namespace: String,
+    /// Its address on the control network.
+    pub control: Ipv4Addr,
+}
+
+/// A link.
+#[derive(Clone, Debug)]
+pub struct LinkPlace {
+    /// Its name in the scenario.
+    pub name: String,
+    /// The end that dials, and the end that listens.
+    pub ends: [End; 2],
+    /// What makes it.
+    pub made: Made,
+    /// What ends a contact.
+    pub at_end: AtEnd,
+    /// Whether it is there only during contacts.
+    pub planned: bool,
+}
+
+/// An end of a link.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// The position of its host.
+    pub host: usize,
+    /// The interface.
+    pub interface: String,
+    /// The interface's address, of a network of four.
+    pub address: Ipv4Addr,
+}
+
+/// What makes a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Channels between TUN devices.
+    Emulator(Profile),
+    /// A veth pair.
+    Veth,
+    /// A veth pair and a token bucket.
+    Tbf {
+        /// Bits a second.
+        rate_bits: u64,
+        /// Octets that may leave at once.
+        burst: u64,
+        /// Octets that may wait.
+        queue: u64,
+    },
+    /// A veth pair and the words of a netem queue.
+    Netem(String),
+}
+
+/// The bucket of tbf: 20 ms at the rate, at least what segmentation offload hands down at once.
+const TBF_BURST: Duration = Duration::from_millis(20);
+const TBF_BURST_MIN_OCTETS: u64 = 1 << 16;
+
+/// What may wait where nothing is said: 50 ms at the rate, at least this much.
+const TBF_QUEUE: Duration = Duration::from_millis(50);
+const TBF_QUEUE_MIN_OCTETS: u64 = 1 << 17;
+
+/// A packet of a link, octets.
+const PACKET_OCTETS: u64 = 1_500;
+
+impl Layout {
+    /// What a scenario asks for, in a lab of a name.
+    ///
+    /// # Errors
+    /// When the scenario asks for what a testbed has not.
+    pub fn new(scenario: &Scenario, lab: &str) -> Result<Self, LabError> {
+        if scenario.nodes.len() > HOSTS_MAX || scenario.links.len() > LINKS_MAX {
+            let what = format!(
+                "{} nodes and {} links are more than a machine has room for",
+                scenario.nodes.len(),
+                scenario.links.len()
+            );
+            let hint =
+                format!("at most {HOSTS_MAX} and {LINKS_MAX}; `dhow sim run` has larger networks");
+            return Err(LabError::new(what).with_hint(hint));
+        }
+        let mut hosts = Vec::new();
+        for (offset, node) in (2_u32..).zip(&scenario.nodes) {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if node.name.is_empty()
+                || !node.name.chars().all(plain)
+                || node.name.len() > NAME_OCTETS_MAX
+            {
+                let what = format!("'{}' cannot be the name of a host", node.name);
+                return Err(LabError::new(what).with_hint("letters, digits, '-', '_' and '.' can"));
+            }
+            hosts.push(HostPlace {
+                name: node.name.clone(),
+                number: node.number,
+                kind: node.host.kind,
+                namespace: format!("dhow-{lab}-{}", node.name),
+                control: Ipv4Addr::from_bits(CONTROL.to_bits() + offset),
+            });
+        }
+        if hosts.iter().any(|host| host.name == "control") {
+            let hint = "the testbed's own network has that name";
+            return Err(LabError::new("no node may be named 'control'").with_hint(hint));
+        }
+        let mut links = Vec::new();
+        for (number, link) in (0_u32..).zip(&scenario.links) {
+            let network = LINKS.to_bits() + 4 * number;
+            let end = |host: NodeIndex, offset: u32| End {
+                host: host.0,
+                interface: format!("link{number}"),
+                address: Ipv4Addr::from_bits(network + offset),
+            };
+            links.push(LinkPlace {
+                name: link.name.clone(),
+                ends: [end(link.between.0, 1), end(link.between.1, 2)],
+                made: made(link)?,
+                at_end: link.at_end,
+                planned: link.presence == Presence::Planned,
+            });
+        }
+        Ok(Self {
+            lab: lab.to_owned(),
+            hosts,
+            links,
+        })
+    }
+
+    /// The namespace of the control network.
+    #[must_use]
+    pub fn control_namespace(&self) -> String {
+        format!("dhow-{}-control", self.lab)
+    }
+
+    /// The address at which hosts reach what listens in the control network's namespace.
+    #[must_use]
+    pub fn control_address(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(CONTROL.to_bits() + 1)
+    }
+
+    /// The host of a name.
+    #[must_use]
+    pub fn host(&self, name: &str) -> Option<(usize, &HostPlace)> {
+        let mut hosts = self.hosts.iter().enumerate();
+        hosts.find(|(_, host)| host.name == name)
+    }
+
+    /// The address of a host on the first link that it shares with another, or on the link of a name.
+    #[must_use]
+    pub fn address_from(&self, here: usize, there: usize, link: Option<&str>) -> Option<Ipv4Addr> {
+        if here == there && link.is_none() {
+            return Some(Ipv4Addr::LOCALHOST);
+        }
+        let mut links = self.links.iter().filter(|it| match link {
+            Some(name) => it.name == name,
+            None => it.ends.iter().any(|end| end.host == here),
+        });
+        links.find_map(|link| {
+            let end = link.ends.iter().find(|end| end.host == there)?;
+            Some(end.address)
+        })
+    }
+}
+
+/// What makes a link that is like this.
+fn made(link: &Link) -> Result<Made, LabError> {
+    let delay = link.delay.at(Duration::ZERO);
+    let named = |what: String| LabError::new(format!("link '{}': {what}", link.name));
+    if link.delay.longest() != delay {
+        let error = named("a delay that changes in time needs virtual time".to_owned());
+        return Err(error.with_hint("`dhow sim run` has it"));
+    }
+    let wire = &link.wire;
+    let plain = delay.is_zero()
+        && link.jitter.is_zero()
+        && link.loss == Loss::None
+        && wire.duplicate == Part::NONE
+        && wire.reorder == Part::NONE;
+    let by = match wire.by {
+        By::Auto if plain => By::Tbf,
+        By::Auto => By::Emulator,
+        by => by,
+    };
+    if matches!(by, By::Tbf | By::Veth) && !plain {
+        let error = named("neither tbf nor veth can delay, lose or reorder packets".to_owned());
+        return Err(error.with_hint("by = \"emulator\" can"));
+    }
+    Ok(match by {
+        By::Veth => Made::Veth,
+        By::Tbf | By::Auto => Made::Tbf {
+            rate_bits: link.rate.octets_per_s().saturating_mul(8),
+            burst: link.rate.octets_in(TBF_BURST).max(TBF_BURST_MIN_OCTETS),
+            queue: wire
+                .queue_octets
+                .unwrap_or_else(|| link.rate.octets_in(TBF_QUEUE).max(TBF_QUEUE_MIN_OCTETS)),
+        },
+        By::Emulator => {
+            let profile = Profile::new(link.rate, delay)
+                .with_jitter(link.jitter)
+                .with_loss(link.loss)
+                .with_duplicates(wire.duplicate)
+                .with_reordering(wire.reorder, wire.reorder_by);
+            Made::Emulator(match wire.queue_octets {
+                Some(octets) => profile.with_queue_octets(octets),
+                None => profile,
+            })
+        }
+        By::Netem => Made::Netem(netem(link, delay)?),
+    })
+}
+
+/// The words of a netem queue that is like a link.
+fn netem(link: &Link, delay: Duration) -> Result<String, LabError> {
+    let wire = &link.wire;
+    let percent = |part: u32| format!("{}.{:07}%", part / 10_000_000, part % 10_000_000);
+    let mut words = format!(
+        "netem rate {}bit delay {}us",
+        link.rate.octets_per_s().saturating_mul(8),
+        delay.as_micros()
+    );
+    if !link.jitter.is_zero() {
+        words += &format!(" {}us", link.jitter.as_micros());
+    }
+    match link.loss {
+        Loss::None => {}
+        Loss::Independent { per_billion } => words += &format!(" loss {}", percent(per_billion)),
+        _ => {
+            let what = format!(
+                "link '{}': netem cannot lose packets in bursts here",
+                link.name
+            );
+            return Err(LabError::new(what).with_hint("by = \"emulator\" can"));
+        }
+    }
+    if wire.duplicate != Part::NONE {
+        words += &format!(" duplicate {}", percent(wire.duplicate.per_billion()));
+    }
+    if wire.reorder != Part::NONE {
+        let what = format!(
+            "link '{}': netem's reordering is another than ours",
+            link.name
+        );
+        return Err(LabError::new(what).with_hint("by = \"emulator\" has it"));
+    }
+    let queue = wire.queue_octets.unwrap_or(1_000 * PACKET_OCTETS);
+    words += &format!(" limit {}", (queue / PACKET_OCTETS).max(1));
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn layout(links: &str) -> Result<Layout, LabError> {
+        let text = format!(
+            "[[node]]\nname = \"east\"\n[[node]]\nname = \"west\"\n[[node]]\nname = \"third\"\n[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"8Mbit\"\n{links}[stop]\nat = \"1s\"\n"
+        );
+        let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
+        Layout::new(&scenario, "abc123")
+    }
+
+    #[test]
+    fn the_means_of_a_link_follow_from_what_is_asked_of_it() {
+        for (keys, expected) in [
+            ("", "tbf"),
+            ("delay = \"5ms\"\n", "emulator"),
+            ("loss = 0.1\n", "emulator"),
+            ("reorder = 0.1\n", "emulator"),
+            ("by = \"veth\"\n", "veth"),
+            ("by = \"emulator\"\n", "emulator"),
+            ("by = \"netem\"\ndelay = \"5ms\"\n", "netem"),
+            ("by = \"tbf\"\ndelay = \"5ms\"\n", "refused"),
+            ("delay = [\"0 1s\", \"1h 2s\"]\n", "refused"),
+        ] {
+            let found = match layout(keys).map(|layout| layout.links[0].made.clone()) {
+                Err(_) => "refused",
+                Ok(Made::Emulator(_)) => "emulator",
+                Ok(Made::Veth) => "veth",
+                Ok(Made::Tbf { .. }) => "tbf",
+                Ok(Made::Netem(_)) => "netem",
+            };
+            assert_eq!(found, expected, "{keys}");
+        }
+    }
+
+    #[test]
+    fn hosts_see_each_other_on_the_links_that_they_share() {
+        let more = "[[link]]\nbetween = [\"west\", \"third\"]\nname = \"far\"\nrate = \"1Mbit\"\n";
+        let layout = layout(more).expect("a layout");
+        let seen = |here, there, link| {
+            let found = layout.address_from(here, there, link);
+            found.map(|address| address.to_string())
+        };
+        assert_eq!(seen(0, 1, None).as_deref(), Some("198.18.0.2"));
+        assert_eq!(seen(1, 0, None).as_deref(), Some("198.18.0.1"));
+        assert_eq!(seen(2, 1, None).as_deref(), Some("198.18.0.5"));
+        assert_eq!(seen(0, 1, Some("far")).as_deref(), Some("198.18.0.5"));
+        assert_eq!(seen(0, 0, None).as_deref(), Some("127.0.0.1"));
+        assert_eq!(seen(0, 2, None), None);
+    }
+}

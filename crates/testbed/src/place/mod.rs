@@ -1,0 +1,20 @@
+//! Where a scenario runs: a network namespace for each host, links between them, a network for control beside.
+//!
+//! [`Layout`] says what there is to be, as a value; [`Network`] makes it; [`State`] is what a file says of it while it is
+//! there, so that [`clear`](clear::clear) removes all of it whatever became of whoever made it.
+
+mod batch;
+pub mod clear;
+mod device;
+mod group;
+mod layout;
+pub mod needs;
+mod network;
+mod state;
+mod switch;
+
+pub use device::Counters;
+pub use group::{Group, Groups};
+pub use layout::{End, HostPlace, Layout, LinkPlace, Made, PORT};
+pub use network::{CONTROL_INTERFACE, Network};
+pub use state::{LinkState, NodeState, State, state_directory};

@@ -1,0 +1,386 @@
+//! The network itself: namespaces, their links and the control network, made and kept.
+
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use dhow_channel::Counters as ChannelCounters;
+use dhow_scenario::scenario::AtEnd;
+
+use super::batch;
+use super::device::{Counters, Devices};
+use super::layout::{Layout, LinkPlace, Made};
+use super::switch::Switch;
+use crate::emulate::{Emulator, Place, Tally};
+use crate::failure::LabError;
+use crate::namespace;
+
+/// Hosts that are set up at once: the kernel lets few changes happen beside each other.
+const WORKERS: usize = 4;
+
+/// Octets of the largest packet of a link.
+const MTU: u16 = 1_500;
+
+/// The interface to the control network.
+pub const CONTROL_INTERFACE: &str = "ctl0";
+
+/// The table of rules that ends contacts silently.
+const CUT: &str = "dhow_cut";
+
+/// All namespaces and links of a lab, for as long as this lives; [`clear`](super::clear::clear) removes namespaces.
+pub struct Network {
+    layout: Layout,
+    links: Vec<Link>,
+    devices: Mutex<Vec<Devices>>,
+    stop: Arc<AtomicBool>,
+    emulators: Vec<JoinHandle<()>>,
+    fault: Arc<Mutex<Option<String>>>,
+}
+
+/// What a link is, beside what the kernel keeps of it.
+struct Link {
+    cut: Cut,
+    tally: Option<Tally>,
+}
+
+/// What ends and begins a contact.
+enum Cut {
+    /// The interfaces go down and up.
+    Interfaces([Switch; 2]),
+    /// Packets are dropped by rules.
+    Rules,
+    /// The emulator is told.
+    Channel(Mutex<io::PipeWriter>),
+}
+
+impl Network {
+    /// Makes all of it; links with contacts are down. The seed is that of what links lose.
+    ///
+    /// # Errors
+    /// What could not be made; what was made stays until it is cleared.
+    pub fn build(layout: Layout, seed: u64) -> Result<Self, LabError> {
+        make_namespaces(&layout)?;
+        make_pairs(&layout)?;
+        let mut network = Self {
+            links: Vec::new(),
+            devices: Mutex::default(),
+            stop: Arc::default(),
+            emulators: Vec::new(),
+            fault: Arc::default(),
+            layout,
+        };
+        network.set_up_hosts()?;
+        for number in 0..network.layout.links.len() {
+            let link = network.make_link(number, seed)?;
+            network.links.push(link);
+        }
+        let planned = (0..).zip(&network.layout.links);
+        for (number, _) in planned.filter(|(_, link)| link.planned) {
+            network.set(number, false)?;
+        }
+        let opened = network
+            .layout
+            .hosts
+            .iter()
+            .map(|host| Devices::open(&host.namespace));
+        let opened: io::Result<Vec<Devices>> = opened.collect();
+        network.devices = Mutex::new(
+            opened.map_err(|error| LabError::io("cannot read counters of interfaces", &error))?,
+        );
+        Ok(network)
+    }
+
+    /// What there is.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Why an emulator ended, where one has.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.clone()
+    }
+
+    /// Begins or ends a contact of a link.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set(&self, link: usize, up: bool) -> Result<(), LabError> {
+        let (Some(place), Some(link)) = (self.layout.links.get(link), self.links.get(link)) else {
+            return Ok(());
+        };
+        let failed = |error: io::Error| {
+            let what = if up { "begin" } else { "end" };
+            LabError::io(
+                format!("cannot {what} a contact of '{}'", place.name),
+                &error,
+            )
+        };
+        match &link.cut {
+            Cut::Interfaces(switches) => {
+                // The end that dials goes up last: whoever listens is there then.
+                for switch in switches.iter().rev() {
+                    switch.set(up).map_err(failed)?;
+                }
+            }
+            Cut::Channel(writer) => {
+                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                let line: &[u8] = if up { b"up\n" } else { b"down\n" };
+                writer.write_all(line).map_err(failed)?;
+            }
+            Cut::Rules => {
+                for end in &place.ends {
+                    let Some(host) = self.layout.hosts.get(end.host) else {
+                        continue;
+                    };
+                    let rules = rules(&end.interface, up);
+                    batch::tell("nft", &["-f", "-"], &rules, Some(&host.namespace))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What each link has carried, from the end that dials and to it, in the order of the scenario; and what it lost of either.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn carried(&self) -> io::Result<Vec<[(Counters, u64); 2]>> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = devices.iter_mut().map(Devices::read);
+        let read: Vec<_> = read.collect::<io::Result<_>>()?;
+        let carried = self
+            .layout
+            .links
+            .iter()
+            .zip(&self.links)
+            .map(|(place, link)| {
+                let at = |end: &super::layout::End| {
+                    let counters = read.get(end.host).and_then(|it| it.get(&end.interface));
+                    counters.copied().unwrap_or_default()
+                };
+                let [first, second] = &place.ends;
+                let (first, second) = (at(first), at(second));
+                let lost = link.tally.as_ref().map(|tally| {
+                    let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+                    [lost(tally.0), lost(tally.1)]
+                });
+                let [forward, back] = lost.unwrap_or([
+                    first.sent_packets.saturating_sub(second.received_packets)
+                        + first.dropped_packets,
+                    second.sent_packets.saturating_sub(first.received_packets)
+                        + second.dropped_packets,
+                ]);
+                [(first, forward), (second, back)]
+            });
+        Ok(carried.collect())
+    }
+
+    /// Addresses, rates and states of all hosts' interfaces.
+    fn set_up_hosts(&self) -> Result<(), LabError> {
+        let hosts: Vec<usize> = (0..self.layout.hosts.len()).collect();
+        let share = hosts.len().div_ceil(WORKERS).max(1);
+        thread::scope(|scope| {
+            let works = hosts.chunks(share).map(|share| {
+                scope.spawn(move || share.iter().try_for_each(|host| self.set_up_host(*host)))
+            });
+            let works: Vec<_> = works.collect();
+            for work in works {
+                match work.join() {
+                    Ok(outcome) => outcome?,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn set_up_host(&self, number: usize) -> Result<(), LabError> {
+        let Some(host) = self.layout.hosts.get(number) else {
+            return Ok(());
+        };
+        quieten(&host.namespace);
+        let mut lines = format!(
+            "link set lo up\naddress add {}/16 dev {CONTROL_INTERFACE}\nlink set {CONTROL_INTERFACE} up\n",
+            host.control
+        );
+        let mut shapes = String::new();
+        for link in &self.layout.links {
+            for end in link.ends.iter().filter(|end| end.host == number) {
+                if matches!(link.made, Made::Emulator(_)) {
+                    continue;
+                }
+                let interface = &end.interface;
+                lines += &format!("address add {}/30 dev {interface}\n", end.address);
+                lines += &format!("link set {interface} up\n");
+                match &link.made {
+                    Made::Tbf {
+                        rate_bits,
+                        burst,
+                        queue,
+                    } => {
+                        shapes += &format!(
+                            "qdisc replace dev {interface} root tbf rate {rate_bits}bit burst {burst} limit {}\n",
+                            queue.saturating_add(*burst)
+                        );
+                    }
+                    Made::Netem(words) => {
+                        shapes += &format!("qdisc replace dev {interface} root {words}\n");
+                    }
+                    Made::Emulator(_) | Made::Veth => {}
+                }
+            }
+        }
+        batch::ip(&lines, Some(&host.namespace))?;
+        batch::tell("tc", &["-batch", "-"], &shapes, Some(&host.namespace)).map_err(|error| {
+            match error.what.contains("kind is unknown") {
+                true => {
+                    error.with_hint("this kernel has no such queue: by = \"emulator\" needs none")
+                }
+                false => error,
+            }
+        })
+    }
+
+    fn make_link(&mut self, number: usize, seed: u64) -> Result<Link, LabError> {
+        let Some(place) = self.layout.links.get(number).cloned() else {
+            return Err(LabError::new("there is no such link"));
+        };
+        if let Made::Emulator(profile) = place.made {
+            let at = |end: &super::layout::End| Place {
+                namespace: self
+                    .layout
+                    .hosts
+                    .get(end.host)
+                    .map(|it| it.namespace.clone()),
+                interface: end.interface.clone(),
+                address: end.address.into(),
+                prefix: 30,
+            };
+            let [left, right] = &place.ends;
+            let which = u64::try_from(number)
+                .unwrap_or(0)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let failed = |what: String| LabError::new(format!("link '{}': {what}", place.name));
+            let tally = Tally::default();
+            let (reader, writer) = io::pipe().map_err(|error| failed(error.to_string()))?;
+            let mut emulator = Emulator::open(&at(left), &at(right), MTU, profile, seed ^ which)
+                .map_err(|error| failed(error.to_string()))?
+                .with_control(reader.into())
+                .with_tally(Arc::clone(&tally));
+            let (stop, fault) = (Arc::clone(&self.stop), Arc::clone(&self.fault));
+            let name = place.name.clone();
+            self.emulators.push(thread::spawn(move || {
+                let ran = emulator.run(|| stop.load(Ordering::Relaxed), |_| ());
+                if let Err(error) = ran {
+                    let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
+                    fault.get_or_insert(format!("link '{name}': {error}"));
+                }
+            }));
+            let cut = match place.at_end {
+                AtEnd::Silence => Cut::Channel(Mutex::new(writer)),
+                AtEnd::Reset => Cut::Interfaces(self.switches(&place)?),
+            };
+            let tally = Some(tally);
+            return Ok(Link { cut, tally });
+        }
+        let cut = match place.at_end {
+            AtEnd::Silence => Cut::Rules,
+            AtEnd::Reset => Cut::Interfaces(self.switches(&place)?),
+        };
+        Ok(Link { cut, tally: None })
+    }
+
+    fn switches(&self, place: &LinkPlace) -> Result<[Switch; 2], LabError> {
+        let [first, second] = &place.ends;
+        let open = |end: &super::layout::End| {
+            let host = self.layout.hosts.get(end.host);
+            let namespace = host.map_or("", |host| host.namespace.as_str());
+            Switch::open(namespace, &end.interface)
+                .map_err(|error| LabError::io(format!("cannot switch '{}'", place.name), &error))
+        };
+        Ok([open(first)?, open(second)?])
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for emulator in self.emulators.drain(..) {
+            // One that panicked has said so itself.
+            let _ = emulator.join();
+        }
+    }
+}
+
+fn lost(counters: ChannelCounters) -> u64 {
+    counters.lost + counters.overflowed + counters.cut
+}
+
+fn make_namespaces(layout: &Layout) -> Result<(), LabError> {
+    let control = layout.control_namespace();
+    let names = std::iter::once(&control).chain(layout.hosts.iter().map(|host| &host.namespace));
+    let lines: String = names.map(|name| format!("netns add {name}\n")).collect();
+    batch::ip(&lines, None)
+}
+
+/// Pairs of interfaces: those of links, and those to the bridge of the control network.
+fn make_pairs(layout: &Layout) -> Result<(), LabError> {
+    let control = layout.control_namespace();
+    let mut lines = String::new();
+    let mut bridge = format!(
+        "link set lo up\nlink add ctl type bridge\naddress add {}/16 dev ctl\nlink set ctl up\n",
+        layout.control_address()
+    );
+    for (number, host) in layout.hosts.iter().enumerate() {
+        lines += &format!(
+            "link add {CONTROL_INTERFACE} netns {} type veth peer name c{number} netns {control}\n",
+            host.namespace
+        );
+        bridge += &format!("link set c{number} master ctl\nlink set c{number} up\n");
+    }
+    for link in &layout.links {
+        let hosts = link.ends.each_ref().map(|end| layout.hosts.get(end.host));
+        let ([first, second], [Some(one), Some(other)]) = (&link.ends, hosts) else {
+            continue;
+        };
+        if !matches!(link.made, Made::Emulator(_)) {
+            lines += &format!(
+                "link add {} netns {} type veth peer name {} netns {}\n",
+                first.interface, one.namespace, second.interface, other.namespace
+            );
+        }
+    }
+    quieten(&control);
+    batch::ip(&lines, None)?;
+    batch::ip(&bridge, Some(&control))
+}
+
+/// No IPv6, whose neighbours would be looked for over every link.
+fn quieten(namespace: &str) {
+    let path = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+    let default = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+    // A kernel without IPv6 is as quiet.
+    let _ = namespace::within(namespace, || {
+        std::fs::write(default, "1").and_then(|()| std::fs::write(path, "1"))
+    });
+}
+
+/// Rules that drop all that comes and leaves over an interface, or their end.
+fn rules(interface: &str, up: bool) -> String {
+    let table = format!("{CUT}_{interface}");
+    if up {
+        return format!("add table inet {table}\ndelete table inet {table}\n");
+    }
+    format!(
+        "add table inet {table}
+add chain inet {table} in {{ type filter hook prerouting priority -400; }}
+add rule inet {table} in iifname \"{interface}\" drop
+add chain inet {table} out {{ type filter hook postrouting priority 400; }}
+add rule inet {table} out oifname \"{interface}\" drop
+"
+    )
+}

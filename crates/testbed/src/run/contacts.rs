@@ -1,0 +1,115 @@
+//! Contacts in their order: when which link comes and goes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use dhow_scenario::scenario::{Contact, LinkIndex};
+
+/// A link comes or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switching {
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// Which.
+    pub link: LinkIndex,
+    /// Whether it comes.
+    pub up: bool,
+}
+
+/// All comings and goings before an end, in order. Contacts of one link that overlap or touch are one.
+#[derive(Clone, Debug)]
+pub struct Contacts<'a> {
+    contacts: &'a [Contact],
+    /// When contacts begin, and which of all it is; ends come first, so that what touches is not cut.
+    next: BinaryHeap<Reverse<(Duration, bool, usize, u32)>>,
+    /// Of each link how many contacts are under way.
+    depths: BTreeMap<LinkIndex, u32>,
+    end: Duration,
+}
+
+impl<'a> Contacts<'a> {
+    /// Those of a scenario before an end.
+    #[must_use]
+    pub fn new(contacts: &'a [Contact], end: Duration) -> Self {
+        let starts = contacts.iter().enumerate();
+        // Beginnings before ends of the same moment: `false` sorts first.
+        let next = starts.map(|(which, contact)| Reverse((contact.start, false, which, 0)));
+        Self {
+            contacts,
+            next: next.collect(),
+            depths: BTreeMap::new(),
+            end,
+        }
+    }
+}
+
+impl Iterator for Contacts<'_> {
+    type Item = Switching;
+
+    fn next(&mut self) -> Option<Switching> {
+        loop {
+            let Reverse((at, is_end, which, round)) = self.next.pop()?;
+            let contact = self.contacts.get(which)?;
+            if at >= self.end {
+                continue;
+            }
+            let link = contact.link;
+            let depth = self.depths.entry(link).or_default();
+            let changed = match is_end {
+                true => {
+                    *depth = depth.saturating_sub(1);
+                    *depth == 0
+                }
+                false => {
+                    *depth += 1;
+                    self.next
+                        .push(Reverse((at + contact.length, true, which, round)));
+                    if let Some(every) = contact.every {
+                        let again = contact.start + every * (round + 1);
+                        self.next.push(Reverse((again, false, which, round + 1)));
+                    }
+                    *depth == 1
+                }
+            };
+            if changed {
+                let up = !is_end;
+                return Some(Switching { at, link, up });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(contacts: &[(usize, u64, u64, Option<u64>)], end: u64) -> Vec<(u64, usize, bool)> {
+        let contacts: Vec<Contact> = contacts
+            .iter()
+            .map(|(link, start, length, every)| Contact {
+                link: LinkIndex(*link),
+                start: Duration::from_secs(*start),
+                length: Duration::from_secs(*length),
+                every: every.map(Duration::from_secs),
+            })
+            .collect();
+        let all = Contacts::new(&contacts, Duration::from_secs(end));
+        all.map(|it| (it.at.as_secs(), it.link.0, it.up)).collect()
+    }
+
+    #[test]
+    fn contacts_come_again_until_the_end() {
+        let expected = [(2, 0, true), (3, 1, true), (4, 0, false), (7, 0, true)];
+        assert_eq!(told(&[(0, 2, 2, Some(5)), (1, 3, 90, None)], 9), expected);
+    }
+
+    #[test]
+    fn contacts_that_overlap_or_touch_are_one() {
+        let expected = [(1, 0, true), (6, 0, false)];
+        assert_eq!(
+            told(&[(0, 1, 2, None), (0, 2, 2, None), (0, 4, 2, None)], 99),
+            expected
+        );
+    }
+}

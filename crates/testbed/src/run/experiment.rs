@@ -1,0 +1,557 @@
+//! One run: from the plan to its tables.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dhow_scenario::Scenario;
+use dhow_scenario::plan::PlannedRun;
+use dhow_scenario::scenario::{LinkIndex, Presence};
+
+use super::capture::Captures;
+use super::clock::Clock;
+use super::contacts::Contacts;
+use super::lab::{Check, Lab, Plot};
+use super::machine::timestamp;
+use super::program::{Context, Task as Program};
+use super::sampling::{self, AFTERGLOW, Processes};
+use crate::application::{Ledger, Pool, Task, receive, send};
+use crate::failure::LabError;
+use crate::node::Daemon;
+use crate::place::Network;
+use crate::results::{self, Backend, Results, ResultsError, Run, Status};
+
+/// From one look at everything to the next.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// From one word of progress to the next.
+const TELL: Duration = Duration::from_millis(100);
+
+/// From one look at the disk to the next.
+const DISK: Duration = Duration::from_secs(1);
+
+/// Octets that stay free where results are written.
+const RESERVE_OCTETS: u64 = 256 << 20;
+
+/// How long programs may take to end.
+const PROGRAMS_END: Duration = Duration::from_secs(6);
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// The scenario of the run.
+    pub scenario: &'a Scenario,
+    /// Its place in the plan.
+    pub planned: &'a PlannedRun,
+    /// Where what comes of it goes.
+    pub results: &'a Results,
+    /// The program that has `node run`.
+    pub program: PathBuf,
+    /// Looks at nodes' files before anything is made.
+    pub check: Check,
+    /// Whether stores stay when it is over.
+    pub keep: bool,
+    /// Whether packets are captured.
+    pub capture: bool,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing {
+    /// Time since its beginning.
+    pub time: Duration,
+    /// Nodes that run.
+    pub nodes: usize,
+    /// Links that are there.
+    pub links: usize,
+    /// Payloads that were delivered.
+    pub delivered: u64,
+    /// Octets of these.
+    pub delivered_octets: u64,
+    /// Payloads that are to be sent in all, where that has an end.
+    pub total: Option<u64>,
+}
+
+/// Runs it, for as long as `goes_on`, and says how far it is.
+///
+/// # Errors
+/// When results cannot be written. What else fails is the run's status.
+pub fn run(
+    order: &Order<'_>,
+    goes_on: &(dyn Fn() -> bool + Sync),
+    watch: &mut dyn FnMut(&Standing),
+) -> Result<Run, LabError> {
+    let (begun, started) = (Instant::now(), timestamp());
+    let name = format!("{:04}", order.planned.number);
+    let kept = |error: ResultsError| LabError::new(error.to_string());
+    let directory = order.results.begin(&name).map_err(kept)?;
+    let directory = directory
+        .canonicalize()
+        .map_err(|error| LabError::io(directory.display(), &error))?;
+    let ledger = Ledger::new(order.scenario);
+    let mut stage = Stage {
+        order,
+        name: &name,
+        directory: &directory,
+        ledger: &ledger,
+        contacts: Mutex::default(),
+        duration: Duration::ZERO,
+    };
+    let ended = stage.play(goes_on, watch);
+    let duration = stage.duration;
+    let mut contacts = stage
+        .contacts
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    contacts.sort_by(|one, other| one.start_s.total_cmp(&other.start_s));
+    let status = match ended {
+        Ok(()) if !goes_on() => Status::Interrupted,
+        Ok(()) => judge(order.scenario, &ledger, duration),
+        Err(_) if !goes_on() => Status::Interrupted,
+        Err(error) => Status::Failed(match &error.hint {
+            Some(hint) => format!("{error} (hint: {hint})"),
+            None => error.to_string(),
+        }),
+    };
+    if !order.keep {
+        for node in &order.scenario.nodes {
+            // A host without a node has no store.
+            let _ = fs::remove_dir_all(directory.join("nodes").join(&node.name).join("store"));
+        }
+    }
+    order
+        .results
+        .write(&name, &ledger.rows(order.scenario))
+        .map_err(kept)?;
+    order.results.write(&name, &contacts).map_err(kept)?;
+    let capacities = crate::simulated::capacities(order.scenario);
+    order.results.write(&name, &capacities).map_err(kept)?;
+    let tally = ledger.tally();
+    let run = Run {
+        run: name,
+        backend: Backend::Netns,
+        point: results::Point(order.planned.point.clone()),
+        repeat: order.planned.repeat,
+        seed: order.planned.seed,
+        status,
+        started,
+        duration_s: duration.as_secs_f64(),
+        wall_s: begun.elapsed().as_secs_f64(),
+        sent: tally.sent,
+        accepted: tally.accepted,
+        refused: tally.refused,
+        delivered: tally.delivered,
+        wrong: tally.wrong,
+        expired: ledger.expired(duration),
+        delivered_octets: tally.delivered_octets,
+        samples: 0,
+        samples_lost: 0,
+    };
+    order.results.seal(&run).map_err(kept)?;
+    Ok(run)
+}
+
+/// What a run that came to its end is to be called.
+fn judge(scenario: &Scenario, ledger: &Ledger, duration: Duration) -> Status {
+    let tally = ledger.tally();
+    if tally.wrong > 0 && scenario.crashes.is_empty() {
+        let what = format!("{} payloads were delivered altered, or again", tally.wrong);
+        return Status::Failed(what);
+    }
+    let missing = tally
+        .accepted
+        .saturating_sub(tally.delivered + ledger.expired(duration));
+    if scenario.stop.expects_all && missing > 0 {
+        let what = format!("{missing} payloads were accepted and have not been delivered");
+        return Status::Failed(what);
+    }
+    Status::Done
+}
+
+/// A run while it is under way.
+struct Stage<'a> {
+    order: &'a Order<'a>,
+    name: &'a str,
+    directory: &'a Path,
+    ledger: &'a Ledger,
+    contacts: Mutex<Vec<results::Contact>>,
+    duration: Duration,
+}
+
+/// A crash, or its end.
+#[derive(Clone, Copy, Debug)]
+struct Power {
+    at: Duration,
+    node: usize,
+    on: bool,
+}
+
+impl Stage<'_> {
+    /// Builds the lab, has everything happen, and removes it.
+    fn play(
+        &mut self,
+        goes_on: &(dyn Fn() -> bool + Sync),
+        watch: &mut dyn FnMut(&Standing),
+    ) -> Result<(), LabError> {
+        enough_disk(self.directory)?;
+        let plot = Plot {
+            program: self.order.program.clone(),
+            directory: self.directory.to_path_buf(),
+            check: self.order.check,
+        };
+        let mut lab = Lab::build(self.order.scenario, &plot, goes_on)?;
+        let played = match goes_on() {
+            true => self.perform(&mut lab, goes_on, watch),
+            false => Ok(()),
+        };
+        lab.end_nodes();
+        let cleared = lab.clear();
+        played.and(cleared)
+    }
+
+    fn perform(
+        &mut self,
+        lab: &mut Lab,
+        goes_on: &(dyn Fn() -> bool + Sync),
+        watch: &mut dyn FnMut(&Standing),
+    ) -> Result<(), LabError> {
+        let scenario = self.order.scenario;
+        let Some(layout) = lab.network().map(|network| network.layout().clone()) else {
+            return Ok(());
+        };
+        let captures = match self.order.capture {
+            true => Captures::begin(&layout, self.directory)?,
+            false => Captures::default(),
+        };
+        let collector = format!("tcp:{}:3003", layout.control_address());
+        let context = Context {
+            layout: &layout,
+            collector: &collector,
+            run: self.name,
+        };
+        let place = self.directory.join("programs");
+        let programs = scenario.programs.iter();
+        let programs = programs.map(|program| Program::new(program, &context, &place));
+        let mut programs: Vec<Program> = programs.collect::<Result<_, _>>()?;
+        let pool = Pool::new(scenario.seed);
+        let Some(parts) = lab.parts() else {
+            return Ok(());
+        };
+        let tasks = tasks(scenario, parts.daemons);
+        let receivers: BTreeSet<usize> = receivers(scenario);
+        let processes = Processes::default();
+        let fault: Mutex<Option<LabError>> = Mutex::default();
+        let clock = Clock::start();
+        let apis: Vec<_> = parts
+            .daemons
+            .iter()
+            .map(|daemon| daemon.as_ref().map(Daemon::api))
+            .collect();
+        let outcome = thread::scope(|scope| {
+            let (clock, pool, fault, processes) = (&clock, &pool, &fault, &processes);
+            let (ledger, contacts, network) = (self.ledger, &self.contacts, parts.network);
+            let directory = self.directory;
+            let heed = |outcome: Result<(), LabError>| {
+                if let Err(error) = outcome {
+                    fault
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .get_or_insert(error);
+                }
+            };
+            for task in &tasks {
+                scope.spawn(move || heed(send(task, clock, pool, ledger)));
+            }
+            for node in receivers {
+                if let (Some(Some(api)), Some(host)) = (apis.get(node), layout.hosts.get(node)) {
+                    let number = host.number;
+                    scope.spawn(move || heed(receive(api, number, clock, pool, ledger)));
+                }
+            }
+            scope.spawn(move || heed(follow_contacts(scenario, network, clock, contacts)));
+            let until = last_contact(scenario).saturating_add(AFTERGLOW);
+            scope.spawn(move || {
+                heed(sampling::sample(
+                    network, processes, clock, until, directory,
+                ));
+            });
+            let mut powers = powers(scenario);
+            let mut parts = parts;
+            let (mut told, mut disk) = (Duration::ZERO, Duration::ZERO);
+            let outcome = loop {
+                let now = clock.now();
+                if !goes_on() || now >= scenario.stop.at {
+                    break Ok(());
+                }
+                if scenario.stop.when_delivered && self.ledger.is_all_delivered() {
+                    break Ok(());
+                }
+                let failed = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(error) = failed.or_else(|| network.fault().map(LabError::new)) {
+                    break Err(error);
+                }
+                if let Err(error) = parts.step(&mut powers, &mut programs, processes, now) {
+                    break Err(error);
+                }
+                if now >= disk {
+                    disk = now + DISK;
+                    if let Err(error) = enough_disk(self.directory) {
+                        break Err(error);
+                    }
+                }
+                if now >= told {
+                    told = now + TELL;
+                    watch(&parts.standing(now, contacts, self.ledger));
+                }
+                thread::sleep(LOOK);
+            };
+            end_programs(&mut programs);
+            self.duration = clock.now();
+            clock.end();
+            outcome
+        });
+        drop(captures);
+        self.close_contacts();
+        outcome.and(self.keep_figures(&programs))
+    }
+
+    /// Writes what programs told of themselves.
+    fn keep_figures(&self, programs: &[Program]) -> Result<(), LabError> {
+        let mut rows = Vec::new();
+        for program in programs {
+            let node = self.order.scenario.nodes.get(program.host);
+            let node = node.map_or("", |node| node.name.as_str());
+            rows.extend(program.figures(node, self.duration)?);
+        }
+        let written = self.order.results.write(self.name, &rows);
+        written.map_err(|error| LabError::new(error.to_string()))
+    }
+
+    /// Contacts that are under way end with the run.
+    fn close_contacts(&mut self) {
+        let end_s = self.duration.as_secs_f64();
+        let contacts = self
+            .contacts
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for contact in contacts.iter_mut().filter(|contact| contact.end_s.is_nan()) {
+            contact.end_s = end_s;
+        }
+    }
+}
+
+impl super::lab::Parts<'_> {
+    /// Does what is due, and looks at who has ended.
+    fn step(
+        &mut self,
+        powers: &mut Vec<Power>,
+        programs: &mut [Program],
+        processes: &Processes,
+        now: Duration,
+    ) -> Result<(), LabError> {
+        let mut changed = false;
+        while let Some(power) = powers.pop_if(|power| power.at <= now) {
+            changed = true;
+            let daemon = self.daemons.get_mut(power.node).and_then(Option::as_mut);
+            match (daemon, power.on) {
+                (Some(daemon), true) => daemon.start()?,
+                (Some(daemon), false) => daemon.kill(),
+                (None, _) => {}
+            }
+        }
+        if changed {
+            self.note_processes()?;
+        }
+        for daemon in self.daemons.iter_mut().flatten() {
+            if let Some(error) = daemon.ended() {
+                return Err(error);
+            }
+        }
+        let mut running: Vec<Vec<u32>> = self
+            .daemons
+            .iter()
+            .map(|daemon| {
+                daemon
+                    .as_ref()
+                    .and_then(|it| it.process())
+                    .into_iter()
+                    .collect()
+            })
+            .collect();
+        for program in programs.iter_mut() {
+            let group = self.groups.get(program.host).and_then(Option::as_ref);
+            program.step(now, self.network.layout(), group)?;
+            if let Some(list) = running.get_mut(program.host) {
+                list.extend(program.process());
+            }
+        }
+        *processes.lock().unwrap_or_else(PoisonError::into_inner) = running;
+        Ok(())
+    }
+
+    fn standing(
+        &self,
+        now: Duration,
+        contacts: &Mutex<Vec<results::Contact>>,
+        ledger: &Ledger,
+    ) -> Standing {
+        let contacts = contacts.lock().unwrap_or_else(PoisonError::into_inner);
+        let links = self.network.layout().links.iter();
+        let always = links.filter(|link| !link.planned).count();
+        let running = self
+            .daemons
+            .iter()
+            .flatten()
+            .filter(|it| it.process().is_some());
+        let tally = ledger.tally();
+        Standing {
+            time: now,
+            nodes: running.count(),
+            links: always + contacts.iter().filter(|it| it.end_s.is_nan()).count(),
+            delivered: tally.delivered,
+            delivered_octets: tally.delivered_octets,
+            total: ledger.total(),
+        }
+    }
+}
+
+/// What each sender is to do.
+fn tasks(scenario: &Scenario, daemons: &[Option<Daemon>]) -> Vec<Task> {
+    let tasks = scenario
+        .traffic
+        .iter()
+        .enumerate()
+        .filter_map(|(position, traffic)| {
+            let number = |node: usize| Some(scenario.nodes.get(node)?.number);
+            Some(Task {
+                position,
+                traffic: traffic.clone(),
+                numbers: (number(traffic.from.0)?, number(traffic.to.0)?),
+                api: daemons.get(traffic.from.0)?.as_ref()?.api(),
+                seed: scenario.seed,
+            })
+        });
+    tasks.collect()
+}
+
+/// Nodes at which something arrives: payloads, or reports of them.
+fn receivers(scenario: &Scenario) -> BTreeSet<usize> {
+    let traffic = scenario.traffic.iter();
+    let ends = traffic.flat_map(|traffic| {
+        let reported = (traffic.reports > 0).then_some(traffic.from.0);
+        std::iter::once(traffic.to.0).chain(reported)
+    });
+    ends.collect()
+}
+
+/// Crashes and their ends, the last first.
+fn powers(scenario: &Scenario) -> Vec<Power> {
+    let mut powers: Vec<Power> = scenario
+        .crashes
+        .iter()
+        .flat_map(|crash| {
+            let node = crash.node.0;
+            let at = |at, on| Power { at, node, on };
+            [at(crash.at, false), at(crash.at + crash.down, true)]
+        })
+        .collect();
+    powers.sort_by_key(|power| std::cmp::Reverse(power.at));
+    powers
+}
+
+/// When the last contact ends.
+fn last_contact(scenario: &Scenario) -> Duration {
+    let end = scenario.stop.at;
+    if scenario
+        .links
+        .iter()
+        .any(|link| link.presence == Presence::Always)
+    {
+        return end;
+    }
+    let mut up = BTreeSet::new();
+    let mut last = Duration::ZERO;
+    for switching in Contacts::new(&scenario.contacts, end) {
+        last = switching.at;
+        match switching.up {
+            true => up.insert(switching.link),
+            false => up.remove(&switching.link),
+        };
+    }
+    if up.is_empty() { last } else { end }
+}
+
+/// Has links come and go, and writes down when they did.
+fn follow_contacts(
+    scenario: &Scenario,
+    network: &Network,
+    clock: &Clock,
+    contacts: &Mutex<Vec<results::Contact>>,
+) -> Result<(), LabError> {
+    let name = |link: LinkIndex| {
+        let found = scenario.links.get(link.0);
+        found.map_or_else(String::new, |link| link.name.clone())
+    };
+    let begin = |link: LinkIndex, at: Duration| results::Contact {
+        link: name(link),
+        start_s: at.as_secs_f64(),
+        end_s: f64::NAN,
+    };
+    let lock = || contacts.lock().unwrap_or_else(PoisonError::into_inner);
+    for switching in Contacts::new(&scenario.contacts, scenario.stop.at) {
+        clock.sleep_until(switching.at);
+        if clock.is_over() {
+            break;
+        }
+        network.set(switching.link.0, switching.up)?;
+        let now = clock.now();
+        let mut contacts = lock();
+        if switching.up {
+            contacts.push(begin(switching.link, now));
+            continue;
+        }
+        let link = name(switching.link);
+        let open = contacts.iter_mut().rev();
+        if let Some(contact) = open
+            .into_iter()
+            .find(|it| it.link == link && it.end_s.is_nan())
+        {
+            contact.end_s = now.as_secs_f64();
+        }
+    }
+    Ok(())
+}
+
+/// Tells all programs to end, waits, and kills those that stay.
+fn end_programs(programs: &mut [Program]) {
+    for program in programs.iter_mut() {
+        program.ask_to_end();
+    }
+    let end = Instant::now() + PROGRAMS_END;
+    for program in programs {
+        while program.is_ending() && Instant::now() < end {
+            thread::sleep(LOOK);
+        }
+        program.finish();
+    }
+}
+
+/// Refuses to fill the disk.
+fn enough_disk(directory: &Path) -> Result<(), LabError> {
+    let found = rustix::fs::statvfs(directory)
+        .map_err(|error| LabError::io(directory.display(), &error.into()))?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    if free >= RESERVE_OCTETS {
+        return Ok(());
+    }
+    let what = format!(
+        "the disk of {} is full: {} MiB are free, and {} stay free",
+        directory.display(),
+        free >> 20,
+        RESERVE_OCTETS >> 20
+    );
+    Err(LabError::new(what).with_hint("--out names a directory on another disk; --resume goes on"))
+}

@@ -1,0 +1,252 @@
+//! A lab: a scenario's network with its nodes, from the file that says what there will be to the last namespace's end.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use dhow_scenario::Scenario;
+use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind};
+
+use crate::failure::LabError;
+use crate::node::{Daemon, configurations};
+use crate::place::{Group, Groups, Layout, Network, State, clear, needs};
+
+/// Says what a node will say against its file: its path and its text.
+pub type Check = fn(&Path, &str) -> Result<(), LabError>;
+
+/// Where a lab is built, and of what.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// The program that has `node run`.
+    pub program: PathBuf,
+    /// The directory of the run, absolute; it is there.
+    pub directory: PathBuf,
+    /// Looks at nodes' files before anything is made.
+    pub check: Check,
+}
+
+/// A network with its nodes.
+pub struct Lab {
+    state: State,
+    network: Option<Network>,
+    daemons: Vec<Option<Daemon>>,
+    groups: Vec<Option<Group>>,
+    files: Vec<String>,
+}
+
+impl Lab {
+    /// Makes it, for as long as `goes_on`; links with contacts are down.
+    ///
+    /// # Errors
+    /// What could not be made: then nothing is left of the rest.
+    pub fn build(
+        scenario: &Scenario,
+        plot: &Plot,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Self, LabError> {
+        refuse(scenario)?;
+        let layout = Layout::new(scenario, &State::draw_name()?)?;
+        needs::check(scenario, &layout)?;
+        let files = configurations(scenario, &layout)?;
+        for (host, text) in layout.hosts.iter().zip(&files) {
+            if host.kind == HostKind::Dhow {
+                let path = plot
+                    .directory
+                    .join("nodes")
+                    .join(&host.name)
+                    .join("node.toml");
+                (plot.check)(&path, text)?;
+            }
+        }
+        let state = State::new(&layout, &scenario.name, &plot.directory);
+        // From here on whoever finds the file can remove what is there.
+        state.write()?;
+        let mut lab = Self {
+            state,
+            network: None,
+            daemons: Vec::new(),
+            groups: Vec::new(),
+            files,
+        };
+        let failed = |error: io::Error| LabError::io("cannot make the lab's directory", &error);
+        symlink(&plot.directory, &lab.state.shortcut).map_err(failed)?;
+        lab.network = Some(Network::build(layout, scenario.seed)?);
+        lab.add_nodes(scenario, plot)?;
+        for daemon in lab.daemons.iter_mut().flatten() {
+            daemon.start()?;
+        }
+        for daemon in lab.daemons.iter_mut().flatten() {
+            daemon.wait_ready(goes_on)?;
+        }
+        if let Some(mut parts) = lab.parts() {
+            parts.note_processes()?;
+        }
+        Ok(lab)
+    }
+
+    /// What the lab's file says.
+    #[must_use]
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Its network, until it is taken down.
+    #[must_use]
+    pub const fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
+    }
+
+    /// Its parts, for whoever has things happen.
+    pub(super) fn parts(&mut self) -> Option<Parts<'_>> {
+        Some(Parts {
+            network: self.network.as_ref()?,
+            daemons: &mut self.daemons,
+            groups: &self.groups,
+            state: &mut self.state,
+        })
+    }
+
+    /// What each node's file says, in the order of the scenario.
+    #[must_use]
+    pub fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    /// Ends all nodes in order.
+    pub fn end_nodes(&mut self) {
+        for daemon in self.daemons.iter().flatten() {
+            daemon.ask_to_end();
+        }
+        for daemon in self.daemons.iter_mut().flatten() {
+            daemon.wait_end();
+        }
+    }
+
+    /// Removes all of it, nodes that still run included.
+    ///
+    /// # Errors
+    /// When something stays.
+    pub fn clear(mut self) -> Result<(), LabError> {
+        self.remove()
+    }
+
+    fn remove(&mut self) -> Result<(), LabError> {
+        for daemon in self.daemons.iter_mut().flatten() {
+            daemon.kill();
+        }
+        self.daemons.clear();
+        // Emulators let go of their devices first.
+        self.network = None;
+        clear::clear(&self.state)
+    }
+
+    fn add_nodes(&mut self, scenario: &Scenario, plot: &Plot) -> Result<(), LabError> {
+        let groups = Groups::of(&self.state.lab);
+        let Some(network) = &self.network else {
+            return Ok(());
+        };
+        let hosts = network.layout().hosts.iter().zip(&scenario.nodes);
+        for ((host, node), text) in hosts.zip(&self.files) {
+            let failed = |error: io::Error| {
+                LabError::io(
+                    format!("cannot write the files of node '{}'", node.name),
+                    &error,
+                )
+            };
+            let directory = plot.directory.join("nodes").join(&host.name);
+            fs::create_dir_all(&directory).map_err(failed)?;
+            let group = groups.make(&host.name, &node.host, &directory)?;
+            self.groups.push(group.clone());
+            if host.kind == HostKind::Command {
+                self.daemons.push(None);
+                continue;
+            }
+            fs::write(directory.join("node.toml"), text).map_err(failed)?;
+            let shortcut = self.state.shortcut.join("nodes").join(&host.name);
+            let places = (directory.as_path(), shortcut.as_path());
+            let namespace = &host.namespace;
+            let daemon = Daemon::new(&host.name, namespace, &plot.program, places, group);
+            self.daemons.push(Some(daemon));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // What stays is in the lab's file.
+        let _ = self.remove();
+    }
+}
+
+/// The parts of a lab; nodes and limits are in the order of the scenario.
+pub(super) struct Parts<'a> {
+    pub(super) network: &'a Network,
+    /// None where there is only a host.
+    pub(super) daemons: &'a mut [Option<Daemon>],
+    pub(super) groups: &'a [Option<Group>],
+    state: &'a mut State,
+}
+
+impl Parts<'_> {
+    /// Writes down which processes there are now.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn note_processes(&mut self) -> Result<(), LabError> {
+        for (node, daemon) in self.state.nodes.iter_mut().zip(&*self.daemons) {
+            node.process = daemon.as_ref().and_then(Daemon::process);
+        }
+        self.state.is_up = true;
+        self.state.write()
+    }
+}
+
+/// Refuses what only a simulation can do.
+fn refuse(scenario: &Scenario) -> Result<(), LabError> {
+    let hint = "`dhow sim run` has it";
+    let faults = Faults {
+        crash_every: None,
+        crash_at_flush_per_billion: 0,
+        stall_every: None,
+        reset_every: None,
+        lying_disks: false,
+        rot_every: None,
+        full_every: None,
+        ..scenario.faults
+    };
+    if faults != scenario.faults {
+        let what = "what fails by chance ([faults]) needs virtual time";
+        return Err(LabError::new(what).with_hint(hint));
+    }
+    if !scenario.clock_steps.is_empty() {
+        let what =
+            "clocks that jump ([[clock_step]]) need virtual time: all nodes have this machine's";
+        return Err(LabError::new(what).with_hint(hint));
+    }
+    for node in &scenario.nodes {
+        let is_wrong = |clock| {
+            !matches!(
+                clock,
+                NodeClock::None
+                    | NodeClock::Known {
+                        offset_ms: 0,
+                        drift_ppm: 0
+                    }
+            )
+        };
+        if is_wrong(node.clock) {
+            let what = format!(
+                "node '{}' has a wrong clock, and all have this machine's",
+                node.name
+            );
+            return Err(LabError::new(what).with_hint(hint));
+        }
+        if node.disk_octets != u64::MAX {
+            let what = format!("node '{}' has a disk of its own size ('disk')", node.name);
+            return Err(LabError::new(what).with_hint(format!("'quota' bounds its store; {hint}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! A scenario in time: its network is made, its nodes start, what is to happen happens, and all is gone again.
+//!
+//! [`Lab`] is a network with its nodes; [`run`] runs a scenario there once and keeps what came of it.
+
+mod capture;
+mod clock;
+mod contacts;
+mod experiment;
+mod lab;
+mod machine;
+mod program;
+mod sampling;
+
+pub use clock::Clock;
+pub use contacts::{Contacts, Switching};
+pub use experiment::{Order, Standing, run};
+pub use lab::{Check, Lab, Plot};
+pub use machine::{described, timestamp};

@@ -1,0 +1,286 @@
+//! Programs of a scenario: what their words become, when they begin and end.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use dhow_scenario::scenario::{Output, Program};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::failure::LabError;
+use crate::namespace;
+use crate::node::{Log, last_words};
+use crate::place::{Group, Layout};
+use crate::printed::figures;
+use crate::results::Figure;
+
+/// How long a program may take to end after SIGTERM.
+const END: Duration = Duration::from_secs(5);
+
+/// What is told in braces of a program's words, beside nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Context<'a> {
+    pub layout: &'a Layout,
+    /// Where measurements go.
+    pub collector: &'a str,
+    /// The run's name.
+    pub run: &'a str,
+}
+
+/// A program that is to run, or runs.
+#[derive(Debug)]
+pub(super) struct Task {
+    name: String,
+    pub(super) host: usize,
+    words: Vec<String>,
+    environment: Vec<(String, String)>,
+    start: Duration,
+    stop: Option<Duration>,
+    state: Stage,
+    log: PathBuf,
+    output: Output,
+    /// What it prints apart from its log, where that is read.
+    printed: Option<PathBuf>,
+    /// When it began, from the start of the run.
+    began: Duration,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Waiting,
+    Running(Child, Log),
+    /// It was told to end, and is killed at that moment.
+    Ending(Child, Log, Instant),
+    Ended,
+}
+
+impl Task {
+    /// A program whose names in braces have become addresses.
+    ///
+    /// # Errors
+    /// When there is nothing of such a name.
+    pub(super) fn new(
+        program: &Program,
+        context: &Context<'_>,
+        directory: &Path,
+    ) -> Result<Self, LabError> {
+        let host = program.node.0;
+        let fill = |text: &String| {
+            fill(text, host, context)
+                .map_err(|what| LabError::new(format!("program '{}': {what}", program.name)))
+        };
+        let words: Result<_, _> = program.words.iter().map(fill).collect();
+        let environment = program.environment.iter();
+        let environment = environment.map(|(name, value)| Ok((name.clone(), fill(value)?)));
+        Ok(Self {
+            name: program.name.clone(),
+            host,
+            words: words?,
+            environment: environment.collect::<Result<_, LabError>>()?,
+            start: program.start,
+            stop: program.stop,
+            state: Stage::Waiting,
+            log: directory.join(format!("{}.log", program.name)),
+            output: program.output,
+            began: Duration::ZERO,
+            printed: (program.output != Output::Log)
+                .then(|| directory.join(format!("{}.out", program.name))),
+        })
+    }
+
+    /// The process, while it runs.
+    pub(super) fn process(&self) -> Option<u32> {
+        match &self.state {
+            Stage::Running(child, _) | Stage::Ending(child, _, _) => Some(child.id()),
+            Stage::Waiting | Stage::Ended => None,
+        }
+    }
+
+    /// Does what is due.
+    ///
+    /// # Errors
+    /// When it cannot be started, or failed by itself.
+    pub(super) fn step(
+        &mut self,
+        now: Duration,
+        layout: &Layout,
+        group: Option<&Group>,
+    ) -> Result<(), LabError> {
+        match &mut self.state {
+            Stage::Waiting if now >= self.start => {
+                self.began = now;
+                self.begin(layout, group)
+            }
+            Stage::Running(child, _) => match child.try_wait() {
+                Ok(Some(status)) => {
+                    self.finish();
+                    match status.success() {
+                        true => Ok(()),
+                        false => {
+                            let (name, words) = (&self.name, last_words(&self.log));
+                            let what = format!("program '{name}' failed ({status}): {words}");
+                            Err(LabError::new(what))
+                        }
+                    }
+                }
+                _ => {
+                    if self.stop.is_some_and(|stop| now >= stop) {
+                        self.ask_to_end();
+                    }
+                    Ok(())
+                }
+            },
+            Stage::Ending(child, _, kill_at) => {
+                if matches!(child.try_wait(), Ok(Some(_))) || Instant::now() >= *kill_at {
+                    self.finish();
+                }
+                Ok(())
+            }
+            Stage::Waiting | Stage::Ended => Ok(()),
+        }
+    }
+
+    /// The figures in what it printed, where it was to print some; `end` is that of the run.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub(super) fn figures(&self, node: &str, end: Duration) -> Result<Vec<Figure>, LabError> {
+        let Some(path) = &self.printed else {
+            return Ok(Vec::new());
+        };
+        let name = &self.name;
+        let text = fs::read_to_string(path)
+            .map_err(|error| LabError::io(format!("program '{name}' printed nothing"), &error))?;
+        let printed = figures(self.output, &text).map_err(|what| {
+            let words = last_words(&self.log);
+            LabError::new(format!("program '{name}': {what}: {words}"))
+        })?;
+        let rows = printed.into_iter().map(|it| Figure {
+            node: node.to_owned(),
+            program: name.clone(),
+            name: it.figure.figure,
+            time_s: it
+                .time_s
+                .map_or(end.as_secs_f64(), |time| self.began.as_secs_f64() + time),
+            value: it.figure.value,
+            unit: it.figure.unit,
+        });
+        Ok(rows.collect())
+    }
+
+    /// Asks it to end, and does not wait.
+    pub(super) fn ask_to_end(&mut self) {
+        self.signal(Signal::TERM);
+        self.state = match std::mem::replace(&mut self.state, Stage::Ended) {
+            Stage::Running(child, log) => Stage::Ending(child, log, Instant::now() + END),
+            other @ Stage::Ending(..) => other,
+            Stage::Waiting | Stage::Ended => Stage::Ended,
+        };
+    }
+
+    /// Whether it was told to end and is still there.
+    pub(super) fn is_ending(&mut self) -> bool {
+        match &mut self.state {
+            Stage::Ending(child, _, _) => matches!(child.try_wait(), Ok(None)),
+            _ => false,
+        }
+    }
+
+    fn begin(&mut self, layout: &Layout, group: Option<&Group>) -> Result<(), LabError> {
+        let name = &self.name;
+        let failed = |error: io::Error| {
+            let error = LabError::io(format!("cannot start program '{name}'"), &error);
+            error.with_hint("the first word of 'run' is a program")
+        };
+        let Some(host) = layout.hosts.get(self.host) else {
+            return Ok(());
+        };
+        let directory = self.log.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(directory).map_err(failed)?;
+        let (reader, writer) = io::pipe().map_err(failed)?;
+        let printed = match &self.printed {
+            Some(path) => Stdio::from(File::create(path).map_err(failed)?),
+            None => Stdio::from(writer.try_clone().map_err(failed)?),
+        };
+        let (program, words) = self
+            .words
+            .split_first()
+            .ok_or_else(|| LabError::new(format!("program '{name}' has no words")))?;
+        let environment = &self.environment;
+        let spawn = move || {
+            use std::os::unix::process::CommandExt as _;
+            Command::new(program)
+                .args(words)
+                .envs(environment.iter().map(|(name, value)| (name, value)))
+                .current_dir(directory)
+                .stdin(Stdio::null())
+                .stdout(printed)
+                .stderr(writer)
+                .process_group(0)
+                .spawn()
+        };
+        let child = namespace::within(&host.namespace, spawn).map_err(failed)?;
+        if let Some(group) = group {
+            group.add(child.id())?;
+        }
+        let log = Log::begin(reader, &self.log).map_err(failed)?;
+        self.state = Stage::Running(child, log);
+        Ok(())
+    }
+
+    /// Ends it at once, with all that it started.
+    pub(super) fn finish(&mut self) {
+        self.signal(Signal::KILL);
+        if let Stage::Running(mut child, mut log) | Stage::Ending(mut child, mut log, _) =
+            std::mem::replace(&mut self.state, Stage::Ended)
+        {
+            let _ = child.kill();
+            let _ = child.wait();
+            log.finish();
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = self.process().and_then(|id| i32::try_from(id).ok());
+        if let Some(process) = process.and_then(Pid::from_raw) {
+            // It may have ended just now.
+            let _ = kill_process(process, signal);
+            let _ = kill_process_group(process, signal);
+        }
+    }
+}
+
+/// A text in which what stands in braces has become what it names.
+fn fill(text: &str, here: usize, context: &Context<'_>) -> Result<String, String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('{') {
+        filled += before;
+        let Some((name, after)) = behind.split_once('}') else {
+            filled.push('{');
+            rest = behind;
+            continue;
+        };
+        filled += &match name {
+            "collector" => context.collector.to_owned(),
+            "run" => context.run.to_owned(),
+            _ => {
+                let (node, link) = match name.split_once(':') {
+                    Some((node, link)) => (node, Some(link)),
+                    None => (name, None),
+                };
+                let host = context.layout.host(node);
+                let (there, _) = host.ok_or_else(|| format!("'{{{name}}}' names no node"))?;
+                let address = context.layout.address_from(here, there, link);
+                let address = address
+                    .ok_or_else(|| format!("'{{{name}}}' has no address on a link from here"))?;
+                address.to_string()
+            }
+        };
+        rest = after;
+    }
+    filled += rest;
+    Ok(filled)
+}

@@ -1,0 +1,203 @@
+//! What hosts and links have used and carried, again and again while a run goes on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::clock::Clock;
+use crate::failure::LabError;
+use crate::place::Network;
+use crate::results::{LinkSample, Resource, Row};
+
+/// From one sample to the next.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How long after the last contact samples go on.
+pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
+
+/// Octets of a page, and those of which `/proc/vmstat` tells.
+const PAGE_OCTETS: u64 = 4_096;
+const KIB: u64 = 1_024;
+
+/// Processes of each host, in the order of the scenario.
+pub(super) type Processes = Mutex<Vec<Vec<u32>>>;
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    user_ticks: u64,
+    system_ticks: u64,
+    major_faults: u64,
+    switches: u64,
+    read_octets: u64,
+    written_octets: u64,
+    rss_octets: u64,
+}
+
+/// Takes samples until a time of the run, or its end.
+///
+/// # Errors
+/// When they cannot be written.
+pub(super) fn sample(
+    network: &Network,
+    processes: &Processes,
+    clock: &Clock,
+    until: Duration,
+    directory: &Path,
+) -> Result<(), LabError> {
+    let mut resources = table::<Resource>(directory)?;
+    let mut links = table::<LinkSample>(directory)?;
+    let mut used: Vec<BTreeMap<u32, Usage>> = vec![BTreeMap::new(); network.layout().hosts.len()];
+    let failed = |error: csv::Error| LabError::new(format!("cannot write samples: {error}"));
+    let mut at = Duration::ZERO;
+    while !clock.is_over() && at <= until {
+        let time_s = clock.now().as_secs_f64();
+        let machine = Machine::now();
+        let now = processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let hosts = network.layout().hosts.iter().zip(&mut used).zip(&now);
+        for ((host, used), processes) in hosts {
+            for usage in used.values_mut() {
+                usage.rss_octets = 0;
+            }
+            for process in processes {
+                if let Some(usage) = Usage::of(*process) {
+                    used.insert(*process, usage);
+                }
+            }
+            let row = resource(&host.name, time_s, used, &machine);
+            resources.serialize(row).map_err(failed)?;
+        }
+        let carried = network
+            .carried()
+            .map_err(|error| LabError::io("cannot read counters", &error))?;
+        for (link, [(first, lost_forward), (second, lost_back)]) in
+            network.layout().links.iter().zip(carried)
+        {
+            let row = LinkSample {
+                link: link.name.clone(),
+                time_s,
+                octets_forward: first.sent_octets,
+                octets_back: second.sent_octets,
+                packets_forward: first.sent_packets,
+                packets_back: second.sent_packets,
+                lost_forward,
+                lost_back,
+            };
+            links.serialize(row).map_err(failed)?;
+        }
+        at += EVERY;
+        clock.sleep_until(at);
+    }
+    for writer in [&mut resources, &mut links] {
+        writer
+            .flush()
+            .map_err(|error| LabError::io("cannot write samples", &error))?;
+    }
+    Ok(())
+}
+
+fn table<R: Row>(directory: &Path) -> Result<csv::Writer<fs::File>, LabError> {
+    let path = directory.join(R::FILE);
+    csv::Writer::from_path(&path)
+        .map_err(|error| LabError::new(format!("cannot write {}: {error}", path.display())))
+}
+
+fn resource(node: &str, time_s: f64, used: &BTreeMap<u32, Usage>, machine: &Machine) -> Resource {
+    let sum = |part: fn(&Usage) -> u64| -> u64 { used.values().map(part).sum() };
+    let ticks_s = |ticks: u64| seconds(ticks, rustix::param::clock_ticks_per_second());
+    Resource {
+        node: node.to_owned(),
+        time_s,
+        user_s: ticks_s(sum(|it| it.user_ticks)),
+        system_s: ticks_s(sum(|it| it.system_ticks)),
+        iowait_s: ticks_s(machine.iowait_ticks),
+        rss_octets: sum(|it| it.rss_octets),
+        page_in: sum(|it| it.major_faults),
+        page_out: machine.pages_out,
+        switches: sum(|it| it.switches),
+        disk_read_octets: sum(|it| it.read_octets),
+        disk_write_octets: sum(|it| it.written_octets),
+    }
+}
+
+fn seconds(ticks: u64, per_second: u64) -> f64 {
+    let millis = ticks.saturating_mul(1_000) / per_second.max(1);
+    Duration::from_millis(millis).as_secs_f64()
+}
+
+impl Usage {
+    /// That of a process; none where it has ended.
+    fn of(process: u32) -> Option<Self> {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
+        let text = read("stat").ok()?;
+        let (_, fields) = text.rsplit_once(')')?;
+        let fields: Vec<u64> = fields
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        // Field 3 of proc(5) is the first behind the name.
+        let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+        let io = read("io").unwrap_or_default();
+        let mut switches = 0;
+        for task in fs::read_dir(format!("/proc/{process}/task"))
+            .ok()?
+            .flatten()
+        {
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            switches += named(&status, "voluntary_ctxt_switches:")
+                + named(&status, "nonvoluntary_ctxt_switches:");
+        }
+        Some(Self {
+            user_ticks: field(14),
+            system_ticks: field(15),
+            major_faults: field(12),
+            rss_octets: field(24).saturating_mul(PAGE_OCTETS),
+            switches,
+            read_octets: named(&io, "read_bytes:"),
+            written_octets: named(&io, "write_bytes:"),
+        })
+    }
+}
+
+/// The number behind a name at the beginning of a line; 0 where there is none.
+fn named(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let word = line.and_then(|rest| rest.split_whitespace().next());
+    word.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// What the machine as a whole tells.
+struct Machine {
+    iowait_ticks: u64,
+    pages_out: u64,
+}
+
+impl Machine {
+    fn now() -> Self {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let first = stat.lines().next().unwrap_or_default();
+        let iowait = first.split_whitespace().nth(5);
+        let memory = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        Self {
+            iowait_ticks: iowait.and_then(|ticks| ticks.parse().ok()).unwrap_or(0),
+            pages_out: named(&memory, "pgpgout ").saturating_mul(KIB) / PAGE_OCTETS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_runs_has_used_something_and_one_that_is_none_has_not() {
+        let own = Usage::of(std::process::id()).expect("it runs");
+        assert!(own.rss_octets > 100_000 && own.switches > 0, "{own:?}");
+        assert!(Usage::of(u32::MAX).is_none());
+    }
+}
