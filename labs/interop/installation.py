@@ -10,6 +10,7 @@ from labs.rig.terminal import say
 
 DTN7_VERSION = "0.21.0"
 UD3TN_VERSION = "0.15.2"
+OML4PY_VERSION = "2.10.4"
 HARDY_VERSION = "bpa 0.2.0, tcpclv4 0.4.0"
 
 
@@ -58,11 +59,19 @@ def hardy() -> Path:
 
 def ud3tn() -> Path:
     """The directory with aap2-send, aap2-receive and aap2-ping."""
-    environment = room() / "ud3tn"
-    commands = environment / "bin"
-    if not (commands / "aap2-ping").exists():
-        log = room() / "ud3tn.log"
+    return _python("ud3tn", f"ud3tn-utils=={UD3TN_VERSION}", "bin/aap2-ping")
+
+
+def oml4py() -> Path:
+    """The directory with a `python` that has OML's client."""
+    return _python("oml4py", f"oml4py=={OML4PY_VERSION}", "lib/python*/site-packages/oml4py.py")
+
+
+def _python(name: str, package: str, proof: str) -> Path:
+    """The commands of a Python environment that has a package; `proof` is a file of it."""
+    environment = room() / name
+    if not any(environment.glob(proof)):
+        log = room() / f"{name}.log"
         _run("a Python environment", [sys.executable, "-m", "venv", str(environment)], log)
-        _run(f"ud3tn-utils {UD3TN_VERSION}",
-             [str(commands / "pip"), "install", "--quiet", f"ud3tn-utils=={UD3TN_VERSION}"], log)
-    return commands
+        _run(package, [str(environment / "bin" / "pip"), "install", "--quiet", package], log)
+    return environment / "bin"

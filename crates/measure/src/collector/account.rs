@@ -105,6 +105,11 @@ impl Account {
         self.fresh(name).add(&report);
     }
 
+    /// Rows came whose numbers say nothing: those of metadata are counted in different ways by clients, and some of it is not stored.
+    pub fn unnumbered(&mut self, name: &StreamName, rows: u64) {
+        self.fresh(name).received += rows;
+    }
+
     /// Rows were refused; `stream` names the stream of an index.
     pub fn refused(&mut self, tally: &Tally, mut name: impl FnMut(Option<u8>) -> StreamName) {
         for (index, reason, count) in tally.iter() {

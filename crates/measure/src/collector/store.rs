@@ -18,6 +18,7 @@ use super::sqlite::Sqlite;
 use super::table::Tables;
 use super::{Notice, Outcome, Place, Tell};
 use crate::omsp::{Batch, Definition, Header, Row, StreamKey};
+use crate::schema::Schema;
 
 /// How long rows wait for their commit.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
@@ -373,7 +374,11 @@ impl Client {
         for (stream, rows) in by_stream(batch) {
             if let Some(definition) = self.streams.get(&stream) {
                 let name = self.stream_name(definition.schema.name());
-                account.rows(&name, rows.iter().map(|row| row.sequence));
+                if definition.schema == Schema::metadata() {
+                    account.unnumbered(&name, u64::try_from(rows.len()).unwrap_or_default());
+                } else {
+                    account.rows(&name, rows.iter().map(|row| row.sequence));
+                }
             }
         }
         account.refused(&batch.refused, |index| {

@@ -11,7 +11,7 @@ use super::text::{self, RowHead};
 use crate::schema::Schema;
 
 /// Octets of a header, schemas included.
-const HEADER_OCTETS_MAX: usize = 1 << 20;
+const HEADER_OCTETS_MAX: usize = 256 << 10;
 
 /// Definitions of streams within a session, redefinitions included.
 const DEFINITIONS_MAX: u32 = 4096;

@@ -16,7 +16,7 @@ pub use reason::{Reason, Tally};
 pub use rows::{Cell, Row, Rows, StreamKey};
 
 /// Octets of a row: what is longer is refused and counted, so that a client cannot fill a collector's memory.
-pub const ROW_OCTETS_MAX: usize = 1 << 20;
+pub const ROW_OCTETS_MAX: usize = 256 << 10;
 
 /// Versions that are read.
 pub const VERSIONS: std::ops::RangeInclusive<u8> = 1..=5;
