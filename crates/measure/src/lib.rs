@@ -10,6 +10,7 @@ pub mod collector;
 pub mod config;
 pub mod filter;
 pub mod omsp;
+pub mod oracle;
 mod point;
 pub mod schema;
 mod value;

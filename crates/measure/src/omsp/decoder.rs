@@ -116,6 +116,11 @@ impl Decoder {
         &self.batch
     }
 
+    /// Octets that are held until more come.
+    pub const fn pending_octets(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Takes octets as they came.
     ///
     /// # Errors
