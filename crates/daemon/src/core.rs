@@ -23,10 +23,12 @@ use tokio::sync::{Notify, oneshot};
 use crate::buffers::ReceivePool;
 use crate::clock::Clock;
 use crate::contact::Contact;
+use crate::counts::DriverCounts;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
+use crate::measuring::Measuring;
 use crate::recording::{Going, Recording};
-use crate::storing::StoreThread;
+use crate::storing::{StoreCounts, StoreThread};
 use crate::streams::crowd::{Crowd, Origin};
 use crate::streams::path::{Ends, Inspector};
 use crate::streams::worker::{Assignment, Workers};
@@ -36,33 +38,6 @@ const ACTIONS_PER_TURN: usize = 65_536;
 
 /// The answer to an operator.
 pub type Outcome = Result<(), OperatorRefusal>;
-
-/// Counts that the drivers keep, for metrics; all since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DriverCounts {
-    /// Neighbours' connections accepted.
-    pub accepted: u64,
-    /// Applications' connections accepted.
-    pub clients: u64,
-    /// Applications' connections that had not said what they are for, cut to make place for others.
-    pub clients_cut: u64,
-    /// Applications' connections closed at once because there was no place.
-    pub clients_refused: u64,
-    /// Neighbours' connections that came when there were too many: closed, or given another's place.
-    pub held_back: u64,
-    /// Connections dialled.
-    pub dialled: u64,
-    /// Attempts to dial that failed.
-    pub dial_failures: u64,
-    /// Octets read from sockets.
-    pub octets_in: u64,
-    /// Octets written to sockets.
-    pub octets_out: u64,
-    /// TLS handshakes that failed.
-    pub insecure: u64,
-    /// Reads of stored octets that the disk refused.
-    pub read_failures: u64,
-}
 
 /// What the node wants of those who dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +96,7 @@ struct State {
     journal: Journal,
     workers: Option<Workers>,
     recording: Option<Recording>,
+    measuring: Option<Measuring>,
 }
 
 /// The node, its store and its streams, shared by the tasks of one thread.
@@ -174,6 +150,7 @@ impl Core {
             journal,
             workers: None,
             recording: None,
+            measuring: None,
         };
         Self {
             state: Rc::new(RefCell::new(state)),
@@ -327,6 +304,28 @@ impl Core {
     /// Write down from now on what the node's recorder has.
     pub fn record(&self, recording: Recording) {
         self.state.borrow_mut().recording = Some(recording);
+    }
+
+    /// Tell of what happens from now on as measurements.
+    pub fn measure(&self, measuring: Measuring) {
+        self.state.borrow_mut().measuring = Some(measuring);
+    }
+
+    /// Measures what the node holds and has done so far.
+    pub fn measure_counters(&self, store: &StoreCounts) {
+        let state = self.state.borrow();
+        if let Some(measuring) = &state.measuring {
+            measuring.state(&state.node, state.counts);
+            measuring.store(store);
+        }
+    }
+
+    /// Ends the measurements, if there are some. Blocks for a collector that is away.
+    pub fn finish_measuring(&self) {
+        let measuring = self.state.borrow_mut().measuring.take();
+        if let Some(measuring) = measuring {
+            measuring.finish();
+        }
     }
 
     /// Ends the recording, if there is one. Blocks until it is written.
@@ -588,6 +587,9 @@ impl State {
                 }
             }
             Action::Occurred(occurrence) => {
+                if let Some(measuring) = &self.measuring {
+                    measuring.occurred(&occurrence, |link| self.journal.link_name(link));
+                }
                 self.watch_contact(&occurrence);
                 self.journal.log(&occurrence, now.monotonic);
             }
@@ -602,10 +604,14 @@ impl State {
             Occurrence::SessionDown { stream, .. } => drop(self.established.remove(stream)),
             _ => return,
         }
-        match (was_on, self.established.is_empty()) {
-            (false, false) => self.store.tell_contact(Contact::On),
-            (true, true) => self.store.tell_contact(Contact::Over),
-            _ => {}
+        let contact = match (was_on, self.established.is_empty()) {
+            (false, false) => Contact::On,
+            (true, true) => Contact::Over,
+            _ => return,
+        };
+        self.store.tell_contact(contact);
+        if let Some(measuring) = &self.measuring {
+            measuring.contact(contact);
         }
     }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dhow_bundle::storage::StoreEvent;
+use dhow_measure::client::ClientError;
 use dhow_node::Node;
 use dhow_node::config::ListenerId;
-use dhow_node::door::Event;
+use dhow_node::door::{Event, Telling};
 use dhow_node::recording::Recorder;
 use dhow_store::{
     Disk, Durability, FileDisk, History, MemoryDisk, OpenError, Options, Origin, Store,
@@ -30,6 +31,7 @@ use crate::contact::Flushing;
 use crate::core::Core;
 use crate::extents::ExtentReader;
 use crate::journal::{self, Journal};
+use crate::measuring::{MeasureSettings, Measuring};
 use crate::network;
 use crate::open_files;
 use crate::recording::{Recording, RecordingOrder};
@@ -102,6 +104,9 @@ pub enum RunError {
         /// Why.
         error: std::io::Error,
     },
+    /// Nothing can be measured.
+    #[error("cannot measure: {0}")]
+    Measure(#[from] ClientError),
     /// The system gave no thread, runtime or signal.
     #[error("the system refused: {0}")]
     System(#[from] std::io::Error),
@@ -234,6 +239,9 @@ async fn live(
     if let Some(recording) = recording {
         core.record(recording);
     }
+    if let Some(settings) = &file.measure {
+        core.measure(Measuring::begin(settings)?);
+    }
     let ready = Ready {
         event: "ready",
         node: file
@@ -255,8 +263,16 @@ async fn live(
         let core = core.clone();
         async move { core.keep_time().await }
     });
+    if let Some(settings) = &file.measure {
+        standing.spawn_local(measure_counters(
+            core.clone(),
+            answers.clone(),
+            settings.interval,
+        ));
+    }
     standing.spawn_local(dial_on_demand(core.clone(), file.dial.clone(), tls.clone()));
     let mut accepting = accept(&core, &file, bound.neighbours, bound.clients, tls.as_ref());
+    let counts = answers.clone();
     let mut storing = tokio::task::spawn_local(hear_store(core.clone(), answers));
     tracing::info!(node = ready.node, listen = ?ready.listen, "ready");
     on_ready(ready);
@@ -270,11 +286,23 @@ async fn live(
         drain(&core, &mut signals).await;
     }
     drop(admin);
+    core.measure_counters(counts.counts());
+    core.finish_measuring();
     core.finish_recording();
     core.close_store();
     drop(bound.files);
     tracing::info!("ended");
     ended
+}
+
+/// Measures what the node and its store have done, again and again.
+async fn measure_counters(core: Core, answers: Answers, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        core.measure_counters(answers.counts());
+    }
 }
 
 /// A socket's path from the root, so that it serves whoever reads it elsewhere; as it was given where
@@ -338,7 +366,14 @@ fn recover(
         error,
     };
     let (store, recovered) = Store::open(disk, options).map_err(fault)?;
-    let telling = journal::telling();
+    let is_measured = file
+        .measure
+        .as_ref()
+        .is_some_and(MeasureSettings::is_of_every_bundle);
+    let telling = match is_measured {
+        true => Telling::Everything,
+        false => journal::telling(),
+    };
     let mut node = Node::new(file.node.clone()).with_telling(telling);
     if let Some(recording) = &recording {
         let content = recording.content();

@@ -326,6 +326,40 @@ fn a_node_id_that_is_none_is_refused() {
 }
 
 #[test]
+fn what_is_measured_and_for_whom_is_read_and_checked() {
+    assert!(parse(NODE).measure.is_none());
+    let measure = |keys: &str| format!("{NODE}[measure]\n{keys}\n");
+    let file = parse(&measure(
+        "collect = \"tcp:lab\"\npoints = [\"state\"]\ninterval = \"100ms\"",
+    ));
+    let settings = file.measure.unwrap();
+    assert_eq!(settings.target.to_string(), "tcp:lab:3003");
+    assert_eq!(
+        (settings.domain.as_str(), settings.sender.as_str()),
+        ("dhow", "ipn:2.0")
+    );
+    assert_eq!(settings.interval, Duration::from_millis(100));
+    assert!(!settings.is_of_every_bundle());
+    let all = parse(&measure("collect = \"file:-\"")).measure.unwrap();
+    assert!(all.points.len() > 5 && all.is_of_every_bundle());
+    for (keys, words) in [
+        ("collect = \"http://x/y\"", "neither tcp:HOST:PORT"),
+        (
+            "collect = \"lab\"\ndomain = \"../x\"",
+            "the domain '../x' cannot be taken",
+        ),
+        ("collect = \"lab\"\ninterval = \"1ms\"", "at least 10ms"),
+        ("collect = \"lab\"\npoints = [\"recieved\"]", "received"),
+    ] {
+        let error = NodeFile::parse(&measure(keys), Path::new("beta/node.toml")).unwrap_err();
+        assert!(
+            format!("{error} {:?}", error.hint).contains(words),
+            "{keys}: {error}"
+        );
+    }
+}
+
+#[test]
 fn the_published_json_schema_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/node.schema.json");
     let current = serde_json::to_string_pretty(&json_schema()).unwrap() + "\n";

@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::core::DriverCounts;
+use crate::counts::DriverCounts;
 use crate::storing::Answers;
 
 /// What the metrics are made of, at one moment.

@@ -8,10 +8,12 @@ use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Route};
 
 use super::address::split_address;
+use super::measure::read_measure;
 use super::policy::{read_patterns, read_policy};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
 use crate::machine::{disk_octets, memory_octets};
+use crate::measuring::MeasureSettings;
 use dhow_document::{Document, Entries, FileError, nearest};
 
 /// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
@@ -42,6 +44,8 @@ pub struct NodeFile {
     pub dial: Vec<DialSettings>,
     /// Certificate, key and authorities, if any.
     pub tls: Option<TlsSettings>,
+    /// What the node measures of itself, if anything.
+    pub measure: Option<MeasureSettings>,
 }
 
 /// Which clock a node trusts.
@@ -195,6 +199,8 @@ impl NodeFile {
         let reports = document.one("reports")?;
         let echo = document.one("echo")?;
         let perf = document.one("perf")?;
+        let first_id = node_ids.first().map(ToString::to_string);
+        let measure = read_measure(&document, first_id.as_deref().unwrap_or_default())?;
         let config = Config {
             node_ids,
             links,
@@ -238,6 +244,7 @@ impl NodeFile {
             listen,
             dial,
             tls,
+            measure,
         })
     }
 

@@ -9,6 +9,7 @@
 pub mod address;
 pub mod commented;
 pub mod file;
+mod measure;
 mod policy;
 pub mod schema;
 mod sense;

@@ -7,6 +7,20 @@ pub const REPORT_KINDS: &[&str] = &["reception", "forward", "delivery", "deletio
 /// When TLS is used.
 pub const TLS: &[&str] = &["required", "preferred", "never"];
 
+/// Names of the points that a node can measure.
+pub const POINTS: &[&str] = &[
+    "received",
+    "created",
+    "forwarded",
+    "delivered",
+    "deleted",
+    "refused",
+    "session",
+    "contact",
+    "state",
+    "store",
+];
+
 const U32_MAX: i64 = 0xffff_ffff;
 
 /// What a listener's and a link's sessions may do.
@@ -513,6 +527,59 @@ pub const SECTIONS: &[Section] = &[
                 Absent::Means("every source is counted"),
                 "[\"ipn:1.*\"]",
                 "Endpoint-ID patterns of the only sources whose bundles are counted and answered.",
+            ),
+        ]],
+    },
+    Section {
+        name: "measure",
+        occurs: Occurs::Once,
+        meaning: "What this node measures of itself, and where it sends that (docs/measurement.md).",
+        groups: &[&[
+            key(
+                "collect",
+                Kind::Text,
+                Absent::Means("nothing is measured"),
+                "\"tcp:127.0.0.1:3003\"",
+                "A collector (\"dhow collect\", or any other of OML's protocol), or a file: \"file:PATH\".",
+            ),
+            with_default(
+                "domain",
+                Kind::Text,
+                "\"dhow\"",
+                "The collector's database that it is for: letters, digits, \"_\", \"-\" and \".\".",
+            ),
+            key(
+                "sender",
+                Kind::Text,
+                Absent::Means("the node's first ID"),
+                "\"beta\"",
+                "Who measures, as the collector tells programs apart.",
+            ),
+            key(
+                "token",
+                Kind::Text,
+                Absent::Means("none is said"),
+                "\"a long random text\"",
+                "What the collector asks for, where it does.",
+            ),
+            key(
+                "points",
+                Kind::ChoiceList(POINTS),
+                Absent::Means("all of them"),
+                "[\"received\", \"state\"]",
+                "What is measured. \"received\", \"created\", \"forwarded\" and \"delivered\" are a row for every bundle.",
+            ),
+            with_default(
+                "interval",
+                Kind::Duration,
+                "\"1s\"",
+                "How often \"state\" and \"store\" are told, from 10ms.",
+            ),
+            with_default(
+                "spool",
+                Kind::Size,
+                "\"64MiB\"",
+                "Octets that wait on disk, in the directory for temporary files, while the collector is away.",
             ),
         ]],
     },

@@ -1,0 +1,60 @@
+//! The section `[measure]`: what a node measures, and for whom.
+
+use std::time::Duration;
+
+use dhow_document::{Document, FileError};
+use dhow_measure::omsp::header::{check_domain, check_sender};
+
+use crate::measuring::{MeasureSettings, points};
+
+/// The shortest interval in which counters are told.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// Reads it; nothing is measured where it names no collector. `node_id` measures where nobody else is named.
+pub(super) fn read_measure(
+    document: &Document<'_>,
+    node_id: &str,
+) -> Result<Option<MeasureSettings>, FileError> {
+    let entries = document.one("measure")?;
+    let Some(collect) = entries.text("collect") else {
+        return Ok(None);
+    };
+    let wrong = |key: &str, what: String| document.fault(entries.line_of(key), what);
+    let target = collect.parse().map_err(|error| {
+        wrong("collect", format!("'collect' cannot be used: {error}"))
+            .with_hint("for example: collect = \"tcp:127.0.0.1:3003\"")
+    })?;
+    let domain = entries.text("domain").unwrap_or_default().to_owned();
+    check_domain(&domain).map_err(|error| wrong("domain", format!("{error}")))?;
+    let sender = entries.text("sender").unwrap_or(node_id).to_owned();
+    check_sender(&sender).map_err(|error| wrong("sender", format!("{error}")))?;
+    let interval = entries.duration("interval");
+    if interval < INTERVAL_MIN {
+        return Err(wrong(
+            "interval",
+            "'interval' must be at least 10ms".to_owned(),
+        ));
+    }
+    let mut chosen: Vec<String> = entries
+        .list("points")
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if chosen.is_empty() {
+        chosen = points::ALL
+            .iter()
+            .map(|point| point.name.to_owned())
+            .collect();
+    }
+    Ok(Some(MeasureSettings {
+        target,
+        domain,
+        sender,
+        token: entries.text("token").map(str::to_owned),
+        points: chosen,
+        interval,
+        spool_octets: entries
+            .size("spool")
+            .unwrap_or(dhow_measure::client::SPOOL_OCTETS),
+    }))
+}

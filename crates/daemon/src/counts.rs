@@ -1,0 +1,28 @@
+//! What the drivers count.
+
+/// Counts that the drivers keep, for metrics; all since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverCounts {
+    /// Neighbours' connections accepted.
+    pub accepted: u64,
+    /// Applications' connections accepted.
+    pub clients: u64,
+    /// Applications' connections that had not said what they are for, cut to make place for others.
+    pub clients_cut: u64,
+    /// Applications' connections closed at once because there was no place.
+    pub clients_refused: u64,
+    /// Neighbours' connections that came when there were too many: closed, or given another's place.
+    pub held_back: u64,
+    /// Connections dialled.
+    pub dialled: u64,
+    /// Attempts to dial that failed.
+    pub dial_failures: u64,
+    /// Octets read from sockets.
+    pub octets_in: u64,
+    /// Octets written to sockets.
+    pub octets_out: u64,
+    /// TLS handshakes that failed.
+    pub insecure: u64,
+    /// Reads of stored octets that the disk refused.
+    pub read_failures: u64,
+}

@@ -1,0 +1,271 @@
+//! What happens in a node as measurements, where its file asks for them: [`points`] has what can be told.
+//!
+//! A sample costs the node's thread a copy into a buffer; all else is the client's own thread (docs/measurement.md).
+
+pub(crate) mod points;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dhow_link::stream::SessionParameters;
+use dhow_measure::{Client, Point, Settings, Stream, Target, Value};
+use dhow_node::Node;
+use dhow_node::door::Occurrence;
+
+use crate::contact::Contact;
+use crate::counts::DriverCounts;
+use crate::storing::StoreCounts;
+
+/// The application that a node is, among those that measure: its streams are `dhow_received` and so on.
+const APP: &str = "dhow";
+
+/// How long a node that ends waits for a collector.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What a node measures, and for whom.
+#[derive(Clone, Debug)]
+pub struct MeasureSettings {
+    /// Where it goes.
+    pub target: Target,
+    /// Which database it is for.
+    pub domain: String,
+    /// Who measures.
+    pub sender: String,
+    /// What a collector asks for, if it does.
+    pub token: Option<String>,
+    /// Names of points.
+    pub points: Vec<String>,
+    /// How often counters are told.
+    pub interval: Duration,
+    /// Octets that may wait on disk while the collector is away.
+    pub spool_octets: u64,
+}
+
+impl MeasureSettings {
+    /// True where the node is to tell of every bundle.
+    #[must_use]
+    pub fn is_of_every_bundle(&self) -> bool {
+        let mut all = points::OF_EVERY_BUNDLE.iter();
+        all.any(|name| self.points.iter().any(|point| point == name))
+    }
+}
+
+/// A node's measurements.
+#[derive(Debug)]
+pub struct Measuring {
+    client: Client,
+    received: Option<Stream>,
+    created: Option<Stream>,
+    forwarded: Option<Stream>,
+    delivered: Option<Stream>,
+    deleted: Option<Stream>,
+    refused: Option<Stream>,
+    session: Option<Stream>,
+    contact: Option<Stream>,
+    state: Option<Stream>,
+    store: Option<Stream>,
+}
+
+impl Measuring {
+    /// Begins to measure. A collector need not be there.
+    ///
+    /// # Errors
+    /// A file that cannot be written, or a name that no collector takes.
+    pub fn begin(settings: &MeasureSettings) -> Result<Self, dhow_measure::client::ClientError> {
+        let mut client = Settings::new(
+            settings.target.clone(),
+            &settings.domain,
+            &settings.sender,
+            APP,
+        );
+        client.token.clone_from(&settings.token);
+        client.spool_octets = settings.spool_octets;
+        let client = Client::connect(client)?;
+        let stream = |point: &Point| match settings.points.iter().any(|name| name == point.name) {
+            true => client.stream(point).map(Some),
+            false => Ok(None),
+        };
+        Ok(Self {
+            received: stream(&points::RECEIVED)?,
+            created: stream(&points::CREATED)?,
+            forwarded: stream(&points::FORWARDED)?,
+            delivered: stream(&points::DELIVERED)?,
+            deleted: stream(&points::DELETED)?,
+            refused: stream(&points::REFUSED)?,
+            session: stream(&points::SESSION)?,
+            contact: stream(&points::CONTACT)?,
+            state: stream(&points::STATE)?,
+            store: stream(&points::STORE)?,
+            client,
+        })
+    }
+
+    /// Something happened.
+    pub fn occurred(
+        &self,
+        occurrence: &Occurrence,
+        link_name: impl Fn(dhow_node::config::LinkId) -> String,
+    ) {
+        match occurrence {
+            Occurrence::Received { id, from, octets } => tell(&self.received, |stream| {
+                stream.inject(&[
+                    id.to_string().as_str().into(),
+                    from.to_string().as_str().into(),
+                    Value::Uint64(*octets),
+                ]);
+            }),
+            Occurrence::Created { id, octets } => tell(&self.created, |stream| {
+                stream.inject(&[id.to_string().as_str().into(), Value::Uint64(*octets)]);
+            }),
+            Occurrence::Forwarded { id, to, octets } => tell(&self.forwarded, |stream| {
+                stream.inject(&[
+                    id.to_string().as_str().into(),
+                    to.to_string().as_str().into(),
+                    Value::Uint64(*octets),
+                ]);
+            }),
+            Occurrence::Delivered {
+                id,
+                endpoint,
+                octets,
+            } => tell(&self.delivered, |stream| {
+                let (id, endpoint) = (id.to_string(), endpoint.to_string());
+                stream.inject(&[
+                    id.as_str().into(),
+                    endpoint.as_str().into(),
+                    Value::Uint64(*octets),
+                ]);
+            }),
+            Occurrence::Deleted { id, reason } => tell(&self.deleted, |stream| {
+                stream.inject(&[id.to_string().as_str().into(), Value::Uint64(*reason)]);
+            }),
+            Occurrence::RefusedIncoming { from, why, .. } => tell(&self.refused, |stream| {
+                stream.inject(&[
+                    "here".into(),
+                    from.to_string().as_str().into(),
+                    why.as_str().into(),
+                ]);
+            }),
+            Occurrence::RefusedOutgoing { to, reason, .. } => tell(&self.refused, |stream| {
+                let why = format!("{reason:?}");
+                stream.inject(&[
+                    "neighbour".into(),
+                    to.to_string().as_str().into(),
+                    why.as_str().into(),
+                ]);
+            }),
+            Occurrence::SessionUp {
+                stream: number,
+                link,
+                parameters: SessionParameters { peer, .. },
+            } => {
+                tell(&self.session, |stream| {
+                    let link = link.map(&link_name).unwrap_or_default();
+                    let peer = peer.to_string();
+                    let number = Value::Uint64(number.0);
+                    stream.inject(&[
+                        "up".into(),
+                        number,
+                        link.as_str().into(),
+                        peer.as_str().into(),
+                        "".into(),
+                    ]);
+                });
+            }
+            Occurrence::SessionDown {
+                stream: number,
+                link,
+                reason,
+            } => tell(&self.session, |stream| {
+                let link = link.map(&link_name).unwrap_or_default();
+                let why = reason.to_string();
+                let number = Value::Uint64(number.0);
+                stream.inject(&[
+                    "down".into(),
+                    number,
+                    link.as_str().into(),
+                    "".into(),
+                    why.as_str().into(),
+                ]);
+            }),
+            _ => {}
+        }
+    }
+
+    /// A contact begins or ends.
+    pub fn contact(&self, contact: Contact) {
+        tell(&self.contact, |stream| {
+            stream.inject(&[match contact {
+                Contact::On => "on".into(),
+                Contact::Over => "over".into(),
+            }]);
+        });
+    }
+
+    /// Tells what the node holds and has done.
+    pub fn state(&self, node: &Node, drivers: DriverCounts) {
+        tell(&self.state, |stream| {
+            let (bundles, octets) = node.stored();
+            let counters = node.counters();
+            let sessions = u64::try_from(node.sessions().len()).unwrap_or(u64::MAX);
+            stream.inject(&[
+                Value::Uint64(bundles),
+                Value::Uint64(octets),
+                Value::Uint64(sessions),
+                Value::Uint64(counters.received),
+                Value::Uint64(counters.received_octets),
+                Value::Uint64(counters.created),
+                Value::Uint64(counters.forwarded),
+                Value::Uint64(counters.forwarded_octets),
+                Value::Uint64(counters.delivered),
+                Value::Uint64(counters.expired),
+                Value::Uint64(counters.deleted),
+                Value::Uint64(counters.refused),
+                Value::Uint64(counters.duplicates),
+                Value::Uint64(drivers.octets_in),
+                Value::Uint64(drivers.octets_out),
+            ]);
+        });
+    }
+
+    /// Tells what the store has done.
+    pub fn store(&self, counts: &StoreCounts) {
+        tell(&self.store, |stream| {
+            let each = |count: &AtomicU64| Value::Uint64(count.load(Ordering::Relaxed));
+            stream.inject(&[
+                each(&counts.batches),
+                each(&counts.commands),
+                each(&counts.syncs),
+                each(&counts.busy_nanos),
+                each(&counts.longest_nanos),
+                each(&counts.log_octets),
+                each(&counts.free_octets),
+                each(&counts.failures),
+            ]);
+        });
+    }
+
+    /// Ends: what no collector takes within two seconds is left in a file, and said.
+    pub fn finish(self) {
+        let summary = self.client.close_within(LINGER);
+        if let Some(path) = &summary.left {
+            tracing::warn!(path = %path.display(), "no collector took all measurements; the rest is a session in a file");
+        }
+        if summary.dropped > 0 {
+            tracing::warn!(
+                dropped = summary.dropped,
+                of = summary.injected,
+                "measurements found no room"
+            );
+        }
+        if let Some(trouble) = &summary.trouble {
+            tracing::warn!("measuring: {trouble}");
+        }
+    }
+}
+
+fn tell(stream: &Option<Stream>, tell: impl FnOnce(&Stream)) {
+    if let Some(stream) = stream {
+        tell(stream);
+    }
+}

@@ -1,0 +1,167 @@
+//! What a node can measure, point by point.
+
+use dhow_measure::{Column, Point, Type};
+
+const fn text(name: &'static str, about: &'static str) -> Column {
+    column(name, Type::Text, "", about)
+}
+
+const fn count(name: &'static str, about: &'static str) -> Column {
+    column(name, Type::Uint64, "", about)
+}
+
+const fn octets(name: &'static str, about: &'static str) -> Column {
+    column(name, Type::Uint64, "B", about)
+}
+
+const fn column(name: &'static str, kind: Type, unit: &'static str, about: &'static str) -> Column {
+    Column {
+        name,
+        kind,
+        unit,
+        about,
+    }
+}
+
+const BUNDLE: Column = text(
+    "bundle",
+    "source, creation time and sequence number, and the fragment",
+);
+
+pub static RECEIVED: Point = Point {
+    name: "received",
+    about: "a bundle came from a neighbour and is durable",
+    columns: &[
+        BUNDLE,
+        text("neighbour", "its node ID"),
+        octets("octets", "of the whole bundle"),
+    ],
+};
+
+pub static CREATED: Point = Point {
+    name: "created",
+    about: "a bundle was made here and is durable",
+    columns: &[BUNDLE, octets("octets", "of the whole bundle")],
+};
+
+pub static FORWARDED: Point = Point {
+    name: "forwarded",
+    about: "a neighbour has taken a bundle",
+    columns: &[
+        BUNDLE,
+        text("neighbour", "its node ID"),
+        octets("octets", "of the whole bundle"),
+    ],
+};
+
+pub static DELIVERED: Point = Point {
+    name: "delivered",
+    about: "an application has confirmed a bundle",
+    columns: &[
+        BUNDLE,
+        text("endpoint", "where"),
+        octets("octets", "of its payload"),
+    ],
+};
+
+pub static DELETED: Point = Point {
+    name: "deleted",
+    about: "a bundle was deleted before it reached its destination",
+    columns: &[
+        BUNDLE,
+        count("reason", "status report reason code (RFC 9171 table 1)"),
+    ],
+};
+
+pub static REFUSED: Point = Point {
+    name: "refused",
+    about: "a bundle was refused, here or by a neighbour",
+    columns: &[
+        text("by", "here or neighbour"),
+        text("neighbour", "its node ID"),
+        text("why", "in words"),
+    ],
+};
+
+pub static SESSION: Point = Point {
+    name: "session",
+    about: "a session with a neighbour came up or went down",
+    columns: &[
+        text("state", "up or down"),
+        count("stream", "its number, from the start of the node"),
+        text(
+            "link",
+            "the link that dialled it; empty where it was accepted",
+        ),
+        text("neighbour", "its node ID, when it came up"),
+        text("why", "why it went down"),
+    ],
+};
+
+pub static CONTACT: Point = Point {
+    name: "contact",
+    about: "the first session came up, or the last one went down",
+    columns: &[text("state", "on or over")],
+};
+
+/// Told in intervals.
+pub static STATE: Point = Point {
+    name: "state",
+    about: "what the node holds, and what it has done since its start",
+    columns: &[
+        count("stored", "bundles in the store"),
+        octets("stored_octets", "of them"),
+        count("sessions", "sessions that are up"),
+        count("received", "bundles from neighbours"),
+        octets("received_octets", "of them"),
+        count("created", "bundles made here"),
+        count("forwarded", "bundles that neighbours took"),
+        octets("forwarded_octets", "of them"),
+        count("delivered", "bundles that applications confirmed"),
+        count("expired", "bundles that expired"),
+        count("deleted", "bundles deleted for another reason"),
+        count("refused", "incoming bundles refused"),
+        count("duplicates", "bundles that came again"),
+        octets("octets_in", "read from sockets"),
+        octets("octets_out", "written to sockets"),
+    ],
+};
+
+/// Told in intervals.
+pub static STORE: Point = Point {
+    name: "store",
+    about: "what the store has done since the start of the node",
+    columns: &[
+        count("batches", "written"),
+        count("commands", "in them"),
+        count("syncs", "flushes of the disk"),
+        column("busy", Type::Uint64, "ns", "spent writing and flushing"),
+        column("longest", Type::Uint64, "ns", "that one batch took"),
+        octets("log_octets", "of the log"),
+        octets("free_octets", "of segments that are free"),
+        count("failures", "of writes and flushes"),
+    ],
+};
+
+/// All of them.
+pub static ALL: [&Point; 10] = [
+    &RECEIVED, &CREATED, &FORWARDED, &DELIVERED, &DELETED, &REFUSED, &SESSION, &CONTACT, &STATE,
+    &STORE,
+];
+
+/// Names of those that tell of every bundle.
+pub const OF_EVERY_BUNDLE: [&str; 4] = ["received", "created", "forwarded", "delivered"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::schema::POINTS;
+
+    #[test]
+    fn the_node_file_names_every_point_and_no_other() {
+        let names: Vec<&str> = ALL.iter().map(|point| point.name).collect();
+        assert_eq!(names, POINTS);
+        assert!(OF_EVERY_BUNDLE.iter().all(|name| POINTS.contains(name)));
+        assert!(ALL.iter().all(|point| point.schema("dhow").is_ok()));
+    }
+}

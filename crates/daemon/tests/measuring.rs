@@ -1,0 +1,122 @@
+//! What a node measures of itself, read as a collector reads it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod rig;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use dhow_client::{Address, Client, Registration, SendHead};
+use dhow_measure::omsp::{Cell, Decoder};
+use rig::Place;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Rows by stream, cells as text.
+fn rows(path: &Path) -> BTreeMap<String, Vec<Vec<String>>> {
+    let mut decoder = Decoder::default();
+    decoder.feed(&std::fs::read(path).unwrap()).unwrap();
+    decoder.finish();
+    let batch = decoder.take();
+    assert!(batch.refused.is_empty(), "{:?}", batch.refused);
+    let mut rows: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    for row in batch.rows.iter() {
+        let defined = batch.definitions.iter().find(|d| d.stream == row.stream);
+        let cells = row.cells().map(|cell| match cell {
+            Cell::Text(text) => text.to_owned(),
+            Cell::Uint(number) => number.to_string(),
+            other => panic!("{other:?}"),
+        });
+        let name = defined.unwrap().schema.name().to_owned();
+        rows.entry(name).or_default().push(cells.collect());
+    }
+    rows
+}
+
+#[test]
+fn a_node_tells_of_every_bundle_of_sessions_and_of_its_store() {
+    let place = Place::new();
+    let measure = |name: &str, rest: &str| {
+        let path = place.path().join(name);
+        format!("[measure]\ncollect = \"file:{}\"\n{rest}\n", path.display())
+    };
+    let beta = place
+        .node("ipn:2.0")
+        .with(&measure("beta", "interval = \"20ms\""))
+        .start();
+    let alpha = place
+        .node("ipn:1.0")
+        .with_link("beta", beta.listen(), "")
+        .with_route("ipn:2.*", "beta")
+        .with(&measure(
+            "alpha",
+            "points = [\"created\", \"session\"]\nsender = \"first\"",
+        ))
+        .start();
+    let client = |node| Client::connect(&Address::Unix(rig::api(node))).unwrap();
+    let endpoint = Registration::new("ipn:2.42".parse().unwrap());
+    let mut receiver = client(&beta).receiver(&endpoint).unwrap();
+    let mut sender = client(&alpha)
+        .sender(&Registration::new("ipn:1.42".parse().unwrap()))
+        .unwrap();
+    for _ in 0..3 {
+        sender
+            .send_octets(&SendHead::to("ipn:2.42".parse().unwrap()), &[7; 1000])
+            .unwrap();
+    }
+    for _ in 0..3 {
+        let answer = sender.next_answer(Some(PATIENCE)).unwrap().unwrap();
+        answer.outcome.unwrap();
+    }
+    for _ in 0..3 {
+        let mut delivery = receiver.next_delivery(Some(PATIENCE)).unwrap().unwrap();
+        std::io::copy(&mut delivery, &mut std::io::sink()).unwrap();
+        delivery.confirm().unwrap();
+    }
+    drop((receiver, sender));
+    alpha.stop();
+    beta.stop();
+
+    let told = rows(&place.path().join("beta"));
+    assert_eq!(told["dhow_received"].len(), 3);
+    assert!(
+        told["dhow_received"]
+            .iter()
+            .all(|row| row[1] == "ipn:1.0" && row[0].contains("ipn:1.42"))
+    );
+    let delivered = &told["dhow_delivered"];
+    assert!(
+        delivered.len() == 3
+            && delivered
+                .iter()
+                .all(|row| row[1] == "ipn:2.42" && row[2] == "1000")
+    );
+    assert_eq!(told["dhow_session"][0][..1], ["up"]);
+    assert_eq!(told["dhow_contact"], [["on"], ["over"]]);
+    let state = told["dhow_state"].last().unwrap();
+    assert_eq!(
+        (state[3].as_str(), state[8].as_str()),
+        ("3", "3"),
+        "received and delivered"
+    );
+    assert_ne!(told["dhow_store"].last().unwrap()[0], "0", "batches");
+    let told = rows(&place.path().join("alpha"));
+    let streams: Vec<&str> = told.keys().map(String::as_str).collect();
+    assert_eq!(
+        streams,
+        [
+            "_dhow_client",
+            "_experiment_metadata",
+            "dhow_created",
+            "dhow_session"
+        ]
+    );
+    let header = std::fs::read_to_string(place.path().join("alpha")).unwrap();
+    assert!(header.contains("sender-id: first\n") && header.contains("domain: dhow\n"));
+}
