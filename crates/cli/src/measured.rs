@@ -37,7 +37,7 @@ pub struct Measured {
     /// Who measures [default: the name of this machine]
     #[arg(long, value_name = "NAME", env = "OML_NAME", hide_env_values = true)]
     oml_id: Option<String>,
-    /// An XML file (<omlc>) that says which points are sent, through which filters
+    /// An XML file (<omlc>), or its text, that says which points are sent, through which filters
     #[arg(
         long,
         value_name = "FILE",
@@ -104,6 +104,12 @@ impl Measured {
         let Some(path) = &self.oml_config else {
             return Ok(Config::default());
         };
+        // A scenario has it in itself rather than in a file beside it.
+        if let Some(text) = path.to_str().filter(|text| text.starts_with('<')) {
+            return Config::parse(text).map_err(|error| {
+                Failure::usage(format!("cannot read the configuration: {error}"))
+            });
+        }
         let wrong = |error: &dyn std::fmt::Display| {
             Failure::usage(format!("cannot read {}: {error}", path.display()))
         };

@@ -4,7 +4,7 @@
 //! [`Channel`](dhow_channel::Channel)'s; [`place`] makes the network of a scenario of them and of what the kernel has,
 //! [`node`] starts nodes there, [`application`] gives them their traffic, and [`run`] has all of it happen in time;
 //! [`simulated`] runs scenarios in virtual time. [`traffic`] sends and receives packets of a chosen pattern, [`iperf`] as
-//! iperf 2. [`results`] keeps what came of runs, and [`report`] shows it. [`printed`] takes figures from what programs print;
+//! iperf 2; [`oedl`] makes scenarios of OMF's experiments. [`results`] keeps what came of runs, and [`report`] shows it. [`printed`] takes figures from what programs print;
 //! [`yardstick`] is TCP and a disk with no node between.
 
 pub mod application;
@@ -14,6 +14,7 @@ pub mod iperf;
 pub mod namespace;
 pub mod node;
 mod number;
+pub mod oedl;
 pub mod place;
 pub mod printed;
 pub mod report;

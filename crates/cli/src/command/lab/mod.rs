@@ -3,6 +3,7 @@
 mod down;
 mod exec;
 mod inspect;
+mod oedl;
 mod run;
 mod study;
 mod up;
@@ -27,6 +28,7 @@ pub enum Lab {
     Down(down::Down),
     Inspect(inspect::Inspect),
     Exec(exec::Exec),
+    Oedl(oedl::Oedl),
 }
 
 impl Lab {
@@ -39,6 +41,7 @@ impl Lab {
             Self::Down(command) => command.run(common),
             Self::Inspect(command) => command.run(common),
             Self::Exec(command) => command.run(),
+            Self::Oedl(command) => command.run(common),
         }
     }
 }

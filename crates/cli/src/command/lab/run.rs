@@ -78,6 +78,26 @@ impl Place {
 }
 
 impl Run {
+    /// The runs of a scenario in network namespaces.
+    pub const fn of(
+        scenario: PathBuf,
+        settings: Settings,
+        repeats: Option<u32>,
+        out: Option<PathBuf>,
+    ) -> Self {
+        Self {
+            scenario,
+            backend: Place::Netns,
+            settings,
+            resume: false,
+            out,
+            repeats,
+            keep: false,
+            pcap: false,
+            progress: false,
+        }
+    }
+
     /// Runs all of it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let mut settings = self.settings.clone();

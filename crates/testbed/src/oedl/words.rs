@@ -1,0 +1,92 @@
+//! Words of a command line, with addresses of the script replaced by the names of whom they belong to.
+
+use std::collections::BTreeMap;
+
+/// Which node and link an address belongs to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Addresses {
+    by_text: BTreeMap<String, (String, String)>,
+}
+
+impl Addresses {
+    /// An address of a node on a link; the first link of a node that has it on several.
+    pub fn add(&mut self, address: &str, node: &str, link: &str) {
+        let owner = (node.to_owned(), link.to_owned());
+        self.by_text.entry(address.to_owned()).or_insert(owner);
+    }
+
+    /// The text with each address in it replaced: `{NODE:LINK}` stands for it in a scenario, and `{NODE}` where nobody says which link.
+    pub fn name(&self, text: &str, here: &str) -> String {
+        let mut named = String::new();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        let mut rest = text;
+        while !rest.is_empty() {
+            let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(length);
+            let trimmed = word.trim_end_matches('.');
+            match self.by_text.get(trimmed) {
+                Some((node, link)) if node == here => named += &format!("{{{node}:{link}}}"),
+                Some((node, _)) => named += &format!("{{{node}}}"),
+                None => named += trimmed,
+            }
+            named += word.get(trimmed.len()..).unwrap_or_default();
+            let mut characters = behind.chars();
+            named.extend(characters.next());
+            rest = characters.as_str();
+        }
+        named
+    }
+}
+
+/// A command line of words, as a scenario's `run` takes it.
+pub(super) fn join(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    quoted.join(" ")
+}
+
+/// A word that a scenario reads as it is.
+pub(super) fn quote(word: &str) -> String {
+    let is_plain = |c: char| !c.is_whitespace() && !"'\"\\".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The command line of a command that a shell was to read: without a shell where it needs none.
+pub(super) fn command(text: &str) -> String {
+    let needs_shell = text.contains(|c: char| "|&;<>()$`*?[]~#\"'\\\n=".contains(c));
+    if needs_shell {
+        return format!("sh -c {}", quote(text));
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_become_the_nodes_that_have_them() {
+        let mut addresses = Addresses::default();
+        addresses.add("192.168.0.1", "one", "air");
+        addresses.add("192.168.0.2", "two", "air");
+        for (text, named) in [
+            ("192.168.0.2", "{two}"),
+            ("192.168.0.1", "{one:air}"),
+            ("ping 192.168.0.2.", "ping {two}."),
+            ("192.168.0.2:80,192.168.0.1", "{two}:80,{one:air}"),
+            ("192.168.0.21 x192.168.0.2", "192.168.0.21 x192.168.0.2"),
+        ] {
+            assert_eq!(addresses.name(text, "one"), named, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_as_a_scenario_reads_them() {
+        let words = ["sh", "-c", "echo 'a b'", ""].map(str::to_owned);
+        assert_eq!(join(&words), r"sh -c 'echo '\''a b'\''' ''");
+        assert_eq!(command("ping -c 3 {two}"), "ping -c 3 {two}");
+        assert_eq!(command("ls | wc"), "sh -c 'ls | wc'");
+    }
+}
