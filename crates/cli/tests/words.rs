@@ -54,6 +54,7 @@ const COMMANDS: &[&[&str]] = &[
     &["lab", "down"],
     &["lab", "inspect"],
     &["lab", "exec"],
+    &["lab", "oedl"],
     &["completions"],
 ];
 

@@ -13,13 +13,14 @@ const NETWORK_NODES_MAX: usize = 32;
 const PREFIX: u8 = 24;
 
 /// A link of the scenario.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Link {
     pub name: String,
     pub between: (String, String),
     pub rate: Option<String>,
     pub delay: Option<String>,
-    pub loss: Option<String>,
+    /// The part of packets that are lost.
+    pub loss: Option<f64>,
 }
 
 /// Nodes by their names in the script and in the scenario, their links and addresses.
@@ -45,6 +46,7 @@ impl Network {
         let mut network = Self::default();
         for node in &plan.nodes {
             let name = network.free_name(&node.id);
+            network.addresses.add_host(&node.id, &name);
             network.nodes.push((node.id.clone(), name));
         }
         for (name, members) in network.shared(plan) {
@@ -168,6 +170,13 @@ impl Network {
         if let Some(delay) = &planned.delay {
             parse_duration(delay).map_err(|error| wrong(format!(":delay is no time: {error}")))?;
         }
+        let loss = match &planned.loss {
+            Some(loss) => Some(
+                part(loss)
+                    .ok_or_else(|| wrong(format!(":loss is no part such as 10%: '{loss}'")))?,
+            ),
+            None => None,
+        };
         let place = match self.links.iter().position(joins) {
             Some(place) => place,
             None => {
@@ -179,7 +188,7 @@ impl Network {
         if let Some(link) = self.links.get_mut(place) {
             link.rate.clone_from(&planned.bw);
             link.delay.clone_from(&planned.delay);
-            link.loss.clone_from(&planned.loss);
+            link.loss = loss;
         }
         Ok(())
     }
@@ -189,6 +198,12 @@ impl Network {
             self.nodes.iter().any(|(_, known)| known == name)
         })
     }
+}
+
+/// A part of a whole: `10%`, or as `tc` takes it, `10`.
+fn part(text: &str) -> Option<f64> {
+    let percent: f64 = text.trim().trim_end_matches('%').parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
 /// The network's part of an IPv4 address; the address where it is none.
@@ -249,6 +264,12 @@ mod tests {
             assert_eq!(range(address, mask).as_deref(), Some(network), "{address}");
         }
         assert_eq!(range("node", None), None);
+    }
+
+    #[test]
+    fn parts_are_percents_with_and_without_their_sign() {
+        assert_eq!((part("10%"), part("0.5")), (Some(0.1), Some(0.005)));
+        assert_eq!((part("101%"), part("much")), (None, None));
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Plan {
             (Some(words), _) => {
                 let mut words: Vec<String> = words
                     .iter()
-                    .map(|word| network.addresses.name(word, &node))
+                    .map(|word| network.addresses.name_word(word, &node))
                     .collect();
                 if run.builtin == Some(true) {
                     words.extend(told_as_options(run)?);
@@ -91,7 +91,7 @@ impl Plan {
                 }
                 join(&words)
             }
-            (None, Some(text)) => command(&network.addresses.name(text, &node)),
+            (None, Some(text)) => command(&network.addresses.name_words(text, &node)),
             (None, None) => String::new(),
         };
         let mut environment: Vec<String> = Vec::new();
@@ -190,8 +190,8 @@ fn written(link: &Link, link_rate: Option<&str>) -> String {
     if let Some(delay) = &link.delay {
         let _ = writeln!(text, "delay = {}", toml(delay));
     }
-    if let Some(loss) = &link.loss {
-        let _ = writeln!(text, "loss = {}", toml(loss));
+    if let Some(loss) = link.loss {
+        let _ = writeln!(text, "loss = {loss}");
     }
     text
 }

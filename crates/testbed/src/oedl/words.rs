@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 /// Which node and link an address belongs to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
+    /// Names of nodes in the script, which it may take for addresses too, and in the scenario.
+    hosts: BTreeMap<String, String>,
     by_text: BTreeMap<String, (String, String)>,
 }
 
@@ -15,8 +17,27 @@ impl Addresses {
         self.by_text.entry(address.to_owned()).or_insert(owner);
     }
 
+    /// A node by its name in the script.
+    pub fn add_host(&mut self, id: &str, node: &str) {
+        self.hosts.insert(id.to_owned(), node.to_owned());
+    }
+
+    /// A word that may be a node's name, or have addresses in it, with these replaced.
+    pub fn name_word(&self, word: &str, here: &str) -> String {
+        match self.hosts.get(word) {
+            Some(node) => format!("{{{node}}}"),
+            None => self.name(word, here),
+        }
+    }
+
+    /// A line of such words.
+    pub fn name_words(&self, line: &str, here: &str) -> String {
+        let words = line.split(' ').map(|word| self.name_word(word, here));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// The text with each address in it replaced: `{NODE:LINK}` stands for it in a scenario, and `{NODE}` where nobody says which link.
-    pub fn name(&self, text: &str, here: &str) -> String {
+    fn name(&self, text: &str, here: &str) -> String {
         let mut named = String::new();
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
         let mut rest = text;
@@ -80,6 +101,11 @@ mod tests {
         ] {
             assert_eq!(addresses.name(text, "one"), named, "{text}");
         }
+        addresses.add_host("omf.two", "two");
+        assert_eq!(
+            addresses.name_words("ping omf.two -x.omf.two", "one"),
+            "ping {two} -x.omf.two"
+        );
     }
 
     #[test]

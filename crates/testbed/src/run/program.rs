@@ -211,7 +211,7 @@ impl Task {
         let environment = &self.environment;
         let spawn = move || {
             use std::os::unix::process::CommandExt as _;
-            Command::new(program)
+            Command::new(executable(program)?)
                 .args(words)
                 .envs(environment.iter().map(|(name, value)| (name, value)))
                 .current_dir(directory)
@@ -249,6 +249,14 @@ impl Task {
             let _ = kill_process(process, signal);
             let _ = kill_process_group(process, signal);
         }
+    }
+}
+
+/// `dhow` is the program that runs the testbed, wherever it is; all else is looked for as a shell does.
+fn executable(word: &str) -> io::Result<PathBuf> {
+    match word {
+        "dhow" => std::env::current_exe(),
+        word => Ok(PathBuf::from(word)),
     }
 }
 

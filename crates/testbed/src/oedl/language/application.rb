@@ -184,7 +184,8 @@ module Oedl
     end
 
     def setProperty(name, value)
-      @application.checked(name.to_s, value)
+      # What a prototype binds is checked once it has a value.
+      @application.checked(name.to_s, value) unless value.is_a?(BoundName)
       @values[name.to_s] = value
     end
     alias set_property setProperty

@@ -162,7 +162,7 @@ module Oedl
     def to_json(*arguments)
       {
         name: @name, end_s: @end, notes: @notes,
-        properties: @properties.map { |name, property| { name: name, value: property.value, about: property.about } },
+        properties: @properties.map { |name, property| { name: name, value: property.initial, about: property.about } },
         nodes: @nodes.values.map(&:to_h), links: @links, runs: @runs.map(&:to_h), graphs: @graphs.map(&:to_h)
       }.to_json(*arguments)
     end

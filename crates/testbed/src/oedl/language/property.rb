@@ -13,12 +13,16 @@ module Oedl
       @bound = []
     end
 
+    # What it is before the experiment changes it.
+    def initial = @first.nil? ? @value : @first
+
     # Applications' properties that follow this one.
     def bind(run, property)
       @bound << [run, property]
     end
 
     def value=(value)
+      @first = @value if @first.nil?
       @value = Oedl.plain(value)
       @bound.each { |run, property| run.change(property, @value) }
     end

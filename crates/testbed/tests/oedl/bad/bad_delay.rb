@@ -1,0 +1,2 @@
+defTopology('t', ['a', 'b']) { |t| t.addLink('a', 'b', { :delay => 'soon' }) }
+onEvent(:ALL_UP) { resource('a').exec('true'); wait 1; Experiment.done }

@@ -1,0 +1,1 @@
+File.write('/tmp/x', 'y')

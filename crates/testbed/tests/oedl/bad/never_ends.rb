@@ -1,0 +1,4 @@
+defGroup('A', 'a')
+every(60.seconds) do
+  group('A').eachNode { |n| n.up? }
+end

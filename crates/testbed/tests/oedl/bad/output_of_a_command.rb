@@ -1,0 +1,1 @@
+defGroup('A', 'a').exec('date') { |event, text| info text }

@@ -1,0 +1,2 @@
+defGroup('A', 'a')
+onEvent(:ALL_UP) { Experiment.done }

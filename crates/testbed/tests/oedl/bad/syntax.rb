@@ -1,0 +1,3 @@
+defGroup('A', 'a') do |node|
+  node.addApplication('otg2' do
+end

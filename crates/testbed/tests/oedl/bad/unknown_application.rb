@@ -1,0 +1,3 @@
+defGroup('A', 'a') do |node|
+  node.addApplication('test:app:nothing')
+end

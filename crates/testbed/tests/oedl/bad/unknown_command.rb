@@ -1,0 +1,2 @@
+defProperty('x', 1, '')
+launchRockets('now')

@@ -1,0 +1,2 @@
+defGroup('A', 'a')
+onEvent(:LUNCH) { Experiment.done }

@@ -1,0 +1,2 @@
+defGroup('Sender', 'a')
+onEvent(:ALL_UP) { group('Sendr').startApplications }

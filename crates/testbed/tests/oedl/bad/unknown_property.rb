@@ -1,0 +1,2 @@
+defProperty('rate', 1, '')
+wait property.rat
