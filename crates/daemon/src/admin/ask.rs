@@ -5,7 +5,8 @@ use dhow_node::Node;
 use dhow_node::door::OperatorCommand;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::{Core, DriverCounts, Outcome};
+use crate::core::{Core, Outcome};
+use crate::counts::DriverCounts;
 
 /// Questions that may wait for the node at a time; whoever asks more waits.
 const QUESTIONS_MAX: usize = 16;

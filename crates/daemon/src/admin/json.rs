@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::routes::Facts;
-use crate::core::DriverCounts;
+use crate::counts::DriverCounts;
 
 /// The node as a whole.
 #[must_use]
