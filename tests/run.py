@@ -10,7 +10,7 @@ import unittest
 
 MODULES = [
     "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile",
-    "channel", "measurement", "simulation", "instructions", "figures",
+    "channel", "traffic", "measurement", "simulation", "instructions", "figures",
 ]
 
 

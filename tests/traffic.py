@@ -1,0 +1,168 @@
+"""Packets of `dhow otg` and `dhow iperf` are counted and measured one by one; experiments in OEDL become scenarios."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from labs.rig.binary import ROOT, dhow
+from labs.rig.crew import Crew, Program
+from labs.rig.node import free_port
+
+PATIENCE_S = 30.0
+PACKET_FIELDS = "ts:double flow_id:guid seq_no:uint32 pkt_length:uint32 dst_host:string dst_port:uint32"
+LISTINGS = ("iperf-all", "iperf-aggregated", "otg-all", "otg-aggregated")
+
+
+class Session:
+    """What a program wrote for a collector, as text: schemas and rows by the names of tables."""
+
+    def __init__(self, path: Path) -> None:
+        head, _, body = path.read_text().partition("\n\n")
+        self.fields: dict[str, str] = {}
+        self.rows: dict[str, list[list[str]]] = {}
+        self._names: dict[str, str] = {}
+        for line in head.splitlines():
+            key, _, value = line.partition(": ")
+            if key == "schema":
+                self._declare(value)
+        for line in body.splitlines():
+            _, number, _, *values = line.split("\t")
+            if values[:2] == [".", "schema"]:
+                self._declare(values[2])
+            else:
+                self.rows[self._names[number]].append(values)
+
+    def _declare(self, schema: str) -> None:
+        number, name, *fields = schema.split()
+        self._names[number] = name
+        self.fields[name] = " ".join(fields)
+        self.rows.setdefault(name, [])
+
+
+class Traffic(unittest.TestCase):
+    """Programs on loopback, in a directory of their own."""
+
+    def setUp(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="dhow-traffic-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.crew = Crew()
+        self.addCleanup(self.crew.close)
+
+    def start(self, *words: str) -> Program:
+        """A program of ours."""
+        return self.crew.start([str(dhow("debug")), *words])
+
+    def run_ours(self, *words: str, typed: str = "") -> subprocess.CompletedProcess:
+        """A command of ours, to its end."""
+        return subprocess.run(
+            [str(dhow("debug")), *words], input=typed, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+
+    def receive(self, *words: str) -> tuple[Program, str]:
+        """A receiver that is ready, and its port."""
+        receiver = self.start("otr", "--udp:local_host", "127.0.0.1", "--udp:local_port", "0", "--json", *words)
+        return receiver, str(json.loads(str(receiver.line(PATIENCE_S)))["port"])
+
+    def measured(self, name: str) -> tuple[Path, str]:
+        """Where a program's measurements go."""
+        path = self.directory / f"{name}.oml"
+        return path, f"file:{path}"
+
+    def test_each_datagram_is_measured_at_both_ends(self) -> None:
+        came, into = self.measured("in")
+        left, out = self.measured("out")
+        receiver, port = self.receive("--count", "500", "--duration", "20s", "--oml-collect", into)
+        sent = self.run_ours(
+            "otg", "-g", "cbr", "--cbr:size", "1470", "--cbr:rate", "20e6", "--udp:dst_host", "127.0.0.1", "--udp:dst_port", port,
+            "--flow:id", "18000000000000000042", "--count", "500", "--json", "--oml-collect", out)
+        self.assertEqual((sent.returncode, sent.stderr), (0, ""))
+        self.assertEqual(json.loads(sent.stdout)["octets"], 500 * 1470)
+        received = json.loads(str(receiver.line(PATIENCE_S)))
+        flow = received["flows"][0]
+        self.assertEqual((flow["flow"], flow["packets"], flow["lost"]), (18000000000000000042, 500, 0))
+        self.assertGreaterEqual(flow["delay_s"]["min"], 0)
+        # 499 intervals of 1470 × 8 bits at 20 Mbit/s.
+        self.assertGreater(flow["active_s"], 0.25)
+        self.assertEqual(receiver.wait(PATIENCE_S), 0)
+        ours, theirs = Session(left), Session(came)
+        self.assertEqual(ours.fields["otg2_udp_out"], PACKET_FIELDS)
+        self.assertEqual(theirs.fields["otr2_udp_in"], PACKET_FIELDS)
+        departures, arrivals = ours.rows["otg2_udp_out"], theirs.rows["otr2_udp_in"]
+        for rows in (departures, arrivals):
+            self.assertEqual([int(row[2]) for row in rows], list(range(1, 501)))
+            self.assertEqual({(row[1], row[3], row[4]) for row in rows}, {("18000000000000000042", "1470", "127.0.0.1")})
+        self.assertEqual({row[5] for row in departures}, {port})
+        self.assertTrue(all(float(out[0]) <= float(back[0]) for out, back in zip(departures, arrivals)))
+
+    def test_a_sender_follows_its_standard_input(self) -> None:
+        receiver, port = self.receive("-g", "tcp", "--duration", "20s")
+        sent = self.run_ours(
+            "otg", "-p", "tcp", "--tcp:dst_host", "127.0.0.1", "--tcp:dst_port", port, "--cbr:size", "100", "--cbr:rate", "8000",
+            "--at", "400ms exit", "--json", typed="cbr:size 300\ncbr:rate 1e6\nfly\n")
+        self.assertEqual(sent.returncode, 0)
+        self.assertIn("'fly' is none of pause, resume, exit", sent.stderr)
+        told = json.loads(sent.stdout)
+        # 300 octets at 1 Mbit/s, for 0.4 s less what starting takes, and not the 4 packets of the first rate.
+        self.assertGreater(told["packets"], 20)
+        self.assertLessEqual(told["packets"], 168)
+        self.assertGreater(told["octets"], 299 * (told["packets"] - 1))
+        receiver.process.terminate()
+        received = json.loads(str(receiver.line(PATIENCE_S)))
+        self.assertEqual((received["packets"], received["flows"][0]["octets"]), (told["packets"], told["octets"]))
+
+    def test_an_iperf_server_measures_what_its_client_sends(self) -> None:
+        path, target = self.measured("iperf")
+        port = str(free_port())
+        server = self.start("iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port, "-y", "C", "--oml-collect", target)
+        self.ask_until_answered("iperf", port)
+        server.process.terminate()
+        server.wait(PATIENCE_S)
+        measured = Session(path)
+        packets = [row for row in measured.rows["iperf_packets"] if row[3] == "1000"]
+        numbers = [int(row[2]) for row in packets]
+        self.assertEqual(sorted(numbers), list(range(len(numbers))))
+        self.assertEqual(len(numbers), 100)
+        total, lost = measured.rows["iperf_losses"][-1][4:]
+        self.assertEqual((total, lost), ("100", "0"))
+        self.assertEqual(len(measured.rows["iperf_connection"]), 1)
+
+    def ask_until_answered(self, program: str, port: str) -> str:
+        """A client of ours, or another's, that sends 100 datagrams; what it said, once the server answered."""
+        words = ["-c", "127.0.0.1", "-u", "-p", port, "-b", "8m", "-l", "1000", "-n", "100000"]
+        command = [str(dhow("debug")), "iperf"] if program == "iperf" else ["iperf"]
+        for _ in range(3):
+            said = subprocess.run(
+                [*command, *words], capture_output=True, text=True, check=False, timeout=PATIENCE_S).stdout
+            if "Server Report" in said:
+                return said
+        self.fail(f"the server does not answer: {said}")
+
+    def test_iperf_of_others_takes_ours_for_its_own(self) -> None:
+        if not shutil.which("iperf"):
+            self.skipTest("no iperf command")
+        port = str(free_port())
+        theirs = self.crew.start(["iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port])
+        said = self.ask_until_answered("iperf", port)
+        self.assertIn("0/  100 (0.00%)", said)
+        theirs.process.terminate()
+        port = str(free_port())
+        ours = self.start("iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port)
+        self.assertIn("Listening".lower(), str([ours.line(PATIENCE_S) for _ in range(2)]).lower())
+        said = self.ask_until_answered("theirs", port)
+        self.assertRegex(said, r"\b0/ *\d+ \(0%\)")
+        ours.process.terminate()
+
+    def test_the_papers_experiments_become_scenarios(self) -> None:
+        if not shutil.which("ruby"):
+            self.skipTest("no ruby command")
+        for name in LISTINGS:
+            with self.subTest(name):
+                done = self.run_ours("lab", "oedl", str(ROOT / f"labs/overhead/{name}.rb"), "--print", "--", "--runtime", "30")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn('[stop]\nat = "4', done.stdout)
+                self.assertEqual(done.stdout.count("[[program]]"), 2)
+                self.assertIn(" -t 30" if "iperf" in name else "--cbr:rate 56623104", done.stdout)
+                window = 'interval=\\"30\\"' if "aggregated" in name else 'samples=\\"1\\"'
+                self.assertEqual(done.stdout.count(window), 2)
