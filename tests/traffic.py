@@ -112,6 +112,21 @@ class Traffic(unittest.TestCase):
         received = json.loads(str(receiver.line(PATIENCE_S)))
         self.assertEqual((received["packets"], received["flows"][0]["octets"]), (told["packets"], told["octets"]))
 
+    def test_what_no_collector_took_is_kept_when_a_receiver_is_ended(self) -> None:
+        nobody = str(free_port())
+        log = self.directory / "otr.log"
+        receiver = self.crew.start(
+            [str(dhow("debug")), "otr", "--udp:local_host", "127.0.0.1", "--udp:local_port", "0", "--json",
+             "--oml-collect", f"tcp:127.0.0.1:{nobody}"], log=log)
+        port = str(json.loads(str(receiver.line(PATIENCE_S)))["port"])
+        self.run_ours("otg", "--udp:dst_host", "127.0.0.1", "--udp:dst_port", port, "--cbr:rate", "1e6", "--count", "20")
+        receiver.process.terminate()
+        self.assertEqual(json.loads(str(receiver.line(PATIENCE_S)))["packets"], 20)
+        self.assertEqual(receiver.wait(PATIENCE_S), 130)
+        kept = Path(log.read_text().split(" is in ")[1].split()[0])
+        self.addCleanup(kept.unlink)
+        self.assertEqual(len(Session(kept).rows["otr2_udp_in"]), 20)
+
     def test_an_iperf_server_measures_what_its_client_sends(self) -> None:
         path, target = self.measured("iperf")
         port = str(free_port())

@@ -10,6 +10,7 @@ use dhow_measure::omsp::Encoding;
 use dhow_measure::{Client, Point, Settings, Stream, Target};
 
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 
 /// Options of every command that measures.
@@ -97,6 +98,8 @@ impl Measured {
             .with_plan(plan);
         let client = Client::connect(settings)
             .map_err(|error| Failure::usage(format!("cannot measure: {error}")))?;
+        // What has been measured is still to leave when the command is told to end.
+        interrupt::allow_longer();
         Ok(Some(Measuring { client }))
     }
 

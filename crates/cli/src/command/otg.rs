@@ -222,10 +222,11 @@ impl Otg {
             Protocol::Udp => send(sender, &mut self.datagrams(to)?, meter)?,
             Protocol::Tcp => send(sender, &mut stream(to)?, meter)?,
         };
+        let told = tell(common, flow, &sent);
         if let Some(measuring) = measuring {
             measuring.end();
         }
-        tell(common, flow, &sent)?;
+        told?;
         Ok(if interrupt::is_requested() {
             Ending::Interrupted
         } else {

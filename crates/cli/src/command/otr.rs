@@ -121,10 +121,11 @@ impl Otr {
                 (self.wait(), None)
             }
         };
+        let told = tell(common, &received, dropped);
         if let Some(measuring) = measuring {
             measuring.end();
         }
-        tell(common, &received, dropped)?;
+        told?;
         Ok(if interrupt::is_requested() {
             Ending::Interrupted
         } else {
