@@ -54,6 +54,8 @@ const COMMANDS: &[&[&str]] = &[
     &["lab", "down"],
     &["lab", "inspect"],
     &["lab", "exec"],
+    &["lab", "graph"],
+    &["lab", "selftest"],
     &["lab", "oedl"],
     &["completions"],
 ];

@@ -4,12 +4,14 @@
 //! [`Channel`](dhow_channel::Channel)'s; [`place`] makes the network of a scenario of them and of what the kernel has,
 //! [`node`] starts nodes there, [`application`] gives them their traffic, and [`run`] has all of it happen in time;
 //! [`simulated`] runs scenarios in virtual time. [`traffic`] sends and receives packets of a chosen pattern, [`iperf`] as
-//! iperf 2; [`oedl`] makes scenarios of OMF's experiments. [`results`] keeps what came of runs, and [`report`] shows it. [`printed`] takes figures from what programs print;
-//! [`yardstick`] is TCP and a disk with no node between.
+//! iperf 2; [`oedl`] makes scenarios of OMF's experiments. [`results`] keeps what came of runs, and [`report`] shows it.
+//! [`printed`] takes figures from what programs print; [`graph`] draws a scenario's network; [`selftest`] measures the
+//! emulator; [`yardstick`] is TCP and a disk with no node between.
 
 pub mod application;
 pub mod emulate;
 mod failure;
+pub mod graph;
 pub mod iperf;
 pub mod namespace;
 pub mod node;
@@ -20,6 +22,7 @@ pub mod printed;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod selftest;
 pub mod simulated;
 pub mod traffic;
 pub mod yardstick;

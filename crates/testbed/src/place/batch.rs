@@ -45,6 +45,29 @@ pub(crate) fn tell(
     Err(LabError::new(format!("{program}{place}: {}", said.trim())))
 }
 
+/// What a program says in a namespace.
+///
+/// # Errors
+/// When it cannot be run, or fails.
+pub(crate) fn ask(program: &str, words: &[&str], namespace: &str) -> Result<String, LabError> {
+    let run = || {
+        Command::new(program)
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+    };
+    let output = namespace::within(namespace, run)
+        .map_err(|error| LabError::io(format!("cannot run {program}"), &error))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(LabError::new(format!(
+            "{program} in {namespace}: {}",
+            said.trim()
+        )));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Lines for `ip`.
 pub(crate) fn ip(lines: &str, namespace: Option<&str>) -> Result<(), LabError> {
     tell("ip", &["-batch", "-"], lines, namespace)

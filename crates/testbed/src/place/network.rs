@@ -1,5 +1,6 @@
 //! The network itself: namespaces, their links and the control network, made and kept.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use dhow_channel::Counters as ChannelCounters;
 use dhow_scenario::scenario::AtEnd;
+use serde_json::Value;
 
 use super::batch;
 use super::device::{Counters, Devices};
@@ -177,6 +179,31 @@ impl Network {
                 [(first, forward), (second, back)]
             });
         Ok(carried.collect())
+    }
+
+    /// The kernel's queues of all hosts' interfaces, as `tc` tells them, by the names of hosts; none where no link has one.
+    ///
+    /// # Errors
+    /// When `tc` does not say.
+    pub fn queues(&self) -> Result<BTreeMap<String, Value>, LabError> {
+        let has_queue = |link: &LinkPlace| matches!(link.made, Made::Tbf { .. } | Made::Netem(_));
+        let shaped = self.layout.links.iter().filter(|link| has_queue(link));
+        let hosts: BTreeSet<usize> = shaped
+            .flat_map(|link| link.ends.each_ref().map(|end| end.host))
+            .collect();
+        let told = hosts
+            .into_iter()
+            .filter_map(|host| self.layout.hosts.get(host))
+            .map(|host| {
+                let text = batch::ask(
+                    "tc",
+                    &["-statistics", "-json", "qdisc", "show"],
+                    &host.namespace,
+                )?;
+                let told = serde_json::from_str(&text).unwrap_or_default();
+                Ok((host.name.clone(), told))
+            });
+        told.collect()
     }
 
     /// Addresses, rates and states of all hosts' interfaces.

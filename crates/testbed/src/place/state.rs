@@ -72,11 +72,17 @@ pub struct LinkState {
     pub ends: [(String, String, Ipv4Addr); 2],
 }
 
-/// Where the files of labs are: `/run/dhow/lab`, or below `$XDG_RUNTIME_DIR` for who is not root.
+/// The variable that names another place for the files of labs.
+const PLACE: &str = "DHOW_LAB_DIR";
+
+/// Where the files of labs are: `$DHOW_LAB_DIR`, `/run/dhow/lab`, or below `$XDG_RUNTIME_DIR` for who is not root.
 #[must_use]
 pub fn state_directory() -> PathBuf {
-    let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|it| !it.is_empty());
-    match own {
+    let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
+    if let Some(place) = set(PLACE) {
+        return PathBuf::from(place);
+    }
+    match set("XDG_RUNTIME_DIR") {
         Some(own) if !rustix::process::geteuid().is_root() => PathBuf::from(own).join("dhow/lab"),
         _ => PathBuf::from("/run/dhow/lab"),
     }

@@ -13,6 +13,7 @@ use dhow_scenario::scenario::{LinkIndex, Presence};
 
 use super::capture::Captures;
 use super::clock::Clock;
+use super::collector::{self, Collector};
 use super::contacts::Contacts;
 use super::lab::{Check, Lab, Plot};
 use super::machine::timestamp;
@@ -99,9 +100,10 @@ pub fn run(
         ledger: &ledger,
         contacts: Mutex::default(),
         duration: Duration::ZERO,
+        samples: (0, 0),
     };
     let ended = stage.play(goes_on, watch);
-    let duration = stage.duration;
+    let (duration, samples) = (stage.duration, stage.samples);
     let mut contacts = stage
         .contacts
         .into_inner()
@@ -147,8 +149,8 @@ pub fn run(
         wrong: tally.wrong,
         expired: ledger.expired(duration),
         delivered_octets: tally.delivered_octets,
-        samples: 0,
-        samples_lost: 0,
+        samples: samples.0,
+        samples_lost: samples.1,
     };
     order.results.seal(&run).map_err(kept)?;
     Ok(run)
@@ -179,6 +181,8 @@ struct Stage<'a> {
     ledger: &'a Ledger,
     contacts: Mutex<Vec<results::Contact>>,
     duration: Duration,
+    /// Measurements that were stored, and that are known to be missing.
+    samples: (u64, u64),
 }
 
 /// A crash, or its end.
@@ -226,16 +230,23 @@ impl Stage<'_> {
             true => Captures::begin(&layout, self.directory)?,
             false => Captures::default(),
         };
-        let collector = format!("tcp:{}:3003", layout.control_address());
+        let address = collector::address(&layout);
         let context = Context {
             layout: &layout,
-            collector: &collector,
+            collector: &address,
             run: self.name,
         };
         let place = self.directory.join("programs");
         let programs = scenario.programs.iter();
         let programs = programs.map(|program| Program::new(program, &context, &place));
         let mut programs: Vec<Program> = programs.collect::<Result<_, _>>()?;
+        let collector = match measures(scenario) {
+            true => {
+                let place = self.order.results.directory();
+                Some(Collector::begin(&self.order.program, &layout, place)?)
+            }
+            false => None,
+        };
         let pool = Pool::new(scenario.seed);
         let Some(parts) = lab.parts() else {
             return Ok(());
@@ -314,8 +325,13 @@ impl Stage<'_> {
             outcome
         });
         drop(captures);
+        self.samples = collector.map_or((0, 0), Collector::finish);
         self.close_contacts();
-        outcome.and(self.keep_figures(&programs))
+        let last = match lab.network() {
+            Some(network) => sampling::finish(network, self.duration, self.directory),
+            None => Ok(()),
+        };
+        outcome.and(self.keep_figures(&programs)).and(last)
     }
 
     /// Writes what programs told of themselves.
@@ -416,6 +432,18 @@ impl super::lab::Parts<'_> {
             total: ledger.total(),
         }
     }
+}
+
+/// Whether a program sends measurements.
+fn measures(scenario: &Scenario) -> bool {
+    scenario.programs.iter().any(|program| {
+        let values = program.environment.iter().map(|(_, value)| value);
+        program
+            .words
+            .iter()
+            .chain(values)
+            .any(|text| text.contains("{collector}"))
+    })
 }
 
 /// What each sender is to do.

@@ -4,6 +4,7 @@
 
 mod capture;
 mod clock;
+mod collector;
 mod contacts;
 mod experiment;
 mod lab;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use crate::failure::LabError;
-use crate::place::Network;
+use crate::place::{Counters, Network};
 use crate::results::{LinkSample, Resource, Row};
 
 /// From one sample to the next.
@@ -16,6 +16,9 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// How long after the last contact samples go on.
 pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
+
+/// What `tc` tells of queues at the end, in a run's directory.
+const QUEUES: &str = "queues.json";
 
 /// Octets of a page, and those of which `/proc/vmstat` tells.
 const PAGE_OCTETS: u64 = 4_096;
@@ -79,14 +82,9 @@ pub(super) fn sample(
             network.layout().links.iter().zip(carried)
         {
             let row = LinkSample {
-                link: link.name.clone(),
-                time_s,
-                octets_forward: first.sent_octets,
-                octets_back: second.sent_octets,
-                packets_forward: first.sent_packets,
-                packets_back: second.sent_packets,
                 lost_forward,
                 lost_back,
+                ..link_sample(&link.name, time_s, first, second)
             };
             links.serialize(row).map_err(failed)?;
         }
@@ -99,6 +97,64 @@ pub(super) fn sample(
             .map_err(|error| LabError::io("cannot write samples", &error))?;
     }
     Ok(())
+}
+
+/// A last sample of links, with what the kernel's queues had no room for: only their own count tells of that.
+///
+/// # Errors
+/// When the kernel does not say, or it cannot be written.
+pub(super) fn finish(network: &Network, now: Duration, directory: &Path) -> Result<(), LabError> {
+    let queues = network.queues()?;
+    if queues.is_empty() {
+        return Ok(());
+    }
+    let failed = |what: String| LabError::new(format!("cannot write samples: {what}"));
+    let text = serde_json::to_string_pretty(&queues).map_err(|error| failed(error.to_string()))?;
+    fs::write(directory.join(QUEUES), text).map_err(|error| failed(error.to_string()))?;
+    let dropped = |host: usize, interface: &str| {
+        let host = network.layout().hosts.get(host);
+        let told = host.and_then(|host| queues.get(&host.name)?.as_array());
+        let queues = told.into_iter().flatten();
+        let drops = queues
+            .filter(|it| it["dev"] == interface)
+            .filter_map(|it| it["drops"].as_u64());
+        drops.max().unwrap_or(0)
+    };
+    let carried = network
+        .carried()
+        .map_err(|error| LabError::io("cannot read counters", &error))?;
+    let file = fs::File::options()
+        .append(true)
+        .open(directory.join(LinkSample::FILE));
+    let file = file.map_err(|error| failed(error.to_string()))?;
+    let mut writer = csv::WriterBuilder::new()
+        .has_headers(false)
+        .from_writer(file);
+    for (link, [(first, lost_forward), (second, lost_back)]) in
+        network.layout().links.iter().zip(carried)
+    {
+        let [dialling, listening] = &link.ends;
+        let mut row = link_sample(&link.name, now.as_secs_f64(), first, second);
+        row.lost_forward = lost_forward + dropped(dialling.host, &dialling.interface);
+        row.lost_back = lost_back + dropped(listening.host, &listening.interface);
+        writer
+            .serialize(row)
+            .map_err(|error| failed(error.to_string()))?;
+    }
+    writer.flush().map_err(|error| failed(error.to_string()))
+}
+
+fn link_sample(link: &str, time_s: f64, first: Counters, second: Counters) -> LinkSample {
+    LinkSample {
+        link: link.to_owned(),
+        time_s,
+        octets_forward: first.sent_octets,
+        octets_back: second.sent_octets,
+        packets_forward: first.sent_packets,
+        packets_back: second.sent_packets,
+        lost_forward: 0,
+        lost_back: 0,
+    }
 }
 
 fn table<R: Row>(directory: &Path) -> Result<csv::Writer<fs::File>, LabError> {

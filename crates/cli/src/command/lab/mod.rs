@@ -2,9 +2,11 @@
 
 mod down;
 mod exec;
+mod graph;
 mod inspect;
 mod oedl;
 mod run;
+mod selftest;
 mod study;
 mod up;
 mod watch;
@@ -28,6 +30,8 @@ pub enum Lab {
     Down(down::Down),
     Inspect(inspect::Inspect),
     Exec(exec::Exec),
+    Graph(graph::Graph),
+    Selftest(selftest::Selftest),
     Oedl(oedl::Oedl),
 }
 
@@ -41,6 +45,8 @@ impl Lab {
             Self::Down(command) => command.run(common),
             Self::Inspect(command) => command.run(common),
             Self::Exec(command) => command.run(),
+            Self::Graph(command) => command.run(),
+            Self::Selftest(command) => command.run(common),
             Self::Oedl(command) => command.run(common),
         }
     }

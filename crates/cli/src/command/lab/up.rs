@@ -1,5 +1,6 @@
 //! `dhow lab up`: a scenario's network that stays, and who keeps it.
 
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -37,6 +38,9 @@ pub struct Up {
     out: Option<PathBuf>,
 }
 
+/// What whoever keeps a lab says, beside its nodes' files.
+const LOG: &str = "keep.log";
+
 /// Keep a scenario's network: what `dhow lab up` leaves behind
 #[derive(Args, Debug)]
 pub struct Keep {
@@ -59,13 +63,18 @@ impl Up {
         }
         command.args(self.settings.full.then_some("--full"));
         command.args(self.contacts.then_some("--contacts"));
-        command.arg("--out").arg(self.out());
+        let out = self.out();
+        fs::create_dir_all(&out).map_err(failed)?;
+        command.arg("--out").arg(&out);
+        // It outlives this command, and whoever reads what this command says must not wait for it.
+        let log = out.join(LOG);
+        let said = File::create(&log).map_err(failed)?;
         // A group of its own: what interrupts this command's successors at the terminal is not for it.
         let child = command
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(said)
             .spawn();
         let mut child = child.map_err(failed)?;
         let mut line = String::new();
@@ -73,8 +82,9 @@ impl Up {
             BufReader::new(said).read_line(&mut line).map_err(failed)?;
         }
         let Ok(ready) = serde_json::from_str::<Value>(&line) else {
-            // It has said why itself.
             child.wait().map_err(failed)?;
+            let said = fs::read_to_string(&log).map_err(failed)?;
+            output::talk(said.trim_end());
             return Ok(Ending::Incomplete);
         };
         let lab = ready.get("lab").and_then(Value::as_str).unwrap_or_default();
@@ -119,7 +129,6 @@ impl Keep {
         let failed = |error: std::io::Error| {
             Failure::refused(format!("cannot make {}: {error}", out.display()))
         };
-        std::fs::create_dir_all(&out).map_err(failed)?;
         let plot = Plot {
             program: std::env::current_exe().map_err(failed)?,
             directory: out.canonicalize().map_err(failed)?,

@@ -1,0 +1,307 @@
+//! What is held against what packets did.
+
+use std::time::Duration;
+
+use super::flight::{Flight, Load};
+use super::{Finding, Trial};
+use crate::number::float;
+
+/// How far a delay may be off, for nineteen of twenty packets.
+const DELAY_MS: f64 = 0.5;
+
+/// How far a rate may be off.
+const RATE_PART: f64 = 0.01;
+
+/// Standard deviations that a count drawn by chance may be off: more happens once in 16,000 times.
+const DEVIATIONS: f64 = 4.0;
+
+/// Packets that may be lost of a rate that is held.
+const HELD_PART: f64 = 0.001;
+
+/// What of a flight is measured, and what is expected.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Judge {
+    /// One-way delay beside the time that a packet takes to leave: milliseconds, and bits a second.
+    Delay { ms: f64, rate: f64 },
+    /// Bits a second of packets that come in a row.
+    Rate { bits: f64 },
+    /// The part of packets that do not arrive.
+    Loss { part: f64 },
+    /// Milliseconds of delay, and most of what comes on top of it, evenly drawn.
+    Jitter { ms: f64, most_ms: f64, rate: f64 },
+    /// The part of packets that others overtake.
+    Reordering { part: f64 },
+    /// Nothing is expected: whether the packets of the load get through.
+    Holds,
+}
+
+const fn load(count: u32, octets: usize, per_second: u32) -> Load {
+    Load {
+        count,
+        octets,
+        per_second,
+    }
+}
+
+/// All trials.
+pub(super) const TRIALS: &[Trial] = &[
+    Trial {
+        name: "delay",
+        keys: "rate = \"10Mbit\"\ndelay = \"50ms\"\n",
+        load: load(500, 500, 500),
+        judge: Judge::Delay {
+            ms: 50.0,
+            rate: 10e6,
+        },
+    },
+    Trial {
+        name: "delay",
+        keys: "rate = \"100Mbit\"\ndelay = \"5ms\"\n",
+        load: load(1_000, 1_000, 1_000),
+        judge: Judge::Delay {
+            ms: 5.0,
+            rate: 100e6,
+        },
+    },
+    Trial {
+        name: "rate",
+        keys: "rate = \"1Mbit\"\n",
+        load: load(400, 1_000, 200),
+        judge: Judge::Rate { bits: 1e6 },
+    },
+    Trial {
+        name: "rate",
+        keys: "rate = \"20Mbit\"\ndelay = \"10ms\"\n",
+        load: load(4_500, 1_400, 3_000),
+        judge: Judge::Rate { bits: 20e6 },
+    },
+    Trial {
+        name: "rate",
+        keys: "rate = \"100Mbit\"\n",
+        load: load(15_000, 1_400, 12_000),
+        judge: Judge::Rate { bits: 100e6 },
+    },
+    Trial {
+        name: "loss",
+        keys: "rate = \"100Mbit\"\nloss = 0.05\n",
+        load: load(5_000, 100, 4_000),
+        judge: Judge::Loss { part: 0.05 },
+    },
+    Trial {
+        name: "jitter",
+        keys: "rate = \"100Mbit\"\ndelay = \"5ms\"\njitter = \"5ms\"\n",
+        load: load(250, 100, 150),
+        judge: Judge::Jitter {
+            ms: 5.0,
+            most_ms: 5.0,
+            rate: 100e6,
+        },
+    },
+    Trial {
+        name: "reordering",
+        keys: "rate = \"100Mbit\"\nreorder = 0.1\nreorder_by = \"10ms\"\n",
+        load: load(2_000, 100, 1_000),
+        judge: Judge::Reordering { part: 0.1 },
+    },
+    Trial {
+        name: "packets",
+        keys: "rate = \"1Gbit\"\n",
+        load: load(5_000, 100, 10_000),
+        judge: Judge::Holds,
+    },
+    Trial {
+        name: "packets",
+        keys: "rate = \"1Gbit\"\n",
+        load: load(15_000, 100, 30_000),
+        judge: Judge::Holds,
+    },
+    Trial {
+        name: "packets",
+        keys: "rate = \"1Gbit\"\n",
+        load: load(50_000, 100, 100_000),
+        judge: Judge::Holds,
+    },
+];
+
+impl Judge {
+    pub(super) fn judge(self, trial: &Trial, link: String, flight: &Flight) -> Finding {
+        let (asked, measured, bound, held) = match self {
+            Self::Delay { ms, rate } => delay(flight, ms, rate),
+            Self::Rate { bits } => rate(flight, bits),
+            Self::Loss { part } => {
+                let lost = u64::from(flight.load.count).saturating_sub(arrived(flight));
+                counted(flight, "lost", lost, part)
+            }
+            Self::Jitter { ms, most_ms, rate } => jitter(flight, ms, most_ms, rate),
+            Self::Reordering { part } => counted(flight, "overtaken", overtaken(flight), part),
+            Self::Holds => holds(flight),
+        };
+        Finding {
+            name: trial.name.to_owned(),
+            link,
+            asked,
+            measured,
+            bound,
+            held,
+        }
+    }
+}
+
+type Verdict = (String, String, String, Option<bool>);
+
+/// Milliseconds that packets took beside the time to leave, the shortest first.
+fn delays(flight: &Flight, rate: f64) -> Vec<f64> {
+    let leaving_ms = float(flight.load.packet_octets()) * 8e3 / rate;
+    let taken = flight.arrivals.iter().map(|it| {
+        let time = it.arrived.saturating_sub(it.sent);
+        time.as_secs_f64() * 1e3 - leaving_ms
+    });
+    let mut delays: Vec<f64> = taken.collect();
+    delays.sort_by(f64::total_cmp);
+    delays
+}
+
+/// A place in a sorted list, in hundredths of its length.
+fn quantile(sorted: &[f64], hundredths: usize) -> f64 {
+    let place = sorted.len().saturating_sub(1) * hundredths / 100;
+    sorted.get(place).copied().unwrap_or(f64::NAN)
+}
+
+fn delay(flight: &Flight, ms: f64, rate: f64) -> Verdict {
+    let delays = delays(flight, rate);
+    let mut errors: Vec<f64> = delays.iter().map(|it| (it - ms).abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let error = quantile(&errors, 95);
+    (
+        format!("{ms} ms"),
+        format!(
+            "{:.3} ms (median), {error:.3} ms off (95 %)",
+            quantile(&delays, 50)
+        ),
+        format!("{DELAY_MS} ms"),
+        Some(error <= DELAY_MS),
+    )
+}
+
+fn rate(flight: &Flight, bits: f64) -> Verdict {
+    let first = flight
+        .arrivals
+        .first()
+        .map_or(Duration::ZERO, |it| it.arrived);
+    let last = flight
+        .arrivals
+        .last()
+        .map_or(Duration::ZERO, |it| it.arrived);
+    let octets = float(arrived(flight).saturating_sub(1) * flight.load.packet_octets());
+    let found = octets * 8.0 / last.saturating_sub(first).as_secs_f64();
+    let error = found / bits - 1.0;
+    (
+        format!("{} Mbit/s", bits / 1e6),
+        format!("{:.3} Mbit/s ({:+.2} %)", found / 1e6, error * 100.0),
+        format!("{} %", RATE_PART * 100.0),
+        Some(error.abs() <= RATE_PART),
+    )
+}
+
+fn counted(flight: &Flight, what: &str, count: u64, part: f64) -> Verdict {
+    let of = f64::from(flight.load.count);
+    let bound = DEVIATIONS * (of * part * (1.0 - part)).sqrt();
+    let expected = of * part;
+    (
+        format!("{expected:.0} {what} of {of}"),
+        format!("{count} {what}"),
+        format!("{bound:.0} packets"),
+        Some((float(count) - expected).abs() <= bound),
+    )
+}
+
+fn jitter(flight: &Flight, ms: f64, most_ms: f64, rate: f64) -> Verdict {
+    let delays = delays(flight, rate);
+    let count = float(arrived(flight)).max(1.0);
+    let mean = delays.iter().sum::<f64>() / count;
+    let expected = ms + most_ms / 2.0;
+    // Evenly drawn: the variance is a twelfth of the square of the span.
+    let bound = DELAY_MS + DEVIATIONS * most_ms / (12.0 * count).sqrt();
+    let most = quantile(&delays, 95);
+    let held = (mean - expected).abs() <= bound && most <= ms + most_ms + DELAY_MS;
+    (
+        format!("{ms} to {} ms, {expected} in the mean", ms + most_ms),
+        format!(
+            "{mean:.2} ms in the mean, {:.2} to {most:.2} ms (5 to 95 %)",
+            quantile(&delays, 5)
+        ),
+        format!("{bound:.2} ms"),
+        Some(held),
+    )
+}
+
+fn holds(flight: &Flight) -> Verdict {
+    let of = u64::from(flight.load.count);
+    let lost = of.saturating_sub(arrived(flight));
+    let first = flight.arrivals.first().map_or(Duration::ZERO, |it| it.sent);
+    let last = flight.arrivals.last().map_or(Duration::ZERO, |it| it.sent);
+    let rate = float(of) / last.saturating_sub(first).as_secs_f64();
+    let word = match float(lost) <= float(of) * HELD_PART {
+        true => "held",
+        false => "not held",
+    };
+    (
+        format!("{} packets/s", flight.load.per_second),
+        format!("{word}: {lost} of {of} lost at {rate:.0} packets/s"),
+        "none".to_owned(),
+        None,
+    )
+}
+
+fn arrived(flight: &Flight) -> u64 {
+    u64::try_from(flight.arrivals.len()).unwrap_or(u64::MAX)
+}
+
+/// Packets that came behind one that left later.
+fn overtaken(flight: &Flight) -> u64 {
+    let mut newest = 0;
+    let mut count = 0;
+    for arrival in &flight.arrivals {
+        count += u64::from(arrival.number < newest);
+        newest = newest.max(arrival.number);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flight::Arrival;
+    use super::*;
+
+    fn flight(arrivals: &[(u64, u64, u64)]) -> Flight {
+        let arrivals = arrivals
+            .iter()
+            .map(|(number, sent_us, arrived_us)| Arrival {
+                number: *number,
+                sent: Duration::from_micros(*sent_us),
+                arrived: Duration::from_micros(*arrived_us),
+            });
+        Flight {
+            load: load(4, 972, 1_000),
+            arrivals: arrivals.collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_off_is_told_from_what_is_not() {
+        // 1,000 octets at 8 Mbit/s take a millisecond to leave.
+        let good = flight(&[
+            (0, 0, 6_000),
+            (1, 1_000, 7_100),
+            (2, 2_000, 8_000),
+            (3, 3_000, 9_000),
+        ]);
+        assert_eq!(delay(&good, 5.0, 8e6).3, Some(true));
+        assert_eq!(delay(&good, 4.0, 8e6).3, Some(false));
+        assert_eq!(rate(&good, 8e6).3, Some(true));
+        assert_eq!(rate(&good, 8.2e6).3, Some(false));
+        let turned = flight(&[(0, 0, 1), (2, 0, 2), (1, 0, 3), (3, 0, 4)]);
+        assert_eq!(overtaken(&turned), 1);
+        assert_eq!(counted(&turned, "lost", 90, 0.5).3, Some(false));
+    }
+}

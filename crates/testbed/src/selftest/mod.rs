@@ -1,0 +1,77 @@
+//! The emulator, measured by itself: whether links have the delay, the rate and the losses that they are asked for.
+//!
+//! [`trials`] says what is asked and what is held against it, as values; [`run`] does one of them over a link between two namespaces.
+
+mod flight;
+mod judge;
+
+use std::path::Path;
+
+use dhow_scenario::Scenario;
+use serde::Serialize;
+
+use crate::failure::LabError;
+use crate::run::{Check, Lab, Plot};
+use flight::{Flight, Load};
+use judge::Judge;
+
+/// A link that is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// What of it is measured.
+    pub name: &'static str,
+    /// Keys of the link, as a scenario has them.
+    keys: &'static str,
+    load: Load,
+    judge: Judge,
+}
+
+/// What a trial found.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct Finding {
+    /// What was measured.
+    pub name: String,
+    /// The link.
+    pub link: String,
+    /// What was asked of it.
+    pub asked: String,
+    /// What it did.
+    pub measured: String,
+    /// How far it may be off.
+    pub bound: String,
+    /// Whether it was within; none where nothing is asked.
+    pub held: Option<bool>,
+}
+
+/// All trials.
+#[must_use]
+pub const fn trials() -> &'static [Trial] {
+    judge::TRIALS
+}
+
+/// Does one, in a lab of its own whose files are below a directory.
+///
+/// # Errors
+/// When there can be no lab.
+pub fn run(trial: &Trial, directory: &Path) -> Result<Finding, LabError> {
+    let keys = trial.keys;
+    let text = format!(
+        "[[node]]\nname = \"left\"\nkind = \"command\"\n[[node]]\nname = \"right\"\nkind = \"command\"\n[[link]]\nbetween = [\"left\", \"right\"]\nby = \"emulator\"\n{keys}[stop]\nat = \"1min\"\n"
+    );
+    let scenario = Scenario::parse(Path::new("selftest.toml"), &text)
+        .map_err(|error| LabError::new(error.to_string()))?;
+    let check: Check = |_, _| Ok(());
+    let plot = Plot {
+        program: std::path::PathBuf::new(),
+        directory: directory.to_path_buf(),
+        check,
+    };
+    let lab = Lab::build(&scenario, &plot, &|| true)?;
+    let Some(layout) = lab.network().map(|network| network.layout().clone()) else {
+        return Err(LabError::new("the lab has no network"));
+    };
+    let flown = Flight::over(&layout, trial.load);
+    lab.clear()?;
+    let link = keys.trim().replace(['\n', '"'], " ").replace("  ", " ");
+    Ok(trial.judge.judge(trial, link, &flown?))
+}

@@ -1,0 +1,252 @@
+"""Scenarios on network namespaces: bundles arrive, contacts come and go, and nothing is left, whatever happened."""
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+from labs.rig.binary import dhow
+from labs.rig.network import namespaces_possible
+
+PATIENCE_S = 60.0
+
+TWO = """
+[[node]]
+name = "east"
+[[node]]
+name = "west"
+{node}
+[[link]]
+between = ["east", "west"]
+name = "wire"
+rate = "16Mbit"
+{link}
+[[traffic]]
+from = "east"
+to = "west"
+size = "10kB"
+{traffic}
+[stop]
+at = "20s"
+when_delivered = true
+expects_all = true
+{more}
+"""
+
+
+def scenario(link: str = "", traffic: str = "count = 20", node: str = "", more: str = "") -> str:
+    """Two nodes, a link, a traffic."""
+    return TWO.format(link=link, traffic=traffic, node=node, more=more)
+
+
+def namespaces() -> set[str]:
+    """All network namespaces of labs."""
+    shown = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+    return {line.split()[0] for line in shown.splitlines() if line.startswith("dhow-")}
+
+
+def others() -> set[str]:
+    """Labs that somebody else runs on this machine."""
+    return {path.stem for path in Path("/run/dhow/lab").glob("*.json")}
+
+
+@unittest.skipIf(namespaces_possible(), f"no network namespaces: {namespaces_possible()}")
+class Lab(unittest.TestCase):
+    """`dhow lab`, as a researcher calls it."""
+
+    def setUp(self) -> None:
+        self.dhow = dhow("debug")
+        self.place = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.labs_place = self.place / "labs"
+        self.before = namespaces()
+        self.addCleanup(self.nothing_is_left)
+        # A test that fails leaves nothing either.
+        self.addCleanup(self.lab, "down", "--all")
+
+    def left(self) -> dict[str, Any]:
+        """What there is of this test's labs."""
+        there = namespaces()
+        foreign = others()
+        ours = [name for name in (there & namespaces()) - self.before if name.split("-")[1] not in foreign]
+        groups = [str(path) for pattern in ("*dhow-*", "*/dhow-*") for path in Path("/sys/fs/cgroup").glob(pattern)]
+        nodes = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+                if str(self.labs_place).encode() in words:
+                    nodes.append(entry.name)
+        return {
+            "namespaces": sorted(ours),
+            "groups": [group for group in groups if group.rpartition("-")[2] not in foreign],
+            "nodes": nodes,
+            "files": sorted(path.name for path in self.labs_place.glob("*")),
+        }
+
+    def nothing_is_left(self) -> None:
+        """Nothing is there of this test's labs."""
+        self.assertEqual(self.left(), {"namespaces": [], "groups": [], "nodes": [], "files": []})
+
+    def write(self, text: str, name: str = "study.toml") -> Path:
+        """A scenario's file."""
+        path = self.place / name
+        path.write_text(text)
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """Labs of this test are apart from those of others."""
+        return {**os.environ, "DHOW_LAB_DIR": str(self.labs_place)}
+
+    def lab(self, *words: str | Path, code: int = 0, environment: dict[str, str] | None = None) -> str:
+        """Runs `dhow lab`; what it prints on stdout, or where it fails on stderr."""
+        done = subprocess.run(
+            [self.dhow, "lab", *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            cwd=self.place, env={**self.environment(), **(environment or {})},
+        )
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stderr if code else done.stdout
+
+    def begin(self, *words: str | Path) -> subprocess.Popen[str]:
+        """Starts `dhow lab` and returns once its network is there."""
+        process = subprocess.Popen(
+            [self.dhow, "lab", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            cwd=self.place, env=self.environment(),
+        )
+        self.addCleanup(process.stdout.close)
+        end = time.monotonic() + PATIENCE_S
+        while not any(lab["is_up"] for lab in self.labs()):
+            self.assertLess(time.monotonic(), end, "there is no lab")
+            time.sleep(0.02)
+        return process
+
+    def labs(self) -> list[dict[str, Any]]:
+        """All labs, as `inspect` tells them."""
+        return [json.loads(line) for line in self.lab("inspect", "--json").splitlines()]
+
+    def table(self, name: str, out: str = "out") -> list[dict[str, str]]:
+        """A table of the results."""
+        with (self.place / out / name).open() as file:
+            return list(csv.DictReader(file))
+
+    def test_a_first_bundle_arrives_within_five_seconds(self) -> None:
+        path = self.write(scenario(traffic="count = 1"))
+        begun = time.monotonic()
+        run = json.loads(self.lab("run", path, "--out", "out", "--json"))["run"]
+        self.assertEqual((run["status"], run["delivered"], run["wrong"]), ("done", 1, 0))
+        self.assertLess(time.monotonic() - begun, 5.0)
+        self.assertTrue((self.place / "out" / "report.html").exists())
+        self.assertTrue(self.table("resources.csv") and self.table("links.csv"))
+
+    def test_contacts_are_cut_in_every_way(self) -> None:
+        contacts = '[[contact]]\nlink = "wire"\nstart = "500ms"\nfor = "500ms"\nevery = "1s"\n'
+        for by in ("tbf", "emulator"):
+            for at_end in ("reset", "silence"):
+                with self.subTest(by=by, at_end=at_end):
+                    out = f"{by}-{at_end}"
+                    link = f'by = "{by}"\nat_end = "{at_end}"\n'
+                    path = self.write(scenario(link, 'count = 60\nevery = "20ms"\n', more=contacts))
+                    self.lab("run", path, "--out", out)
+                    self.assertEqual(len(self.table("payloads.csv", out)), 60)
+                    # Nothing arrives while there is no contact; what is under way may end a little later.
+                    told = self.table("contacts.csv", out)
+                    spans = [(float(row["start_s"]), float(row["end_s"]) + 0.1) for row in told]
+                    for row in self.table("payloads.csv", out):
+                        at = float(row["delivered_s"])
+                        self.assertTrue(any(start <= at <= end for start, end in spans), (at, spans))
+
+    def test_limits_programs_and_crashes_are_as_the_scenario_says(self) -> None:
+        node = 'cpu = "50%"\nmemory = "256MiB"\nsettings = ["store.durability=contact"]\n'
+        more = (
+            '[[crash]]\nnode = "west"\nat = "500ms"\ndown = "300ms"\n'
+            '[[program]]\nname = "echo"\nnode = "east"\nrun = "echo {west} \'{run} {east}\'"\n'
+        )
+        path = self.write(scenario("", 'count = 60\nevery = "20ms"\n', node, more))
+        self.lab("run", path, "--out", "out", "--keep")
+        run = self.place / "out" / "0001"
+        self.assertEqual((run / "programs" / "echo.log").read_text(), "198.18.0.2 0001 127.0.0.1\n")
+        self.assertIn('durability = "contact"', (run / "nodes" / "west" / "node.toml").read_text())
+        self.assertTrue((run / "nodes" / "west" / "store").is_dir())
+
+    def test_ctrl_c_leaves_nothing_and_keeps_what_was_measured(self) -> None:
+        path = self.write(scenario(traffic='every = "50ms"\n'))
+        process = self.begin("run", path, "--out", "out")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_S)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual([row["status"] for row in self.table("runs.csv")], ["interrupted"])
+        self.assertTrue(self.table("payloads.csv"))
+
+    def test_what_a_kill_leaves_goes_and_the_study_goes_on(self) -> None:
+        node = 'cpu = "90%"\n'
+        more = '[sweep]\n"traffic.size" = ["1kB", "2kB"]\n'
+        path = self.write(scenario("delay = \"5ms\"\n", 'count = 5\nevery = "200ms"\n', node, more))
+        process = self.begin("run", path, "--out", "out")
+        process.kill()
+        process.wait()
+        self.assertEqual(len(self.left()["namespaces"]), 3)
+        self.assertEqual([lab["is_kept"] for lab in self.labs()], [False])
+        self.lab("down", "--all")
+        self.nothing_is_left()
+        self.lab("run", path, "--out", "out", code=1)
+        self.lab("run", path, "--out", "out", "--resume")
+        self.assertEqual([row["status"] for row in self.table("runs.csv")], ["done", "done"])
+        self.assertEqual(self.lab("run", path, "--out", "out", "--resume"), "")
+
+    def test_a_node_that_dies_is_told_with_its_last_words(self) -> None:
+        path = self.write(scenario(traffic='every = "50ms"\n'))
+        process = self.begin("run", path, "--out", "out")
+        [lab] = self.labs()
+        os.kill(lab["nodes"][1]["process"], signal.SIGKILL)
+        process.wait(PATIENCE_S)
+        self.assertEqual(process.returncode, 1)
+        [run] = self.table("runs.csv")
+        self.assertTrue(run["status"].startswith("failed: node 'west' ended by itself (signal: 9"), run["status"])
+        self.assertGreater(int(run["sent"]), 0)
+
+    def test_a_lab_stays_until_it_is_taken_down(self) -> None:
+        path = self.write(scenario())
+        lab = self.lab("up", path).strip()
+        shown = self.lab("inspect", lab)
+        self.assertIn("198.18.0.1", shown)
+        self.assertIn("link0", self.lab("exec", lab, "east", "--", "ip", "-brief", "link"))
+        status = self.lab("exec", lab, "west", "--", self.dhow, "status", "--json")
+        self.assertIn("ipn:2.0", status)
+        self.assertIn("it has east, west", self.lab("exec", lab, "north", "--", "true", code=1))
+        self.assertEqual(self.lab("down", lab).strip(), lab)
+
+    def test_what_cannot_be_is_said_before_anything_is_made(self) -> None:
+        for text, code, said in [
+            (scenario(link='by = "steam"\n'), 2, "'by' cannot be \"steam\""),
+            (scenario(node='settings = ["store.durabilty=contact"]\n'), 1, "did you mean 'durability'?"),
+            (scenario(more='[faults]\nstall_every = "1s"\n'), 1, "needs virtual time"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), 1, "names no node"),
+        ]:
+            with self.subTest(said=said):
+                out = f"out-{said[:4].strip()}-{code}-{len(text)}"
+                path = self.write(text)
+                told = self.lab("run", path, "--out", out, "--json", code=code)
+                if (self.place / out / "runs.csv").exists():
+                    told += self.table("runs.csv", out)[0]["status"]
+                self.assertIn(said, told)
+
+    def test_a_missing_program_is_named_with_its_package(self) -> None:
+        path = self.write(scenario())
+        self.lab("run", path, "--out", "out", code=1, environment={"PATH": str(self.place)})
+        [run] = self.table("runs.csv")
+        self.assertIn("there is no program 'ip' (hint: apt-get install iproute2)", run["status"])
+
+    def test_the_picture_of_a_network_has_its_nodes(self) -> None:
+        path = self.write(scenario())
+        self.assertIn(">east</text>", self.lab("graph", path))
+        self.assertIn('"east" -- "west"', self.lab("graph", path, "--format", "dot"))
+
+
+if __name__ == "__main__":
+    unittest.main()
