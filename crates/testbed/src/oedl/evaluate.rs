@@ -1,7 +1,8 @@
 //! A Ruby interpreter evaluates a script: a process of its own, with little time, memory and output, no network and no files.
 
 use std::io::{self, Read, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ const LANGUAGE: [&str; 7] = [
 ];
 
 /// How long a script may take to be evaluated.
-const TIME_MAX: Duration = Duration::from_secs(15);
+const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether it has been.
 const LOOK: Duration = Duration::from_millis(5);
@@ -56,7 +57,7 @@ pub enum OedlError {
     #[error("the Ruby interpreter cannot be run: {0}")]
     Ruby(#[from] io::Error),
     /// It took too long.
-    #[error("the script takes longer than {} s to be evaluated", TIME_MAX.as_secs())]
+    #[error("the script takes too long to be evaluated")]
     TooLong,
     /// It is longer than any script.
     #[error("the script has more than {SCRIPT_OCTETS_MAX} octets")]
@@ -123,7 +124,10 @@ pub fn evaluate(script: &Script, properties: &[(String, String)]) -> Result<Plan
         let ended = wait(&mut child);
         (ended, saying.join(), (talking.join(), writing.join()))
     });
-    written?;
+    // The interpreter's own bound of its processor time ends it by a signal.
+    if written?.signal().is_some() {
+        return Err(OedlError::TooLong);
+    }
     let octets = said.unwrap_or_default();
     match serde_json::from_slice(&octets) {
         Ok(Answer::Plan(plan)) => Ok(*plan),
@@ -135,11 +139,11 @@ pub fn evaluate(script: &Script, properties: &[(String, String)]) -> Result<Plan
         Err(error) => {
             let talked = talked.0.unwrap_or_default();
             let words = String::from_utf8_lossy(&talked);
-            let last = words
+            let first = words
                 .lines()
                 .last()
                 .map_or_else(|| error.to_string(), str::to_owned);
-            Err(OedlError::NoPlan(last))
+            Err(OedlError::NoPlan(first))
         }
     }
 }
@@ -193,9 +197,12 @@ fn read(source: Option<impl Read>, octets_max: u64) -> Vec<u8> {
 }
 
 /// Waits until the interpreter has ended, or ends it.
-fn wait(child: &mut Child) -> Result<(), OedlError> {
+fn wait(child: &mut Child) -> Result<ExitStatus, OedlError> {
     let start = Instant::now();
-    while child.try_wait()?.is_none() {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
         if start.elapsed() >= TIME_MAX {
             child.kill()?;
             child.wait()?;
@@ -203,5 +210,4 @@ fn wait(child: &mut Child) -> Result<(), OedlError> {
         }
         thread::sleep(LOOK);
     }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 answers = STDOUT.dup
 $stdout = STDERR
 text = DATA.read
-seconds, octets = 10, 512 << 20
+seconds, octets = 5, 512 << 20
 begin
   Process.setrlimit(:CPU, seconds)
   Process.setrlimit(:AS, octets)
@@ -19,7 +19,7 @@ TOPLEVEL_BINDING.receiver.extend(Oedl::Commands)
 Object.prepend(Oedl::Forbidden)
 Experiment = Oedl::Experiment
 OMF = Oedl
-%i[File Dir IO Process Thread Socket Kernel ObjectSpace].each { |name| Object.send(:remove_const, name) if Object.const_defined?(name) }
+Oedl::Forbidden.take_away
 begin
   plan.evaluate(text)
   answer = plan.to_json
@@ -28,7 +28,7 @@ rescue Oedl::Refusal => error
 rescue NameError => error
   place = error.backtrace_locations&.find { |each| each.path == Oedl::SCRIPT }
   called = error.is_a?(NoMethodError) && error.receiver != TOPLEVEL_BINDING.receiver
-  what = called ? error.message.lines.first.strip : "there is no command or variable '#{error.name}'"
+  what = called ? "#{error.receiver.class} has no '#{error.name}'" : "there is no command or variable '#{error.name}'"
   answer = { error: { line: place&.lineno, what: what } }.to_json
 rescue SyntaxError => error
   message = error.message.lines.first.to_s

@@ -160,7 +160,7 @@ module Oedl
       def done = raise(Done)
       alias done! done
       alias close done
-      def ID = Oedl.plan.name
+      def ID = Oedl.plan.name || 'experiment'
       alias sliceID ID
       def name = Oedl.plan.name
       def name=(name)
@@ -319,7 +319,22 @@ module Oedl
 
   # What belongs to the machine is not a script's: a plan starts nothing, reads nothing and writes nothing.
   module Forbidden
-    %w[system spawn fork require require_relative load open ` sleep exit abort gets syscall trap exec].each do |name|
+    NAMES = %w[system spawn fork require require_relative load open ` sleep exit exit! abort at_exit gets readline readlines
+               syscall trap exec autoload].freeze
+
+    # It is out of reach by other ways too: against mistakes, not against malice.
+    def self.take_away
+      NAMES.each { |name| Kernel.send(:undef_method, name) if Kernel.private_method_defined?(name) }
+      [Kernel, IO, File, Dir, Process].each do |owner|
+        owner.singleton_methods(false).each { |name| owner.singleton_class.send(:undef_method, name) }
+      end
+      [IO, File, Dir].each { |owner| owner.singleton_class.send(:undef_method, :new) if owner.respond_to?(:new) }
+      %i[File Dir IO Process Thread Kernel ObjectSpace DATA STDIN Socket].each do |name|
+        Object.send(:remove_const, name) if Object.const_defined?(name)
+      end
+    end
+
+    NAMES.each do |name|
       define_method(name) do |*|
         hint = { 'sleep' => 'wait says it in the plan\'s own time', 'exit' => 'Experiment.done ends an experiment' }[name]
         Oedl.refuse("'#{name}' is no command of a script", hint: hint)

@@ -1,0 +1,1 @@
+Object.ancestors.find { |each| each.to_s == 'Kernel' }.system('date')

@@ -1,0 +1,1 @@
+$stdout.class.popen('date')
