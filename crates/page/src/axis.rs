@@ -90,7 +90,8 @@ impl Axis {
             }
             Self::Count | Self::Octets | Self::Rate => decimal(1),
             Self::Name => 1,
-            Self::Share => 2_500,
+            Self::Share if most > 5_000 => 2_500,
+            Self::Share => decimal(1),
         }
     }
 
@@ -102,7 +103,11 @@ impl Axis {
                 let step = self.step(most);
                 most.max(1).div_ceil(step).saturating_mul(step)
             }
-            Self::Share => 10_000,
+            Self::Share if most > 5_000 => 10_000,
+            Self::Share => {
+                let step = self.step(most);
+                most.max(1).div_ceil(step).saturating_mul(step)
+            }
         }
     }
 
@@ -152,6 +157,8 @@ mod tests {
             "5 MB, 10 MB, 15 MB, 20 MB, 25 MB"
         );
         assert_eq!(marks(Axis::Share, 10_000), "25 %, 50 %, 75 %, 100 %");
+        assert_eq!(marks(Axis::Share, 420), "1 %, 2 %, 3 %, 4 %");
+        assert_eq!(Axis::Share.end(420), 500);
         assert_eq!((Axis::Count.end(1_550), Axis::Count.end(0)), (2_000, 1));
     }
 

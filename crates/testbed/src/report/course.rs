@@ -51,8 +51,7 @@ pub(crate) fn of_run(told: &Told) -> String {
 /// When any link that comes and goes was there.
 fn shades(told: &Told) -> Vec<(u64, u64)> {
     let mut shades: Vec<(u64, u64)> = told
-        .contacts
-        .iter()
+        .planned()
         .map(|it| (micros(it.start_s), micros(it.end_s)))
         .collect();
     shades.sort_unstable();

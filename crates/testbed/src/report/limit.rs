@@ -68,8 +68,8 @@ impl Told {
     pub fn window(&self) -> (f64, f64) {
         let last = self.payloads.iter().filter_map(|it| it.delivered_s);
         let last = last.fold(0.0, f64::max);
-        let starts = self.contacts.iter().map(|it| it.start_s);
-        let ends = self.contacts.iter().map(|it| it.end_s);
+        let starts = self.planned().map(|it| it.start_s);
+        let ends = self.planned().map(|it| it.end_s);
         let (start, end) = (
             starts.fold(f64::INFINITY, f64::min),
             ends.fold(0.0, f64::max),

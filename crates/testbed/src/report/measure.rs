@@ -228,11 +228,18 @@ impl Told {
         self.payloads.iter().filter_map(|it| it.delivered_s)
     }
 
+    /// Contacts of links that come and go.
+    pub fn planned(&self) -> impl Iterator<Item = &Contact> {
+        let end = self.run.duration_s - 0.01;
+        let always = move |it: &&Contact| it.start_s > 0.01 || it.end_s < end;
+        self.contacts.iter().filter(always)
+    }
+
     /// When the first payload could leave: it had been sent, and if links come and go, one was there.
     fn first_chance(&self) -> f64 {
         let sent = self.payloads.iter().map(|it| it.sent_s);
         let sent = sent.fold(f64::INFINITY, f64::min);
-        let open = self.contacts.iter().map(|it| it.start_s);
+        let open = self.planned().map(|it| it.start_s);
         let open = open.fold(f64::INFINITY, f64::min);
         match (sent.is_finite(), open.is_finite()) {
             (true, true) => sent.max(open),
@@ -245,7 +252,7 @@ impl Told {
     #[must_use]
     pub fn usable_s(&self) -> f64 {
         let mut open: Vec<(&str, f64)> = Vec::new();
-        for contact in &self.contacts {
+        for contact in self.planned() {
             let length = contact.end_s - contact.start_s;
             match open.iter_mut().find(|(link, _)| *link == contact.link) {
                 Some((_, sum)) => *sum += length,

@@ -1,0 +1,80 @@
+//! `dhow lab report`: the page of results that are there.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dhow_testbed::results::Results;
+
+use super::study::{shown, unkept, write_page};
+use crate::failure::{Ending, Failure};
+use crate::output;
+
+/// Make the report of results that are there
+///
+/// Results of a directory of scenarios get one page for all, and each its own. Tables of all runs are written anew, too: of a sweep that was interrupted they have what is done.
+#[derive(Args, Debug)]
+pub struct Report {
+    /// The directory that `dhow lab run` wrote
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+impl Report {
+    /// Writes it.
+    pub fn run(&self) -> Result<Ending, Failure> {
+        for path in report(&self.directory)? {
+            output::line(&path.display().to_string())?;
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// Writes the pages of a directory of results, of one scenario or several; where they are comes back, that of all last.
+pub fn report(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut places = studies(directory)?;
+    let several = !places.is_empty();
+    if !several {
+        places.push(directory.to_path_buf());
+    }
+    let (mut pages, mut all) = (Vec::new(), Vec::new());
+    for place in places {
+        let results = Results::open(&place).map_err(|error| unkept(&error))?;
+        results.gather().map_err(|error| unkept(&error))?;
+        let study = shown(&results)?;
+        let title = study.question.title.clone();
+        pages.push(write_page(&place, &title, std::slice::from_ref(&study))?);
+        all.push(study);
+    }
+    if several {
+        let name = directory.file_name().unwrap_or(directory.as_os_str());
+        pages.push(write_page(directory, &name.to_string_lossy(), &all)?);
+    }
+    Ok(pages)
+}
+
+/// Directories of several scenarios' results in this one, in the order of their names.
+fn studies(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error: std::io::Error| {
+        let what = format!("cannot read {}: {error}", directory.display());
+        Failure::refused(what).with_hint("`dhow lab run --out DIR` makes one")
+    };
+    let is_of_one = |path: &Path| path.join("manifest.json").is_file();
+    if is_of_one(directory) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if is_of_one(&path) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    match found.is_empty() {
+        false => Ok(found),
+        true => {
+            let what = format!("there are no results in {}", directory.display());
+            Err(Failure::refused(what).with_hint("`dhow lab run --out DIR` makes them"))
+        }
+    }
+}
