@@ -5,11 +5,13 @@ mod exec;
 mod graph;
 mod inspect;
 mod oedl;
+mod report;
 mod run;
 mod selftest;
 mod study;
 mod up;
 mod watch;
+mod yardstick;
 
 use std::path::Path;
 
@@ -24,6 +26,7 @@ use crate::failure::{Ending, Failure};
 #[derive(Debug, Subcommand)]
 pub enum Lab {
     Run(run::Run),
+    Report(report::Report),
     Up(up::Up),
     #[command(hide = true)]
     Keep(up::Keep),
@@ -33,6 +36,7 @@ pub enum Lab {
     Graph(graph::Graph),
     Selftest(selftest::Selftest),
     Oedl(oedl::Oedl),
+    Yardstick(yardstick::Yardstick),
 }
 
 impl Lab {
@@ -40,6 +44,8 @@ impl Lab {
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Run(command) => command.run(common),
+            Self::Report(command) => command.run(),
+            Self::Yardstick(command) => command.run(),
             Self::Up(command) => command.run(common),
             Self::Keep(command) => command.run(),
             Self::Down(command) => command.run(common),

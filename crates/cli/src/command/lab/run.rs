@@ -10,6 +10,7 @@ use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
 use dhow_testbed::run::{self, Order, Standing, timestamp};
 use serde_json::json;
 
+use super::report::report;
 use super::study::{Settings, Study, name_of, unkept};
 use super::watch::Watch;
 use super::{check, failure};
@@ -34,9 +35,9 @@ pub struct Run {
     /// The scenario, or a directory of which every *.toml is one
     #[arg(value_name = "FILE|DIR")]
     scenario: PathBuf,
-    /// Where it runs
-    #[arg(long, value_enum, default_value = "netns")]
-    backend: Place,
+    /// Where it runs; twice for both, side by side in the report
+    #[arg(long = "backend", value_enum, default_values = ["netns"])]
+    backends: Vec<Place>,
     #[command(flatten)]
     settings: Settings,
     /// Go on with the results in --out: run what is planned and not done
@@ -128,6 +129,9 @@ impl Run {
                 break;
             }
         }
+        if several {
+            report(&out)?;
+        }
         output::talk(&format!("results are in {}", out.display()));
         Ok(if interrupt::is_requested() {
             Ending::Interrupted
@@ -140,9 +144,22 @@ impl Run {
 
     /// Runs one study; how many of its runs failed comes back.
     fn run_study(&self, study: &Study, common: &Common) -> Result<u64, Failure> {
-        let backend = self.backend.backend();
-        study.write_manifest(backend)?;
-        let left = study.left(backend)?;
+        let backends: Vec<Backend> = self.backends.iter().map(|it| it.backend()).collect();
+        study.write_manifest(&backends)?;
+        study.copy_paper()?;
+        let mut failed = 0;
+        for place in &self.backends {
+            failed += self.run_in(*place, study, common)?;
+        }
+        for page in report(study.results.directory())? {
+            output::talk(&format!("the report is {}", page.display()));
+        }
+        Ok(failed)
+    }
+
+    /// Runs one study in one place; how many of its runs failed comes back.
+    fn run_in(&self, place: Place, study: &Study, common: &Common) -> Result<u64, Failure> {
+        let left = study.left(place.backend())?;
         let planned = study.planned();
         if left.len() < planned {
             let done = planned - left.len();
@@ -152,12 +169,12 @@ impl Run {
             ));
         }
         let mut failed = 0;
-        for (place, run) in (planned - left.len() + 1..).zip(&left) {
+        for (number, run) in (planned - left.len() + 1..).zip(&left) {
             if interrupt::is_requested() {
                 break;
             }
-            let what = format!("{} run {place} of {planned}", study.name());
-            let ran = match self.backend {
+            let what = format!("{} run {number} of {planned}", study.name());
+            let ran = match place {
                 Place::Netns => self.on_sockets(study, run, what)?,
                 Place::Sim => self.in_virtual_time(study, run, what)?,
             };
@@ -167,7 +184,6 @@ impl Run {
                 Form::Text => output::line(&line(&ran))?,
             }
         }
-        study.finish()?;
         Ok(failed)
     }
 

@@ -1,6 +1,7 @@
 //! A scenario file as a study: its plan, where its results go, what is left to run.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,10 +12,9 @@ use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
 use dhow_testbed::run::{described, timestamp};
 use dhow_testbed::simulated;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::output;
 
 /// Octets that a scenario file may have.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
@@ -113,7 +113,7 @@ impl Study {
     }
 
     /// Writes what is to run, on what.
-    pub fn write_manifest(&self, backend: Backend) -> Result<(), Failure> {
+    pub fn write_manifest(&self, backends: &[Backend]) -> Result<(), Failure> {
         let command: Vec<String> = std::env::args().collect();
         let runs = self.plan.runs.iter().map(|run| {
             json!({
@@ -128,7 +128,7 @@ impl Study {
             "version": env!("CARGO_PKG_VERSION"),
             "command": command,
             "started": timestamp(),
-            "backend": backend.to_string(),
+            "backends": backends.iter().map(Backend::to_string).collect::<Vec<_>>(),
             "machine": described(),
             "file": self.path.display().to_string(),
             "scenario": self.plan.text(),
@@ -140,30 +140,24 @@ impl Study {
         written.map_err(|error| unkept(&error))
     }
 
-    /// Writes the tables of all runs and the report.
-    pub fn finish(&self) -> Result<(), Failure> {
-        self.results.gather().map_err(|error| unkept(&error))?;
+    /// Takes what others found to the results, where the report looks for it.
+    pub fn copy_paper(&self) -> Result<(), Failure> {
         let Some(run) = self.plan.runs.first() else {
             return Ok(());
         };
         let scenario = self.scenario(run)?;
-        let near = self.path.parent().unwrap_or(Path::new(""));
-        let shown = Question::read(&scenario.name, &scenario.report, near)
-            .and_then(|question| Shown::read(question, &self.results));
-        match shown {
-            Ok(shown) => {
-                let path = self.results.directory().join("report.html");
-                let text = page(&scenario.name, "", &[shown]);
-                fs::write(&path, text).map_err(|error| {
-                    Failure::refused(format!("cannot write {}: {error}", path.display()))
-                })
-            }
-            // What was measured is there all the same.
-            Err(error) => {
-                output::note(&format!("no report: {error}"));
-                Ok(())
-            }
-        }
+        let Some(paper) = scenario.report.get("paper").map(Path::new) else {
+            return Ok(());
+        };
+        let from = self.path.parent().unwrap_or(Path::new("")).join(paper);
+        let to = self
+            .results
+            .directory()
+            .join(paper.file_name().unwrap_or_default());
+        fs::copy(&from, &to).map(|_| ()).map_err(|error| {
+            let what = format!("cannot read what others found: {}: {error}", from.display());
+            Failure::usage(what).with_hint("'paper' of [report] names a file beside the scenario")
+        })
     }
 
     /// A run in virtual time.
@@ -176,6 +170,49 @@ impl Study {
         simulated::run(&scenario, run, &self.results, goes_on)
             .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))
     }
+}
+
+/// What results show, as the scenario that they are of asks.
+pub fn shown(results: &Results) -> Result<Shown, Failure> {
+    let directory = results.directory();
+    let wrong = |what: String| {
+        Failure::refused(format!("cannot report on {}: {what}", directory.display()))
+    };
+    let manifest = results.manifest().map_err(|error| unkept(&error))?;
+    let text = |key: &str| manifest.get(key).and_then(Value::as_str);
+    let scenario = text("scenario").ok_or_else(|| wrong("its manifest has no scenario".into()))?;
+    let settings = manifest.get("settings").and_then(Value::as_array);
+    let settings = settings.into_iter().flatten().filter_map(Value::as_str);
+    let settings: Vec<String> = settings.map(str::to_owned).collect();
+    let extent = match manifest.get("full").and_then(Value::as_bool) {
+        Some(true) => Extent::Full,
+        _ => Extent::Usual,
+    };
+    // Files that the scenario names are where it was.
+    let path = PathBuf::from(text("file").unwrap_or_default());
+    let plan = Plan::parse(&path, scenario, &settings, extent)
+        .map_err(|error| wrong(error.to_string()))?;
+    let first = plan.runs.first();
+    let first = first.ok_or_else(|| wrong("nothing was planned".to_owned()))?;
+    let scenario = plan
+        .scenario(first)
+        .map_err(|error| wrong(error.to_string()))?;
+    let mut keys = scenario.report.clone();
+    if let Some(paper) = keys.get_mut("paper") {
+        let name = Path::new(paper.as_str()).file_name().map(OsStr::to_owned);
+        *paper = name.unwrap_or_default().to_string_lossy().into_owned();
+    }
+    Question::read(&scenario.name, &keys, directory)
+        .and_then(|question| Shown::read(question, results))
+        .map_err(|error| wrong(error.to_string()))
+}
+
+/// Writes a page about studies into a directory; where it is comes back.
+pub fn write_page(directory: &Path, title: &str, studies: &[Shown]) -> Result<PathBuf, Failure> {
+    let path = directory.join("report.html");
+    fs::write(&path, page(title, "", studies))
+        .map_err(|error| Failure::refused(format!("cannot write {}: {error}", path.display())))?;
+    Ok(path)
 }
 
 /// The name of a file without its ending.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use dhow_bundle::quantity::{parse_duration, parse_size};
+use dhow_testbed::yardstick::Figure;
 use dhow_testbed::yardstick::disk::Disk;
 use dhow_testbed::yardstick::tcp::{BLOCK_MAX, Receive, Send};
-use dhow_testbed::yardstick::Figure;
 
 use crate::failure::{Ending, Failure};
 use crate::output;
@@ -135,8 +135,7 @@ fn parse_block(text: &str) -> Result<usize, String> {
 }
 
 fn told(what: &str, figures: io::Result<Vec<Figure>>) -> Result<(), Failure> {
-    let figures =
-        figures.map_err(|error| Failure::refused(format!("cannot {what}: {error}")))?;
+    let figures = figures.map_err(|error| Failure::refused(format!("cannot {what}: {error}")))?;
     for figure in figures {
         let line = serde_json::to_value(&figure)
             .map_err(|error| Failure::refused(format!("cannot {what}: {error}")))?;
