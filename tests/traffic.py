@@ -1,7 +1,9 @@
 """Packets of `dhow otg` and `dhow iperf` are counted and measured one by one; experiments in OEDL become scenarios."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 import unittest
@@ -9,6 +11,7 @@ from pathlib import Path
 
 from labs.rig.binary import ROOT, dhow
 from labs.rig.crew import Crew, Program
+from labs.rig.network import namespaces_possible
 from labs.rig.node import free_port
 
 PATIENCE_S = 30.0
@@ -55,10 +58,10 @@ class Traffic(unittest.TestCase):
         """A program of ours."""
         return self.crew.start([str(dhow("debug")), *words])
 
-    def run_ours(self, *words: str, typed: str = "") -> subprocess.CompletedProcess:
+    def run_ours(self, *words: str, typed: str = "", patience_s: float = PATIENCE_S) -> subprocess.CompletedProcess:
         """A command of ours, to its end."""
         return subprocess.run(
-            [str(dhow("debug")), *words], input=typed, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+            [str(dhow("debug")), *words], input=typed, capture_output=True, text=True, check=False, timeout=patience_s)
 
     def receive(self, *words: str) -> tuple[Program, str]:
         """A receiver that is ready, and its port."""
@@ -181,3 +184,26 @@ class Traffic(unittest.TestCase):
                 self.assertIn(" -t 30" if "iperf" in name else "--cbr:rate 56623104", done.stdout)
                 window = 'interval=\\"30\\"' if "aggregated" in name else 'samples=\\"1\\"'
                 self.assertEqual(done.stdout.count(window), 2)
+
+    def test_an_experiment_of_the_paper_runs_and_every_packet_is_in_the_database(self) -> None:
+        reason = namespaces_possible() or (None if shutil.which("ruby") else "no ruby command")
+        if reason:
+            self.skipTest(reason)
+        out = self.directory / "results"
+        done = self.run_ours(
+            "lab", "oedl", str(ROOT / "labs/overhead/otg-all.rb"), "--link-rate", "28Mbit", "--out", str(out), "--",
+            "--runtime", "1", patience_s=90.0)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with contextlib.closing(sqlite3.connect(out / "measurements.sq3")) as database:
+            counted = [
+                database.execute(f'SELECT COUNT(*), COUNT(DISTINCT seq_no), MAX(seq_no) FROM "{table}"').fetchone()
+                for table in ("otg2_udp_out", "otr2_udp_in")]
+            senders = {name for name, in database.execute("SELECT name FROM _senders")}
+        (left, left_numbers, left_last), (came, came_numbers, came_last) = counted
+        self.assertEqual((left, left), (left_numbers, left_last))
+        self.assertEqual((came, came), (came_numbers, came_last))
+        self.assertEqual(senders, {"omf.pats.alix1", "omf.pats.alix2"})
+        # 28 Mbit/s of packets of 1470 octets and their headers; what waits when the sender is stopped does not come.
+        self.assertGreater(came, 1_000)
+        self.assertLessEqual(came, left)
+        self.assertLess(left, 4_000)
