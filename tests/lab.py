@@ -155,7 +155,7 @@ class Lab(unittest.TestCase):
                     self.assertEqual(len(self.table("payloads.csv", out)), 60)
                     # Nothing arrives while there is no contact; what is under way may end a little later.
                     told = self.table("contacts.csv", out)
-                    spans = [(float(row["start_s"]), float(row["end_s"]) + 0.1) for row in told]
+                    spans = [(float(row["start_s"]), float(row["end_s"]) + 0.3) for row in told]
                     for row in self.table("payloads.csv", out):
                         at = float(row["delivered_s"])
                         self.assertTrue(any(start <= at <= end for start, end in spans), (at, spans))
@@ -222,25 +222,21 @@ class Lab(unittest.TestCase):
         self.assertEqual(self.lab("down", lab).strip(), lab)
 
     def test_what_cannot_be_is_said_before_anything_is_made(self) -> None:
-        for text, code, said in [
-            (scenario(link='by = "steam"\n'), 2, "'by' cannot be \"steam\""),
-            (scenario(node='settings = ["store.durabilty=contact"]\n'), 1, "did you mean 'durability'?"),
-            (scenario(more='[faults]\nstall_every = "1s"\n'), 1, "needs virtual time"),
-            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), 1, "names no node"),
+        for text, said in [
+            (scenario(link='by = "steam"\n'), "'by' cannot be \"steam\""),
+            (scenario(node='settings = ["store.durabilty=contact"]\n'), "did you mean 'durability'?"),
+            (scenario(more='[faults]\nstall_every = "1s"\n'), "needs virtual time"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), "names no node"),
         ]:
             with self.subTest(said=said):
-                out = f"out-{said[:4].strip()}-{code}-{len(text)}"
-                path = self.write(text)
-                told = self.lab("run", path, "--out", out, "--json", code=code)
-                if (self.place / out / "runs.csv").exists():
-                    told += self.table("runs.csv", out)[0]["status"]
-                self.assertIn(said, told)
+                self.assertIn(said, self.lab("run", self.write(text), "--out", "out", code=2))
+                self.assertFalse((self.place / "out").exists())
 
     def test_a_missing_program_is_named_with_its_package(self) -> None:
         path = self.write(scenario())
-        self.lab("run", path, "--out", "out", code=1, environment={"PATH": str(self.place)})
-        [run] = self.table("runs.csv")
-        self.assertIn("there is no program 'ip' (hint: apt-get install iproute2)", run["status"])
+        told = self.lab("run", path, "--out", "out", code=1, environment={"PATH": str(self.place)})
+        self.assertIn("there is no program 'ip'\nhint: apt-get install iproute2", told)
+        self.assertFalse((self.place / "out").exists())
 
     def test_the_picture_of_a_network_has_its_nodes(self) -> None:
         path = self.write(scenario())

@@ -534,11 +534,13 @@ fn follow_contacts(
         if clock.is_over() {
             break;
         }
+        // What it takes to switch a link is within its contact, at either end.
+        let before = clock.now();
         network.set(switching.link.0, switching.up)?;
         let now = clock.now();
         let mut contacts = lock();
         if switching.up {
-            contacts.push(begin(switching.link, now));
+            contacts.push(begin(switching.link, before));
             continue;
         }
         let link = name(switching.link);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind};
 
+use super::program;
 use crate::failure::LabError;
 use crate::node::{Daemon, configurations};
 use crate::place::{Group, Groups, Layout, Network, State, clear, needs};
@@ -45,20 +46,9 @@ impl Lab {
         plot: &Plot,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Self, LabError> {
-        refuse(scenario)?;
         let layout = Layout::new(scenario, &State::draw_name()?)?;
+        let files = inspect(scenario, &layout, plot.check)?;
         needs::check(scenario, &layout)?;
-        let files = configurations(scenario, &layout)?;
-        for (host, text) in layout.hosts.iter().zip(&files) {
-            if host.kind == HostKind::Dhow {
-                let path = plot
-                    .directory
-                    .join("nodes")
-                    .join(&host.name)
-                    .join("node.toml");
-                (plot.check)(&path, text)?;
-            }
-        }
         let state = State::new(&layout, &scenario.name, &plot.directory);
         // From here on whoever finds the file can remove what is there.
         state.write()?;
@@ -178,6 +168,38 @@ impl Drop for Lab {
         // What stays is in the lab's file.
         let _ = self.remove();
     }
+}
+
+/// Says what of a scenario no lab can do, before anything is made.
+///
+/// # Errors
+/// The first such thing, and what may be done about it.
+pub fn possible(scenario: &Scenario, check: Check) -> Result<(), LabError> {
+    let layout = Layout::new(scenario, UNNAMED)?;
+    inspect(scenario, &layout, check)?;
+    program::check(scenario, &layout)
+}
+
+/// Says what this machine lacks for a scenario.
+///
+/// # Errors
+/// The first thing that is missing, and how to get it.
+pub fn equipped(scenario: &Scenario) -> Result<(), LabError> {
+    needs::check(scenario, &Layout::new(scenario, UNNAMED)?)
+}
+
+/// Stands for the name of a lab that is not made.
+const UNNAMED: &str = "000000";
+
+/// What nodes' files say, where all can be.
+fn inspect(scenario: &Scenario, layout: &Layout, check: Check) -> Result<Vec<String>, LabError> {
+    refuse(scenario)?;
+    let files = configurations(scenario, layout)?;
+    let nodes = layout.hosts.iter().zip(&files);
+    for (host, text) in nodes.filter(|(host, _)| host.kind == HostKind::Dhow) {
+        check(&Path::new(&host.name).join("node.toml"), text)?;
+    }
+    Ok(files)
 }
 
 /// The parts of a lab; nodes and limits are in the order of the scenario.

@@ -15,5 +15,5 @@ mod sampling;
 pub use clock::Clock;
 pub use contacts::{Contacts, Switching};
 pub use experiment::{Order, Standing, run};
-pub use lab::{Check, Lab, Plot};
+pub use lab::{Check, Lab, Plot, equipped, possible};
 pub use machine::{described, timestamp};

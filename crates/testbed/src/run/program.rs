@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Output, Program};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -258,6 +259,20 @@ fn executable(word: &str) -> io::Result<PathBuf> {
         "dhow" => std::env::current_exe(),
         word => Ok(PathBuf::from(word)),
     }
+}
+
+/// Says what in programs' words names nothing.
+///
+/// # Errors
+/// The first such word.
+pub(super) fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
+    let context = Context {
+        layout,
+        collector: "",
+        run: "",
+    };
+    let mut programs = scenario.programs.iter();
+    programs.try_for_each(|program| Task::new(program, &context, Path::new("")).map(|_| ()))
 }
 
 /// A text in which what stands in braces has become what it names.

@@ -110,6 +110,9 @@ impl Run {
         let mut planned: Vec<(PathBuf, Plan)> = Vec::new();
         for path in self.files()? {
             let plan = Study::plan(&path, &settings)?;
+            if self.backend == Place::Netns {
+                Study::check(&plan)?;
+            }
             planned.push((path, plan));
         }
         interrupt::allow_longer();

@@ -10,10 +10,11 @@ use dhow_daemon::config::FileError;
 use dhow_scenario::plan::{Extent, Plan, PlannedRun};
 use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
-use dhow_testbed::run::{described, timestamp};
+use dhow_testbed::run::{described, equipped, possible, timestamp};
 use dhow_testbed::simulated;
 use serde_json::{Value, json};
 
+use super::check;
 use crate::failure::Failure;
 
 /// Octets that a scenario file may have.
@@ -60,6 +61,27 @@ impl Study {
             Extent::Usual
         };
         Plan::parse(path, &text, &settings.settings, extent).map_err(|error| wrong(&error))
+    }
+
+    /// Says what of a plan cannot be done in network namespaces, before anything is.
+    pub fn check(plan: &Plan) -> Result<(), Failure> {
+        // Repeats differ in their seeds alone.
+        for run in plan.runs.iter().filter(|run| run.repeat == 1) {
+            let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
+            let hinted = |failure: Failure, hint: Option<&String>| match hint {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            };
+            possible(&scenario, check).map_err(|error| {
+                let what = format!("cannot run the scenario: {error}");
+                hinted(Failure::usage(what), error.hint.as_ref())
+            })?;
+            equipped(&scenario).map_err(|error| {
+                let what = format!("cannot run the scenario: {error}");
+                hinted(Failure::refused(what), error.hint.as_ref())
+            })?;
+        }
+        Ok(())
     }
 
     /// A plan whose results go to a directory.
