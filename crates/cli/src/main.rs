@@ -25,6 +25,7 @@ mod report_kind;
 mod socket_address;
 mod steady_sender;
 mod table;
+mod token;
 
 use std::process::ExitCode;
 

@@ -12,9 +12,10 @@ use dhow_measure::{Client, Point, Settings, Stream, Target};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
+use crate::token::read_token;
 
 /// Options of every command that measures.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Measurements (docs/measurement.md)")]
 pub struct Measured {
     /// Where measurements go: tcp:HOST:PORT, file:PATH or file:- [default: nowhere]
@@ -53,6 +54,12 @@ pub struct Measured {
     /// A row of the samples within so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     oml_interval: Option<Duration>,
+    /// A file with the token that the collector asks for
+    #[arg(long, value_name = "FILE", env = "OML_TOKEN", hide_env_values = true)]
+    oml_token: Option<PathBuf>,
+    /// Octets that wait on disk while the collector is away
+    #[arg(long, value_name = "SIZE", value_parser = parse_spool, default_value = "64MiB")]
+    oml_spool: u64,
     /// Rows as text, with doubles whole (the default)
     #[arg(long, conflicts_with = "oml_binary")]
     oml_text: bool,
@@ -96,6 +103,11 @@ impl Measured {
         let settings = Settings::new(target, domain, &sender, app)
             .with_encoding(encoding)
             .with_plan(plan);
+        let settings = match &self.oml_token {
+            Some(path) => settings.with_token(&read_token(path)?),
+            None => settings,
+        };
+        let settings = settings.with_spool(std::env::temp_dir(), self.oml_spool);
         let client = Client::connect(settings)
             .map_err(|error| Failure::usage(format!("cannot measure: {error}")))?;
         // What has been measured is still to leave when the command is told to end.
@@ -154,4 +166,9 @@ impl Measuring {
             ));
         }
     }
+}
+
+/// Octets, or 0 for none.
+fn parse_spool(text: &str) -> Result<u64, String> {
+    dhow_daemon::config::parse_size(text).map_err(|error| error.to_string())
 }

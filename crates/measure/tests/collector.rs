@@ -256,12 +256,36 @@ fn what_a_client_may_not_do_ends_its_session_and_no_other() {
             .replace("a_p", "_senders")
             .as_bytes(),
     );
+    // A client of ours keeps what it measured, and knows why.
+    let target = Target::Tcp(running.collector.address().to_string());
+    let settings =
+        Settings::new(target, "d", "x", "a").with_spool(directory.path().into(), 1 << 20);
+    let client = Client::connect(settings).unwrap();
+    client.stream(&SENT).unwrap().inject(&[1_u64.into()]);
+    let summary = client.close_within(Duration::from_millis(500));
+    assert!(
+        summary
+            .trouble
+            .unwrap()
+            .contains("its token is not the collector's")
+    );
+    let left = summary.left.unwrap();
+    assert!(
+        std::fs::read_to_string(&left)
+            .unwrap()
+            .contains("\t2\t1\t1\n")
+    );
+    std::fs::remove_file(left).unwrap();
     let mut silent = TcpStream::connect(running.collector.address()).unwrap();
     silent
         .write_all(good("d", "0.1\t1\t1\t6\n").as_bytes())
         .unwrap();
     silent.set_read_timeout(Some(PATIENCE)).unwrap();
-    assert_eq!(silent.read(&mut [0; 1]).unwrap(), 0, "the session is ended");
+    assert_eq!(
+        silent.read(&mut [0; 1]).unwrap(),
+        0,
+        "ended, without a word to who does not read"
+    );
     let two: Vec<TcpStream> = (0..2)
         .map(|_| TcpStream::connect(running.collector.address()).unwrap())
         .collect();

@@ -1,6 +1,5 @@
 //! `dhow collect`: measurements of many programs into a database.
 
-use std::fs;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use crate::output::{self, Form};
 use crate::progress::Progress;
 use crate::quantity;
 use crate::table::{Align, Table};
+use crate::token::read_token;
 
 const AFTER_HELP: &str = "\
 Example:
@@ -60,7 +60,7 @@ impl Collect {
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let listener = self.listener()?;
         let terms = Terms {
-            token: self.token()?,
+            token: self.token.as_deref().map(read_token).transpose()?,
             idle: self.idle,
             clients_max: usize::try_from(self.clients).unwrap_or(usize::MAX),
         };
@@ -110,29 +110,6 @@ impl Collect {
             .with_hint("--token FILE asks clients for a token, --open takes them all"));
         }
         TcpListener::bind(places.as_slice()).map_err(wrong)
-    }
-
-    fn token(&self) -> Result<Option<String>, Failure> {
-        let Some(path) = &self.token else {
-            return Ok(None);
-        };
-        let text = fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!(
-                "cannot read the token in {}: {error}",
-                path.display()
-            ))
-        })?;
-        match text.trim() {
-            "" => Err(Failure::usage(format!(
-                "there is no token in {}",
-                path.display()
-            ))),
-            token if token.contains('\n') => Err(Failure::usage(format!(
-                "the token in {} has more than one line",
-                path.display()
-            ))),
-            token => Ok(Some(token.to_owned())),
-        }
     }
 
     fn place(&self) -> Place {

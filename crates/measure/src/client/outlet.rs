@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use super::spool::Spool;
 use super::target::Target;
 use crate::omsp::Encoding;
 use crate::omsp::binary::row_start_before;
+use crate::omsp::header::{ACCEPTED, REFUSED};
 
 /// Octets of rows that wait in memory; what comes after waits on disk.
 const PENDING_OCTETS_MAX: usize = 1 << 20;
@@ -23,6 +24,10 @@ const WRITE_PATIENCE: Duration = Duration::from_millis(20);
 
 /// How long a connection may take to be made.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long rows are held after the header for the collector's answer, so that nothing is lost to one that refuses. Collectors of ours
+/// answer at once, and those of OML never.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The first wait after a connection failed; each next is twice as long.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -67,6 +72,10 @@ struct Link {
     address: String,
     state: LinkState,
     wait: Duration,
+    /// Rows are held until then.
+    held_until: Instant,
+    /// Why the collector refused the last session, if it said so.
+    refusal: Option<String>,
 }
 
 #[derive(Debug)]
@@ -96,6 +105,8 @@ impl Outlet {
                 address: address.clone(),
                 state: LinkState::Waiting(Instant::now()),
                 wait: RETRY_MIN,
+                held_until: Instant::now(),
+                refusal: None,
             }),
             Target::File(path) => Way::File(Box::new(File::create(path)?), HeaderState::Due),
             Target::Stdout => Way::File(Box::new(io::stdout()), HeaderState::Due),
@@ -180,12 +191,16 @@ impl Outlet {
             }
             let Way::Tcp(Link {
                 state: LinkState::Up(stream),
+                held_until,
                 ..
             }) = &mut self.way
             else {
                 return Ok(());
             };
             let is_header = !self.header.is_empty();
+            if !is_header && Instant::now() < *held_until {
+                return Ok(());
+            }
             let octets = match is_header {
                 true => self.header.as_slice(),
                 false => self.pending.get(self.sent..).unwrap_or_default(),
@@ -230,6 +245,42 @@ impl Outlet {
         self.sent = 0;
     }
 
+    /// Why the collector refuses, where it does.
+    pub fn refusal(&self) -> Option<&str> {
+        match &self.way {
+            Way::Tcp(link) => link.refusal.as_deref(),
+            Way::File(..) => None,
+        }
+    }
+
+    /// Everything has left: ends the session, and waits until the collector has ended it too, which it does when it has read all.
+    ///
+    /// # Errors
+    /// It did not within `patience`, or cut the session: what left last may not have arrived.
+    pub fn finish(&mut self, patience: Duration) -> io::Result<()> {
+        let Way::Tcp(Link {
+            state: LinkState::Up(stream),
+            ..
+        }) = &mut self.way
+        else {
+            return Ok(());
+        };
+        stream.shutdown(Shutdown::Write)?;
+        stream.set_read_timeout(Some(patience.max(WRITE_PATIENCE)))?;
+        let mut said = [0; 256];
+        loop {
+            match stream.read(&mut said)? {
+                0 => return Ok(()),
+                count => {
+                    if let Answer::Refused(why) = Answer::of(said.get(..count).unwrap_or_default())
+                    {
+                        return Err(io::Error::other(why));
+                    }
+                }
+            }
+        }
+    }
+
     /// All that waits, for a file to keep; the spool is read to its end.
     pub fn leftover(
         &mut self,
@@ -270,18 +321,33 @@ impl Link {
         match &mut self.state {
             LinkState::Up(stream) => {
                 // A collector says nothing; but it may have ended the session, and the first write after that would be lost.
-                let ended = stream.set_nonblocking(true).is_err()
-                    || match stream.read(&mut [0; 256]) {
-                        Ok(0) => true,
-                        Ok(_) => false,
-                        Err(error) => !is_patience(&error),
+                let mut said = [0; 256];
+                let read = stream
+                    .set_nonblocking(true)
+                    .and_then(|()| stream.read(&mut said));
+                let is_open = match read {
+                    Ok(0) => false,
+                    Ok(count) => match Answer::of(said.get(..count).unwrap_or_default()) {
+                        Answer::Accepted => {
+                            self.held_until = Instant::now();
+                            true
+                        }
+                        Answer::Refused(why) => {
+                            self.refusal = Some(why);
+                            false
+                        }
+                        Answer::Other => true,
+                    },
+                    Err(error) => is_patience(&error),
+                };
+                if is_open && stream.set_nonblocking(false).is_ok() {
+                    if Instant::now() >= self.held_until {
+                        self.refusal = None;
                     }
-                    || stream.set_nonblocking(false).is_err();
-                if ended {
-                    self.fail();
-                    return Look::Away;
+                    return Look::Up;
                 }
-                Look::Up
+                self.fail();
+                Look::Away
             }
             LinkState::Waiting(until) if Instant::now() < *until => Look::Away,
             LinkState::Waiting(_) => {
@@ -291,7 +357,7 @@ impl Link {
             LinkState::Connecting(outcome) => match outcome.try_recv() {
                 Err(TryRecvError::Empty) => Look::Away,
                 Ok(Ok(stream)) => {
-                    self.wait = RETRY_MIN;
+                    self.held_until = Instant::now() + ANSWER_PATIENCE;
                     self.state = LinkState::Up(stream);
                     Look::New
                 }
@@ -304,8 +370,32 @@ impl Link {
     }
 
     fn fail(&mut self) {
+        // A session that lasted was one: only what fails again and again is tried less and less often.
+        let lasted = matches!(self.state, LinkState::Up(_)) && Instant::now() > self.held_until;
+        if lasted {
+            self.wait = RETRY_MIN;
+        }
         self.state = LinkState::Waiting(Instant::now() + self.wait);
         self.wait = (self.wait * 2).min(RETRY_MAX);
+    }
+}
+
+/// What a collector says of a session.
+enum Answer {
+    Accepted,
+    Refused(String),
+    Other,
+}
+
+impl Answer {
+    fn of(said: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(said);
+        let refusal = text.lines().find_map(|line| line.strip_prefix(REFUSED));
+        match refusal {
+            Some(why) => Self::Refused(why.to_owned()),
+            None if text.lines().any(|line| line == ACCEPTED) => Self::Accepted,
+            None => Self::Other,
+        }
     }
 }
 

@@ -95,6 +95,7 @@ impl Writer {
                 app: settings.app.clone(),
                 content: settings.encoding,
                 token: settings.token.clone(),
+                reads_answer: true,
                 schemas: vec![(0, Schema::metadata()), (ACCOUNT_INDEX, account_schema())],
             },
             outlet,
@@ -299,8 +300,21 @@ impl Writer {
             }
         }
         let left = match self.outlet.is_empty() {
-            true => None,
-            false => self.leave(),
+            true => {
+                let rest = end.saturating_duration_since(Instant::now());
+                if let Err(error) = self.outlet.finish(rest) {
+                    let words = format!("the collector may not have taken all: {error}");
+                    self.trouble.get_or_insert(words);
+                }
+                None
+            }
+            false => {
+                if let Some(why) = self.outlet.refusal() {
+                    let words = format!("the collector refuses: {why}");
+                    self.trouble.get_or_insert(words);
+                }
+                self.leave()
+            }
         };
         Summary {
             left,
@@ -362,6 +376,7 @@ impl Writer {
         // A token is for the collector alone.
         let header = Header {
             token: None,
+            reads_answer: false,
             ..self.header.clone()
         };
         file.write_all(header.write().as_bytes())?;

@@ -1,13 +1,14 @@
 //! One client: octets from its socket, decoded, to the thread that has the databases.
 
-use std::io::{self, Read as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{Figures, Notice, Tell, Terms};
+use crate::omsp::header::{ACCEPTED, REFUSED};
 use crate::omsp::{Batch, Decoder, Header};
 
 /// Octets that one read takes.
@@ -83,6 +84,7 @@ impl Session {
         calls: SyncSender<Call>,
     ) -> io::Result<Self> {
         stream.set_read_timeout(Some(LOOK))?;
+        stream.set_write_timeout(Some(LOOK))?;
         Ok(Self {
             key,
             stream,
@@ -108,6 +110,8 @@ impl Session {
             self.call(Said::Ended);
         }
         if let End::Refused(reason) = end {
+            self.answer(&format!("{REFUSED}{reason}"));
+            let _ = self.stream.shutdown(Shutdown::Write);
             (self.tell)(Notice::Refused {
                 peer: self.peer,
                 reason,
@@ -175,15 +179,26 @@ impl Session {
         if let Some(token) = &self.terms.token {
             let said = header.token.as_deref().unwrap_or_default();
             if !is_same(token.as_bytes(), said.as_bytes()) {
-                // What it said beside is not to be stored.
-                self.decoder = Decoder::default();
                 return Err(End::Refused("its token is not the collector's".to_owned()));
             }
         }
         let said = Said::Begins(Box::new(header.clone()), Arc::clone(&self.refused));
         self.has_begun = true;
         self.call(said);
+        self.answer(ACCEPTED);
         Ok(())
+    }
+
+    /// Says a line to a client that reads it. Others would leave it unread, and their last rows would be lost with the reset that follows from that.
+    fn answer(&mut self, line: &str) {
+        if self
+            .decoder
+            .header()
+            .is_some_and(|header| header.reads_answer)
+        {
+            // A client that is gone needs no answer.
+            let _ = writeln!(self.stream, "{line}");
+        }
     }
 
     fn pass_on(&mut self) {

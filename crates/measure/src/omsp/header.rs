@@ -38,6 +38,8 @@ pub struct Header {
     pub content: Encoding,
     /// What the collector asks for where it listens to others.
     pub token: Option<String>,
+    /// Whether the client reads what the collector says of its header: those of OML do not, and would be cut by what they leave unread.
+    pub reads_answer: bool,
     /// The streams that are known already.
     pub schemas: Vec<(u8, Schema)>,
 }
@@ -51,6 +53,9 @@ impl Header {
         );
         if let Some(token) = &self.token {
             text.push_str(&format!("token: {token}\n"));
+        }
+        if self.reads_answer {
+            text.push_str("answer: yes\n");
         }
         for (index, schema) in &self.schemas {
             text.push_str(&format!("schema: {index} {schema}\n"));
@@ -73,8 +78,14 @@ pub(super) struct Reader {
     app: Option<String>,
     content: Encoding,
     token: Option<String>,
+    reads_answer: bool,
     schemas: Vec<(u8, Schema)>,
 }
+
+/// What a collector says of a header that it takes, and before the reason where it refuses, to clients that read it.
+pub const ACCEPTED: &str = "accepted";
+/// See [`ACCEPTED`].
+pub const REFUSED: &str = "refused: ";
 
 /// Streams of a session: the index of a packet has one octet.
 pub(super) const SCHEMAS_MAX: usize = 256;
@@ -104,6 +115,7 @@ impl Reader {
                 self.sender = Some(value.to_owned());
             }
             "app-name" => self.app = Some(shortened(value)),
+            "answer" => self.reads_answer = value == "yes",
             "token" => self.token = Some(value.to_owned()),
             "content" => {
                 self.content = match value {
@@ -134,6 +146,7 @@ impl Reader {
             app: self.app.unwrap_or_default(),
             content: self.content,
             token: self.token,
+            reads_answer: self.reads_answer,
             schemas: self.schemas,
         })
     }
