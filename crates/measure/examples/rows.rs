@@ -7,12 +7,14 @@
     reason = "a bench ends where something fails"
 )]
 
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dhow_measure::collector::{Collector, Place, Terms};
+use dhow_measure::omsp::text::write_row;
 use dhow_measure::{Client, Column, Point, Settings, Target, Type, Value};
 use rusqlite::{Connection, params};
 
@@ -44,23 +46,22 @@ fn main() {
         .nth(1)
         .map_or(1_000_000, |n| n.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
+    let inject = injected(directory.path());
+    let session = session(rows);
     let plain = plain(&directory.path().join("plain.sq3"), rows);
-    let (inject, whole) = collected(directory.path(), rows);
+    let collected = collected(&directory.path().join("collected.sq3"), rows, &session);
     let each_second = |took: Duration| f64::from(rows) / took.as_secs_f64();
     println!("{rows} rows of {} fields", UDP_OUT.columns.len());
     println!(
-        "plain prepared insert      {:>10.0} rows/s",
+        "plain prepared insert    {:>9.0} rows/s",
         each_second(plain)
     );
     println!(
-        "client, socket, collector  {:>10.0} rows/s ({:.2} of it)",
-        each_second(whole),
-        plain.as_secs_f64() / whole.as_secs_f64()
+        "socket, collector, file  {:>9.0} rows/s ({:.2} of it)",
+        each_second(collected),
+        plain.as_secs_f64() / collected.as_secs_f64()
     );
-    println!(
-        "inject                     {:>10.0} ns each",
-        inject.as_secs_f64() * 1e9 / f64::from(rows)
-    );
+    println!("inject                   {inject:>9.0} ns each");
 }
 
 /// One transaction, one statement, a row at a time.
@@ -99,47 +100,65 @@ fn plain(path: &Path, rows: u32) -> Duration {
     began.elapsed()
 }
 
-/// What the injection took of this thread, and everything until all is committed.
-fn collected(directory: &Path, rows: u32) -> (Duration, Duration) {
-    /// Samples between two rests, in which the thread that writes catches up.
-    const BURST: u32 = 10_000;
-    const REST: Duration = Duration::from_millis(15);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let path = directory.join("collected.sq3");
-    let tell = Arc::new(|notice| panic!("{notice:?}"));
-    let place = Place::File(path.clone());
-    let collector = Collector::start(listener, place, Terms::default(), tell).unwrap();
-    let target = Target::Tcp(collector.address().to_string());
-    let settings =
-        Settings::new(target, "rows", "bench", "otg2").with_spool(directory.into(), 4 << 30);
-    let client = Client::connect(settings).unwrap();
-    let stream = client.stream(&UDP_OUT).unwrap();
-    let began = Instant::now();
-    let mut injecting = Duration::ZERO;
-    for start in (0..rows).step_by(10_000) {
-        let burst = Instant::now();
-        for row in start..rows.min(start + BURST) {
-            stream.inject(&[
-                Value::Double(f64::from(row) / 1e6),
-                Value::Guid(7),
-                Value::Uint32(row),
-                Value::Uint32(1470),
-                Value::Text("127.0.0.1"),
-                Value::Uint32(3000),
-            ]);
-        }
-        injecting += burst.elapsed();
-        std::thread::sleep(REST);
+/// A session with so many rows, as a client sends it.
+fn session(rows: u32) -> Vec<u8> {
+    let mut text = format!(
+        "protocol: 5\ndomain: rows\nstart-time: 1\nsender-id: bench\napp-name: otg2\nschema: 1 {}\ncontent: text\n\n",
+        UDP_OUT.schema("otg2").unwrap()
+    );
+    for row in 0..rows {
+        let time_s = f64::from(row) / 1e6;
+        let values = values(row);
+        write_row(&mut text, time_s, 1, u64::from(row) + 1, &values);
     }
-    let summary = client.close_within(Duration::from_secs(600));
+    text.into_bytes()
+}
+
+fn values(row: u32) -> [Value<'static>; 6] {
+    [
+        Value::Double(f64::from(row) / 1e6),
+        Value::Guid(7),
+        Value::Uint32(row),
+        Value::Uint32(1470),
+        Value::Text("127.0.0.1"),
+        Value::Uint32(3000),
+    ]
+}
+
+/// Until a session that was sent at once is committed.
+fn collected(path: &Path, rows: u32, session: &[u8]) -> Duration {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tell = Arc::new(|notice| panic!("{notice:?}"));
+    let place = Place::File(path.to_path_buf());
+    let collector = Collector::start(listener, place, Terms::default(), tell).unwrap();
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(collector.address()).unwrap();
+    stream.write_all(session).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    stream.read_to_end(&mut Vec::new()).unwrap();
     let outcome = collector.stop().unwrap();
-    let whole = began.elapsed();
-    assert_eq!(summary.dropped, 0, "{summary:?}");
+    let took = began.elapsed();
     assert!(outcome.lost.is_none());
+    let count = "SELECT count(*) FROM otg2_udp_out";
     let stored: u32 = Connection::open(path)
         .unwrap()
-        .query_row("SELECT count(*) FROM otg2_udp_out", [], |row| row.get(0))
+        .query_row(count, [], |row| row.get(0))
         .unwrap();
     assert_eq!(stored, rows);
-    (injecting, whole)
+    took
+}
+
+/// Nanoseconds that a sample takes of the thread that measures.
+fn injected(directory: &Path) -> f64 {
+    const SAMPLES: u32 = 20_000;
+    let target = Target::File(directory.join("inject.oml"));
+    let client = Client::connect(Settings::new(target, "rows", "bench", "otg2")).unwrap();
+    let stream = client.stream(&UDP_OUT).unwrap();
+    let began = Instant::now();
+    for row in 0..SAMPLES {
+        stream.inject(&values(row));
+    }
+    let took = began.elapsed();
+    assert_eq!(client.close().dropped, 0);
+    took.as_secs_f64() * 1e9 / f64::from(SAMPLES)
 }
