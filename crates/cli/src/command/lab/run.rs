@@ -88,7 +88,7 @@ impl Run {
     ) -> Self {
         Self {
             scenario,
-            backend: Place::Netns,
+            backends: vec![Place::Netns],
             settings,
             resume: false,
             out,
@@ -110,7 +110,7 @@ impl Run {
         let mut planned: Vec<(PathBuf, Plan)> = Vec::new();
         for path in self.files()? {
             let plan = Study::plan(&path, &settings)?;
-            if self.backend == Place::Netns {
+            if self.backends.contains(&Place::Netns) {
                 Study::check(&plan)?;
             }
             planned.push((path, plan));
