@@ -80,7 +80,7 @@ impl Place {
 
 impl Run {
     /// The runs of a scenario in network namespaces.
-    pub const fn of(
+    pub fn of(
         scenario: PathBuf,
         settings: Settings,
         repeats: Option<u32>,
