@@ -1,7 +1,7 @@
 //! The collector of a lab: measurements of programs come to it over the control network.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,7 +14,7 @@ use crate::place::Layout;
 /// Where it listens (OML's port).
 const PORT: u16 = 3003;
 
-/// The database, in the directory of results.
+/// The database, in the directory of a run.
 const DATABASE: &str = "measurements.sq3";
 
 /// A collector that runs.
@@ -22,6 +22,11 @@ const DATABASE: &str = "measurements.sq3";
 pub(super) struct Collector {
     child: Child,
     said: BufReader<ChildStdout>,
+}
+
+/// The database of a run.
+pub(super) fn database(directory: &Path) -> PathBuf {
+    directory.join(DATABASE)
 }
 
 /// Where programs of a lab send measurements.
@@ -40,7 +45,7 @@ impl Collector {
         directory: &Path,
     ) -> Result<Self, LabError> {
         let failed = |error: io::Error| LabError::io("cannot start the collector", &error);
-        let database = directory.join(DATABASE);
+        let database = database(directory);
         let spawn = || {
             Command::new(program)
                 .args(["--json", "collect", "--open", "--listen"])

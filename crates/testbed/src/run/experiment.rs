@@ -18,6 +18,7 @@ use super::contacts::Contacts;
 use super::lab::{Check, Lab, Plot};
 use super::machine::timestamp;
 use super::program::{Context, Task as Program};
+use super::rates;
 use super::sampling::{self, AFTERGLOW, Processes};
 use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
@@ -241,10 +242,11 @@ impl Stage<'_> {
         let programs = programs.map(|program| Program::new(program, &context, &place));
         let mut programs: Vec<Program> = programs.collect::<Result<_, _>>()?;
         let collector = match measures(scenario) {
-            true => {
-                let place = self.order.results.directory();
-                Some(Collector::begin(&self.order.program, &layout, place)?)
-            }
+            true => Some(Collector::begin(
+                &self.order.program,
+                &layout,
+                self.directory,
+            )?),
             false => None,
         };
         let pool = Pool::new(scenario.seed);
@@ -342,6 +344,8 @@ impl Stage<'_> {
             let node = node.map_or("", |node| node.name.as_str());
             rows.extend(program.figures(node, self.duration)?);
         }
+        let failed = |error| LabError::new(format!("cannot read measurements: {error}"));
+        rows.extend(rates::read(&collector::database(self.directory)).map_err(failed)?);
         let written = self.order.results.write(self.name, &rows);
         written.map_err(|error| LabError::new(error.to_string()))
     }

@@ -10,6 +10,7 @@ mod experiment;
 mod lab;
 mod machine;
 mod program;
+mod rates;
 mod sampling;
 
 pub use clock::Clock;

@@ -1,6 +1,6 @@
 //! One TCP connection, octets in blocks, and at both ends either memory or a file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Send {
     pub octets: u64,
     /// Octets that are written at once.
     pub block: usize,
-    /// A file that they are read from, made before and out of the page cache; else they are zeros in memory.
+    /// A file that they are read from, made before, out of the page cache, and removed at the end; else they are zeros in memory.
     pub file: Option<PathBuf>,
     /// How long is sent at most.
     pub time: Duration,
@@ -43,7 +43,7 @@ pub struct Receive {
     pub at: SocketAddr,
     /// Octets that are read at once, at most.
     pub block: usize,
-    /// A file that they are written to, which is on the disk before the last octet counts.
+    /// A file that they are written to, which is on the disk before the last octet counts, and removed at the end.
     pub file: Option<PathBuf>,
 }
 
@@ -76,6 +76,9 @@ impl Send {
         let mut kept = [0; 8];
         stream.read_exact(&mut kept)?;
         let kept = u64::from_be_bytes(kept);
+        if let Some(path) = &self.file {
+            fs::remove_file(path)?;
+        }
         if kept != sent {
             let what = format!("{sent} octets were sent and {kept} are there");
             return Err(io::Error::other(what));
@@ -158,6 +161,9 @@ impl Receive {
             file.sync_data()?;
         }
         let seconds = begin.elapsed().as_secs_f64();
+        if let Some(path) = &self.file {
+            fs::remove_file(path)?;
+        }
         stream.write_all(&kept.to_be_bytes())?;
         Ok(vec![Figure::rate("goodput", kept, seconds)])
     }
@@ -177,7 +183,7 @@ mod tests {
         let receive = Receive {
             at,
             block: 1_000,
-            file: Some(file.clone()),
+            file: Some(file),
         };
         let receiver = thread::spawn(move || receive.run());
         let send = Send {
@@ -190,7 +196,7 @@ mod tests {
         };
         let sent = send.run().unwrap();
         let received = receiver.join().unwrap().unwrap();
-        assert_eq!(file.metadata().unwrap().len(), 123_456);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
         assert_eq!(
             (sent[1].value, received[0].unit.as_str()),
             (123_456.0, "bit/s")
