@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench profile interop kill million mutants instructions case clean
+.PHONY: help demo test lint bench profile interop kill million mutants instructions case labs clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -63,6 +63,12 @@ case:            ## one requirement, shown: make case NAME=long-path (without NA
 	@labs/setup case
 	$(CARGO) build --release --locked -p dhow -p dhow-yardstick
 	@$(PYTHON) -m labs.cases $(or $(NAME),--help) $(ARGS)
+
+labs:            ## the papers' experiments, scaled down, on network namespaces: reports in target/labs (needs root; 12 minutes)
+	@labs/setup test
+	$(CARGO) build --release --locked -p dhow
+	@rm -rf target/labs
+	@for lab in drive-by overhead; do $(or $(CARGO_TARGET_DIR),target)/release/dhow lab run labs/$$lab --out target/labs/$$lab $(ARGS) || exit 1; done
 
 clean:           ## removes everything that was built
 	$(CARGO) clean

@@ -34,6 +34,8 @@ pub enum Output {
     Log,
     /// Figures, a line of JSON each.
     Figures,
+    /// Figures, as iperf 2 tells them with `-y C`.
+    Iperf,
     /// Figures, as iperf3 tells them with `-J`.
     Iperf3,
 }
@@ -81,6 +83,7 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
             environment: variables.collect::<Result<_, FileError>>()?,
             output: match entries.text("output") {
                 Some("figures") => Output::Figures,
+                Some("iperf") => Output::Iperf,
                 Some("iperf3") => Output::Iperf3,
                 _ => Output::Log,
             },

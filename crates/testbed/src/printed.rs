@@ -26,6 +26,7 @@ pub fn figures(output: Output, text: &str) -> Result<Vec<Printed>, String> {
         Output::Log => Ok(Vec::new()),
         Output::Figures => lines(text),
         Output::Iperf3 => iperf3(text),
+        Output::Iperf => iperf(text),
     }
 }
 
@@ -45,6 +46,31 @@ fn lines(text: &str) -> Result<Vec<Printed>, String> {
         return Err("it printed no figure".to_owned());
     }
     Ok(figures)
+}
+
+/// The last line that iperf 2 prints with `-y C`, which is of all of the time: when, both ends (address and port), number, times,
+/// octets, bit/s, and of datagrams jitter in ms, lost, all, and the lost in percent.
+fn iperf(text: &str) -> Result<Vec<Printed>, String> {
+    let lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let last = lines.filter(|cells| cells.len() >= 9).next_back();
+    let cells = last.ok_or("it printed no line of iperf with -y C")?;
+    let number = |place: usize| cells.get(place).and_then(|cell| cell.parse::<f64>().ok());
+    let figures = [
+        ("rate", number(8), "bit/s"),
+        ("octets", number(7), "octets"),
+        ("jitter", number(9).map(|ms| ms / 1e3), "s"),
+        ("lost", number(12).map(|percent| percent / 100.0), "share"),
+    ];
+    let told = figures.into_iter().filter_map(|(name, value, unit)| {
+        let figure = Figure {
+            figure: name.to_owned(),
+            value: value?,
+            unit: unit.to_owned(),
+        };
+        let time_s = None;
+        Some(Printed { figure, time_s })
+    });
+    Ok(told.collect())
 }
 
 /// The object that iperf3 prints with `-J`.
@@ -105,6 +131,25 @@ mod tests {
         let error = figures(Output::Figures, "{\"figure\":1}").unwrap_err();
         assert!(error.contains("{\"figure\":1}"), "{error}");
         assert!(figures(Output::Log, "{").unwrap().is_empty());
+    }
+
+    #[test]
+    fn iperf_tells_in_its_last_line() {
+        let text = "20261122062316,127.0.0.1,5055,127.0.0.1,48607,1,0.0-1.0,9,9\n\
+                    20261122062317,127.0.0.1,5055,127.0.0.1,48607,1,0.0-2.0,1311240,5248572,0.007,0,892,2.500,0\n";
+        let found = figures(Output::Iperf, text).unwrap();
+        let told: Vec<(&str, f64)> = found
+            .iter()
+            .map(|it| (it.figure.figure.as_str(), it.figure.value))
+            .collect();
+        let expected = [
+            ("rate", 5_248_572.0),
+            ("octets", 1_311_240.0),
+            ("jitter", 7e-6),
+            ("lost", 0.025),
+        ];
+        assert_eq!(told, expected);
+        assert!(figures(Output::Iperf, "connect failed\n").is_err());
     }
 
     #[test]

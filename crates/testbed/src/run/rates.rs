@@ -4,7 +4,6 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::number::float;
 use crate::results::Figure;
 
 /// Columns of traffic that arrived or left: of packets, or of sums over them.
@@ -42,36 +41,64 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<Vec<Figure>> {
     for (table, column) in found.take(TABLES_MAX) {
         let quoted = table.replace('"', "\"\"");
         let mut sums = database.prepare(&format!(
-            "SELECT s.name, SUM({column}), COUNT(*), MIN(oml_ts_client), MAX(oml_ts_client) \
-             FROM \"{quoted}\" t JOIN _senders s ON s.id = t.oml_sender_id GROUP BY s.name ORDER BY s.name"
+            "SELECT s.name, oml_ts_client, {column} FROM \"{quoted}\" t \
+             JOIN _senders s ON s.id = t.oml_sender_id WHERE {column} > 0 ORDER BY s.name, oml_ts_client"
         ))?;
-        let rows = sums.query_map([], |row| {
-            Ok((
-                row.get::<_, String>(0)?,
-                row.get::<_, f64>(1)?,
-                row.get::<_, u64>(2)?,
-                row.get::<_, f64>(3)?,
-                row.get::<_, f64>(4)?,
-            ))
-        })?;
-        for row in rows {
-            let (sender, octets, count, first, last) = row?;
-            // Rows stand at the ends of equal times, of which there is one more than between the first and the last.
-            let between = float(count.saturating_sub(1));
-            let time = (last - first) / between * float(count);
-            if between > 0.0 && time > 0.0 {
-                figures.push(Figure {
-                    node: String::new(),
-                    program: sender,
-                    name: "rate".to_owned(),
-                    time_s: last,
-                    value: octets * 8.0 / time,
-                    unit: "bit/s".to_owned(),
-                });
+        let mut rows = sums.query([])?;
+        let mut course: Option<(String, Course)> = None;
+        while let Some(row) = rows.next()? {
+            let sender: String = row.get(0)?;
+            let (time_s, octets) = (row.get(1)?, row.get(2)?);
+            match &mut course {
+                Some((of, course)) if *of == sender => course.add(time_s, octets),
+                _ => {
+                    figures.extend(course.take().and_then(Course::figure));
+                    course = Some((sender, Course::new(time_s)));
+                }
             }
         }
+        figures.extend(course.and_then(Course::figure));
     }
     Ok(figures)
+}
+
+/// One sender's rows in the order of their times, each of which is the end of that in which its octets came.
+#[derive(Debug)]
+struct Course {
+    first_s: f64,
+    /// The last row but one: its time, and all octets since the first.
+    before: (f64, f64),
+    /// The last, which may be of a time that was not over.
+    last: (f64, f64),
+}
+
+impl Course {
+    fn new(time_s: f64) -> Self {
+        Self {
+            first_s: time_s,
+            before: (time_s, 0.0),
+            last: (time_s, 0.0),
+        }
+    }
+
+    fn add(&mut self, time_s: f64, octets: f64) {
+        self.before = self.last;
+        self.last = (time_s, self.last.1 + octets);
+    }
+
+    /// The rate, of what came between whole times alone; nothing where there are too few.
+    fn figure((sender, course): (String, Self)) -> Option<Figure> {
+        let (time_s, octets) = course.before;
+        let time = time_s - course.first_s;
+        (time > 0.0).then(|| Figure {
+            node: String::new(),
+            program: sender,
+            name: "rate".to_owned(),
+            time_s: course.last.0,
+            value: octets * 8.0 / time,
+            unit: "bit/s".to_owned(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -97,9 +124,11 @@ mod tests {
             let insert = "INSERT INTO otr2_udp_in VALUES (2, ?1, 1000)";
             database.execute(insert, [time]).unwrap();
         }
-        for number in 1..=10 {
-            let insert = "INSERT INTO otg2_udp_out VALUES (1, ?1, 10000.0)";
-            database.execute(insert, [f64::from(number)]).unwrap();
+        // The first time and the last were not whole, and then nothing came any more.
+        for (number, octets) in [3e3, 1e4, 1e4, 1e4, 7e3, 0.0, 0.0].into_iter().enumerate() {
+            let insert = "INSERT INTO otg2_udp_out VALUES (1, ?1, ?2)";
+            let time = u32::try_from(number).unwrap();
+            database.execute(insert, [f64::from(time), octets]).unwrap();
         }
         let rates = read(&file).unwrap();
         let told: Vec<(&str, i64)> = rates
