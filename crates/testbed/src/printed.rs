@@ -51,8 +51,8 @@ fn lines(text: &str) -> Result<Vec<Printed>, String> {
 /// The last line that iperf 2 prints with `-y C`, which is of all of the time: when, both ends (address and port), number, times,
 /// octets, bit/s, and of datagrams jitter in ms, lost, all, and the lost in percent.
 fn iperf(text: &str) -> Result<Vec<Printed>, String> {
-    let lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let last = lines.filter(|cells| cells.len() >= 9).next_back();
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let last = lines.rfind(|cells| cells.len() >= 9);
     let cells = last.ok_or("it printed no line of iperf with -y C")?;
     let number = |place: usize| cells.get(place).and_then(|cell| cell.parse::<f64>().ok());
     let figures = [
