@@ -17,6 +17,9 @@ const NAMES: u64 = 20;
 /// Width of a letter of a name, near enough.
 const LETTER: u64 = 7;
 
+/// Names along an axis that are marked.
+const NAMES_MAX: u64 = 40;
+
 /// Curves of one picture that have a colour of their own; those beyond begin anew.
 const COLOURS: usize = 6;
 
@@ -117,6 +120,8 @@ impl Ruler {
         }
         let least = least.min(most);
         let ends = match scale {
+            // The last name has as much room as the first.
+            Scale::Linear if axis == Axis::Name => (0, most + 1),
             Scale::Linear => (0, axis.end(most)),
             // A value at the very edge would hide in it.
             Scale::Logarithmic => ((least - least / 8).max(1), (most + most / 8).max(2)),
@@ -143,7 +148,7 @@ impl Ruler {
 
     fn marks(&self) -> Vec<u64> {
         match (self.axis, self.scale) {
-            (Axis::Name, _) => Vec::new(),
+            (Axis::Name, _) => (1..self.ends.1.min(NAMES_MAX)).collect(),
             (_, Scale::Linear) => {
                 let step = self.axis.step(self.ends.1);
                 (0..=self.ends.1 / step)

@@ -29,17 +29,13 @@ pub(crate) fn of_run(told: &Told) -> String {
             out += &picture.svg();
         }
     };
-    let delivered = Curve::new("delivered payload", Look::Main).through(goodput(told, end));
-    draw(
-        "Goodput over time; contacts are shaded",
-        &[delivered],
-        Axis::Rate,
-    );
-    draw(
-        "Payloads that are sent and not yet delivered",
-        &waiting(told, end),
-        Axis::Octets,
-    );
+    if !told.payloads.is_empty() {
+        let delivered = Curve::new("delivered payload", Look::Main).through(goodput(told, end));
+        let title = "Goodput over time; contacts are shaded";
+        draw(title, &[delivered], Axis::Rate);
+        let title = "Payloads that are sent and not yet delivered";
+        draw(title, &waiting(told, end), Axis::Octets);
+    }
     draw(
         "Processors: user and system time, of one core",
         &processors(told),

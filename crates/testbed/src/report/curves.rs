@@ -97,6 +97,11 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
     curves.extend(of_others(&question.others, &along, up));
     for curve in &mut curves {
         curve.points.sort_by_key(|point| point.0);
+        // Between names there is nothing that a line could show.
+        if along.axis == Axis::Name {
+            let means = std::mem::take(&mut curve.points);
+            curve.dots.extend(means);
+        }
     }
     let scale = |log: bool| {
         if log {
@@ -111,9 +116,10 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
     picture.up_scale = scale(question.log_y);
     let mut out = picture.svg();
     if along.axis == Axis::Name {
-        let names = along.names.iter().map(|name| escaped(name));
+        let names = (1..).zip(&along.names);
+        let names = names.map(|(number, name)| format!("{number}: {}", escaped(name)));
         out += &format!(
-            "<p class=\"note\">From left to right: {}.</p>",
+            "<p class=\"note\">{}.</p>",
             names.collect::<Vec<_>>().join(", ")
         );
     }
