@@ -194,7 +194,7 @@ class Traffic(unittest.TestCase):
             "lab", "oedl", str(ROOT / "labs/overhead/otg-all.rb"), "--link-rate", "28Mbit", "--out", str(out), "--",
             "--runtime", "1", patience_s=90.0)
         self.assertEqual(done.returncode, 0, done.stderr)
-        with contextlib.closing(sqlite3.connect(out / "measurements.sq3")) as database:
+        with contextlib.closing(sqlite3.connect(out / "0001" / "measurements.sq3")) as database:
             counted = [
                 database.execute(f'SELECT COUNT(*), COUNT(DISTINCT seq_no), MAX(seq_no) FROM "{table}"').fetchone()
                 for table in ("otg2_udp_out", "otr2_udp_in")]
