@@ -227,6 +227,8 @@ class Lab(unittest.TestCase):
             (scenario(node='settings = ["store.durabilty=contact"]\n'), "did you mean 'durability'?"),
             (scenario(more='[faults]\nstall_every = "1s"\n'), "needs virtual time"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), "names no node"),
+            (scenario(more='[report]\ny = "speed"\n'), "'speed' is not measured"),
+            (scenario(more='[report]\npaper = "there-is-none.csv"\n'), "there-is-none.csv"),
         ]:
             with self.subTest(said=said):
                 self.assertIn(said, self.lab("run", self.write(text), "--out", "out", code=2))

@@ -1,6 +1,6 @@
 //! Runs in virtual time, told as those on real sockets are.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
@@ -12,6 +12,7 @@ use crate::results::{
     Backend, Capacity, Contact, Limited, LinkSample, Payload, Point, Results, ResultsError, Run,
     Status,
 };
+use crate::run::timestamp;
 
 /// Things that happen between two looks at whether the run is still wanted.
 const EVENTS_AT_ONCE: u64 = 20_000;
@@ -35,10 +36,7 @@ pub fn run(
     results: &Results,
     goes_on: &mut dyn FnMut(Duration) -> bool,
 ) -> Result<Run, SimulatedError> {
-    let (begin, started) = (
-        SystemTime::now(),
-        humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-    );
+    let (begun, started) = (Instant::now(), timestamp());
     let mut simulation = Simulation::new(scenario, planned.seed)?;
     let mut wanted = true;
     while wanted && simulation.advance(EVENTS_AT_ONCE) {
@@ -64,7 +62,7 @@ pub fn run(
         },
         started,
         duration_s: outcome.progress.time.as_secs_f64(),
-        wall_s: begin.elapsed().unwrap_or_default().as_secs_f64(),
+        wall_s: begun.elapsed().as_secs_f64(),
         sent: outcome.progress.sent,
         accepted: outcome.accepted,
         refused: outcome.refused,

@@ -99,6 +99,39 @@ fn a_run_that_failed_is_told_and_is_in_no_figure() {
     let words =
         "Run sim-0001 failed: node gamma ended: &quot;no &lt;space&gt;&quot;. It is in no figure.";
     assert!(page.contains(words), "{page}");
+    // Nothing of it is in a curve, a mean or a list of figures: the other run of its size stands alone.
+    assert!(
+        page.contains("<td>10kB</td>") && page.contains("<td>1</td>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn runs_that_failed_are_in_no_curve_of_delays() {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study(place.path());
+    let curves = |results: &Results| {
+        let study = Study::read(question.clone(), results).unwrap();
+        let page = page("Drive-by", "", &[study]);
+        let begin = page.find("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 288\" role=\"img\"><title>Delay");
+        page[begin.unwrap()..]
+            .split("</svg>")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(curves(&results).contains(">10kB<"));
+    for run in results.runs().unwrap() {
+        if run.point.value("traffic.size") == Some("10kB") {
+            let status = Status::Failed("nobody knows why".to_owned());
+            results.seal(&Run { status, ..run }).unwrap();
+        }
+    }
+    let after = curves(&results);
+    assert!(
+        !after.contains(">10kB<") && after.contains(">20kB<"),
+        "{after}"
+    );
 }
 
 #[test]

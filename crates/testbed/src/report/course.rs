@@ -1,11 +1,10 @@
 //! One run over time: contacts, goodput and processors; and the delays of all.
 
-use dhow_page::quantity::count;
 use dhow_page::{Axis, Curve, Look, Picture, escaped};
 
-use super::measure::Told;
 use super::statistics::quantile;
 use super::study::Study;
+use super::told::{Course, Told};
 use crate::number::{float, micros, whole};
 
 /// Places of a curve over time.
@@ -15,7 +14,8 @@ const PLACES: u32 = 200;
 const CURVES_MAX: usize = 8;
 
 /// Pictures of one run over time.
-pub(crate) fn of_run(told: &Told) -> String {
+pub(crate) fn of_run(course: &Course) -> String {
+    let told = &course.told;
     let end = told.run.duration_s;
     if end <= 0.0 {
         return String::new();
@@ -29,16 +29,16 @@ pub(crate) fn of_run(told: &Told) -> String {
             out += &picture.svg();
         }
     };
-    if !told.payloads.is_empty() {
-        let delivered = Curve::new("delivered payload", Look::Main).through(goodput(told, end));
+    if !course.payloads.is_empty() {
+        let delivered = Curve::new("delivered payload", Look::Main).through(goodput(course, end));
         let title = "Goodput over time; contacts are shaded";
         draw(title, &[delivered], Axis::Rate);
         let title = "Payloads that are sent and not yet delivered";
-        draw(title, &waiting(told, end), Axis::Octets);
+        draw(title, &waiting(course, end), Axis::Octets);
     }
     draw(
         "Processors: user and system time, of one core",
-        &processors(told),
+        &processors(course),
         Axis::Share,
     );
     out
@@ -61,10 +61,10 @@ fn shades(told: &Told) -> Vec<(u64, u64)> {
     joined
 }
 
-fn goodput(told: &Told, end: f64) -> Vec<(u64, u64)> {
+fn goodput(course: &Course, end: f64) -> Vec<(u64, u64)> {
     let part = end / f64::from(PLACES);
     let mut parts = vec![0.0; usize::try_from(PLACES).unwrap_or(0) + 1];
-    for payload in &told.payloads {
+    for payload in &course.payloads {
         let place = payload.delivered_s.map(|time| whole((time / part).floor()));
         let place = place.and_then(|place| usize::try_from(place).ok());
         if let Some(sum) = place.and_then(|place| parts.get_mut(place)) {
@@ -77,9 +77,9 @@ fn goodput(told: &Told, end: f64) -> Vec<(u64, u64)> {
 }
 
 /// Octets that were sent and not yet delivered, at each place.
-fn waiting(told: &Told, end: f64) -> Vec<Curve> {
+fn waiting(course: &Course, end: f64) -> Vec<Curve> {
     let mut changes: Vec<(f64, f64)> = Vec::new();
-    for payload in &told.payloads {
+    for payload in &course.payloads {
         changes.push((payload.sent_s, float(payload.octets)));
         changes.extend(
             payload
@@ -100,16 +100,16 @@ fn waiting(told: &Told, end: f64) -> Vec<Curve> {
     vec![Curve::new("waiting or on their way", Look::Main).through(points.collect())]
 }
 
-fn processors(told: &Told) -> Vec<Curve> {
+fn processors(course: &Course) -> Vec<Curve> {
     let mut nodes: Vec<&str> = Vec::new();
-    for sample in &told.resources {
+    for sample in &course.resources {
         if !nodes.contains(&sample.node.as_str()) {
             nodes.push(&sample.node);
         }
     }
     let curves = nodes.iter().take(CURVES_MAX).enumerate();
     let curves = curves.map(|(number, node)| {
-        let samples: Vec<_> = told
+        let samples: Vec<_> = course
             .resources
             .iter()
             .filter(|it| it.node == **node)
@@ -127,49 +127,34 @@ fn processors(told: &Told) -> Vec<Curve> {
     curves.collect()
 }
 
-/// The share of payloads that were delivered within a time, of each curve, over all its runs.
+/// The share of payloads that were delivered within a time, of each combination, over all its runs that came to their end.
 pub(crate) fn delays(study: &Study) -> String {
-    let mut groups: Vec<(String, Vec<f64>, u64)> = Vec::new();
-    for told in &study.runs {
-        let (x, group) = (study.x_of(told), study.group_of(told));
-        let parts = [x, group];
-        let parts = parts.iter().filter(|part| !part.is_empty());
-        let name = parts.cloned().collect::<Vec<_>>().join(", ");
-        let found = match groups.iter().position(|it| it.0 == name) {
-            Some(found) => found,
-            None => {
-                groups.push((name, Vec::new(), 0));
-                groups.len() - 1
-            }
-        };
-        if let Some((_, delays, sent)) = groups.get_mut(found) {
-            delays.extend(told.delays());
-            *sent += told.run.sent;
-        }
-    }
-    groups.retain(|(_, delays, _)| !delays.is_empty());
-    let all = groups.len();
-    let mut shown = Vec::new();
+    let mut cells = study.cells();
+    cells.retain(|cell| cell.runs.iter().any(|told| !told.delays.is_empty()));
+    let all = cells.len();
     // Of many the first, the last, and some between.
-    for place in 0..all.min(CURVES_MAX - 2) {
-        let place = place * (all - 1) / (all.min(CURVES_MAX - 2) - 1).max(1);
-        shown.extend(groups.get(place));
-    }
-    let curves = shown
-        .iter()
-        .enumerate()
-        .map(|(number, (name, delays, sent))| {
-            let mut delays = delays.clone();
-            delays.sort_by(f64::total_cmp);
-            let part = float(count(delays.len())) / float((*sent).max(1));
-            let points = (0..=PLACES).filter_map(|place| {
-                let share = f64::from(place) / f64::from(PLACES);
-                let delay = quantile(&delays, share)?;
-                Some((micros(delay), whole(share * part.min(1.0) * 10_000.0)))
-            });
-            let name = if name.is_empty() { "delivered" } else { name };
-            Curve::new(name, Look::Coloured(number)).through(points.collect())
+    let shown_count = all.min(CURVES_MAX - 2);
+    let places = (0..shown_count).map(|place| place * (all - 1) / (shown_count - 1).max(1));
+    let shown: Vec<_> = places.filter_map(|place| cells.get(place)).collect();
+    let curves = shown.iter().enumerate().map(|(number, cell)| {
+        let mut delays: Vec<f64> = Vec::new();
+        let (mut sent, mut delivered) = (0, 0);
+        for told in &cell.runs {
+            delays.extend_from_slice(&told.delays);
+            sent += told.run.sent;
+            delivered += told.run.delivered;
+        }
+        delays.sort_by(f64::total_cmp);
+        let part = (float(delivered) / float(sent.max(1))).min(1.0);
+        let points = (0..=PLACES).filter_map(|place| {
+            let share = f64::from(place) / f64::from(PLACES);
+            let delay = quantile(&delays, share)?;
+            Some((micros(delay), whole(share * part * 10_000.0)))
         });
+        let name = cell.name();
+        let name = if name.is_empty() { "delivered" } else { &name };
+        Curve::new(name, Look::Coloured(number)).through(points.collect())
+    });
     let curves: Vec<Curve> = curves.collect();
     if curves.is_empty() {
         return String::new();
@@ -177,7 +162,8 @@ pub(crate) fn delays(study: &Study) -> String {
     let title = "Delay: share of the payloads that were delivered within a time";
     let mut out = Picture::new(title, &curves, Axis::Time, Axis::Share).svg();
     if shown.len() < all {
-        let names = shown.iter().map(|it| escaped(&it.0)).collect::<Vec<_>>();
+        let names = shown.iter().map(|cell| escaped(&cell.name()));
+        let names = names.collect::<Vec<_>>();
         out += &format!(
             "<p class=\"note\">{} of {all} combinations: {}.</p>",
             shown.len(),

@@ -225,11 +225,7 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
     if known.len() == 1 {
         return format!("{what} was <strong>{}</strong>.", said(axis, most.1.mean));
     }
-    let place = |point: &Point<'_>| {
-        let parts = [point.cell.x.as_str(), point.cell.group.as_str()];
-        let parts = parts.iter().filter(|part| !part.is_empty());
-        escaped(&parts.copied().collect::<Vec<_>>().join(", "))
-    };
+    let place = |point: &Point<'_>| escaped(&point.cell.name());
     if least.1.mean > most.1.mean * 0.99 {
         return format!(
             "{what} was the same everywhere: <strong>{}</strong>.",
@@ -252,7 +248,7 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
 
 /// Whether each curve went as was expected; nothing where nothing was.
 pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
-    use super::study::Course;
+    use super::study::Expected;
     let Some(expects) = study.question.expects else {
         return String::new();
     };
@@ -270,9 +266,9 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
         let (first, last) = (means.first()?, means.last()?);
         let mean = means.iter().sum::<f64>() / float(count(means.len()));
         let (holds, expected) = match expects {
-            Course::Rises => (*last >= first * 1.1, "would rise by a tenth and more"),
-            Course::Falls => (*last <= first * 0.9, "would fall by a tenth and more"),
-            Course::Level => (
+            Expected::Rises => (*last >= first * 1.1, "would rise by a tenth and more"),
+            Expected::Falls => (*last <= first * 0.9, "would fall by a tenth and more"),
+            Expected::Level => (
                 means
                     .iter()
                     .all(|value| (value - mean).abs() <= mean * 0.25),

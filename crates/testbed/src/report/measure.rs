@@ -7,27 +7,8 @@ use dhow_page::Axis;
 use dhow_page::quantity;
 
 use super::statistics::quantile;
+use super::told::Told;
 use crate::number::{float, micros, whole};
-use crate::results::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Run};
-
-/// One run with its tables.
-#[derive(Clone, Debug)]
-pub struct Told {
-    /// Its line.
-    pub run: Run,
-    /// Its payloads.
-    pub payloads: Vec<Payload>,
-    /// When its links could be used.
-    pub contacts: Vec<Contact>,
-    /// What passed over its links.
-    pub links: Vec<LinkSample>,
-    /// What its nodes used.
-    pub resources: Vec<Resource>,
-    /// What its programs told.
-    pub figures: Vec<Figure>,
-    /// What there was of each resource.
-    pub capacities: Vec<Capacity>,
-}
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,20 +90,18 @@ impl Measure {
             Self::Delivery => {
                 (told.run.sent > 0).then(|| float(told.run.delivered) / float(told.run.sent))
             }
-            Self::Delay(hundredths) => quantile(&told.delays(), f64::from(*hundredths) / 100.0),
-            Self::Drain => {
-                let last = told.deliveries().max_by(f64::total_cmp)?;
-                Some(last - told.first_chance())
-            }
+            Self::Delay(hundredths) => quantile(&told.delays, f64::from(*hundredths) / 100.0),
+            Self::Drain => Some(told.last_delivery_s? - told.first_chance()),
             Self::Processor => {
                 let seconds: f64 = told
-                    .last_resources()
+                    .resources
+                    .iter()
                     .map(|it| it.user_s + it.system_s)
                     .sum();
                 (megabytes > 0.0).then(|| seconds / megabytes)
             }
             Self::Written => {
-                let written: u64 = told.last_resources().map(|it| it.disk_write_octets).sum();
+                let written: u64 = told.resources.iter().map(|it| it.disk_write_octets).sum();
                 (delivered > 0.0).then(|| float(written) / delivered)
             }
             Self::Figure(name, program) => {
@@ -209,74 +188,6 @@ fn significant(value: f64, units: [&str; 4]) -> String {
         it if it < 9.995 => format!("{value:.2} {unit}"),
         it if it < 99.95 => format!("{value:.1} {unit}"),
         _ => format!("{value:.0} {unit}"),
-    }
-}
-
-impl Told {
-    /// Delays of what was delivered, from the shortest, seconds.
-    #[must_use]
-    pub fn delays(&self) -> Vec<f64> {
-        let delays = self.payloads.iter();
-        let mut delays: Vec<f64> = delays
-            .filter_map(|it| Some(it.delivered_s? - it.sent_s))
-            .collect();
-        delays.sort_by(f64::total_cmp);
-        delays
-    }
-
-    fn deliveries(&self) -> impl Iterator<Item = f64> {
-        self.payloads.iter().filter_map(|it| it.delivered_s)
-    }
-
-    /// Contacts of links that come and go.
-    pub fn planned(&self) -> impl Iterator<Item = &Contact> {
-        let end = self.run.duration_s - 0.01;
-        let always = move |it: &&Contact| it.start_s > 0.01 || it.end_s < end;
-        self.contacts.iter().filter(always)
-    }
-
-    /// When the first payload could leave: it had been sent, and if links come and go, one was there.
-    fn first_chance(&self) -> f64 {
-        let sent = self.payloads.iter().map(|it| it.sent_s);
-        let sent = sent.fold(f64::INFINITY, f64::min);
-        let open = self.planned().map(|it| it.start_s);
-        let open = open.fold(f64::INFINITY, f64::min);
-        match (sent.is_finite(), open.is_finite()) {
-            (true, true) => sent.max(open),
-            (true, false) => sent,
-            _ => 0.0,
-        }
-    }
-
-    /// The time in which payloads could pass: that of the link that was there the least, and where all always were, up to the last delivery; seconds.
-    #[must_use]
-    pub fn usable_s(&self) -> f64 {
-        let mut open: Vec<(&str, f64)> = Vec::new();
-        for contact in self.planned() {
-            let length = contact.end_s - contact.start_s;
-            match open.iter_mut().find(|(link, _)| *link == contact.link) {
-                Some((_, sum)) => *sum += length,
-                None => open.push((&contact.link, length)),
-            }
-        }
-        let least = open.iter().map(|(_, sum)| *sum).min_by(f64::total_cmp);
-        least.unwrap_or_else(|| {
-            let last = self.deliveries().max_by(f64::total_cmp);
-            last.map_or(0.0, |last| last - self.first_chance())
-        })
-    }
-
-    /// The last sample of each node.
-    pub fn last_resources(&self) -> impl Iterator<Item = &Resource> {
-        let mut last: Vec<&Resource> = Vec::new();
-        for sample in &self.resources {
-            match last.iter_mut().find(|it| it.node == sample.node) {
-                Some(it) if it.time_s <= sample.time_s => *it = sample,
-                Some(_) => {}
-                None => last.push(sample),
-            }
-        }
-        last.into_iter()
     }
 }
 

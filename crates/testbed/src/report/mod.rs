@@ -1,7 +1,7 @@
 //! What came of runs, for people: one page that opens from a disk.
 //!
-//! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`Measure`] what is
-//! measured of each. `curves` shows it against what was set, `course` one run over time, `both` real sockets beside virtual
+//! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`Told`] one run in short and a
+//! [`Course`] one over time, a [`Measure`] what is measured of each. `curves` shows it against what was set, `course` one run over time, `both` real sockets beside virtual
 //! time, and `limit` says which resource a run had none left of.
 
 mod both;
@@ -12,8 +12,10 @@ mod measure;
 mod page;
 mod statistics;
 mod study;
+mod told;
 mod worth;
 
-pub use measure::{Measure, Told};
+pub use measure::Measure;
 pub use page::page;
-pub use study::{Course, Others, Question, ReportError, Study};
+pub use study::{Expected, Others, Question, ReportError, Study};
+pub use told::{Course, Told};

@@ -4,9 +4,10 @@ use dhow_page::quantity::{count, things, thousands};
 use dhow_page::{List, Page, escaped, text};
 use serde_json::Value;
 
-use super::measure::{Told, axis_of_unit, said};
+use super::measure::{axis_of_unit, said};
 use super::statistics::Spread;
 use super::study::Study;
+use super::told::Told;
 use super::{both, course, curves};
 use crate::results::Status;
 
@@ -81,11 +82,8 @@ fn add_study(page: &mut Page, study: &Study) {
     page.add(&both::table(study));
     page.add(&figures(study));
     page.add(&course::delays(study));
-    if let Some(told) = study
-        .runs
-        .iter()
-        .find(|told| told.run.status == Status::Done)
-    {
+    if let Some(shown) = &study.shown {
+        let told = &shown.told;
         page.subheading(&format!(
             "Run {} over time{}",
             escaped(&told.run.run),
@@ -94,7 +92,7 @@ fn add_study(page: &mut Page, study: &Study) {
                 point => format!(": {}", escaped(&point)),
             }
         ));
-        page.add(&course::of_run(told));
+        page.add(&course::of_run(shown));
     }
     page.subheading("Runs");
     page.add(&runs(study));

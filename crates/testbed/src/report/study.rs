@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::measure::{Measure, Told};
-use crate::results::{
-    Capacity, Contact, Figure, LinkSample, Payload, Resource, Results, ResultsError, Status,
-};
+use super::measure::Measure;
+use super::told::{Course, Told};
+use crate::results::{Results, ResultsError, Status};
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -31,7 +30,7 @@ pub enum ReportError {
 
 /// How a curve is expected to go, from its first point to its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum Expected {
     /// The last is at least a tenth above the first.
     Rises,
     /// The last is at least a tenth below the first.
@@ -84,7 +83,7 @@ pub struct Question {
     /// Whether what goes up does so by ratio.
     pub log_y: bool,
     /// How it is expected to go.
-    pub expects: Option<Course>,
+    pub expects: Option<Expected>,
     /// What others found.
     pub others: Vec<Others>,
 }
@@ -105,9 +104,9 @@ impl Question {
         let y = set("y").unwrap_or_else(|| "goodput".to_owned());
         let expects = match set("expects").as_deref() {
             None => None,
-            Some("rises") => Some(Course::Rises),
-            Some("falls") => Some(Course::Falls),
-            Some("level") => Some(Course::Level),
+            Some("rises") => Some(Expected::Rises),
+            Some("falls") => Some(Expected::Falls),
+            Some("level") => Some(Expected::Level),
             Some(other) => {
                 let what = format!("nothing can be expected to '{other}': rises, falls, level");
                 return Err(ReportError::Question(what));
@@ -150,8 +149,10 @@ fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
 pub struct Study {
     /// What is asked.
     pub question: Question,
-    /// The runs, with their tables.
+    /// The runs.
     pub runs: Vec<Told>,
+    /// The first that came to its end, over time.
+    pub shown: Option<Course>,
     /// What ran, on what.
     pub manifest: serde_json::Value,
 }
@@ -166,28 +167,33 @@ pub(crate) struct Cell<'a> {
     pub(crate) runs: Vec<&'a Told>,
 }
 
+impl Cell<'_> {
+    /// What it is called; nothing where it is the only one.
+    pub(crate) fn name(&self) -> String {
+        let parts = [self.x.as_str(), self.group.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(", ")
+    }
+}
+
 impl Study {
     /// Reads what runs left.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn read(question: Question, results: &Results) -> Result<Self, ReportError> {
-        let mut runs = Vec::new();
+        let (mut runs, mut shown) = (Vec::new(), None);
         for run in results.runs()? {
-            let name = run.run.clone();
-            runs.push(Told {
-                payloads: results.read::<Payload>(&name)?,
-                contacts: results.read::<Contact>(&name)?,
-                resources: results.read::<Resource>(&name)?,
-                links: results.read::<LinkSample>(&name)?,
-                figures: results.read::<Figure>(&name)?,
-                capacities: results.read::<Capacity>(&name)?,
-                run,
-            });
+            let course = Course::read(run, results)?;
+            runs.push(course.told.clone());
+            if shown.is_none() && course.told.run.status == Status::Done {
+                shown = Some(course);
+            }
         }
         Ok(Self {
             question,
             runs,
+            shown,
             manifest: results.manifest()?,
         })
     }

@@ -212,9 +212,19 @@ impl Stage<'_> {
             true => self.perform(&mut lab, goes_on, watch),
             false => Ok(()),
         };
-        lab.end_nodes();
+        if self.is_end_of_use() {
+            lab.end_nodes();
+        }
         let cleared = lab.clear();
         played.and(cleared)
+    }
+
+    /// Whether nodes are to end in order, for which they take their time while bundles are under way: their stores are kept, or what they
+    /// measured is to reach a collector.
+    fn is_end_of_use(&self) -> bool {
+        let settings = self.order.scenario.nodes.iter();
+        let mut settings = settings.flat_map(|node| &node.host.settings);
+        self.order.keep || settings.any(|setting| setting.starts_with("measure."))
     }
 
     fn perform(

@@ -1,9 +1,12 @@
 //! `dhow lab report`: the page of results that are there.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use clap::Args;
+use dhow_testbed::report::Study;
 use dhow_testbed::results::Results;
+use serde_json::Value;
 
 use super::study::{shown, unkept, write_page};
 use crate::failure::{Ending, Failure};
@@ -30,26 +33,37 @@ impl Report {
 }
 
 /// Writes the pages of a directory of results, of one scenario or several; where they are comes back, that of all last.
-pub fn report(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut places = studies(directory)?;
-    let several = !places.is_empty();
-    if !several {
-        places.push(directory.to_path_buf());
+fn report(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let places = studies(directory)?;
+    if places.is_empty() {
+        return Ok(vec![of_one(directory)?.0]);
     }
     let (mut pages, mut all) = (Vec::new(), Vec::new());
     for place in places {
-        let results = Results::open(&place).map_err(|error| unkept(&error))?;
-        results.gather().map_err(|error| unkept(&error))?;
-        let study = shown(&results)?;
-        let title = study.question.title.clone();
-        pages.push(write_page(&place, &title, std::slice::from_ref(&study))?);
+        let (page, study) = of_one(&place)?;
+        pages.push(page);
         all.push(study);
     }
-    if several {
-        let name = directory.file_name().unwrap_or(directory.as_os_str());
-        pages.push(write_page(directory, &name.to_string_lossy(), &all)?);
-    }
+    pages.push(of_all(directory, &all)?);
     Ok(pages)
+}
+
+/// Writes the tables of all runs of a scenario, and its page: where that is, and what is on it.
+pub fn of_one(directory: &Path) -> Result<(PathBuf, Study), Failure> {
+    let results = Results::open(directory).map_err(|error| unkept(&error))?;
+    results.gather().map_err(|error| unkept(&error))?;
+    let study = shown(&results)?;
+    let page = write_page(directory, &study.question.title, slice::from_ref(&study))?;
+    Ok((page, study))
+}
+
+/// Writes the page of several scenarios' results, which has the name of the directory that the scenarios are of.
+pub fn of_all(directory: &Path, studies: &[Study]) -> Result<PathBuf, Failure> {
+    let file = studies.first().and_then(|study| study.manifest.get("file"));
+    let scenarios = file.and_then(Value::as_str).map(Path::new);
+    let scenarios = scenarios.and_then(Path::parent).and_then(Path::file_name);
+    let name = scenarios.or(directory.file_name()).unwrap_or_default();
+    write_page(directory, &name.to_string_lossy(), studies)
 }
 
 /// Directories of several scenarios' results in this one, in the order of their names.

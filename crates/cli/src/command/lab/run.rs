@@ -10,7 +10,7 @@ use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
 use dhow_testbed::run::{self, Order, Standing, timestamp};
 use serde_json::json;
 
-use super::report::report;
+use super::report::{of_all, of_one};
 use super::study::{Settings, Study, name_of, unkept};
 use super::watch::Watch;
 use super::{check, failure};
@@ -110,6 +110,7 @@ impl Run {
         let mut planned: Vec<(PathBuf, Plan)> = Vec::new();
         for path in self.files()? {
             let plan = Study::plan(&path, &settings)?;
+            Study::check_report(&path, &plan)?;
             if self.backends.contains(&Place::Netns) {
                 Study::check(&plan)?;
             }
@@ -119,21 +120,26 @@ impl Run {
         interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
         let out = self.out.clone().unwrap_or_else(|| self.default_out());
         let several = self.scenario.is_dir();
-        let mut failed = 0_u64;
+        let (mut failed, mut shown) = (0_u64, Vec::new());
         for (path, plan) in planned {
             let place = if several {
                 out.join(name_of(&path))
             } else {
                 out.clone()
             };
-            let study = Study::new(&path, plan, &settings, self.results(&place)?)?;
+            let study = Study::new(&path, plan, &settings, self.results(&place)?);
             failed += self.run_study(&study, common)?;
+            let (page, of_it) = of_one(&place)?;
+            output::talk(&format!("the report is {}", page.display()));
+            if several {
+                shown.push(of_it);
+            }
             if interrupt::is_requested() {
                 break;
             }
         }
         if several {
-            report(&out)?;
+            of_all(&out, &shown)?;
         }
         output::talk(&format!("results are in {}", out.display()));
         Ok(if interrupt::is_requested() {
@@ -153,9 +159,6 @@ impl Run {
         let mut failed = 0;
         for place in &self.backends {
             failed += self.run_in(*place, study, common)?;
-        }
-        for page in report(study.results.directory())? {
-            output::talk(&format!("the report is {}", page.display()));
         }
         Ok(failed)
     }

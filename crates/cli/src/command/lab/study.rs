@@ -84,19 +84,29 @@ impl Study {
         Ok(())
     }
 
+    /// Says what of `[report]` there is not, before anything runs.
+    pub fn check_report(path: &Path, plan: &Plan) -> Result<(), Failure> {
+        let Some(run) = plan.runs.first() else {
+            return Ok(());
+        };
+        let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
+        let near = path.parent().unwrap_or(Path::new(""));
+        Question::read(&scenario.name, &scenario.report, near)
+            .map(|_| ())
+            .map_err(|error| {
+                let what = format!("cannot read the scenario: {}: {error}", path.display());
+                Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
+            })
+    }
+
     /// A plan whose results go to a directory.
-    pub fn new(
-        path: &Path,
-        plan: Plan,
-        settings: &Settings,
-        results: Results,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
+    pub fn new(path: &Path, plan: Plan, settings: &Settings, results: Results) -> Self {
+        Self {
             path: path.to_path_buf(),
             plan,
             settings: settings.clone(),
             results,
-        })
+        }
     }
 
     /// What the file is called without its ending.

@@ -1,0 +1,225 @@
+//! One run as a report needs it: what is asked of every run is kept in short, since a study has many and each may have millions of payloads.
+
+use crate::results::{
+    Capacity, Contact, Figure, LinkSample, Payload, Resource, Results, ResultsError, Run,
+};
+
+/// Delays that are kept of a run: of more, so many at equal ranks.
+const DELAYS_MAX: usize = 1_001;
+
+/// One run in short.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Its line.
+    pub run: Run,
+    /// Delays of what was delivered, from the shortest, seconds; of many those at equal ranks.
+    pub delays: Vec<f64>,
+    /// When the first payload was sent.
+    pub first_sent_s: Option<f64>,
+    /// When the last was delivered.
+    pub last_delivery_s: Option<f64>,
+    /// When its links could be used.
+    pub contacts: Vec<Contact>,
+    /// What had passed over each link at the end.
+    pub links: Vec<LinkSample>,
+    /// What each node had used at the end.
+    pub resources: Vec<Resource>,
+    /// Cores that each node used in the mean while its payloads could pass.
+    pub busy: Vec<(String, f64)>,
+    /// What its programs told.
+    pub figures: Vec<Figure>,
+    /// What there was of each resource.
+    pub capacities: Vec<Capacity>,
+}
+
+/// One run over time.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// The run.
+    pub told: Told,
+    /// Its payloads.
+    pub payloads: Vec<Payload>,
+    /// What its nodes used, over time.
+    pub resources: Vec<Resource>,
+}
+
+impl Course {
+    /// Reads a run's tables.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn read(run: Run, results: &Results) -> Result<Self, ResultsError> {
+        let name = run.run.clone();
+        let payloads = results.read::<Payload>(&name)?;
+        let resources = results.read::<Resource>(&name)?;
+        let mut told = Told {
+            delays: delays(&payloads),
+            first_sent_s: payloads.iter().map(|it| it.sent_s).min_by(f64::total_cmp),
+            last_delivery_s: payloads
+                .iter()
+                .filter_map(|it| it.delivered_s)
+                .max_by(f64::total_cmp),
+            contacts: results.read::<Contact>(&name)?,
+            links: last_of(results.read::<LinkSample>(&name)?, |it| &it.link),
+            resources: last_of(resources.clone(), |it| &it.node),
+            busy: Vec::new(),
+            figures: results.read::<Figure>(&name)?,
+            capacities: results.read::<Capacity>(&name)?,
+            run,
+        };
+        let nodes = told.resources.iter().map(|it| it.node.clone());
+        told.busy = nodes
+            .filter_map(|node| Some((busy_cores(&resources, &node, told.window())?, node)))
+            .map(|(cores, node)| (node, cores))
+            .collect();
+        Ok(Self {
+            told,
+            payloads,
+            resources,
+        })
+    }
+}
+
+fn delays(payloads: &[Payload]) -> Vec<f64> {
+    let mut delays: Vec<f64> = payloads
+        .iter()
+        .filter_map(|it| Some(it.delivered_s? - it.sent_s))
+        .collect();
+    delays.sort_by(f64::total_cmp);
+    if delays.len() <= DELAYS_MAX {
+        return delays;
+    }
+    let (last, parts) = (delays.len() - 1, DELAYS_MAX - 1);
+    let at = |part: usize| delays.get(part * last / parts).copied();
+    (0..=parts).filter_map(at).collect()
+}
+
+/// The last line of each name: lines come in the order of time.
+fn last_of<R>(rows: Vec<R>, name: impl Fn(&R) -> &str) -> Vec<R> {
+    let mut last: Vec<R> = Vec::new();
+    for row in rows {
+        match last.iter_mut().find(|it| name(it) == name(&row)) {
+            Some(it) => *it = row,
+            None => last.push(row),
+        }
+    }
+    last
+}
+
+/// Cores that a node used in the mean from one time to another.
+fn busy_cores(resources: &[Resource], node: &str, (start, end): (f64, f64)) -> Option<f64> {
+    let within = |it: &&Resource| it.node == node && it.time_s >= start && it.time_s <= end;
+    let first = resources.iter().find(within)?;
+    let last = resources.iter().rfind(within)?;
+    let time = last.time_s - first.time_s;
+    let used = (last.user_s + last.system_s) - (first.user_s + first.system_s);
+    (time > 0.0).then(|| used / time)
+}
+
+impl Told {
+    /// Contacts of links that come and go.
+    pub fn planned(&self) -> impl Iterator<Item = &Contact> {
+        let end = self.run.duration_s - 0.01;
+        let comes_or_goes = move |it: &&Contact| it.start_s > 0.01 || it.end_s < end;
+        self.contacts.iter().filter(comes_or_goes)
+    }
+
+    /// When the first payload could leave: it had been sent, and if links come and go, one was there.
+    pub(super) fn first_chance(&self) -> f64 {
+        let open = self.planned().map(|it| it.start_s).min_by(f64::total_cmp);
+        match (self.first_sent_s, open) {
+            (Some(sent), Some(open)) => sent.max(open),
+            (Some(sent), None) => sent,
+            (None, _) => 0.0,
+        }
+    }
+
+    /// The time in which payloads could pass: that of the link that was there the least, and where all always were, up to the last
+    /// delivery; seconds.
+    #[must_use]
+    pub fn usable_s(&self) -> f64 {
+        let mut open: Vec<(&str, f64)> = Vec::new();
+        for contact in self.planned() {
+            let length = contact.end_s - contact.start_s;
+            match open.iter_mut().find(|(link, _)| *link == contact.link) {
+                Some((_, sum)) => *sum += length,
+                None => open.push((&contact.link, length)),
+            }
+        }
+        let least = open.iter().map(|(_, sum)| *sum).min_by(f64::total_cmp);
+        let to_the_last = || {
+            let last = self.last_delivery_s;
+            last.map_or(0.0, |last| last - self.first_chance())
+        };
+        least.unwrap_or_else(to_the_last)
+    }
+
+    /// From when the first payload could pass to when the last could, or was there: seconds.
+    #[must_use]
+    pub fn window(&self) -> (f64, f64) {
+        let last = self.last_delivery_s.unwrap_or(0.0);
+        let starts = self.planned().map(|it| it.start_s);
+        let ends = self.planned().map(|it| it.end_s);
+        match (starts.min_by(f64::total_cmp), ends.max_by(f64::total_cmp)) {
+            (Some(start), Some(end)) => (start, end.min(last.max(start + 0.5))),
+            _ => (self.first_sent_s.unwrap_or(0.0), last),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::float;
+
+    #[test]
+    fn of_many_delays_those_at_equal_ranks_are_kept() {
+        let payload = |number: u64, delay_s: Option<f64>| Payload {
+            traffic: 1,
+            number,
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            octets: 1,
+            sent_s: 1.0,
+            accepted_s: None,
+            delivered_s: delay_s.map(|delay| 1.0 + delay),
+        };
+        let few = [
+            payload(1, Some(2.0)),
+            payload(2, None),
+            payload(3, Some(1.0)),
+        ];
+        assert_eq!(delays(&few), [1.0, 2.0]);
+        let many: Vec<Payload> = (0..50_001)
+            .map(|number| payload(number, Some(float(50_000 - number))))
+            .collect();
+        let kept = delays(&many);
+        assert_eq!(kept.len(), DELAYS_MAX);
+        assert_eq!((kept[0], kept[500], kept[1_000]), (0.0, 25_000.0, 50_000.0));
+    }
+
+    #[test]
+    fn a_node_is_busy_by_what_it_used_between_two_times() {
+        let sample = |node: &str, time_s: f64, user_s: f64| Resource {
+            node: node.to_owned(),
+            time_s,
+            user_s,
+            ..Resource::default()
+        };
+        let samples = [
+            sample("a", 0.0, 0.0),
+            sample("a", 5.0, 4.0),
+            sample("b", 6.0, 9.0),
+            sample("a", 7.0, 5.0),
+            sample("a", 9.0, 9.0),
+        ];
+        assert_eq!(busy_cores(&samples, "a", (1.0, 8.0)), Some(0.5));
+        assert_eq!(busy_cores(&samples, "b", (1.0, 8.0)), None);
+        let last = last_of(samples.to_vec(), |it| &it.node);
+        let last: Vec<_> = last
+            .iter()
+            .map(|it| (it.node.as_str(), it.user_s))
+            .collect();
+        assert_eq!(last, [("a", 9.0), ("b", 9.0)]);
+    }
+}
