@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use dhow_bundle::EndpointId;
-use dhow_client::{Address, Client, Error, Registration, SendHead, Sender};
+use dhow_client::{Address, Answer, Client, Error, Registration, SendHead, Sender};
 use dhow_scenario::scenario::Traffic;
 
 use super::ledger::Ledger;
@@ -45,13 +45,13 @@ pub struct Task {
 pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<(), LabError> {
     let work = Work::new(task, pool)?;
     let mut schedule = Schedule::new(&task.traffic, task.position, task.seed).peekable();
-    let mut unanswered: VecDeque<Name> = VecDeque::new();
+    let mut questions = Questions::new(clock, ledger);
     let mut connection: Option<Sender> = None;
     let mut written = 0;
-    while !clock.is_over() && (schedule.peek().is_some() || !unanswered.is_empty()) {
+    while !clock.is_over() && (schedule.peek().is_some() || !questions.unanswered.is_empty()) {
         let Some(sender) = &mut connection else {
             // What was not answered may be there or not: as in a simulation it is not sent again.
-            unanswered.clear();
+            questions.unanswered.clear();
             connection = work.connect(clock)?;
             continue;
         };
@@ -68,40 +68,82 @@ pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<
                     traffic: u32::try_from(task.position).unwrap_or(u32::MAX),
                     number,
                 };
-                unanswered.push_back(name);
+                questions.unanswered.push_back(name);
                 written += 1;
                 work.write(sender, name, due.octets).and_then(|()| {
                     // Those that are due together leave together.
                     match written % TOGETHER {
-                        0 => sender.poll_answer(),
-                        _ => Ok(None),
+                        0 => questions.take_answers(sender),
+                        _ => Ok(()),
                     }
                 })
             }
             next => {
                 let wait = next.map_or(LOOK, |due| due.at.saturating_sub(now).min(LOOK));
-                match unanswered.is_empty() {
-                    true => sender.flush().map(|()| {
-                        clock.sleep(wait);
-                        None
-                    }),
-                    false => sender.next_answer(Some(wait)),
+                match questions.unanswered.is_empty() {
+                    true => sender.flush().map(|()| clock.sleep(wait)),
+                    false => questions.await_answer(sender, wait),
                 }
             }
         };
         match stepped {
-            Ok(None) => {}
-            Ok(Some(answer)) => {
-                if let Some(name) = unanswered.pop_front() {
-                    let at = clock.now();
-                    ledger.answer(name, answer.outcome.is_ok().then_some(at));
-                }
+            Ok(()) => {}
+            Err(error) if error.is_lost() => {
+                // What was answered before the loss still counts.
+                let _ = questions.take_answers(sender);
+                connection = None;
             }
-            Err(error) if error.is_lost() => connection = None,
             Err(error) => return Err(work.failed(&error)),
         }
     }
-    Ok(())
+    match connection.map(|mut sender| questions.take_answers(&mut sender)) {
+        Some(Err(error)) if !error.is_lost() => Err(work.failed(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Payloads that were written and not yet answered, in the order in which answers come.
+struct Questions<'a> {
+    unanswered: VecDeque<Name>,
+    clock: &'a Clock,
+    ledger: &'a Ledger,
+}
+
+impl<'a> Questions<'a> {
+    const fn new(clock: &'a Clock, ledger: &'a Ledger) -> Self {
+        Self {
+            unanswered: VecDeque::new(),
+            clock,
+            ledger,
+        }
+    }
+
+    /// Takes all answers that have come.
+    fn take_answers(&mut self, sender: &mut Sender) -> Result<(), Error> {
+        while let Some(answer) = sender.poll_answer()? {
+            self.note(&answer);
+        }
+        Ok(())
+    }
+
+    /// Waits for an answer, and takes all that have come with it.
+    fn await_answer(&mut self, sender: &mut Sender, wait: Duration) -> Result<(), Error> {
+        match sender.next_answer(Some(wait))? {
+            Some(answer) => {
+                self.note(&answer);
+                self.take_answers(sender)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn note(&mut self, answer: &Answer) {
+        if let Some(name) = self.unanswered.pop_front() {
+            let at = self.clock.now();
+            self.ledger
+                .answer(name, answer.outcome.is_ok().then_some(at));
+        }
+    }
 }
 
 /// What stays the same of all payloads.
