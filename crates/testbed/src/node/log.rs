@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
 
 /// Octets of one of the two files.
 const FILE_OCTETS_MAX: u64 = 4 << 20;
@@ -14,10 +16,14 @@ const LAST_LINES: usize = 8;
 /// Octets at the end of a log that are looked at for them.
 const LAST_OCTETS: usize = 4096;
 
+/// How long is waited for the rest of what was said.
+const REST: Duration = Duration::from_secs(1);
+
 /// Copies what comes out of a pipe into files, until it ends.
 #[derive(Debug)]
 pub struct Log {
-    copier: Option<JoinHandle<()>>,
+    /// Hung up when all is written.
+    copied: Receiver<()>,
 }
 
 impl Log {
@@ -27,7 +33,9 @@ impl Log {
     /// When the file cannot be opened; it is continued where it is there.
     pub fn begin(mut source: PipeReader, path: &Path) -> io::Result<Self> {
         let mut writer = Writer::open(path)?;
-        let copier = thread::spawn(move || {
+        let (copying, copied) = mpsc::channel();
+        thread::spawn(move || {
+            let _copying = copying;
             let mut buffer = [0; 8192];
             loop {
                 match source.read(&mut buffer) {
@@ -38,16 +46,13 @@ impl Log {
                 }
             }
         });
-        let copier = Some(copier);
-        Ok(Self { copier })
+        Ok(Self { copied })
     }
 
-    /// Waits until all is written that was said.
+    /// Waits until all is written that was said, but not for ever: a process that took to a session of its own may hold the
+    /// pipe open, and is copied for as long as it does.
     pub fn finish(&mut self) {
-        if let Some(copier) = self.copier.take() {
-            // One that panicked has said so itself.
-            let _ = copier.join();
-        }
+        let _ = self.copied.recv_timeout(REST);
     }
 }
 
@@ -101,6 +106,18 @@ pub fn last_words(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_that_stays_open_keeps_nobody() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("node.log");
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let mut log = Log::begin(reader, &path).expect("a log");
+        writer.write_all(b"last words\n").expect("it is taken");
+        log.finish();
+        assert_eq!(last_words(&path), "last words");
+        drop(writer);
+    }
 
     #[test]
     fn a_log_is_bounded_and_its_end_is_there() {

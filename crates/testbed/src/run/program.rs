@@ -1,14 +1,16 @@
 //! Programs of a scenario: what their words become, when they begin and end.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Output, Program};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 
 use crate::failure::LabError;
 use crate::namespace;
@@ -19,6 +21,9 @@ use crate::results::Figure;
 
 /// How long a program may take to end after SIGTERM.
 const END: Duration = Duration::from_secs(5);
+
+/// Octets that a program whose figures are read may print.
+const PRINTED_OCTETS_MAX: u64 = 64 << 20;
 
 /// What is told in braces of a program's words, beside nodes.
 #[derive(Clone, Debug)]
@@ -114,27 +119,22 @@ impl Task {
                 self.began = now;
                 self.begin(layout, group)
             }
-            Stage::Running(child, _) => match child.try_wait() {
-                Ok(Some(status)) => {
-                    self.finish();
-                    match status.success() {
-                        true => Ok(()),
-                        false => {
-                            let (name, words) = (&self.name, last_words(&self.log));
-                            let what = format!("program '{name}' failed ({status}): {words}");
-                            Err(LabError::new(what))
-                        }
-                    }
+            Stage::Running(child, _) if has_ended(child) => match self.finish() {
+                Some(status) if !status.success() => {
+                    let (name, words) = (&self.name, last_words(&self.log));
+                    let what = format!("program '{name}' failed ({status}): {words}");
+                    Err(LabError::new(what))
                 }
-                _ => {
-                    if self.stop.is_some_and(|stop| now >= stop) {
-                        self.ask_to_end();
-                    }
-                    Ok(())
-                }
+                _ => Ok(()),
             },
+            Stage::Running(..) => {
+                if self.stop.is_some_and(|stop| now >= stop) {
+                    self.ask_to_end();
+                }
+                Ok(())
+            }
             Stage::Ending(child, _, kill_at) => {
-                if matches!(child.try_wait(), Ok(Some(_))) || Instant::now() >= *kill_at {
+                if has_ended(child) || Instant::now() >= *kill_at {
                     self.finish();
                 }
                 Ok(())
@@ -152,8 +152,9 @@ impl Task {
             return Ok(Vec::new());
         };
         let name = &self.name;
-        let text = fs::read_to_string(path)
-            .map_err(|error| LabError::io(format!("program '{name}' printed nothing"), &error))?;
+        let text = printed(path).map_err(|error| {
+            LabError::io(format!("program '{name}' printed no figures"), &error)
+        })?;
         let printed = figures(self.output, &text).map_err(|what| {
             let words = last_words(&self.log);
             LabError::new(format!("program '{name}': {what}: {words}"))
@@ -182,9 +183,9 @@ impl Task {
     }
 
     /// Whether it was told to end and is still there.
-    pub(super) fn is_ending(&mut self) -> bool {
-        match &mut self.state {
-            Stage::Ending(child, _, _) => matches!(child.try_wait(), Ok(None)),
+    pub(super) fn is_ending(&self) -> bool {
+        match &self.state {
+            Stage::Ending(child, _, _) => !has_ended(child),
             _ => false,
         }
     }
@@ -231,15 +232,16 @@ impl Task {
         Ok(())
     }
 
-    /// Ends it at once, with all that it started.
-    pub(super) fn finish(&mut self) {
+    /// Ends it at once, with all that it started; how it ended, where it ran.
+    pub(super) fn finish(&mut self) -> Option<ExitStatus> {
         self.signal(Signal::KILL);
-        if let Stage::Running(mut child, mut log) | Stage::Ending(mut child, mut log, _) =
-            std::mem::replace(&mut self.state, Stage::Ended)
-        {
-            let _ = child.kill();
-            let _ = child.wait();
-            log.finish();
+        match std::mem::replace(&mut self.state, Stage::Ended) {
+            Stage::Running(mut child, mut log) | Stage::Ending(mut child, mut log, _) => {
+                let status = child.wait().ok();
+                log.finish();
+                status
+            }
+            Stage::Waiting | Stage::Ended => None,
         }
     }
 
@@ -251,6 +253,28 @@ impl Task {
             let _ = kill_process_group(process, signal);
         }
     }
+}
+
+/// Whether a process has ended. It is not waited for, so that its number stays its own until its group got its signal.
+fn has_ended(child: &Child) -> bool {
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    process.is_none_or(|process| !matches!(waitid(WaitId::Pid(process), look), Ok(None)))
+}
+
+/// What a program printed, where that is not too much.
+fn printed(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?.take(PRINTED_OCTETS_MAX + 1);
+    let octets = { file }.read_to_string(&mut text)?;
+    if u64::try_from(octets).unwrap_or(u64::MAX) > PRINTED_OCTETS_MAX {
+        let what = format!(
+            "{} has more than {PRINTED_OCTETS_MAX} octets",
+            path.display()
+        );
+        return Err(io::Error::other(what));
+    }
+    Ok(text)
 }
 
 /// `dhow` is the program that runs the testbed, wherever it is; all else is looked for as a shell does.
