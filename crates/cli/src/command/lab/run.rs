@@ -106,27 +106,30 @@ impl Run {
             self.repeats
                 .map(|repeats| format!("runs.repeats={repeats}")),
         );
+        let out = self.out.clone().unwrap_or_else(|| self.default_out());
+        let several = self.scenario.is_dir();
         // All files are read before anything runs.
-        let mut planned: Vec<(PathBuf, Plan)> = Vec::new();
+        let mut planned: Vec<(PathBuf, PathBuf, Plan)> = Vec::new();
         for path in self.files()? {
             let plan = Study::plan(&path, &settings)?;
             Study::check_report(&path, &plan)?;
             if self.backends.contains(&Place::Netns) {
                 Study::check(&plan)?;
             }
-            planned.push((path, plan));
-        }
-        interrupt::allow_longer();
-        interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
-        let out = self.out.clone().unwrap_or_else(|| self.default_out());
-        let several = self.scenario.is_dir();
-        let (mut failed, mut shown) = (0_u64, Vec::new());
-        for (path, plan) in planned {
             let place = if several {
                 out.join(name_of(&path))
             } else {
                 out.clone()
             };
+            if self.resume && place.is_dir() {
+                Study::check_same(&self.results(&place)?, &plan, &settings)?;
+            }
+            planned.push((path, place, plan));
+        }
+        interrupt::allow_longer();
+        interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
+        let (mut failed, mut shown) = (0_u64, Vec::new());
+        for (path, place, plan) in planned {
             let study = Study::new(&path, plan, &settings, self.results(&place)?);
             failed += self.run_study(&study, common)?;
             let (page, of_it) = of_one(&place)?;

@@ -99,6 +99,37 @@ impl Study {
             })
     }
 
+    /// Refuses to go on with results of another plan: a run's directory is named by its place in the plan, so they would be
+    /// replaced.
+    pub fn check_same(results: &Results, plan: &Plan, settings: &Settings) -> Result<(), Failure> {
+        let kept = results.manifest().map_err(|error| unkept(&error))?;
+        if kept.is_null() && results.runs().map_err(|error| unkept(&error))?.is_empty() {
+            // It was ended before it could say what was planned.
+            return Ok(());
+        }
+        let planned = manifest_of(plan, settings);
+        let named = [
+            ("scenario", "the scenario"),
+            ("settings", "what is --set"),
+            ("full", "--full"),
+            ("runs", "what is planned"),
+        ];
+        let changed = named
+            .iter()
+            .find(|(key, _)| kept.get(key) != planned.get(key));
+        match changed {
+            None => Ok(()),
+            Some((_, what)) => {
+                let place = results.directory().display();
+                let what =
+                    format!("cannot go on with {place}: {what} is not as in its manifest.json");
+                Err(Failure::usage(what).with_hint(
+                    "give --resume the scenario, --set, --repeats and --full of the first time, or another --out",
+                ))
+            }
+        }
+    }
+
     /// A plan whose results go to a directory.
     pub fn new(path: &Path, plan: Plan, settings: &Settings, results: Results) -> Self {
         Self {
@@ -147,27 +178,19 @@ impl Study {
     /// Writes what is to run, on what.
     pub fn write_manifest(&self, backends: &[Backend]) -> Result<(), Failure> {
         let command: Vec<String> = std::env::args().collect();
-        let runs = self.plan.runs.iter().map(|run| {
-            json!({
-                "number": run.number,
-                "point": Point(run.point.clone()).to_string(),
-                "repeat": run.repeat,
-                "seed": run.seed,
-                "settings": run.settings,
-            })
-        });
-        let manifest = json!({
+        let mut manifest = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "command": command,
             "started": timestamp(),
             "backends": backends.iter().map(Backend::to_string).collect::<Vec<_>>(),
             "machine": described(),
             "file": self.path.display().to_string(),
-            "scenario": self.plan.text(),
-            "settings": self.settings.settings,
-            "full": self.settings.full,
-            "runs": runs.collect::<Vec<_>>(),
         });
+        if let (Value::Object(manifest), Value::Object(planned)) =
+            (&mut manifest, manifest_of(&self.plan, &self.settings))
+        {
+            manifest.extend(planned);
+        }
         let written = self.results.write_manifest(&manifest);
         written.map_err(|error| unkept(&error))
     }
@@ -202,6 +225,25 @@ impl Study {
         simulated::run(&scenario, run, &self.results, goes_on)
             .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))
     }
+}
+
+/// What a manifest says of a plan: the same for the same scenario and settings.
+fn manifest_of(plan: &Plan, settings: &Settings) -> Value {
+    let runs = plan.runs.iter().map(|run| {
+        json!({
+            "number": run.number,
+            "point": Point(run.point.clone()).to_string(),
+            "repeat": run.repeat,
+            "seed": run.seed,
+            "settings": run.settings,
+        })
+    });
+    json!({
+        "scenario": plan.text(),
+        "settings": settings.settings,
+        "full": settings.full,
+        "runs": runs.collect::<Vec<_>>(),
+    })
 }
 
 /// What results show, as the scenario that they are of asks.
