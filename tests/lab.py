@@ -199,6 +199,41 @@ class Lab(unittest.TestCase):
         self.assertEqual([row["status"] for row in self.table("runs.csv")], ["done", "done"])
         self.assertEqual(self.lab("run", path, "--out", "out", "--resume"), "")
 
+    def test_another_plan_takes_nothing_from_results_that_are_there(self) -> None:
+        text = scenario(more='[sweep]\n"traffic.size" = ["1kB", "2kB"]\n')
+        again = ("--backend", "sim", "--out", "out")
+        self.lab("run", self.write(text), *again)
+        seals = {path: path.read_text() for path in (self.place / "out").glob("*/run.json")}
+        self.assertEqual(len(seals), 2)
+        for changed, words, said in [
+            (text.replace('"1kB", "2kB"', '"500B", "1kB", "2kB"'), (), "the scenario is not as in its manifest.json"),
+            (text, ("--set", "traffic.count=3"), "what is --set is not as"),
+            (text, ("--full",), "--full is not as"),
+        ]:
+            with self.subTest(said=said):
+                self.assertIn(said, self.lab("run", self.write(changed), *again, "--resume", *words, code=2))
+                self.assertEqual({path: path.read_text() for path in seals}, seals)
+        self.assertEqual(self.lab("run", self.write(text), *again, "--resume"), "")
+
+    def test_a_program_that_tells_nothing_takes_nothing_from_others(self) -> None:
+        (self.place / "figure").write_text(json.dumps({"figure": "luck", "value": 7, "unit": "share"}) + "\n")
+        more = (
+            '[[program]]\nname = "mute"\nnode = "east"\nrun = "true"\noutput = "figures"\n'
+            f'[[program]]\nname = "tells"\nnode = "east"\nrun = "cat {self.place}/figure"\noutput = "figures"\n'
+        )
+        self.lab("run", self.write(scenario("", 'count = 20\nevery = "20ms"\n', more=more)), "--out", "out", code=1)
+        [run] = self.table("runs.csv")
+        self.assertIn("program 'mute': it printed no figure", run["status"])
+        self.assertEqual([(row["program"], row["value"]) for row in self.table("figures.csv")], [("tells", "7.0")])
+        self.assertEqual(len(self.table("payloads.csv")), 20)
+
+    def test_a_program_that_leaves_another_behind_ends_nonetheless(self) -> None:
+        run = "sh -c 'setsid sleep 50 & sleep 0.1'"
+        more = f'[[program]]\nname = "parent"\nnode = "east"\nrun = "{run}"\n'
+        begun = time.monotonic()
+        self.lab("run", self.write(scenario("", 'count = 20\nevery = "20ms"\n', more=more)), "--out", "out")
+        self.assertLess(time.monotonic() - begun, 20.0)
+
     def test_a_node_that_dies_is_told_with_its_last_words(self) -> None:
         path = self.write(scenario(traffic='every = "50ms"\n'))
         process = self.begin("run", path, "--out", "out")

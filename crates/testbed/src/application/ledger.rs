@@ -148,16 +148,26 @@ impl Ledger {
     /// Payloads that were accepted, not delivered, and by a time of no more use.
     #[must_use]
     pub fn expired(&self, now: Duration) -> u64 {
+        self.undelivered(|end| end <= now)
+    }
+
+    /// Payloads that were accepted and not delivered, and at a time still should be.
+    #[must_use]
+    pub fn missing(&self, now: Duration) -> u64 {
+        self.undelivered(|end| end > now)
+    }
+
+    /// Payloads that were accepted and not delivered, by the end of their lifetimes.
+    fn undelivered(&self, is_meant: impl Fn(Duration) -> bool) -> u64 {
         let entries = self.entries();
         let each = entries.payloads.iter().zip(&self.lifetimes);
-        let expired = each.map(|(payloads, lifetime)| {
-            let is_over = |it: &&Entry| {
-                let end = it.accepted.map(|at| at.saturating_add(*lifetime));
-                it.delivered.is_none() && end.is_some_and(|end| end <= now)
-            };
-            payloads.iter().filter(is_over).count()
+        // One by one: what was delivered need not have been answered, and makes up for no other.
+        let counts = each.map(|(payloads, lifetime)| {
+            let open = payloads.iter().filter(|it| it.delivered.is_none());
+            let ends = open.filter_map(|it| Some(it.accepted?.saturating_add(*lifetime)));
+            ends.filter(|end| is_meant(*end)).count()
         });
-        u64::try_from(expired.sum::<usize>()).unwrap_or(u64::MAX)
+        u64::try_from(counts.sum::<usize>()).unwrap_or(u64::MAX)
     }
 
     /// All payloads as lines of a table.
@@ -194,5 +204,31 @@ impl Entries {
         let traffic = usize::try_from(name.traffic).ok()?;
         let number = usize::try_from(name.number).ok()?;
         self.payloads.get_mut(traffic)?.get_mut(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_delivered_without_an_answer_makes_up_for_nothing_that_is_missing() {
+        let at = Duration::from_secs;
+        let ledger = Ledger {
+            entries: Mutex::new(Entries {
+                payloads: vec![Vec::new()],
+                tally: Tally::default(),
+            }),
+            total: None,
+            lifetimes: vec![at(10)],
+        };
+        let name = |number| Name { traffic: 0, number };
+        for _ in 0..2 {
+            ledger.send(0, 100, at(0));
+        }
+        ledger.deliver(Some(name(0)), true, at(1));
+        ledger.answer(name(1), Some(at(2)));
+        assert_eq!((ledger.missing(at(3)), ledger.expired(at(3))), (1, 0));
+        assert_eq!((ledger.missing(at(12)), ledger.expired(at(12))), (0, 1));
     }
 }

@@ -76,23 +76,31 @@ impl Collector {
     }
 
     /// Ends it in order: how many measurements it stored, and how many are known to be missing.
-    pub(super) fn finish(mut self) -> (u64, u64) {
+    ///
+    /// # Errors
+    /// When it ended before, so that nobody knows what it stored.
+    pub(super) fn finish(mut self) -> Result<(u64, u64), LabError> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let _ = process.map(|process| kill_process(process, Signal::TERM));
         let mut text = String::new();
-        // One that died says nothing, and then nothing is known of what it stored.
         let _ = self.said.read_to_string(&mut text);
-        let told: Value = serde_json::from_str(text.trim()).unwrap_or_default();
-        let streams = told.get("streams").and_then(Value::as_array);
-        let sum = |key: &str| -> u64 {
-            let counts = streams
-                .into_iter()
-                .flatten()
-                .filter_map(|it| it.get(key)?.as_u64());
-            counts.sum()
-        };
-        (sum("rows"), sum("missing") + sum("rejected"))
+        summary(&text).ok_or_else(|| {
+            let what = "the collector ended by itself: nobody knows what it stored";
+            let hint = format!("look whether {DATABASE} of the run can be written and read");
+            LabError::new(what).with_hint(hint)
+        })
     }
+}
+
+/// Measurements that are stored and that are missing, as a collector says at its end; none where it came to no end.
+fn summary(text: &str) -> Option<(u64, u64)> {
+    let told: Value = serde_json::from_str(text.trim()).ok()?;
+    let streams = told.get("streams")?.as_array()?;
+    let sum = |key: &str| -> u64 {
+        let counts = streams.iter().filter_map(|it| it.get(key)?.as_u64());
+        counts.sum()
+    };
+    Some((sum("rows"), sum("missing") + sum("rejected")))
 }
 
 impl Drop for Collector {
@@ -100,5 +108,20 @@ impl Drop for Collector {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_that_came_to_no_end_has_no_summary() {
+        let told = r#"{"streams":[{"rows":3,"missing":1,"rejected":2},{"rows":4}]}"#;
+        assert_eq!(summary(told), Some((7, 3)));
+        assert_eq!(summary(r#"{"streams":[]}"#), Some((0, 0)));
+        for cut in ["", "{\"streams\":[{\"rows\"", "{}"] {
+            assert_eq!(summary(cut), None, "{cut}");
+        }
     }
 }

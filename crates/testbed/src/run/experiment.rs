@@ -164,9 +164,7 @@ fn judge(scenario: &Scenario, ledger: &Ledger, duration: Duration) -> Status {
         let what = format!("{} payloads were delivered altered, or again", tally.wrong);
         return Status::Failed(what);
     }
-    let missing = tally
-        .accepted
-        .saturating_sub(tally.delivered + ledger.expired(duration));
+    let missing = ledger.missing(duration);
     if scenario.stop.expects_all && missing > 0 {
         let what = format!("{missing} payloads were accepted and have not been delivered");
         return Status::Failed(what);
@@ -337,27 +335,43 @@ impl Stage<'_> {
             outcome
         });
         drop(captures);
-        self.samples = collector.map_or((0, 0), Collector::finish);
+        // What failed behind the last look counts as well.
+        let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let outcome = outcome.and(late.map_or(Ok(()), Err));
+        let collected = match collector.map_or(Ok((0, 0)), Collector::finish) {
+            Ok(samples) => {
+                self.samples = samples;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
         self.close_contacts();
         let last = match lab.network() {
             Some(network) => sampling::finish(network, self.duration, self.directory),
             None => Ok(()),
         };
-        outcome.and(self.keep_figures(&programs)).and(last)
+        let kept = self.keep_figures(&programs);
+        outcome.and(collected).and(kept).and(last)
     }
 
-    /// Writes what programs told of themselves.
+    /// Writes what programs told of themselves; one that tells nothing takes nothing from the others.
     fn keep_figures(&self, programs: &[Program]) -> Result<(), LabError> {
-        let mut rows = Vec::new();
-        for program in programs {
+        let told = programs.iter().map(|program| {
             let node = self.order.scenario.nodes.get(program.host);
             let node = node.map_or("", |node| node.name.as_str());
-            rows.extend(program.figures(node, self.duration)?);
+            program.figures(node, self.duration)
+        });
+        let measured = rates::read(&collector::database(self.directory))
+            .map_err(|error| LabError::new(format!("cannot read measurements: {error}")));
+        let (mut rows, mut first) = (Vec::new(), Ok(()));
+        for figures in told.chain([measured]) {
+            match figures {
+                Ok(figures) => rows.extend(figures),
+                Err(error) => first = first.and(Err(error)),
+            }
         }
-        let failed = |error| LabError::new(format!("cannot read measurements: {error}"));
-        rows.extend(rates::read(&collector::database(self.directory)).map_err(failed)?);
         let written = self.order.results.write(self.name, &rows);
-        written.map_err(|error| LabError::new(error.to_string()))
+        first.and(written.map_err(|error| LabError::new(error.to_string())))
     }
 
     /// Contacts that are under way end with the run.
