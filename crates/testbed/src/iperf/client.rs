@@ -17,6 +17,9 @@ use crate::traffic::{
 /// How often the server is told that it was the last datagram, if it does not answer.
 const LAST_DATAGRAMS: u32 = 10;
 
+/// Datagrams that a client sends: to receivers, a number with the highest of 32 bits is that of the last one.
+const DATAGRAMS_MAX: u64 = 1 << 31;
+
 /// How long each time is waited for its answer.
 const ANSWER_WAIT: Duration = Duration::from_millis(250);
 
@@ -62,13 +65,14 @@ impl Client {
             Load::Time(time) => (Some(time), None),
             Load::Octets(all) => (None, Some(all.div_ceil(octets))),
         };
+        let count = count.unwrap_or(u64::MAX).min(DATAGRAMS_MAX);
         let sender = Sender {
             schedule,
             flow: 0,
             to,
             header,
             duration,
-            count,
+            count: Some(count),
             planned: Vec::new(),
         };
         let counter = RefCell::new(Counter::new(self, observer));
@@ -77,12 +81,17 @@ impl Client {
             stop()
         };
         let mut writer = DatagramWriter::new(socket.try_clone()?)?;
-        let sent = sender.run(&mut writer, &mut &counter, None, look, |_| {})?;
-        let last = sent.packets + sent.failed;
-        counter.into_inner().end(Some(Report {
+        let sent = sender.run(&mut writer, &mut &counter, None, look, |_| {});
+        let counter = counter.into_inner();
+        // What left before it failed is told like all else.
+        let last = sent
+            .as_ref()
+            .map_or(counter.packets, |sent| sent.packets + sent.failed);
+        counter.end(Some(Report {
             sent: last,
             ..Report::default()
         }));
+        sent?;
         // Numbers begin at 0, so this is the next one.
         let answer = ask(socket, u32::try_from(last).unwrap_or(u32::MAX), octets)?;
         if let Some(account) = answer {
@@ -115,11 +124,14 @@ impl Client {
         let block = vec![0; block_octets];
         let mut counter = Counter::new(self, observer);
         let mut sent = 0_u64;
-        while !stop() {
+        let outcome = loop {
+            if stop() {
+                break Ok(());
+            }
             let now = counter.start.elapsed();
             let rest = match self.load {
-                Load::Time(time) if now >= time => break,
-                Load::Octets(all) if sent >= all => break,
+                Load::Time(time) if now >= time => break Ok(()),
+                Load::Octets(all) if sent >= all => break Ok(()),
                 Load::Time(_) => u64::MAX,
                 Load::Octets(all) => all - sent,
             };
@@ -140,11 +152,13 @@ impl Client {
                         error.kind(),
                         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                     ) => {}
-                Err(error) => return Err(error),
+                // What left before it failed is told like all else.
+                Err(error) => break Err(error),
             }
             counter.look();
-        }
+        };
         counter.end(None);
+        outcome?;
         stream.shutdown(std::net::Shutdown::Write)
     }
 
@@ -210,6 +224,7 @@ struct Counter<'a, O> {
     id: u32,
     observer: &'a Mutex<O>,
     intervals: Intervals,
+    packets: u64,
     start: Instant,
 }
 
@@ -219,6 +234,7 @@ impl<'a, O: Observer> Counter<'a, O> {
             id: client.id,
             observer,
             intervals: Intervals::new(client.id, client.every),
+            packets: 0,
             start: Instant::now(),
         }
     }
@@ -241,6 +257,7 @@ impl<O: Observer> Meter for &RefCell<Counter<'_, O>> {
     fn packet(&mut self, sample: &Sample) {
         let mut counter = self.borrow_mut();
         counter.look();
+        counter.packets += 1;
         counter.intervals.add(sample.octets.into());
         lock(counter.observer).packet(&Packet {
             id: counter.id,
@@ -249,5 +266,48 @@ impl<O: Observer> Meter for &RefCell<Counter<'_, O>> {
             at_ns: sample.at_ns,
             sent_ns: sample.at_ns,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Totals(Vec<Transfer>);
+
+    impl Observer for Totals {
+        fn connection(&mut self, _: &Connection) {}
+        fn packet(&mut self, _: &Packet) {}
+        fn transfer(&mut self, transfer: &Transfer) {
+            self.0.extend(transfer.is_total.then_some(*transfer));
+        }
+        fn server_report(&mut self, _: &Transfer) {}
+    }
+
+    #[test]
+    fn a_connection_that_fails_has_told_what_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let client = Client {
+            id: 1,
+            load: Load::Time(Duration::from_secs(10)),
+            every: None,
+        };
+        let told = Mutex::new(Totals::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut receiving, _) = listener.accept().unwrap();
+                std::io::Read::read_exact(&mut receiving, &mut [0; 10_000]).unwrap();
+                // What is unread when it closes breaks the connection.
+            });
+            let outcome = client.run_stream(stream, 1_000, None, &told, || false);
+            assert!(outcome.is_err());
+        });
+        let totals = told.into_inner().unwrap().0;
+        assert_eq!(totals.len(), 1);
+        assert!(totals[0].octets >= 10_000);
     }
 }

@@ -132,14 +132,17 @@ impl Account {
         answer
     }
 
-    /// What an answer says; none where it is no account.
+    /// What an answer says, behind the header of its version; none where it is no account.
     pub fn decode(answer: &[u8]) -> Option<Self> {
-        let body = answer.get(HEADER_OCTETS..HEADER_OCTETS + ACCOUNT_OCTETS)?;
-        let mut words = words(body);
-        let flags = words.next()?;
-        if flags & ACCOUNT_FLAG == 0 {
-            return None;
-        }
+        let behind = |header_octets: usize, has_account: fn(u32) -> bool| {
+            let body = answer.get(header_octets..header_octets + ACCOUNT_OCTETS)?;
+            let mut words = words(body);
+            let is_account = words.next().is_some_and(has_account);
+            is_account.then_some(words)
+        };
+        // Before 2.0.10 the flag stands alone, which tells it from the first half of a number.
+        let mut words = behind(HEADER_OCTETS, |flags| flags & ACCOUNT_FLAG != 0)
+            .or_else(|| behind(OLD_HEADER_OCTETS, |flags| flags == ACCOUNT_FLAG))?;
         let mut next = || words.next().map(u64::from);
         let octets = next()? << 32 | next()?;
         let elapsed = Duration::from_secs(next()?) + Duration::from_micros(next()?);
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_before_2_0_10_finds_the_account_where_it_looks() {
+    fn accounts_of_either_end_before_2_0_10_are_where_these_versions_have_them() {
         let account = Account {
             octets: 5,
             elapsed: Duration::from_secs(1),
@@ -225,6 +228,13 @@ mod tests {
         last[12..].fill(0);
         let answer = account.answer(&last);
         assert_eq!(answer[12..16], ACCOUNT_FLAG.to_be_bytes());
-        assert_eq!(Account::decode(&answer), None);
+        // What a server of that time says is no longer than header and account.
+        let answer = &answer[..OLD_HEADER_OCTETS + ACCOUNT_OCTETS];
+        assert_eq!(Account::decode(answer).unwrap().octets, 5);
+        // A datagram that comes back as it was has none.
+        let last = Header::new(9, 0, true).encode();
+        let mut echo = vec![0; 128];
+        echo[..last.len()].copy_from_slice(&last);
+        assert_eq!(Account::decode(&echo), None);
     }
 }

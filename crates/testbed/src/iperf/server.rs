@@ -24,6 +24,9 @@ const READ_OCTETS: usize = 128 << 10;
 /// How long the account of a client that ended is kept, in case the answer was lost.
 const KEPT: Duration = Duration::from_secs(10);
 
+/// iperf counts from 0 or from 1, as its version has it.
+const FIRST_NUMBER_MAX: u32 = 1;
+
 /// A client that says nothing for so long has ended.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -90,9 +93,12 @@ impl<O: Observer> Sessions<'_, O> {
     /// A datagram came; what is to be answered.
     fn take(&mut self, arrival: &Arrival<'_>) -> Option<Vec<u8>> {
         let header = Header::decode(arrival.payload)?;
-        // A client that starts again from the same port is another one.
         let is_over = |session: &Session| session.ended.is_some() && !header.is_last;
         if self.by_client.get(&arrival.from).is_some_and(is_over) {
+            // What came late belongs to an account that has been given; only who begins anew from the same port is another client.
+            if header.number > FIRST_NUMBER_MAX {
+                return None;
+            }
             self.by_client.remove(&arrival.from);
         }
         if !self.by_client.contains_key(&arrival.from) {
@@ -128,7 +134,6 @@ impl<O: Observer> Sessions<'_, O> {
         None
     }
 
-    /// iperf counts from 0 or from 1, as its version has it.
     fn open(&mut self, from: SocketAddr, number: u32) {
         let id = self.next_id;
         self.next_id += 1;
@@ -137,7 +142,7 @@ impl<O: Observer> Sessions<'_, O> {
             from,
             Session {
                 id,
-                flow: Flow::from_number(u64::from(number).min(1)),
+                flow: Flow::from_number(number.min(FIRST_NUMBER_MAX).into()),
                 intervals: Intervals::new(id, self.every),
                 start: now,
                 heard: now,
@@ -388,6 +393,39 @@ mod tests {
                 .iter()
                 .all(|packet| packet.at_ns >= packet.sent_ns / 1_000 * 1_000)
         );
+    }
+
+    #[test]
+    fn what_comes_after_the_last_datagram_changes_no_account_and_a_new_beginning_does() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 5_001));
+        let mut told = Told::default();
+        let mut sessions = Sessions {
+            observer: &mut told,
+            every: None,
+            next_id: 1,
+            local: at,
+            by_client: BTreeMap::new(),
+        };
+        let mut take = |number, is_last| {
+            let mut payload = Header::new(number, 0, is_last).encode().to_vec();
+            payload.resize(100, 0);
+            let answer = sessions.take(&Arrival {
+                payload: &payload,
+                from: at,
+                at_ns: 1,
+            });
+            answer.map(|answer| Account::decode(&answer).unwrap())
+        };
+        for number in 0..3 {
+            assert_eq!(take(number, false), None);
+        }
+        let account = take(4, true).unwrap();
+        assert_eq!((account.octets, account.report.sent), (300, 3));
+        take(3, false);
+        assert_eq!(take(4, true), Some(account));
+        take(0, false);
+        assert_eq!(take(1, true).map(|account| account.octets), Some(100));
+        assert_eq!(told.connections.len(), 2);
     }
 
     #[test]

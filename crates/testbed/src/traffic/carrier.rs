@@ -41,6 +41,15 @@ pub struct Outcome {
     pub failed: usize,
 }
 
+/// How a carrier's work ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All that left is away.
+    Whole,
+    /// Of the packet that left last a part stays here.
+    Cut,
+}
+
 /// What carries packets away.
 pub trait Carrier {
     /// Takes as many packets as it has room for. None is the answer after about a tenth of a second without room.
@@ -48,6 +57,14 @@ pub trait Carrier {
     /// # Errors
     /// When it will never take any more.
     fn send(&mut self, packets: &[Packet]) -> io::Result<Outcome>;
+
+    /// Nothing more comes. Waits about a second at most until all that left is away.
+    ///
+    /// # Errors
+    /// When the rest will never leave.
+    fn finish(&mut self) -> io::Result<Ending> {
+        Ok(Ending::Whole)
+    }
 }
 
 /// Takes everything and carries it nowhere.

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::schedule::{Bursts, Pattern};
+use super::schedule::{Bursts, Pattern, PatternError};
 
 /// Something that a running sender is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Planned {
 }
 
 /// Why a command is not followed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
     /// It is none.
     #[error("'{0}' is none of pause, resume, exit and PROPERTY VALUE")]
@@ -49,6 +49,9 @@ pub enum CommandError {
         /// What was wanted.
         value: String,
     },
+    /// No packets leave in such a pattern.
+    #[error("cannot send such packets: {0}")]
+    Pattern(#[from] PatternError),
 }
 
 impl FromStr for Command {

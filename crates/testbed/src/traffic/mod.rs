@@ -16,7 +16,7 @@ mod sender;
 mod stream;
 mod tally;
 
-pub use carrier::{Carrier, Null, Outcome, Packet};
+pub use carrier::{Carrier, Ending, Null, Outcome, Packet};
 pub use command::{Command, CommandError, Planned};
 pub use datagram::{Arrival, DatagramReader, DatagramWriter};
 pub use drops::datagrams_dropped;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::set_current_timer_slack;
 
-use super::carrier::{BATCH_PACKETS, Carrier, Packet};
+use super::carrier::{BATCH_PACKETS, Carrier, Ending, Packet};
 use super::command::{Command, CommandError, Planned, change};
 use super::header::HEADER_OCTETS;
 use super::sample::{Meter, Sample, now_ns};
@@ -62,6 +62,8 @@ struct Run<'a, C, M> {
     paused_at: Option<Duration>,
     number: u64,
     sent: Sent,
+    /// Octets of the packet that left last.
+    last_octets: u32,
 }
 
 /// Whether there is more to do.
@@ -95,6 +97,7 @@ impl Sender {
             paused_at: None,
             number: 0,
             sent: Sent::default(),
+            last_octets: 0,
         };
         run.sender.planned.sort_by_key(|planned| planned.at);
         run.sender.planned.reverse();
@@ -108,6 +111,7 @@ impl Sender {
                 _ => {}
             }
         }
+        run.finish()?;
         run.sent.elapsed = run.start.elapsed();
         Ok(run.sent)
     }
@@ -146,6 +150,7 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
         for (_, sample) in batch.iter().take(outcome.left) {
             self.sent.packets += 1;
             self.sent.octets += u64::from(sample.octets);
+            self.last_octets = sample.octets;
             self.meter.packet(sample);
         }
         self.sent.failed += u64::try_from(outcome.failed).unwrap_or(u64::MAX);
@@ -154,6 +159,16 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
             self.sender.schedule.advance();
         }
         Ok(Step::GoOn)
+    }
+
+    /// What is still under way leaves, or has not been sent.
+    fn finish(&mut self) -> io::Result<()> {
+        if self.carrier.finish()? == Ending::Cut {
+            self.sent.packets = self.sent.packets.saturating_sub(1);
+            self.sent.octets = self.sent.octets.saturating_sub(self.last_octets.into());
+            self.sent.failed += 1;
+        }
+        Ok(())
     }
 
     fn packet(&self, place: usize, octets: u32) -> (Packet, Sample) {
@@ -211,7 +226,7 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
     fn obey_planned(&mut self, wrong: impl Fn(&CommandError)) -> Step {
         let now = self.start.elapsed();
         while let Some(planned) = self.sender.planned.pop_if(|planned| planned.at <= now) {
-            if self.obey(&planned.command, &wrong) == Step::End {
+            if self.obey(&planned.command, now, &wrong) == Step::End {
                 return Step::End;
             }
         }
@@ -223,7 +238,7 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
             return Step::GoOn;
         }
         match line.parse() {
-            Ok(command) => self.obey(&command, wrong),
+            Ok(command) => self.obey(&command, self.start.elapsed(), wrong),
             Err(error) => {
                 wrong(&error);
                 Step::GoOn
@@ -231,8 +246,7 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
         }
     }
 
-    fn obey(&mut self, command: &Command, wrong: impl Fn(&CommandError)) -> Step {
-        let now = self.start.elapsed();
+    fn obey(&mut self, command: &Command, now: Duration, wrong: impl Fn(&CommandError)) -> Step {
         match command {
             Command::Exit => return Step::End,
             Command::Pause => self.paused_at = self.paused_at.or(Some(now)),
@@ -243,15 +257,10 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
             }
             Command::Set { name, value } => {
                 let schedule = &mut self.sender.schedule;
+                // A pause counts from its beginning, and is added when it ends.
+                let from = self.paused_at.unwrap_or(now);
                 let changed = change(schedule.pattern(), name, value);
-                let done = changed.and_then(|pattern| {
-                    schedule
-                        .change(now, pattern)
-                        .map_err(|_| CommandError::Value {
-                            name: name.clone(),
-                            value: value.clone(),
-                        })
-                });
+                let done = changed.and_then(|pattern| Ok(schedule.change(from, pattern)?));
                 if let Err(error) = done {
                     wrong(&error);
                 }
@@ -411,6 +420,28 @@ mod tests {
         let mut kinds = sizes.clone();
         kinds.dedup();
         assert!(kinds.ends_with(&[64, 32]), "{kinds:?}");
+    }
+
+    #[test]
+    fn what_changes_in_a_pause_holds_when_it_ends_and_no_later() {
+        let mut run = Run {
+            sender: sender(1_000_000),
+            carrier: &mut Null,
+            meter: &mut (),
+            start: Instant::now(),
+            paused_at: None,
+            number: 0,
+            sent: Sent::default(),
+            last_octets: 0,
+        };
+        for (at_s, line) in [(10, "pause"), (14, "cbr:rate 500000"), (30, "resume")] {
+            run.obey(
+                &line.parse().unwrap(),
+                Duration::from_secs(at_s),
+                unexpected,
+            );
+        }
+        assert_eq!(run.sender.schedule.peek().at, Duration::from_secs(30));
     }
 
     #[test]

@@ -4,16 +4,19 @@ use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::carrier::{Carrier, Outcome, Packet};
+use super::carrier::{Carrier, Ending, Outcome, Packet};
 use super::schedule::Pattern;
 
 /// How long a call waits for room.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// Calls that wait for room at the end.
+const LAST_CALLS: u32 = 10;
+
 /// Octets that are read of a connection at once.
 const READ_OCTETS: usize = 256 << 10;
 
-/// The sending end. It holds what the connection has not taken yet: a few packets at most.
+/// The sending end. It holds what the connection has not taken yet of one packet.
 #[derive(Debug)]
 pub struct StreamWriter {
     stream: TcpStream,
@@ -54,6 +57,18 @@ impl StreamWriter {
         self.written = 0;
         Ok(true)
     }
+
+    /// Lets go of packets of which nothing is written, so that nothing is taken for sent that may never leave: how many stay. `ends` is
+    /// where each packet ends in what waits.
+    fn keep_begun(&mut self, ends: &[usize]) -> usize {
+        let whole = ends.partition_point(|end| *end <= self.written);
+        let whole_octets = whole.checked_sub(1).and_then(|last| ends.get(last));
+        let is_begun = self.written > whole_octets.copied().unwrap_or_default();
+        let kept = whole + usize::from(is_begun);
+        let end = kept.checked_sub(1).and_then(|last| ends.get(last));
+        self.waiting.truncate(end.copied().unwrap_or_default());
+        kept
+    }
 }
 
 impl Carrier for StreamWriter {
@@ -61,17 +76,28 @@ impl Carrier for StreamWriter {
         if !self.flush()? {
             return Ok(Outcome::default());
         }
+        let mut ends = Vec::with_capacity(packets.len());
         for packet in packets {
             let length = u32::try_from(packet.octets).unwrap_or(u32::MAX);
             self.waiting.extend_from_slice(&length.to_be_bytes());
             self.waiting.extend_from_slice(packet.head());
             self.waiting.resize(self.waiting.len() + packet.zeros(), 0);
+            ends.push(self.waiting.len());
         }
-        self.flush()?;
-        Ok(Outcome {
-            left: packets.len(),
-            failed: 0,
-        })
+        let left = match self.flush()? {
+            true => packets.len(),
+            false => self.keep_begun(&ends),
+        };
+        Ok(Outcome { left, failed: 0 })
+    }
+
+    fn finish(&mut self) -> io::Result<Ending> {
+        for _ in 0..LAST_CALLS {
+            if self.flush()? {
+                return Ok(Ending::Whole);
+            }
+        }
+        Ok(Ending::Cut)
     }
 }
 
@@ -129,6 +155,7 @@ mod tests {
 
     use super::*;
     use crate::traffic::header::HEADER_OCTETS;
+    use crate::traffic::{Bursts, Header, Schedule, Sender};
 
     #[test]
     fn packets_keep_their_ends_in_a_stream_that_is_full_at_times() {
@@ -153,7 +180,7 @@ mod tests {
                 let left = writer.send(batch).unwrap().left;
                 rest = &rest[left..];
             }
-            while !writer.flush().unwrap() {}
+            assert_eq!(writer.finish().unwrap(), Ending::Whole);
         });
         let mut reader = StreamReader::new(receiving, from);
         let mut found = Vec::new();
@@ -162,5 +189,37 @@ mod tests {
         }
         sender.join().unwrap();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_a_connection_does_not_take_to_the_end_was_not_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let mut writer = StreamWriter::new(TcpStream::connect(to).unwrap()).unwrap();
+        let (receiving, from) = listener.accept().unwrap();
+        let pattern = Pattern {
+            octets: 60_000,
+            bits_per_s: 1_000_000_000_000,
+            bursts: Bursts::Always,
+        };
+        let sender = Sender {
+            schedule: Schedule::new(pattern, 1).unwrap(),
+            flow: 1,
+            to,
+            header: Header::of_packet,
+            duration: Some(Duration::from_millis(300)),
+            count: None,
+            planned: Vec::new(),
+        };
+        // Nobody reads, so the connection is full long before the end.
+        let sent = sender.run(&mut writer, &mut (), None, || false, |_| {});
+        drop(writer);
+        let mut reader = StreamReader::new(receiving, from);
+        let mut came = 0;
+        while let Ok(Some(_)) = reader.receive() {
+            came += 1;
+        }
+        assert!(came > 0);
+        assert_eq!(sent.unwrap().packets, came);
     }
 }
