@@ -20,8 +20,7 @@ pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
 /// What `tc` tells of queues at the end, in a run's directory.
 const QUEUES: &str = "queues.json";
 
-/// Octets of a page, and those of which `/proc/vmstat` tells.
-const PAGE_OCTETS: u64 = 4_096;
+/// Octets of that in which `/proc/vmstat` tells of pages.
 const KIB: u64 = 1_024;
 
 /// Processes of each host, in the order of the scenario.
@@ -181,6 +180,11 @@ fn resource(node: &str, time_s: f64, used: &BTreeMap<u32, Usage>, machine: &Mach
     }
 }
 
+/// Octets of a page of this machine.
+fn page_octets() -> u64 {
+    u64::try_from(rustix::param::page_size()).unwrap_or(KIB)
+}
+
 fn seconds(ticks: u64, per_second: u64) -> f64 {
     let millis = ticks.saturating_mul(1_000) / per_second.max(1);
     Duration::from_millis(millis).as_secs_f64()
@@ -212,7 +216,7 @@ impl Usage {
             user_ticks: field(14),
             system_ticks: field(15),
             major_faults: field(12),
-            rss_octets: field(24).saturating_mul(PAGE_OCTETS),
+            rss_octets: field(24).saturating_mul(page_octets()),
             switches,
             read_octets: named(&io, "read_bytes:"),
             written_octets: named(&io, "write_bytes:"),
@@ -241,7 +245,7 @@ impl Machine {
         let memory = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         Self {
             iowait_ticks: iowait.and_then(|ticks| ticks.parse().ok()).unwrap_or(0),
-            pages_out: named(&memory, "pgpgout ").saturating_mul(KIB) / PAGE_OCTETS,
+            pages_out: named(&memory, "pgpgout ").saturating_mul(KIB) / page_octets(),
         }
     }
 }

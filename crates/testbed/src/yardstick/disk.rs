@@ -51,9 +51,10 @@ impl Disk {
         let octets = file * u64::try_from(paths.len()).unwrap_or(0);
         let words = dhow_page::quantity::size(file).replace(".0 ", " ");
         let of = |what: &str| format!("{what}, files of {words}");
+        let piece = vec![0x5a; PIECE];
         let begin = Instant::now();
         for path in paths {
-            write(path, file)?;
+            write(path, file, &piece)?;
         }
         let cached = begin.elapsed().as_secs_f64();
         for path in paths {
@@ -80,8 +81,7 @@ impl Disk {
     }
 }
 
-fn write(path: &Path, octets: u64) -> io::Result<()> {
-    let piece = vec![0x5a; PIECE];
+fn write(path: &Path, octets: u64, piece: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     let mut left = octets;
     while left > 0 {

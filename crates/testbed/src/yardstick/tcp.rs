@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ impl Send {
         let mut source = self
             .file
             .as_ref()
-            .map(|path| filled(path, self.octets))
+            .map(|path| Scratch::filled(path, self.octets))
             .transpose()?;
         let mut stream = self.connect()?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -66,8 +66,8 @@ impl Send {
         while sent < self.octets && begin.elapsed() < self.time {
             let left = usize::try_from(self.octets - sent).unwrap_or(usize::MAX);
             let piece = block.get_mut(..left.min(self.block)).unwrap_or_default();
-            if let Some(file) = &mut source {
-                file.read_exact(piece)?;
+            if let Some(scratch) = &mut source {
+                scratch.file.read_exact(piece)?;
             }
             stream.write_all(piece)?;
             sent += u64::try_from(piece.len()).unwrap_or(0);
@@ -76,14 +76,11 @@ impl Send {
         let mut kept = [0; 8];
         stream.read_exact(&mut kept)?;
         let kept = u64::from_be_bytes(kept);
-        if let Some(path) = &self.file {
-            fs::remove_file(path)?;
-        }
+        let seconds = begin.elapsed().as_secs_f64();
         if kept != sent {
             let what = format!("{sent} octets were sent and {kept} are there");
             return Err(io::Error::other(what));
         }
-        let seconds = begin.elapsed().as_secs_f64();
         Ok(vec![
             Figure::rate("goodput", sent, seconds),
             Figure {
@@ -97,7 +94,8 @@ impl Send {
     fn connect(&self) -> io::Result<TcpStream> {
         let begin = Instant::now();
         loop {
-            match TcpStream::connect_timeout(&self.to, PATIENCE) {
+            let left = self.wait.saturating_sub(begin.elapsed());
+            match TcpStream::connect_timeout(&self.to, left.clamp(RETRY, PATIENCE)) {
                 Ok(stream) => return Ok(stream),
                 Err(error) if begin.elapsed() >= self.wait => return Err(error),
                 Err(_) => thread::sleep(RETRY),
@@ -106,26 +104,48 @@ impl Send {
     }
 }
 
-/// A file of zeros that has to be read from the disk.
-fn filled(path: &PathBuf, octets: u64) -> io::Result<File> {
-    const PIECE: usize = 1 << 20;
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)?;
-    let zeros = vec![0; PIECE];
-    let mut left = octets;
-    while left > 0 {
-        let piece = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-        file.write_all(zeros.get(..piece).unwrap_or_default())?;
-        left -= u64::try_from(piece).unwrap_or(left);
+/// A file that is removed when it is of no more use, also where something failed.
+struct Scratch {
+    file: File,
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn empty(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
+        let path = path.to_path_buf();
+        Ok(Self { file, path })
     }
-    file.sync_all()?;
-    forget(&file)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(file)
+
+    /// One of zeros that have to be read from the disk.
+    fn filled(path: &Path, octets: u64) -> io::Result<Self> {
+        const PIECE: usize = 1 << 20;
+        let mut scratch = Self::empty(path)?;
+        let zeros = vec![0; PIECE];
+        let mut left = octets;
+        while left > 0 {
+            let piece = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+            let zeros = zeros.get(..piece).unwrap_or_default();
+            scratch.file.write_all(zeros)?;
+            left -= u64::try_from(piece).unwrap_or(left);
+        }
+        scratch.file.sync_all()?;
+        forget(&scratch.file)?;
+        scratch.file.seek(SeekFrom::Start(0))?;
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Where even that fails, what was measured still counts.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// Has the page cache forget a file that is on the disk.
@@ -141,7 +161,8 @@ impl Receive {
     /// When the file or the connection fails.
     pub fn run(&self) -> io::Result<Vec<Figure>> {
         let listener = TcpListener::bind(self.at)?;
-        let mut sink = self.file.as_ref().map(File::create).transpose()?;
+        let sink = self.file.as_deref().map(Scratch::empty);
+        let mut sink = sink.transpose()?;
         let mut block = vec![0; self.block.clamp(1, BLOCK_MAX)];
         let (mut stream, _) = listener.accept()?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -152,18 +173,19 @@ impl Receive {
             if here == 0 {
                 break;
             }
-            if let Some(file) = &mut sink {
-                file.write_all(block.get(..here).unwrap_or_default())?;
+            if let Some(scratch) = &mut sink {
+                scratch
+                    .file
+                    .write_all(block.get(..here).unwrap_or_default())?;
             }
             kept += u64::try_from(here).unwrap_or(0);
         }
-        if let Some(file) = &sink {
-            file.sync_data()?;
+        if let Some(scratch) = &sink {
+            scratch.file.sync_data()?;
         }
         let seconds = begin.elapsed().as_secs_f64();
-        if let Some(path) = &self.file {
-            fs::remove_file(path)?;
-        }
+        // The sender may be all that is waited for.
+        drop(sink);
         stream.write_all(&kept.to_be_bytes())?;
         Ok(vec![Figure::rate("goodput", kept, seconds)])
     }
@@ -172,6 +194,24 @@ impl Receive {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_goes_also_where_nobody_is_there() {
+        let place = tempfile::tempdir().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = free.local_addr().unwrap();
+        drop(free);
+        let send = Send {
+            to: at,
+            octets: 1_000,
+            block: 1_000,
+            file: Some(place.path().join("sent")),
+            time: Duration::from_secs(60),
+            wait: Duration::ZERO,
+        };
+        send.run().unwrap_err();
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn octets_go_from_a_file_into_a_file() {
