@@ -1,5 +1,6 @@
 //! Runs in virtual time, told as those on real sockets are.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
@@ -12,7 +13,7 @@ use crate::results::{
     Backend, Capacity, Contact, Limited, LinkSample, Payload, Point, Results, ResultsError, Run,
     Status,
 };
-use crate::run::timestamp;
+use crate::run::{Contacts, timestamp};
 
 /// Things that happen between two looks at whether the run is still wanted.
 const EVENTS_AT_ONCE: u64 = 20_000;
@@ -107,25 +108,28 @@ fn payloads(outcome: &Outcome) -> Vec<Payload> {
     payloads.collect()
 }
 
-/// The contacts that began before an end, each as long as it was.
+/// The contacts that began before an end, in their order, each as long as it was.
 #[must_use]
 pub fn contacts(scenario: &Scenario, end: Duration) -> Vec<Contact> {
-    let mut contacts = Vec::new();
-    for planned in &scenario.contacts {
-        let Some(link) = scenario.links.get(planned.link.0) else {
-            continue;
-        };
-        let mut start = planned.start;
-        while start < end && contacts.len() < CONTACTS_MAX {
+    let mut contacts: Vec<Contact> = Vec::new();
+    // Of each link that is there, which contact that is.
+    let mut open = BTreeMap::new();
+    for switching in Contacts::new(&scenario.contacts, end) {
+        let at_s = switching.at.as_secs_f64();
+        if !switching.up {
+            let contact = open.remove(&switching.link);
+            if let Some(contact) = contact.and_then(|place: usize| contacts.get_mut(place)) {
+                contact.end_s = at_s;
+            }
+        } else if contacts.len() < CONTACTS_MAX
+            && let Some(link) = scenario.links.get(switching.link.0)
+        {
+            open.insert(switching.link, contacts.len());
             contacts.push(Contact {
                 link: link.name.clone(),
-                start_s: start.as_secs_f64(),
-                end_s: (start + planned.length).min(end).as_secs_f64(),
+                start_s: at_s,
+                end_s: end.as_secs_f64(),
             });
-            match planned.every {
-                Some(every) => start += every,
-                None => break,
-            }
         }
     }
     contacts
@@ -158,4 +162,23 @@ pub fn capacities(scenario: &Scenario) -> Vec<Capacity> {
         })
     });
     links.chain(processors).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn contacts_that_overlap_are_one_and_end_with_the_run() {
+        let text = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n\
+            [[contact]]\nlink = \"wire\"\nstart = \"1s\"\nfor = \"3s\"\nevery = \"8s\"\n\
+            [[contact]]\nlink = \"wire\"\nstart = \"2s\"\nfor = \"4s\"\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nsize = 100\ncount = 1\n[stop]\nat = \"20s\"\n";
+        let scenario = Scenario::parse(Path::new("s.toml"), text).expect("a scenario");
+        let told = contacts(&scenario, Duration::from_secs(10));
+        let spans: Vec<(f64, f64)> = told.iter().map(|it| (it.start_s, it.end_s)).collect();
+        assert_eq!(spans, [(1.0, 6.0), (9.0, 10.0)]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::NodeIndex;
+use dhow_scenario::scenario::{HostKind, NodeIndex};
 
 use crate::failure::LabError;
 
@@ -16,8 +16,16 @@ pub(super) type Routes = Vec<BTreeMap<usize, usize>>;
 /// When no links lead from where something is sent to where it is to go.
 pub(super) fn routes(scenario: &Scenario) -> Result<Routes, LabError> {
     let mut neighbours = vec![Vec::new(); scenario.nodes.len()];
+    let forwards = |node: usize| {
+        let node = scenario.nodes.get(node);
+        node.is_some_and(|node| node.host.kind == HostKind::Dhow)
+    };
     for link in &scenario.links {
         let (first, second) = (link.between.0.0, link.between.1.0);
+        // A host without a node passes no bundle on.
+        if !forwards(first) || !forwards(second) {
+            continue;
+        }
         for (here, there) in [(first, second), (second, first)] {
             if let Some(list) = neighbours.get_mut(here) {
                 list.push(there);
@@ -84,4 +92,40 @@ fn towards(neighbours: &[Vec<usize>], to: usize) -> Vec<Option<usize>> {
         }
     }
     next
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn ways_lead_around_hosts_without_a_node() {
+        let mut text = String::new();
+        for (name, kind) in [
+            ("a", "dhow"),
+            ("host", "command"),
+            ("b", "dhow"),
+            ("c", "dhow"),
+            ("z", "dhow"),
+        ] {
+            text += &format!("[[node]]\nname = \"{name}\"\nkind = \"{kind}\"\n");
+        }
+        for (one, other) in [
+            ("a", "host"),
+            ("host", "z"),
+            ("a", "b"),
+            ("b", "c"),
+            ("c", "z"),
+        ] {
+            text += &format!("[[link]]\nbetween = [\"{one}\", \"{other}\"]\nrate = \"8Mbit\"\n");
+        }
+        text +=
+            "[[traffic]]\nfrom = \"a\"\nto = \"z\"\nsize = 100\ncount = 1\n[stop]\nat = \"1s\"\n";
+        let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
+        let routes = routes(&scenario).expect("a way");
+        let next: Vec<Option<&usize>> = routes.iter().map(|routes| routes.get(&4)).collect();
+        assert_eq!(next, [Some(&2), None, Some(&3), Some(&4), None]);
+    }
 }

@@ -21,7 +21,8 @@ pub struct Switching {
 #[derive(Clone, Debug)]
 pub struct Contacts<'a> {
     contacts: &'a [Contact],
-    /// When contacts begin, and which of all it is; ends come first, so that what touches is not cut.
+    /// When contacts begin and end, whether it is the end, which of all it is, and its how many-eth time. Beginnings come before
+    /// ends of the same moment, so that what touches is not cut.
     next: BinaryHeap<Reverse<(Duration, bool, usize, u32)>>,
     /// Of each link how many contacts are under way.
     depths: BTreeMap<LinkIndex, u32>,
@@ -33,7 +34,6 @@ impl<'a> Contacts<'a> {
     #[must_use]
     pub fn new(contacts: &'a [Contact], end: Duration) -> Self {
         let starts = contacts.iter().enumerate();
-        // Beginnings before ends of the same moment: `false` sorts first.
         let next = starts.map(|(which, contact)| Reverse((contact.start, false, which, 0)));
         Self {
             contacts,
