@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -165,11 +166,15 @@ class Lab(unittest.TestCase):
         more = (
             '[[crash]]\nnode = "west"\nat = "500ms"\ndown = "300ms"\n'
             '[[program]]\nname = "echo"\nnode = "east"\nrun = "echo {west} \'{run} {east}\'"\n'
+            '[[program]]\nname = "group"\nnode = "west"\nrun = "sh -c \'sleep 0.3; cat /proc/self/cgroup\'"\n'
         )
         path = self.write(scenario("", 'count = 60\nevery = "20ms"\n', node, more))
         self.lab("run", path, "--out", "out", "--keep")
         run = self.place / "out" / "0001"
         self.assertEqual((run / "programs" / "echo.log").read_text(), "198.18.0.2 0001 127.0.0.1\n")
+        self.assertRegex((run / "programs" / "group.log").read_text(), r"(?m)/dhow-[0-9a-f]{6}/west$")
+        starts = (run / "nodes" / "west" / "node.log").read_text().count("store open")
+        self.assertEqual(starts, 2, "a crash is an end and a start")
         self.assertIn('durability = "contact"', (run / "nodes" / "west" / "node.toml").read_text())
         self.assertTrue((run / "nodes" / "west" / "store").is_dir())
 
@@ -269,8 +274,23 @@ class Lab(unittest.TestCase):
                 self.assertIn(said, self.lab("run", self.write(text), "--out", "out", code=2))
                 self.assertFalse((self.place / "out").exists())
 
+    def test_what_virtual_time_has_not_is_refused_there(self) -> None:
+        path = self.write(scenario())
+        for option in ("--pcap", "--keep"):
+            told = self.lab("run", path, "--backend", "sim", option, "--out", "out", code=2)
+            self.assertIn(f"{option} is of no use in virtual time", told)
+            self.assertFalse((self.place / "out").exists())
+
     def test_a_missing_program_is_named_with_its_package(self) -> None:
         path = self.write(scenario())
+        # All but dumpcap.
+        for program in ("ip", "tc", "nft"):
+            if found := shutil.which(program):
+                (self.place / program).symlink_to(found)
+        told = self.lab("run", path, "--pcap", "--out", "out", code=1, environment={"PATH": str(self.place)})
+        self.assertIn("there is no program 'dumpcap'\nhint: apt-get install wireshark-common", told)
+        for program in ("ip", "tc", "nft"):
+            (self.place / program).unlink(missing_ok=True)
         told = self.lab("run", path, "--out", "out", code=1, environment={"PATH": str(self.place)})
         self.assertIn("there is no program 'ip'\nhint: apt-get install iproute2", told)
         self.assertFalse((self.place / "out").exists())

@@ -21,6 +21,28 @@ const FILE_KIB: u64 = 1 << 20;
 /// How long a capture may take to begin and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What becomes of packets that pass over links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packets {
+    /// Nobody looks at them.
+    Passed,
+    /// They are in a file for each host.
+    Captured,
+}
+
+impl Packets {
+    /// Says what this machine lacks for it.
+    ///
+    /// # Errors
+    /// When there is no program that captures.
+    pub(super) fn check(self) -> Result<(), LabError> {
+        match self {
+            Self::Passed => Ok(()),
+            Self::Captured => needs::need("dumpcap", "wireshark-common"),
+        }
+    }
+}
+
 /// Captures of all hosts, one for each.
 #[derive(Debug, Default)]
 pub(super) struct Captures(Vec<Child>);
@@ -29,9 +51,8 @@ impl Captures {
     /// Begins those of all hosts, into files of their names.
     ///
     /// # Errors
-    /// When there is no program for it, or it does not begin.
+    /// When it does not begin.
     pub(super) fn begin(layout: &Layout, directory: &Path) -> Result<Self, LabError> {
-        needs::need("dumpcap", "wireshark-common")?;
         let mut captures = Self::default();
         for host in &layout.hosts {
             let failed = |error: io::Error| {

@@ -11,7 +11,7 @@ use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
 use dhow_scenario::scenario::{LinkIndex, Presence};
 
-use super::capture::Captures;
+use super::capture::{Captures, Packets};
 use super::clock::Clock;
 use super::collector::{self, Collector};
 use super::contacts::Contacts;
@@ -57,7 +57,7 @@ pub struct Order<'a> {
     /// Whether stores stay when it is over.
     pub keep: bool,
     /// Whether packets are captured.
-    pub capture: bool,
+    pub packets: Packets,
 }
 
 /// How far a run is.
@@ -235,9 +235,9 @@ impl Stage<'_> {
         let Some(layout) = lab.network().map(|network| network.layout().clone()) else {
             return Ok(());
         };
-        let captures = match self.order.capture {
-            true => Captures::begin(&layout, self.directory)?,
-            false => Captures::default(),
+        let captures = match self.order.packets {
+            Packets::Captured => Captures::begin(&layout, self.directory)?,
+            Packets::Passed => Captures::default(),
         };
         let address = collector::address(&layout);
         let context = Context {

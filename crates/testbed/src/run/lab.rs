@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind};
 
+use super::capture::Packets;
 use super::program;
 use crate::failure::LabError;
 use crate::node::{Daemon, configurations};
@@ -184,8 +185,9 @@ pub fn possible(scenario: &Scenario, check: Check) -> Result<(), LabError> {
 ///
 /// # Errors
 /// The first thing that is missing, and how to get it.
-pub fn equipped(scenario: &Scenario) -> Result<(), LabError> {
-    needs::check(scenario, &Layout::new(scenario, UNNAMED)?)
+pub fn equipped(scenario: &Scenario, packets: Packets) -> Result<(), LabError> {
+    needs::check(scenario, &Layout::new(scenario, UNNAMED)?)?;
+    packets.check()
 }
 
 /// Stands for the name of a lab that is not made.

@@ -13,6 +13,7 @@ mod program;
 mod rates;
 mod sampling;
 
+pub use capture::Packets;
 pub use clock::Clock;
 pub use contacts::{Contacts, Switching};
 pub use experiment::{Order, Standing, run};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use dhow_scenario::plan::{Plan, PlannedRun};
 use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
-use dhow_testbed::run::{self, Order, Standing, timestamp};
+use dhow_testbed::run::{self, Order, Packets, Standing, timestamp};
 use serde_json::json;
 
 use super::report::{of_all, of_one};
@@ -101,6 +101,7 @@ impl Run {
 
     /// Runs all of it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        self.refuse_what_needs_namespaces()?;
         let mut settings = self.settings.clone();
         settings.settings.extend(
             self.repeats
@@ -114,7 +115,7 @@ impl Run {
             let plan = Study::plan(&path, &settings)?;
             Study::check_report(&path, &plan)?;
             if self.backends.contains(&Place::Netns) {
-                Study::check(&plan)?;
+                Study::check(&plan, self.packets())?;
             }
             let place = if several {
                 out.join(name_of(&path))
@@ -214,7 +215,7 @@ impl Run {
             program,
             check,
             keep: self.keep,
-            capture: self.pcap,
+            packets: self.packets(),
         };
         let ran = run::run(&order, &|| !interrupt::is_requested(), &mut |standing| {
             watch.look(standing);
@@ -243,6 +244,26 @@ impl Run {
         });
         watch.finish();
         ran
+    }
+
+    /// Virtual time has no stores and no packets that could be left.
+    fn refuse_what_needs_namespaces(&self) -> Result<(), Failure> {
+        let asked = [("--pcap", self.pcap), ("--keep", self.keep)];
+        let asked = asked.iter().find(|(_, is_asked)| *is_asked);
+        match asked {
+            Some((option, _)) if !self.backends.contains(&Place::Netns) => {
+                let what = format!("{option} is of no use in virtual time");
+                Err(Failure::usage(what).with_hint("--backend netns has it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn packets(&self) -> Packets {
+        match self.pcap {
+            true => Packets::Captured,
+            false => Packets::Passed,
+        }
     }
 
     /// The scenario, or those of the directory in the order of their names.

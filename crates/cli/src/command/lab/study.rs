@@ -10,7 +10,7 @@ use dhow_daemon::config::FileError;
 use dhow_scenario::plan::{Extent, Plan, PlannedRun};
 use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
-use dhow_testbed::run::{described, equipped, possible, timestamp};
+use dhow_testbed::run::{Packets, described, equipped, possible, timestamp};
 use dhow_testbed::simulated;
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ impl Study {
     }
 
     /// Says what of a plan cannot be done in network namespaces, before anything is.
-    pub fn check(plan: &Plan) -> Result<(), Failure> {
+    pub fn check(plan: &Plan, packets: Packets) -> Result<(), Failure> {
         // Repeats differ in their seeds alone.
         for run in plan.runs.iter().filter(|run| run.repeat == 1) {
             let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
@@ -76,7 +76,7 @@ impl Study {
                 let what = format!("cannot run the scenario: {error}");
                 hinted(Failure::usage(what), error.hint.as_ref())
             })?;
-            equipped(&scenario).map_err(|error| {
+            equipped(&scenario, packets).map_err(|error| {
                 let what = format!("cannot run the scenario: {error}");
                 hinted(Failure::refused(what), error.hint.as_ref())
             })?;
