@@ -379,3 +379,18 @@ fn rows_that_a_database_refused_for_a_while_are_all_stored_in_the_end() {
         ["sent|1000|1000|0"]
     );
 }
+
+#[test]
+fn who_sent_and_left_before_the_collector_looked_is_stored() {
+    let place = tempfile::tempdir().unwrap();
+    let running = start(Place::File(place.path().join("all.sq3")), Terms::default());
+    for sender in 0..20 {
+        let sender = format!("s{sender}");
+        let text = session("d", 1, &sender, "a_x n:int32", "0.5\t1\t1\t7\n");
+        let mut stream = TcpStream::connect(running.collector.address()).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+    }
+    let outcome = running.collector.stop().unwrap();
+    let received: u64 = outcome.report.values().map(|it| it.received).sum();
+    assert_eq!(received, 20, "{:?}", outcome.report);
+}

@@ -59,6 +59,8 @@ impl Listener {
             }
             self.sessions.retain(|session| !session.is_finished());
         }
+        // Whoever connected, sent and left since the last look is still to be taken.
+        while self.sessions.len() < self.terms.clients_max && self.accept().is_ok() {}
         for session in self.sessions {
             // A session that ended badly said so itself.
             let _ = session.join();
