@@ -103,7 +103,7 @@ class Traffic(unittest.TestCase):
         receiver, port = self.receive("-g", "tcp", "--duration", "20s")
         sent = self.run_ours(
             "otg", "-p", "tcp", "--tcp:dst_host", "127.0.0.1", "--tcp:dst_port", port, "--cbr:size", "100", "--cbr:rate", "8000",
-            "--at", "400ms exit", "--json", typed="cbr:size 300\ncbr:rate 1e6\nfly\n")
+            "--tcp:local_host", "127.0.0.2", "--at", "400ms exit", "--json", typed="cbr:size 300\ncbr:rate 1e6\nfly\n")
         self.assertEqual(sent.returncode, 0)
         self.assertIn("'fly' is none of pause, resume, exit", sent.stderr)
         told = json.loads(sent.stdout)
@@ -114,6 +114,13 @@ class Traffic(unittest.TestCase):
         receiver.process.terminate()
         received = json.loads(str(receiver.line(PATIENCE_S)))
         self.assertEqual((received["packets"], received["flows"][0]["octets"]), (told["packets"], told["octets"]))
+        self.assertTrue(received["flows"][0]["from"].startswith("127.0.0.2:"), received["flows"])
+
+    def test_what_is_planned_and_cannot_be_followed_is_refused_before_anything_leaves(self) -> None:
+        for command, reason in (("cbr:size 3", "3 octets are not from"), ("exp:rate 5", "no property"), ("cbr:rate x", "cannot be 'x'")):
+            refused = self.run_ours("otg", "-p", "null", "--count", "1", "--at", f"1h {command}")
+            self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+            self.assertIn(reason, refused.stderr)
 
     def test_what_no_collector_took_is_kept_when_a_receiver_is_ended(self) -> None:
         nobody = str(free_port())

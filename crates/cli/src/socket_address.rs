@@ -1,6 +1,9 @@
 //! Where packets go and come from: hosts and ports, as sockets take them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 use crate::failure::Failure;
 
@@ -27,6 +30,19 @@ pub fn local_for(host: Option<&str>, port: u16, to: SocketAddr) -> Result<Socket
                 &format!("it has no {family} address, as {} has", to.ip()),
             )
         })
+}
+
+/// A connection from an address to another, of the same family.
+pub fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &from)?;
+    connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
 }
 
 /// Any address of the family that another one is of.
@@ -68,5 +84,15 @@ mod tests {
             "127.0.0.2:7".parse().unwrap()
         );
         assert!(local_for(Some("::1"), 0, four).is_err());
+    }
+
+    #[test]
+    fn a_connection_comes_from_where_it_was_to() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let from = local_for(Some("127.0.0.2"), 0, listener.local_addr().unwrap()).unwrap();
+        let stream = connect_from(from, listener.local_addr().unwrap()).unwrap();
+        let (_, seen) = listener.accept().unwrap();
+        assert_eq!(seen, stream.local_addr().unwrap());
+        assert_eq!(seen.ip(), from.ip());
     }
 }

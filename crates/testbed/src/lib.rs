@@ -24,6 +24,7 @@ pub mod results;
 pub mod run;
 pub mod selftest;
 pub mod simulated;
+mod toml_text;
 pub mod traffic;
 pub mod yardstick;
 

@@ -112,6 +112,18 @@ fn what_no_plan_can_have_is_named_with_its_line() {
 }
 
 #[test]
+fn what_a_script_leaves_to_chance_is_the_same_each_time() {
+    let script = Script::new(
+        "defGroup('A', 'a').exec(\"run #{rand(1 << 60)} #{Random.new.rand(1 << 60)} #{(1..50).to_a.shuffle.join(' ')}\")\nwait 1\n",
+    );
+    let plan = || match evaluate(&script, &[]) {
+        Err(OedlError::NoRuby) => None,
+        plan => Some(plan.unwrap()),
+    };
+    assert_eq!(plan(), plan());
+}
+
+#[test]
 fn properties_of_the_command_line_are_those_of_the_script() {
     let script = Script::new(
         "defProperty('count', 3, '')\ndefProperty('on', false, '')\ndefProperty('who', 'a', '')\n\

@@ -1,15 +1,15 @@
 //! `dhow otg`: packets of a chosen pattern, by the options of the ORBIT Traffic Generator.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{self, Receiver as Lines};
 use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use dhow_testbed::traffic::{
-    Bursts, Carrier, CommandError, DatagramWriter, Header, Meter, Null, Pattern, Planned, Schedule,
-    Sender, Sent, StreamWriter,
+    Bursts, Carrier, CommandError, DatagramWriter, Header, Meter, Null, Pace, Pattern, Planned,
+    Schedule, Sender, Sent, StreamWriter, check_planned, parse_bits, parse_seconds,
 };
 use serde_json::json;
 
@@ -20,7 +20,7 @@ use crate::measured::Measured;
 use crate::output::{self, Form};
 use crate::packet_point::{PacketPoint, TCP_OUT, UDP_OUT};
 use crate::quantity;
-use crate::socket_address::{local_for, resolve};
+use crate::socket_address::{connect_from, local_for, resolve};
 
 /// Lines of standard input that wait to be followed; beyond that the writer waits.
 const LINES_MAX: usize = 1_024;
@@ -190,6 +190,8 @@ impl Otg {
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let schedule = Schedule::new(self.pattern(), self.seed)
             .map_err(|error| Failure::usage(format!("cannot send such packets: {error}")))?;
+        check_planned(self.pattern(), &self.at)
+            .map_err(|error| Failure::usage(format!("cannot follow --at: {error}")))?;
         let flow = match self.flow {
             Some(flow) => flow,
             None => getrandom::u64()
@@ -220,7 +222,7 @@ impl Otg {
         let sent = match self.protocol {
             Protocol::Null => send(sender, &mut Null, meter)?,
             Protocol::Udp => send(sender, &mut self.datagrams(to)?, meter)?,
-            Protocol::Tcp => send(sender, &mut stream(to)?, meter)?,
+            Protocol::Tcp => send(sender, &mut self.stream(to)?, meter)?,
         };
         let told = tell(common, flow, &sent);
         if let Some(measuring) = measuring {
@@ -239,15 +241,14 @@ impl Otg {
         match self.generator {
             Generator::Cbr => Pattern {
                 octets: constant.cbr_size,
-                bits_per_s: match constant.cbr_interval {
-                    Some(interval) => rate_of(constant.cbr_size, interval),
-                    None => constant.cbr_rate,
-                },
+                pace: constant
+                    .cbr_interval
+                    .map_or(Pace::BitsPerS(constant.cbr_rate), Pace::Interval),
                 bursts: Bursts::Always,
             },
             Generator::Expo => Pattern {
                 octets: bursts.exp_size,
-                bits_per_s: bursts.exp_rate,
+                pace: Pace::BitsPerS(bursts.exp_rate),
                 bursts: Bursts::Exponential {
                     on: bursts.exp_ontime,
                     off: bursts.exp_offtime,
@@ -255,7 +256,7 @@ impl Otg {
             },
             Generator::Pareto => Pattern {
                 octets: pareto.pareto_size,
-                bits_per_s: pareto.pareto_rate,
+                pace: Pace::BitsPerS(pareto.pareto_rate),
                 bursts: Bursts::Pareto {
                     on: pareto.pareto_ontime,
                     off: pareto.pareto_offtime,
@@ -282,17 +283,23 @@ impl Otg {
             Failure::refused(format!("cannot send from {from} to {to}: {error}"))
         })
     }
-}
 
-fn stream(to: SocketAddr) -> Result<StreamWriter, Failure> {
-    TcpStream::connect(to)
-        .and_then(StreamWriter::new)
-        .map_err(|error| {
-            Failure::refused(format!("cannot connect to {to}: {error}")).with_hint(format!(
-                "start a receiver there: dhow otr --sink tcp --udp:local_port {}",
-                to.port()
-            ))
-        })
+    fn stream(&self, to: SocketAddr) -> Result<StreamWriter, Failure> {
+        let from = local_for(self.way.local_host.as_deref(), self.way.local_port, to)?;
+        connect_from(from, to)
+            .and_then(StreamWriter::new)
+            .map_err(|error| {
+                let failure =
+                    Failure::refused(format!("cannot connect from {from} to {to}: {error}"));
+                match error.kind() {
+                    io::ErrorKind::ConnectionRefused => failure.with_hint(format!(
+                        "start a receiver there: dhow otr --sink tcp --udp:local_port {}",
+                        to.port()
+                    )),
+                    _ => failure,
+                }
+            })
+    }
 }
 
 fn send(
@@ -353,37 +360,6 @@ fn tell(common: &Common, flow: u64, sent: &Sent) -> Result<(), Failure> {
     }
 }
 
-/// The rate at which packets are so far apart, bit/s.
-fn rate_of(octets: u32, interval: Duration) -> u64 {
-    const SECOND_NS: u128 = 1_000_000_000;
-    let bits = u128::from(octets) * 8 * SECOND_NS;
-    let rate = bits.checked_div(interval.as_nanos()).unwrap_or_default();
-    u64::try_from(rate).unwrap_or(u64::MAX)
-}
-
-/// bit/s: a number as OTG takes it, or one with a unit.
-fn parse_bits(text: &str) -> Result<u64, String> {
-    match text.parse::<f64>() {
-        Ok(number) => Duration::try_from_secs_f64(number.round())
-            .map(|whole| whole.as_secs())
-            .map_err(|_| format!("'{text}' is no rate")),
-        Err(_) => dhow_daemon::config::parse_rate(text)
-            .map(|octets| octets.saturating_mul(8))
-            .map_err(|_| format!("'{text}' is no rate; for example 1000000, 1e6 or 1Mbit")),
-    }
-}
-
-/// Seconds as OTG takes them.
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| format!("'{text}' are no seconds"))?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if time < Duration::from_secs(1 << 33) => Ok(time),
-        _ => Err(format!("'{text}' seconds are no time")),
-    }
-}
-
 fn parse_switch(text: &str) -> Result<bool, String> {
     match text {
         "1" | "true" | "yes" => Ok(true),
@@ -408,25 +384,6 @@ fn parse_planned(text: &str) -> Result<Planned, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_are_numbers_as_otg_takes_them_or_have_a_unit() {
-        for (text, bits) in [
-            ("56623104", 56_623_104),
-            ("54e6", 54_000_000),
-            ("1000.4", 1_000),
-            ("1Mbit", 1_000_000),
-        ] {
-            assert_eq!(parse_bits(text), Ok(bits), "{text}");
-        }
-        assert!(parse_bits("-1").is_err() && parse_bits("fast").is_err());
-    }
-
-    #[test]
-    fn an_interval_is_a_rate() {
-        assert_eq!(rate_of(1_470, Duration::from_millis(100)), 117_600);
-        assert_eq!(rate_of(1_470, Duration::ZERO), 0);
-    }
 
     #[test]
     fn a_planned_command_has_a_time() {

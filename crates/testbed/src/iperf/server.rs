@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
     use crate::iperf::{Client, Load, Transfer};
-    use crate::traffic::{Bursts, Pattern, Schedule};
+    use crate::traffic::{Bursts, Pace, Pattern, Schedule};
 
     #[derive(Default)]
     struct Told {
@@ -361,7 +361,7 @@ mod tests {
                 sending.connect(at).unwrap();
                 let pattern = Pattern {
                     octets: 1_000,
-                    bits_per_s: 8_000_000,
+                    pace: Pace::BitsPerS(8_000_000),
                     bursts: Bursts::Always,
                 };
                 let client = Client {

@@ -10,6 +10,7 @@ use dhow_scenario::scenario::{Clock, HostKind, Link, Node};
 use super::route::{Routes, routes};
 use crate::failure::LabError;
 use crate::place::{Layout, PORT};
+use crate::toml_text::quoted;
 
 /// A segment of a store as the simulator has it by itself: a node on a disk chooses better.
 const SIMULATED_SEGMENT_OCTETS: u32 = 1 << 16;
@@ -234,10 +235,6 @@ fn as_toml(value: &str) -> String {
         true => value.to_owned(),
         false => quoted(value),
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn time(time: Duration) -> String {

@@ -6,14 +6,11 @@ use super::config;
 use super::evaluate::OedlError;
 use super::network::{Link, Network, unique};
 use super::plan::{Note, Plan, PlannedRun, Told};
-use super::words::{command, join, quote};
+use super::words::{command, join, quote_for_shell};
+use crate::toml_text::quoted as toml;
 
 /// How fast a link is where neither the script nor anybody else says it: as fast as it goes.
 const RATE: &str = "10Gbit";
-
-/// Gives a program that reads its configuration from a file one, and runs it.
-const WITH_CONFIG: &str =
-    r#"file=$(mktemp) && printf %s "$OML_CONFIG" >"$file" && OML_CONFIG=$file exec "$0" "$@""#;
 
 /// What a script does not say.
 #[derive(Clone, Debug, Default)]
@@ -72,12 +69,15 @@ impl Plan {
         earlier: &[Program],
     ) -> Result<Program, OedlError> {
         let node = network.name(&run.node).to_owned();
-        let texts = run.words.iter().flatten().chain(&run.command);
+        let told = run.told.iter().map(|told| &told.text);
+        let texts = run.words.iter().flatten().chain(&run.command).chain(told);
         if let Some(text) = texts.into_iter().find(|text| text.contains('{')) {
             let what =
                 format!("'{text}' has a brace, which begins the name of a node in a scenario");
             return Err(OedlError::of_line(run.line, what));
         }
+        let is_taken = |name: &String| earlier.iter().any(|program| program.name == *name);
+        let name = unique(format!("{}-{node}", run.label), is_taken);
         let line = match (&run.words, &run.command) {
             (Some(words), _) => {
                 let mut words: Vec<String> = words
@@ -87,7 +87,7 @@ impl Plan {
                 if run.builtin == Some(true) {
                     words.extend(told_as_options(run)?);
                 } else {
-                    words = as_others_take_it(words, run);
+                    words = as_others_take_it(words, run, &name);
                 }
                 join(&words)
             }
@@ -107,9 +107,8 @@ impl Plan {
                 config::document(&run.node, &run.measures)
             ));
         }
-        let is_taken = |name: &String| earlier.iter().any(|program| program.name == *name);
         Ok(Program {
-            name: unique(format!("{}-{node}", run.label), is_taken),
+            name,
             node,
             run: line,
             start_s: run.start_s,
@@ -217,11 +216,14 @@ fn told_as_options(run: &PlannedRun) -> Result<Vec<String>, OedlError> {
     Ok(run.told.iter().flat_map(option).collect())
 }
 
-/// What others are told comes on their standard input, and what they measure from a file: a shell sees to both.
-fn as_others_take_it(words: Vec<String>, run: &PlannedRun) -> Vec<String> {
+/// What others are told comes on their standard input, and what they measure from a file beside their log: a shell sees to both.
+fn as_others_take_it(words: Vec<String>, run: &PlannedRun, name: &str) -> Vec<String> {
     let mut shell = String::new();
     if !run.measures.is_empty() {
-        shell = WITH_CONFIG.to_owned();
+        let file = quote_for_shell(&format!("{name}.oml.xml"));
+        shell = format!(
+            r#"file=$PWD/{file} && printf %s "$OML_CONFIG" >"$file" && OML_CONFIG=$file exec "$0" "$@""#
+        );
     }
     if !run.told.is_empty() {
         let mut lines = String::new();
@@ -229,9 +231,9 @@ fn as_others_take_it(words: Vec<String>, run: &PlannedRun) -> Vec<String> {
         for told in &run.told {
             let _ = write!(
                 lines,
-                "sleep {}; echo {}; ",
+                r"sleep {}; printf '%s\n' {}; ",
                 told.at_s - before_s,
-                quote(&told.text)
+                quote_for_shell(&told.text)
             );
             before_s = told.at_s;
         }
@@ -259,9 +261,4 @@ fn seconds(seconds: f64) -> String {
         0 => format!("{}s", time.as_secs()),
         _ => format!("{}ms", time.as_millis()),
     }
-}
-
-/// A text as TOML has it: JSON's escapes are among TOML's.
-fn toml(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

@@ -66,11 +66,16 @@ pub(super) fn join(words: &[String]) -> String {
 }
 
 /// A word that a scenario reads as it is.
-pub(super) fn quote(word: &str) -> String {
+fn quote(word: &str) -> String {
     let is_plain = |c: char| !c.is_whitespace() && !"'\"\\".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
+    quote_for_shell(word)
+}
+
+/// A word that a shell reads as it is, whatever is in it; a scenario does so too.
+pub(super) fn quote_for_shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

@@ -225,7 +225,7 @@ mod tests {
     use std::net::{TcpStream, UdpSocket};
 
     use super::*;
-    use crate::traffic::{Bursts, Carrier, DatagramWriter, Null, Pattern, Schedule, Sender};
+    use crate::traffic::{Bursts, Carrier, DatagramWriter, Null, Pace, Pattern, Schedule, Sender};
     use crate::traffic::{Sent, StreamWriter};
 
     const COUNT: u64 = 5_000;
@@ -242,7 +242,7 @@ mod tests {
     fn send(mut carrier: impl Carrier, to: SocketAddr) -> Sent {
         let pattern = Pattern {
             octets: 1_000,
-            bits_per_s: 400_000_000,
+            pace: Pace::BitsPerS(400_000_000),
             bursts: Bursts::Always,
         };
         let sender = Sender {

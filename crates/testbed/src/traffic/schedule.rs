@@ -18,10 +18,19 @@ const WHICH: usize = 0;
 pub struct Pattern {
     /// Octets of a packet's payload.
     pub octets: u32,
-    /// Bits of payload a second, within a burst.
-    pub bits_per_s: u64,
+    /// How fast packets follow each other, within a burst.
+    pub pace: Pace,
     /// When packets leave at that rate.
     pub bursts: Bursts,
+}
+
+/// How fast packets follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Bits of payload a second.
+    BitsPerS(u64),
+    /// The time from one to the next, whatever its size.
+    Interval(Duration),
 }
 
 /// When packets leave at a pattern's rate.
@@ -54,6 +63,9 @@ pub enum PatternError {
     /// Nothing would ever leave.
     #[error("a rate of 0 bit/s sends nothing")]
     NoRate,
+    /// All would leave at once.
+    #[error("packets with no time between them have no rate")]
+    NoInterval,
     /// The packet cannot say which one it is, or no datagram has so many.
     #[error("{0} octets are not from {least} to {most}", least = Pattern::OCTETS_MIN, most = Pattern::OCTETS_MAX)]
     Octets(u32),
@@ -76,8 +88,10 @@ impl Pattern {
     /// # Errors
     /// What is wrong with it.
     pub fn checked(self) -> Result<Self, PatternError> {
-        if self.bits_per_s == 0 {
-            return Err(PatternError::NoRate);
+        match self.pace {
+            Pace::BitsPerS(0) => return Err(PatternError::NoRate),
+            Pace::Interval(Duration::ZERO) => return Err(PatternError::NoInterval),
+            Pace::BitsPerS(_) | Pace::Interval(_) => {}
         }
         if !(Self::OCTETS_MIN..=Self::OCTETS_MAX).contains(&self.octets) {
             return Err(PatternError::Octets(self.octets));
@@ -95,8 +109,13 @@ impl Pattern {
 
     /// When the packet of this number in a burst leaves, from the burst's start: exact, so that nothing drifts.
     fn offset_ns(&self, number: u64) -> u128 {
-        let bits = u128::from(number) * u128::from(self.octets) * 8;
-        bits * SECOND_NS / u128::from(self.bits_per_s.max(1))
+        match self.pace {
+            Pace::BitsPerS(bits_per_s) => {
+                let bits = u128::from(number) * u128::from(self.octets) * 8;
+                bits * SECOND_NS / u128::from(bits_per_s.max(1))
+            }
+            Pace::Interval(interval) => u128::from(number) * interval.as_nanos(),
+        }
     }
 }
 
@@ -247,7 +266,7 @@ mod tests {
 
     const PACKET: Pattern = Pattern {
         octets: 1_470,
-        bits_per_s: 54 * 1024 * 1024,
+        pace: Pace::BitsPerS(54 * 1024 * 1024),
         bursts: Bursts::Always,
     };
 
@@ -271,16 +290,33 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_is_kept_where_no_whole_rate_has_it() {
+        // 512 octets each 30 s are 136.5 bit/s.
+        let pace = Pace::Interval(Duration::from_secs(30));
+        let pattern = Pattern {
+            octets: 512,
+            pace,
+            bursts: Bursts::Always,
+        };
+        let mut schedule = Schedule::new(pattern, 1).unwrap();
+        let times = departures(&mut schedule, 1_001);
+        assert_eq!(times[1_000], Duration::from_secs(30_000));
+        let pace = Pace::Interval(Duration::ZERO);
+        let refused = Pattern { pace, ..pattern }.checked();
+        assert_eq!(refused, Err(PatternError::NoInterval));
+    }
+
+    #[test]
     fn a_new_rate_holds_from_now_on_and_not_before_its_own_interval_is_over() {
         let slow = Pattern {
             octets: 1_000,
-            bits_per_s: 8_000,
+            pace: Pace::BitsPerS(8_000),
             bursts: Bursts::Always,
         };
         let mut schedule = Schedule::new(slow, 1).unwrap();
         departures(&mut schedule, 3);
         let fast = Pattern {
-            bits_per_s: 80_000,
+            pace: Pace::BitsPerS(80_000),
             ..slow
         };
         schedule.change(Duration::from_millis(2_050), fast).unwrap();
@@ -294,7 +330,7 @@ mod tests {
     fn busy_part(bursts: Bursts, seed: u64) -> f64 {
         let pattern = Pattern {
             octets: 125,
-            bits_per_s: 1_000_000,
+            pace: Pace::BitsPerS(1_000_000),
             bursts,
         };
         let mut schedule = Schedule::new(pattern, seed).unwrap();
@@ -347,7 +383,7 @@ mod tests {
         let wrong = |pattern: Pattern| pattern.checked().unwrap_err();
         assert_eq!(
             wrong(Pattern {
-                bits_per_s: 0,
+                pace: Pace::BitsPerS(0),
                 ..PACKET
             }),
             PatternError::NoRate

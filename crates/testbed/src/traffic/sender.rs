@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::set_current_timer_slack;
 
 use super::carrier::{BATCH_PACKETS, Carrier, Ending, Packet};
-use super::command::{Command, CommandError, Planned, change};
+use super::command::{Command, CommandError, Planned};
 use super::header::HEADER_OCTETS;
+use super::property::change;
 use super::sample::{Meter, Sample, now_ns};
 use super::schedule::Schedule;
 
@@ -278,12 +279,12 @@ mod tests {
     use super::*;
     use crate::traffic::carrier::{Null, Outcome};
     use crate::traffic::header::Header;
-    use crate::traffic::schedule::{Bursts, Pattern};
+    use crate::traffic::schedule::{Bursts, Pace, Pattern};
 
     fn sender(bits_per_s: u64) -> Sender {
         let pattern = Pattern {
             octets: 125,
-            bits_per_s,
+            pace: Pace::BitsPerS(bits_per_s),
             bursts: Bursts::Always,
         };
         Sender {

@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
     use crate::traffic::header::HEADER_OCTETS;
-    use crate::traffic::{Bursts, Header, Schedule, Sender};
+    use crate::traffic::{Bursts, Header, Pace, Schedule, Sender};
 
     #[test]
     fn packets_keep_their_ends_in_a_stream_that_is_full_at_times() {
@@ -199,7 +199,7 @@ mod tests {
         let (receiving, from) = listener.accept().unwrap();
         let pattern = Pattern {
             octets: 60_000,
-            bits_per_s: 1_000_000_000_000,
+            pace: Pace::BitsPerS(1_000_000_000_000),
             bursts: Bursts::Always,
         };
         let sender = Sender {

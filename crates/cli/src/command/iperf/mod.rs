@@ -1,20 +1,22 @@
 //! `dhow iperf`: both ends of iperf 2, with the measurement points of its OML edition.
 
+mod absent;
 mod bytes;
 mod points;
 mod text;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use dhow_testbed::iperf::{Client, Connection, Load, Observer, Packet, Server, Transfer};
-use dhow_testbed::traffic::{Bursts, DatagramReader, Pattern, Schedule};
+use dhow_testbed::traffic::{Bursts, DatagramReader, Pace, Pattern, Schedule};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 
+use self::absent::Absent;
 use self::bytes::{parse_bits, parse_bytes, parse_seconds};
 use self::points::Points;
 use self::text::{Style, Text};
@@ -22,7 +24,7 @@ use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::measured::Measured;
 use crate::output;
-use crate::socket_address::{local_for, resolve};
+use crate::socket_address::{connect_from, local_for, resolve};
 
 /// Connections of a client at a time.
 const PARALLEL_MAX: i64 = 128;
@@ -104,77 +106,6 @@ pub struct Iperf {
     measured: Measured,
     #[command(flatten)]
     absent: Absent,
-}
-
-/// Options of iperf 2 that this one has not, so that it can say which.
-#[derive(Args, Debug)]
-struct Absent {
-    #[arg(short = 'd', long, hide = true)]
-    dualtest: bool,
-    #[arg(short = 'r', long, hide = true)]
-    tradeoff: bool,
-    #[arg(short = 'F', long, value_name = "FILE", hide = true)]
-    fileinput: Option<String>,
-    #[arg(short = 'I', long, hide = true)]
-    stdin: bool,
-    #[arg(short = 'L', long, value_name = "PORT", hide = true)]
-    listenport: Option<u16>,
-    #[arg(short = 'M', long, value_name = "OCTETS", hide = true)]
-    mss: Option<u32>,
-    #[arg(
-        short = 'Z',
-        long = "linux-congestion",
-        value_name = "NAME",
-        hide = true
-    )]
-    congestion: Option<String>,
-    #[arg(short = 'o', long, value_name = "FILE", hide = true)]
-    output: Option<String>,
-    #[arg(short = 'x', long, value_name = "WHAT", hide = true)]
-    reportexclude: Option<String>,
-    #[arg(short = 'm', long, hide = true)]
-    print_mss: bool,
-    #[arg(short = 'C', long, hide = true)]
-    compatibility: bool,
-    #[arg(short = 'V', long = "IPv6Version", hide = true)]
-    version6: bool,
-}
-
-impl Absent {
-    /// What was asked for and is not there. Older versions and IPv6 need not be told: either is found out.
-    fn check(&self) -> Result<(), Failure> {
-        let asked = [
-            ("-d", self.dualtest, "run a client on each side"),
-            ("-r", self.tradeoff, "run one client after the other"),
-            ("-F", self.fileinput.is_some(), "dhow send sends files"),
-            ("-I", self.stdin, "dhow send sends what it reads"),
-            ("-L", self.listenport.is_some(), "run a client on each side"),
-            (
-                "-M",
-                self.mss.is_some(),
-                "a smaller MTU of the interface does the same",
-            ),
-            (
-                "-Z",
-                self.congestion.is_some(),
-                "sysctl net.ipv4.tcp_congestion_control says it for all",
-            ),
-            (
-                "-o",
-                self.output.is_some(),
-                "write standard output to the file",
-            ),
-            ("-x", self.reportexclude.is_some(), "-y O writes no reports"),
-            ("-m", self.print_mss, "ss -i shows it"),
-        ];
-        match asked.iter().find(|(_, is_asked, _)| *is_asked) {
-            Some((option, _, hint)) => Err(Failure::usage(format!(
-                "iperf's option {option} is not there"
-            ))
-            .with_hint(*hint)),
-            None => Ok(()),
-        }
-    }
 }
 
 /// What is told goes into measurements and, unless it is to be silent, on standard output.
@@ -289,7 +220,7 @@ impl Iperf {
         let octets = u32::try_from(self.len_octets()).unwrap_or(u32::MAX);
         let pattern = Pattern {
             octets,
-            bits_per_s: self.bandwidth.unwrap_or(DATAGRAM_BITS_PER_S),
+            pace: Pace::BitsPerS(self.bandwidth.unwrap_or(DATAGRAM_BITS_PER_S)),
             bursts: Bursts::Always,
         };
         let schedule = Schedule::new(pattern, 1)
@@ -318,10 +249,7 @@ impl Iperf {
         both: &Mutex<Both>,
     ) -> Result<(), Failure> {
         let open = || {
-            let stream = match self.bind {
-                Some(_) => bound_stream(from, to)?,
-                None => TcpStream::connect(to)?,
-            };
+            let stream = connect_from(from, to)?;
             stream.set_nodelay(self.nodelay)?;
             self.set_up(&stream, self.ttl.map(|ttl| stream.set_ttl(ttl)))?;
             Ok(stream)
@@ -445,19 +373,6 @@ impl Observer for Shared<'_> {
     fn server_report(&mut self, transfer: &Transfer) {
         self.lock().server_report(transfer);
     }
-}
-
-fn bound_stream(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-    let family = if to.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    bind(&socket, &from)?;
-    connect(&socket, &to)?;
-    Ok(TcpStream::from(socket))
 }
 
 fn cannot(what: &str, address: SocketAddr, error: &io::Error) -> Failure {

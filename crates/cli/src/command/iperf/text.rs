@@ -70,10 +70,10 @@ impl Text {
     }
 
     pub fn connection(&mut self, connection: &Connection) -> Result<(), Failure> {
-        if self.connections.len() < CONNECTIONS_MAX {
-            self.connections.push(*connection);
-        }
         if self.has_commas {
+            if self.connections.len() < CONNECTIONS_MAX {
+                self.connections.push(*connection);
+            }
             return Ok(());
         }
         let Connection { id, local, foreign } = connection;
@@ -125,7 +125,18 @@ impl Text {
         ))
     }
 
-    fn commas(&self, transfer: &Transfer) -> String {
+    /// A line with commas; with the last one of a connection, its ends are forgotten. A client has the server's account behind its own.
+    fn commas(&mut self, transfer: &Transfer) -> String {
+        let line = self.with_ends(transfer);
+        let is_account = |report: Report| report.jitter_ns.is_some();
+        if transfer.is_total && transfer.datagrams.is_none_or(is_account) {
+            self.connections
+                .retain(|connection| connection.id != transfer.id);
+        }
+        line
+    }
+
+    fn with_ends(&self, transfer: &Transfer) -> String {
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
@@ -220,6 +231,29 @@ fn f64_of(number: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_remembers_the_ends_of_connections_that_last() {
+        let mut text = Text::new(Some(Style::Commas), false);
+        for id in 0..2_000 {
+            let end = SocketAddr::from(([10, 0, 0, 1], 5_001));
+            text.connection(&Connection {
+                id,
+                local: end,
+                foreign: end,
+            })
+            .unwrap();
+            let line = text.commas(&Transfer {
+                id,
+                is_total: true,
+                begin: Duration::ZERO,
+                end: Duration::from_secs(1),
+                octets: 1,
+                datagrams: None,
+            });
+            assert!(line.contains(",10.0.0.1,5001,"), "{line}");
+        }
+    }
 
     #[test]
     fn lines_are_those_of_iperf() {

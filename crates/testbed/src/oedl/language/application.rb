@@ -220,9 +220,6 @@ module Oedl
       @ends = use && use.application.ends(@current)
     end
 
-    # When it ends by itself, as far as that is known.
-    def end_s = @stopped || (@ends && @started + @ends)
-
     def running? = @stopped.nil? && (@ends.nil? || Oedl.plan.clock.now < @started + @ends)
 
     def stop(time = Oedl.plan.clock.now)

@@ -51,11 +51,10 @@ module Oedl
   builtin(%w[iperf iperf-5.4 iperf-oml], 'iperf') do |a|
     a.defProperty('client', 'Receiver', '-c', type: :string, order: 1)
     a.defProperty('udp', 'UDP', '-u', type: :boolean, order: 2)
-    { 'server' => '-s', 'nodelay' => '-N', 'dualtest' => '-d', 'tradeoff' => '-r', 'stdin' => '-I',
-      'print_mss' => '-m', 'compatibility' => '-C', 'IPv6Version' => '-V' }.each { |name, word| a.defProperty(name, '', word, type: :boolean) }
-    { 'interval' => '-i', 'len' => '-l', 'port' => '-p', 'window' => '-w', 'bind' => '-B', 'mss' => '-M', 'reportexclude' => '-x',
-      'reportstyle' => '-y', 'bandwidth' => '-b', 'num' => '-n', 'time' => '-t', 'fileinput' => '-F', 'listenport' => '-L',
-      'parallel' => '-P', 'ttl' => '-T', 'linux-congestion' => '-Z', 'output' => '-o', 'format' => '-f' }
+    { 'server' => '-s', 'nodelay' => '-N', 'compatibility' => '-C', 'IPv6Version' => '-V' }
+      .each { |name, word| a.defProperty(name, '', word, type: :boolean) }
+    { 'interval' => '-i', 'len' => '-l', 'port' => '-p', 'window' => '-w', 'bind' => '-B', 'reportstyle' => '-y',
+      'bandwidth' => '-b', 'num' => '-n', 'time' => '-t', 'parallel' => '-P', 'ttl' => '-T' }
       .each { |name, word| a.defProperty(name, '', word, type: :string) }
     # A client ends by itself after its time, 10 s if nothing else is said.
     a.ends = lambda do |values|
