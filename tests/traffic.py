@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -84,7 +86,10 @@ class Traffic(unittest.TestCase):
         self.assertEqual(json.loads(sent.stdout)["octets"], 500 * 1470)
         received = json.loads(str(receiver.line(PATIENCE_S)))
         flow = received["flows"][0]
-        self.assertEqual((flow["flow"], flow["packets"], flow["lost"]), (18000000000000000042, 500, 0))
+        # A busy machine loses datagrams on loopback, too: what came is measured, and the rest is counted as lost.
+        came_by = flow["packets"]
+        self.assertEqual((flow["flow"], came_by + flow["lost"]), (18000000000000000042, 500))
+        self.assertGreater(came_by, 0)
         self.assertGreaterEqual(flow["delay_s"]["min"], 0)
         # 499 intervals of 1470 × 8 bits at 20 Mbit/s.
         self.assertGreater(flow["active_s"], 0.25)
@@ -93,11 +98,13 @@ class Traffic(unittest.TestCase):
         self.assertEqual(ours.fields["otg2_udp_out"], PACKET_FIELDS)
         self.assertEqual(theirs.fields["otr2_udp_in"], PACKET_FIELDS)
         departures, arrivals = ours.rows["otg2_udp_out"], theirs.rows["otr2_udp_in"]
+        self.assertEqual([int(row[2]) for row in departures], list(range(1, 501)))
+        numbers = [int(row[2]) for row in arrivals]
+        self.assertEqual((len(numbers), numbers), (came_by, sorted(set(numbers))))
         for rows in (departures, arrivals):
-            self.assertEqual([int(row[2]) for row in rows], list(range(1, 501)))
             self.assertEqual({(row[1], row[3], row[4]) for row in rows}, {("18000000000000000042", "1470", "127.0.0.1")})
         self.assertEqual({row[5] for row in departures}, {port})
-        self.assertTrue(all(float(out[0]) <= float(back[0]) for out, back in zip(departures, arrivals)))
+        self.assertTrue(all(float(departures[int(back[2]) - 1][0]) <= float(back[0]) for back in arrivals))
 
     def test_a_sender_follows_its_standard_input(self) -> None:
         receiver, port = self.receive("-g", "tcp", "--duration", "20s")
@@ -141,17 +148,34 @@ class Traffic(unittest.TestCase):
         path, target = self.measured("iperf")
         port = str(free_port())
         server = self.start("iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port, "-y", "C", "--oml-collect", target)
-        self.ask_until_answered("iperf", port)
+        self.wait_until_bound(port)
+        said = self.ask_until_answered("iperf", port)
         server.process.terminate()
         server.wait(PATIENCE_S)
         measured = Session(path)
-        packets = [row for row in measured.rows["iperf_packets"] if row[3] == "1000"]
-        numbers = [int(row[2]) for row in packets]
-        self.assertEqual(sorted(numbers), list(range(len(numbers))))
-        self.assertEqual(len(numbers), 100)
-        total, lost = measured.rows["iperf_losses"][-1][4:]
-        self.assertEqual((total, lost), ("100", "0"))
+        # A busy machine loses datagrams on loopback, too: what came is measured, and the rest is counted as lost.
+        numbers = [int(row[2]) for row in measured.rows["iperf_packets"] if row[3] == "1000"]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertLessEqual(set(numbers), set(range(100)))
+        lost, sent = self.reported(said)
+        self.assertEqual(sent, 100)
+        self.assertEqual(len(numbers), sent - lost)
+        self.assertEqual(measured.rows["iperf_losses"][-1][4:], [str(sent), str(lost)])
         self.assertEqual(len(measured.rows["iperf_connection"]), 1)
+
+    def reported(self, said: str) -> tuple[int, int]:
+        """Datagrams that were lost and that were sent, as a server's report has them."""
+        found = re.search(r"(\d+)/ *(\d+) \(", said)
+        self.assertIsNotNone(found, said)
+        return int(found[1]), int(found[2])
+
+    def wait_until_bound(self, port: str) -> None:
+        """Until somebody has the UDP port, by what the kernel tells."""
+        wanted = f":{int(port):04X} "
+        deadline = time.monotonic() + PATIENCE_S
+        while wanted not in Path("/proc/net/udp").read_text():
+            self.assertLess(time.monotonic(), deadline, "nobody took the port")
+            time.sleep(0.01)
 
     def ask_until_answered(self, program: str, port: str) -> str:
         """A client of ours, or another's, that sends 100 datagrams; what it said, once the server answered."""
@@ -169,14 +193,17 @@ class Traffic(unittest.TestCase):
             self.skipTest("no iperf command")
         port = str(free_port())
         theirs = self.crew.start(["iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port])
-        said = self.ask_until_answered("iperf", port)
-        self.assertIn("0/  100 (0.00%)", said)
+        self.wait_until_bound(port)
+        lost, sent = self.reported(self.ask_until_answered("iperf", port))
+        self.assertEqual(sent, 100)
+        self.assertLess(lost, sent)
         theirs.process.terminate()
         port = str(free_port())
         ours = self.start("iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port)
         self.assertIn("Listening".lower(), str([ours.line(PATIENCE_S) for _ in range(2)]).lower())
-        said = self.ask_until_answered("theirs", port)
-        self.assertRegex(said, r"\b0/ *\d+ \(0%\)")
+        lost, sent = self.reported(self.ask_until_answered("theirs", port))
+        self.assertGreaterEqual(sent, 100)
+        self.assertLess(lost, sent)
         ours.process.terminate()
 
     def test_the_papers_experiments_become_scenarios(self) -> None:
@@ -206,9 +233,12 @@ class Traffic(unittest.TestCase):
                 database.execute(f'SELECT COUNT(*), COUNT(DISTINCT seq_no), MAX(seq_no) FROM "{table}"').fetchone()
                 for table in ("otg2_udp_out", "otr2_udp_in")]
             senders = {name for name, in database.execute("SELECT name FROM _senders")}
+            lost = database.execute("SELECT stream, what, rows FROM _dhow_loss WHERE what IN ('missing', 'gaps') AND rows > 0").fetchall()
         (left, left_numbers, left_last), (came, came_numbers, came_last) = counted
         self.assertEqual((left, left), (left_numbers, left_last))
-        self.assertEqual((came, came), (came_numbers, came_last))
+        self.assertEqual(came, came_numbers)
+        self.assertLessEqual(came_last, left_last)
+        self.assertEqual(lost, [])
         self.assertEqual(senders, {"omf.pats.alix1", "omf.pats.alix2"})
         # 28 Mbit/s of packets of 1470 octets and their headers; what waits when the sender is stopped does not come.
         self.assertGreater(came, 1_000)
