@@ -67,6 +67,10 @@ fn main() {
 /// One transaction, one statement, a row at a time.
 fn plain(path: &Path, rows: u32) -> Duration {
     let mut connection = Connection::open(path).unwrap();
+    // As durable as what the collector writes.
+    connection
+        .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+        .unwrap();
     connection
         .execute_batch(
             "CREATE TABLE udp_out (oml_tuple_id INTEGER PRIMARY KEY, oml_sender_id INTEGER, oml_seq INTEGER, oml_ts_client REAL,

@@ -130,13 +130,19 @@ pub struct Schema {
     fields: Vec<Field>,
 }
 
-/// Columns that every table has beside a stream's fields.
-const RESERVED_FIELDS: [&str; 5] = [
+/// Columns that every table has beside a stream's fields: those of the layout, and PostgreSQL's own.
+const RESERVED_FIELDS: [&str; 11] = [
     "oml_tuple_id",
     "oml_sender_id",
     "oml_seq",
     "oml_ts_client",
     "oml_ts_server",
+    "tableoid",
+    "xmin",
+    "cmin",
+    "xmax",
+    "cmax",
+    "ctid",
 ];
 
 impl Schema {
@@ -185,6 +191,13 @@ impl Schema {
     /// Its fields in their order.
     pub fn fields(&self) -> &[Field] {
         &self.fields
+    }
+
+    /// Memory that it takes, octets.
+    pub(crate) fn octets(&self) -> usize {
+        let fields = self.fields.iter();
+        let fields = fields.map(|field| size_of::<Field>() + field.name.len());
+        self.name.len() + fields.sum::<usize>()
     }
 
     /// Reads `NAME FIELD:TYPE …`, what follows the index in a schema line.
@@ -307,6 +320,7 @@ mod tests {
             "a x",
             "a x:int32 X:int32",
             "a oml_seq:int32",
+            "a Xmin:int32",
             "a \"x:int32",
             &format!("{} x:int32", "n".repeat(NAME_OCTETS_MAX + 1)),
         ] {

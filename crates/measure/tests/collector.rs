@@ -49,9 +49,9 @@ impl Running {
         let notices = self.notices.lock().unwrap();
         notices
             .iter()
-            .map(|notice| match notice {
-                Notice::Refused { reason, .. } => reason.clone(),
-                other => panic!("{other:?}"),
+            .filter_map(|notice| match notice {
+                Notice::Refused { reason, .. } => Some(reason.clone()),
+                _ => None,
             })
             .collect()
     }
@@ -237,6 +237,7 @@ fn what_a_client_may_not_do_ends_its_session_and_no_other() {
         token: Some("s3cret".into()),
         idle: Duration::from_millis(300),
         clients_max: 2,
+        ..Terms::default()
     };
     let inside = directory.path().join("inside");
     let running = start(Place::Directory(inside.clone()), terms);
@@ -289,7 +290,7 @@ fn what_a_client_may_not_do_ends_its_session_and_no_other() {
     let two: Vec<TcpStream> = (0..2)
         .map(|_| TcpStream::connect(running.collector.address()).unwrap())
         .collect();
-    running.wait_for(|notices| notices.len() >= 4);
+    running.wait_for(|notices| notices.len() >= 5);
     running.send(good("d", "").as_bytes());
     drop(two);
     let refusals = running.refusals();
@@ -332,6 +333,18 @@ static SENT: Point = Point {
     }],
 };
 
+/// Locks a file for itself.
+fn lock(path: &Path) -> Connection {
+    let other = Connection::open(path).unwrap();
+    other.busy_timeout(PATIENCE).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    other
+}
+
+fn is_away(notices: &[Notice]) -> bool {
+    notices.iter().any(|n| matches!(n, Notice::Away { .. }))
+}
+
 #[test]
 fn rows_that_a_database_refused_for_a_while_are_all_stored_in_the_end() {
     let directory = tempfile::tempdir().unwrap();
@@ -343,23 +356,12 @@ fn rows_that_a_database_refused_for_a_while_are_all_stored_in_the_end() {
     let client = Client::connect(settings).unwrap();
     let sent = client.stream(&SENT).unwrap();
     sent.inject(&[1_u64.into()]);
-    // What comes cannot be inserted while this is there.
-    let began = Instant::now();
-    let break_it = "CREATE TRIGGER full BEFORE INSERT ON a_sent WHEN new.number > 500 BEGIN SELECT raise(FAIL, 'disk full'); END";
-    let other = Connection::open(&path).unwrap();
-    while other.execute_batch(break_it).is_err() {
-        assert!(began.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let other = lock(&path);
     for number in 2..=1000_u64 {
         sent.inject(&[number.into()]);
     }
-    running.wait_for(|notices| notices.iter().any(|n| matches!(n, Notice::Away { .. })));
-    let began = Instant::now();
-    while other.execute_batch("DROP TRIGGER full").is_err() {
-        assert!(began.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    running.wait_for(is_away);
+    other.execute_batch("ROLLBACK").unwrap();
     running.wait_for(|notices| notices.contains(&Notice::Back));
     assert_eq!(client.close().dropped, 0);
     let outcome = running.collector.stop().unwrap();
@@ -393,4 +395,136 @@ fn who_sent_and_left_before_the_collector_looked_is_stored() {
     let outcome = running.collector.stop().unwrap();
     let received: u64 = outcome.report.values().map(|it| it.received).sum();
     assert_eq!(received, 20, "{:?}", outcome.report);
+}
+
+#[test]
+fn rows_whose_database_never_comes_back_are_lost_and_not_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gone.sq3");
+    let terms = Terms {
+        end_patience: Duration::ZERO,
+        ..Terms::default()
+    };
+    let running = start(Place::File(path.clone()), terms);
+    running.send(session("d", 1, "x", "a_p n:int32", "").as_bytes());
+    let other = lock(&path);
+    // More than one batch, and the last of them when nothing is taken any more.
+    let rows: String = (1..=9000).map(|n| format!("0.5\t1\t{n}\t7\n")).collect();
+    let (address, text) = (
+        running.collector.address(),
+        session("d", 1, "x", "a_p n:int32", &rows),
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    running.wait_for(is_away);
+    let outcome = running.collector.stop().unwrap();
+    drop(other);
+    let (_, report) = outcome.report.iter().next().unwrap();
+    let lost = report.rejected.values().sum::<u64>();
+    assert!(lost > 0 && report.received == 0, "{report:?}");
+    assert_eq!(report.lines()[0], ("rejected: lost".to_owned(), lost));
+    assert_eq!(outcome.lost.unwrap().0, lost);
+}
+
+#[test]
+fn what_a_database_does_not_take_is_counted_and_holds_up_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let running = start(Place::File(path.clone()), Terms::default());
+    running.send(session("d", 1, "x", "a_p n:int32", "0.5\t1\t1\t1\n").as_bytes());
+    let refuse = "CREATE TRIGGER odd BEFORE INSERT ON a_p WHEN new.n > 5 BEGIN SELECT raise(FAIL, 'odd'); END";
+    let other = Connection::open(&path).unwrap();
+    let began = Instant::now();
+    while other.execute_batch(refuse).is_err() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let extremes = format!("0.5\t1\t{}\t1\n0.5\t1\t{}\t6\n", i64::MIN, i64::MAX);
+    for _ in 0..3 {
+        running.send(session("d", 1, "y", "a_p n:int32", &extremes).as_bytes());
+        running.send(session("d", 1, "x", "a_q n:int32", "0.5\t1\t1\t1\n").as_bytes());
+    }
+    let outcome = running.collector.stop().unwrap();
+    assert!(outcome.lost.is_none());
+    assert_eq!(texts(&path, "SELECT count(*) FROM a_p"), ["1"]);
+    assert_eq!(texts(&path, "SELECT count(*) FROM a_q"), ["3"]);
+    assert_eq!(
+        texts(
+            &path,
+            "SELECT what, rows FROM _dhow_loss WHERE oml_sender_id = 2 AND what LIKE 'rej%'"
+        ),
+        ["rejected: no-table|6"]
+    );
+    assert_eq!(
+        texts(
+            &path,
+            "SELECT typeof(rows) FROM _dhow_loss WHERE what = 'missing'"
+        ),
+        ["integer"]
+    );
+}
+
+#[test]
+fn a_sender_that_cannot_be_told_from_another_is_refused_and_its_rows_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let running = start(Place::File(path.clone()), Terms::default());
+    for name in ["x", "x@two"] {
+        running.send(session("one", 1, name, "a_p n:int32", "0.5\t1\t1\t1\n").as_bytes());
+    }
+    let text = session("two", 1, "x", "a_p n:int32", "0.5\t1\t1\t1\n")
+        .replace("content", "answer: yes\ncontent");
+    let mut stream = TcpStream::connect(running.collector.address()).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("refused: "), "{answer}");
+    assert!(running.refusals()[0].contains("'x@two'"));
+    let outcome = running.collector.stop().unwrap();
+    let two = outcome
+        .report
+        .iter()
+        .find(|(name, _)| name.domain == "two")
+        .unwrap()
+        .1;
+    assert_eq!((two.received, two.rejected_total()), (0, 1));
+    assert_eq!(texts(&path, "SELECT id FROM _senders"), ["1", "2"]);
+    assert_eq!(texts(&path, "SELECT count(*) FROM a_p"), ["2"]);
+}
+
+#[test]
+fn programs_that_share_a_name_lose_nothing_and_one_that_comes_back_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let running = start(Place::File(path), Terms::default());
+    let text = |rows: &str| session("d", 1, "x", "a_p n:int32", rows);
+    let connect = |rows: &str| {
+        let mut stream = TcpStream::connect(running.collector.address()).unwrap();
+        stream.write_all(text(rows).as_bytes()).unwrap();
+        stream
+    };
+    let wait = |rows: u64| {
+        while running.collector.figures().rows() < rows {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let first = connect("0.5\t1\t1\t1\n0.5\t1\t2\t1\n");
+    wait(2);
+    let mut second = connect("0.5\t1\t100\t1\n");
+    wait(3);
+    running.send(text("").as_bytes());
+    second.write_all(b"0.5\t1\t101\t1\n").unwrap();
+    wait(4);
+    for (stream, left) in [(first, 1), (second, 0)] {
+        drop(stream);
+        while running.collector.figures().clients() > left {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let missing = |outcome: dhow_measure::collector::Outcome| {
+        let report = outcome.report.into_values().next().unwrap();
+        (report.missing, report.repeated)
+    };
+    running.send(text("0.5\t1\t105\t1\n").as_bytes());
+    assert_eq!(missing(running.collector.stop().unwrap()), (3, 0));
 }

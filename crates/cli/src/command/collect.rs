@@ -63,6 +63,7 @@ impl Collect {
             token: self.token.as_deref().map(read_token).transpose()?,
             idle: self.idle,
             clients_max: usize::try_from(self.clients).unwrap_or(usize::MAX),
+            ..Terms::default()
         };
         // What comes last is committed, however long that takes.
         interrupt::allow_longer();
@@ -132,6 +133,13 @@ fn words_of(notice: &Notice) -> String {
         Notice::Refused { peer, reason } => format!("{peer} was refused: {reason}"),
         Notice::Away { reason } => {
             format!("the database takes nothing, so clients wait: {reason}")
+        }
+        Notice::Unstored {
+            stream,
+            sender,
+            reason,
+        } => {
+            format!("the database does not take rows of {stream} from {sender}: {reason}")
         }
         Notice::Back => "the database takes rows again; none was lost".to_owned(),
     }

@@ -39,7 +39,8 @@ pub struct StreamReport {
 impl StreamReport {
     /// Rows that were refused.
     pub fn rejected_total(&self) -> u64 {
-        self.rejected.values().sum()
+        let each = self.rejected.values();
+        each.fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// The figures with their names, as `_dhow_loss` has them.
@@ -58,14 +59,19 @@ impl StreamReport {
     }
 
     fn add(&mut self, other: &Self) {
-        self.received += other.received;
-        self.gaps += other.gaps;
-        self.missing += other.missing;
-        self.repeated += other.repeated;
+        // A hostile client's numbers may leave out 2^63 of them again and again.
+        self.received = self.received.saturating_add(other.received);
+        self.gaps = self.gaps.saturating_add(other.gaps);
+        self.missing = self.missing.saturating_add(other.missing);
+        self.repeated = self.repeated.saturating_add(other.repeated);
         for (reason, count) in &other.rejected {
-            *self.rejected.entry(*reason).or_default() += count;
+            add(self.rejected.entry(*reason).or_default(), *count);
         }
     }
+}
+
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }
 
 /// All streams.
@@ -78,51 +84,51 @@ pub struct Account {
     told: Report,
     /// What they do not know yet.
     fresh: Report,
-    last: BTreeMap<StreamName, i64>,
 }
 
 impl Account {
-    /// Rows of a stream came with those numbers.
-    pub fn rows(&mut self, name: &StreamName, numbers: impl Iterator<Item = i64>) {
+    /// Rows of a stream came with those numbers; `last` is that of the client's last row of it, if there was one.
+    pub fn rows(
+        &mut self,
+        name: &StreamName,
+        last: &mut Option<i64>,
+        numbers: impl Iterator<Item = i64>,
+    ) {
         let mut report = StreamReport::default();
-        let mut last = self.last.get(name).copied();
         for number in numbers {
             report.received += 1;
-            match last {
+            match *last {
                 Some(last) if number <= last => report.repeated += 1,
                 Some(last) if number > last.saturating_add(1) => {
                     report.gaps += 1;
-                    let missing = number.saturating_sub(last).saturating_sub(1);
-                    report.missing += u64::try_from(missing).unwrap_or_default();
+                    add(&mut report.missing, number.abs_diff(last) - 1);
                 }
                 _ => {}
             }
-            last = Some(number);
-        }
-        if let Some(last) = last {
-            self.last.insert(self.bounded(name), last);
+            *last = Some(number);
         }
         self.fresh(name).add(&report);
     }
 
     /// Rows came whose numbers say nothing: those of metadata are counted in different ways by clients, and some of it is not stored.
     pub fn unnumbered(&mut self, name: &StreamName, rows: u64) {
-        self.fresh(name).received += rows;
+        add(&mut self.fresh(name).received, rows);
     }
 
     /// Rows were refused; `stream` names the stream of an index.
     pub fn refused(&mut self, tally: &Tally, mut name: impl FnMut(Option<u8>) -> StreamName) {
         for (index, reason, count) in tally.iter() {
             let name = name(index);
-            *self.fresh(&name).rejected.entry(reason).or_default() += count;
+            let report = self.fresh(&name);
+            add(report.rejected.entry(reason).or_default(), count);
         }
     }
 
-    /// What came of a stream cannot be stored.
-    pub fn unstored(&mut self, name: &StreamName, rows: u64) {
+    /// Rows that came of a stream and are not committed cannot be stored.
+    pub fn unstored(&mut self, name: &StreamName, reason: Reason, rows: u64) {
         let report = self.fresh(name);
         report.received = report.received.saturating_sub(rows);
-        *report.rejected.entry(Reason::NoTable).or_default() += rows;
+        add(report.rejected.entry(reason).or_default(), rows);
     }
 
     fn fresh(&mut self, name: &StreamName) -> &mut StreamReport {
@@ -135,7 +141,7 @@ impl Account {
         match is_known || self.told.len() + self.fresh.len() < STREAMS_MAX {
             true => name.clone(),
             false => StreamName {
-                domain: name.domain.clone(),
+                domain: UNKNOWN_STREAM.to_owned(),
                 sender: UNKNOWN_STREAM.to_owned(),
                 stream: UNKNOWN_STREAM.to_owned(),
             },
@@ -182,10 +188,11 @@ mod tests {
             stream: "t".into(),
         };
         let mut account = Account::default();
-        account.rows(&name, [1, 2, 5].into_iter());
+        let mut last = None;
+        account.rows(&name, &mut last, [1, 2, 5].into_iter());
         account.told(|domain| domain == "d");
         assert_eq!(account.untold(|_| true).count(), 0);
-        account.rows(&name, [6, 10, 10, 1, 2].into_iter());
+        account.rows(&name, &mut last, [6, 10, 10, 1, 2].into_iter());
         let report = account.report().remove(&name).unwrap();
         assert_eq!(
             (
@@ -196,5 +203,23 @@ mod tests {
             ),
             (8, 2, 5, 2)
         );
+    }
+
+    #[test]
+    fn numbers_far_apart_and_more_streams_than_are_told_apart_are_counted_within_bounds() {
+        let mut account = Account::default();
+        let name = |number: usize| StreamName {
+            domain: format!("d{number}"),
+            sender: "s".into(),
+            stream: "t".into(),
+        };
+        let ends = [i64::MIN, i64::MAX].into_iter().cycle().take(8);
+        account.rows(&name(0), &mut None, ends);
+        for number in 1..STREAMS_MAX + 10 {
+            account.unnumbered(&name(number), 1);
+        }
+        let report = account.report();
+        assert_eq!(report[&name(0)].missing, u64::MAX);
+        assert_eq!(report.len(), STREAMS_MAX + 1);
     }
 }

@@ -25,7 +25,8 @@ pub struct Insert<'a> {
 /// A table that is there, and the schema that it was made for where that is known.
 pub type Found = (String, Option<Schema>);
 
-/// A database with an open transaction, in OML's layout. Everything may fail; then the connection is given up.
+/// A database with an open transaction, in OML's layout. Everything may fail: where the [database is away](DatabaseError::is_away) the connection
+/// is given up, otherwise what was tried is undone.
 pub trait Database: Send {
     /// The tables that are there, those of the layout among them.
     fn tables(&mut self) -> Result<Vec<Found>, DatabaseError>;
@@ -51,8 +52,8 @@ pub trait Database: Send {
         rows: u64,
     ) -> Result<(), DatabaseError>;
 
-    /// Makes all of it durable, and begins the next transaction.
-    fn commit(&mut self) -> Result<(), DatabaseError>;
+    /// Runs statements of ours that have no values.
+    fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError>;
 }
 
 /// Who measures, and where.
@@ -68,20 +69,58 @@ pub struct Sender<'a> {
     pub start_s: u64,
 }
 
+impl Sender<'_> {
+    /// It cannot be told from another one.
+    pub fn taken(&self) -> DatabaseError {
+        DatabaseError::refused(format!(
+            "the sender's name '{}', also as '{0}@{}', is that of another sender",
+            self.name, self.domain
+        ))
+    }
+}
+
 /// What a database says.
 #[derive(Debug)]
-pub struct DatabaseError(String);
+pub struct DatabaseError {
+    fault: Fault,
+    words: String,
+}
+
+/// Whose fault it is that a database fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The database's: it is away, full, locked, or has lost its transaction. The same may be taken later.
+    Away,
+    /// That of what it was asked to take, now and later.
+    Refused,
+}
 
 impl DatabaseError {
-    /// Something else than the database's own words.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+    /// The database takes nothing.
+    pub fn away(words: impl Into<String>) -> Self {
+        Self {
+            fault: Fault::Away,
+            words: words.into(),
+        }
+    }
+
+    /// The database does not take this.
+    pub fn refused(words: impl Into<String>) -> Self {
+        Self {
+            fault: Fault::Refused,
+            words: words.into(),
+        }
+    }
+
+    /// True where the same may be taken later; false where it never will.
+    pub fn is_away(&self) -> bool {
+        self.fault == Fault::Away
     }
 }
 
 impl fmt::Display for DatabaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.words)
     }
 }
 
@@ -89,26 +128,58 @@ impl std::error::Error for DatabaseError {}
 
 impl From<rusqlite::Error> for DatabaseError {
     fn from(error: rusqlite::Error) -> Self {
-        Self(error.to_string())
+        use rusqlite::ErrorCode as Code;
+        let away = [
+            Code::PermissionDenied,
+            Code::OperationAborted,
+            Code::DatabaseBusy,
+            Code::DatabaseLocked,
+            Code::OutOfMemory,
+            Code::ReadOnly,
+            Code::OperationInterrupted,
+            Code::SystemIoFailure,
+            Code::DatabaseCorrupt,
+            Code::DiskFull,
+            Code::CannotOpen,
+            Code::FileLockingProtocolFailed,
+            Code::NotADatabase,
+        ];
+        match error.sqlite_error_code() {
+            Some(code) if away.contains(&code) => Self::away(error.to_string()),
+            _ => Self::refused(error.to_string()),
+        }
     }
 }
 
 impl From<::postgres::Error> for DatabaseError {
     fn from(error: ::postgres::Error) -> Self {
         // "db error" alone says nothing.
-        let text = match error.as_db_error() {
+        let words = match error.as_db_error() {
             Some(said) => said.message().to_owned(),
             None => match std::error::Error::source(&error) {
                 Some(source) => format!("{error}: {source}"),
                 None => error.to_string(),
             },
         };
-        Self(text)
+        // What the server has no word for is the connection's; PostgreSQL's appendix A has the classes of codes.
+        let is_away = error.code().is_none_or(|state| {
+            AWAY_STATES
+                .iter()
+                .any(|class| state.code().starts_with(class))
+        });
+        match is_away {
+            true => Self::away(words),
+            false => Self::refused(words),
+        }
     }
 }
 
+/// Codes of PostgreSQL, or beginnings of them, that say nothing of what was to be stored: connection, state of the transaction, authorization,
+/// rollback, resources, lock, operator, system.
+const AWAY_STATES: [&str; 8] = ["08", "25", "28", "40", "53", "55P03", "57", "58"];
+
 impl From<std::io::Error> for DatabaseError {
     fn from(error: std::io::Error) -> Self {
-        Self(error.to_string())
+        Self::away(error.to_string())
     }
 }

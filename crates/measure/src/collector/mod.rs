@@ -8,6 +8,7 @@ mod database;
 mod listener;
 mod postgres;
 mod session;
+mod shelf;
 mod sqlite;
 mod store;
 mod table;
@@ -49,6 +50,8 @@ pub struct Terms {
     pub idle: Duration,
     /// Clients at once; the next one is let go.
     pub clients_max: usize,
+    /// How long a database that fails is waited for when the collector ends.
+    pub end_patience: Duration,
 }
 
 impl Default for Terms {
@@ -57,6 +60,7 @@ impl Default for Terms {
             token: None,
             idle: Duration::from_secs(3600),
             clients_max: 256,
+            end_patience: Duration::from_secs(5),
         }
     }
 }
@@ -78,6 +82,15 @@ pub enum Notice {
     },
     /// It takes rows again.
     Back,
+    /// It does not take a stream, or rows of it; they are counted as refused.
+    Unstored {
+        /// Which.
+        stream: String,
+        /// Whose.
+        sender: String,
+        /// What the database says.
+        reason: String,
+    },
 }
 
 /// Who is told.
@@ -142,7 +155,12 @@ impl Collector {
         let stop = Arc::new(AtomicBool::new(false));
         let figures = Arc::new(Figures::default());
         let (sender, receiver) = mpsc::sync_channel(QUEUE_BATCHES);
-        let store = Store::open(place, Arc::clone(&stop), Arc::clone(&tell))?;
+        let store = Store::open(
+            place,
+            terms.end_patience,
+            Arc::clone(&stop),
+            Arc::clone(&tell),
+        )?;
         let store = std::thread::Builder::new()
             .name("store".to_owned())
             .spawn(move || store.run(&receiver))

@@ -90,7 +90,7 @@ impl Database for Postgres {
         }
         // The same name in another domain of this database is another sender.
         let whole = format!("{}@{}", sender.name, sender.domain);
-        let mut id: i32 = 0;
+        let mut id: Option<i32> = None;
         for name in [sender.name, whole.as_str()] {
             let insert = "INSERT INTO _senders (name, id) SELECT $1, 1 + coalesce(max(id), 0) FROM _senders \
                 ON CONFLICT (name) DO NOTHING RETURNING id";
@@ -100,11 +100,12 @@ impl Database for Postgres {
                 Some(row) => Some(row),
                 None => self.client.query_opt(orphan, &[&name])?,
             };
-            if let Some(row) = row {
-                id = row.get(0);
+            id = row.map(|row| row.get(0));
+            if id.is_some() {
                 break;
             }
         }
+        let id = id.ok_or_else(|| sender.taken())?;
         let insert = "INSERT INTO _dhow_senders (id, domain, name, app, start_time) VALUES ($1, $2, $3, $4, $5)";
         let start_s = i64::try_from(sender.start_s).unwrap_or(i64::MAX);
         self.client.execute(
@@ -166,7 +167,7 @@ impl Database for Postgres {
         rows: u64,
     ) -> Result<(), DatabaseError> {
         let add = "INSERT INTO _dhow_loss (oml_sender_id, stream, what, rows) VALUES ($1, $2, $3, $4) \
-            ON CONFLICT (oml_sender_id, stream, what) DO UPDATE SET rows = _dhow_loss.rows + excluded.rows";
+            ON CONFLICT (oml_sender_id, stream, what) DO UPDATE SET rows = least(_dhow_loss.rows::numeric + excluded.rows, 9223372036854775807)::bigint";
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
         let sender = i32::try_from(sender).unwrap_or(i32::MAX);
         self.client
@@ -174,9 +175,8 @@ impl Database for Postgres {
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.client.batch_execute("COMMIT; BEGIN")?;
-        Ok(())
+    fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError> {
+        Ok(self.client.batch_execute(sql)?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{Figures, Notice, Tell, Terms};
@@ -38,12 +38,21 @@ pub struct Call {
 /// What a session says.
 #[derive(Debug)]
 pub enum Said {
-    /// Its header came. The flag is set where nothing of it can be stored.
-    Begins(Box<Header>, Arc<AtomicBool>),
+    /// Its header came.
+    Begins(Beginning),
     /// Rows came at a time, seconds of Unix time.
     Came(Batch, f64),
     /// It has ended.
     Ended,
+}
+
+/// A session that asks to be stored.
+#[derive(Debug)]
+pub struct Beginning {
+    /// What it said first.
+    pub header: Box<Header>,
+    /// Takes the answer: whether it can be stored, and why not.
+    pub verdict: SyncSender<Result<(), String>>,
 }
 
 pub struct Session {
@@ -55,8 +64,6 @@ pub struct Session {
     figures: Arc<Figures>,
     tell: Tell,
     calls: SyncSender<Call>,
-    /// Set by the store: nothing of this session can be stored.
-    refused: Arc<AtomicBool>,
     decoder: Decoder,
     has_begun: bool,
 }
@@ -94,7 +101,6 @@ impl Session {
             figures,
             tell,
             calls,
-            refused: Arc::new(AtomicBool::new(false)),
             decoder: Decoder::default(),
             has_begun: false,
         })
@@ -110,12 +116,13 @@ impl Session {
             self.call(Said::Ended);
         }
         if let End::Refused(reason) = end {
-            self.answer(&format!("{REFUSED}{reason}"));
-            let _ = self.stream.shutdown(Shutdown::Write);
+            // Who is here hears of it before the client does.
             (self.tell)(Notice::Refused {
                 peer: self.peer,
-                reason,
+                reason: reason.clone(),
             });
+            self.answer(&format!("{REFUSED}{reason}"));
+            let _ = self.stream.shutdown(Shutdown::Write);
         }
         self.figures.clients.fetch_sub(1, Ordering::Relaxed);
     }
@@ -131,9 +138,6 @@ impl Session {
                 if since.elapsed() > END_PATIENCE {
                     return End::Plain;
                 }
-            }
-            if self.refused.load(Ordering::Relaxed) {
-                return End::Refused("its domain cannot be stored".to_owned());
             }
             let count = match self.stream.read(&mut octets) {
                 Ok(0) => return End::Plain,
@@ -164,7 +168,7 @@ impl Session {
         }
     }
 
-    /// Once the header is there: looks at its token, and says that the session begins.
+    /// Once the header is there: looks at its token, asks whether the session can be stored, and answers.
     fn begin(&mut self, began: Instant) -> Result<(), End> {
         if self.has_begun {
             return Ok(());
@@ -182,11 +186,21 @@ impl Session {
                 return Err(End::Refused("its token is not the collector's".to_owned()));
             }
         }
-        let said = Said::Begins(Box::new(header.clone()), Arc::clone(&self.refused));
+        let (sender, verdict) = mpsc::sync_channel(1);
+        let beginning = Beginning {
+            header: Box::new(header.clone()),
+            verdict: sender,
+        };
         self.has_begun = true;
-        self.call(said);
-        self.answer(ACCEPTED);
-        Ok(())
+        self.call(Said::Begins(beginning));
+        match verdict.recv() {
+            Ok(Ok(())) => {
+                self.answer(ACCEPTED);
+                Ok(())
+            }
+            Ok(Err(why)) => Err(End::Refused(format!("it cannot be stored: {why}"))),
+            Err(_) => Err(End::Refused("the collector ends".to_owned())),
+        }
     }
 
     /// Says a line to a client that reads it. Others would leave it unread, and their last rows would be lost with the reset that follows from that.

@@ -22,8 +22,8 @@ const VARIABLES_MAX: usize = 32_766;
 /// Statements that stay prepared: two a table.
 const STATEMENTS_MAX: usize = 512;
 
-/// How long somebody else's lock is waited for.
-const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+/// How long somebody else's lock is waited for at once; the store tries again.
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
 
 const LAYOUT: &str = "\
 CREATE TABLE IF NOT EXISTS _senders (name TEXT PRIMARY KEY, id INTEGER UNIQUE);
@@ -43,11 +43,11 @@ impl Sqlite {
     /// Opens or makes it.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let connection = Connection::open(path)
-            .map_err(|error| DatabaseError::new(format!("{}: {error}", path.display())))?;
+            .map_err(|error| DatabaseError::away(format!("{}: {error}", path.display())))?;
         connection.busy_timeout(BUSY_PATIENCE)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        // A reader may look at any time, and what was committed stays so when the program is killed.
-        connection.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; BEGIN")?;
+        // A reader may look at any time, and what was committed stays so when the power is cut: one flush a commit, about one a second.
+        connection.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; BEGIN")?;
         connection.execute_batch(LAYOUT)?;
         Ok(Self { connection })
     }
@@ -101,23 +101,24 @@ impl Database for Sqlite {
         }
         // The same name in another domain of this file is another sender.
         let whole = format!("{}@{}", sender.name, sender.domain);
-        let mut id: i64 = 0;
+        let mut id: Option<i64> = None;
         for name in [sender.name, whole.as_str()] {
             let insert = "INSERT INTO _senders (name, id) SELECT ?1, 1 + coalesce(max(id), 0) FROM _senders \
                 WHERE true ON CONFLICT (name) DO NOTHING RETURNING id";
             let new = self.connection.query_row(insert, [name], |row| row.get(0));
-            if let Some(new) = new.optional()? {
-                id = new;
+            id = new.optional()?;
+            if id.is_some() {
                 break;
             }
             // A file of OML's has senders that only it knows: they are of this domain.
             let orphan = "SELECT id FROM _senders WHERE name = ? AND id NOT IN (SELECT id FROM _dhow_senders)";
             let orphan = self.connection.query_row(orphan, [name], |row| row.get(0));
-            if let Some(orphan) = orphan.optional()? {
-                id = orphan;
+            id = orphan.optional()?;
+            if id.is_some() {
                 break;
             }
         }
+        let id = id.ok_or_else(|| sender.taken())?;
         let insert =
             "INSERT INTO _dhow_senders (id, domain, name, app, start_time) VALUES (?, ?, ?, ?, ?)";
         let start_s = i64::try_from(sender.start_s).unwrap_or(i64::MAX);
@@ -169,16 +170,15 @@ impl Database for Sqlite {
         rows: u64,
     ) -> Result<(), DatabaseError> {
         let add = "INSERT INTO _dhow_loss (oml_sender_id, stream, what, rows) VALUES (?, ?, ?, ?) \
-            ON CONFLICT DO UPDATE SET rows = rows + excluded.rows";
+            ON CONFLICT DO UPDATE SET rows = min(rows + excluded.rows, 9223372036854775807)";
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
         let mut statement = self.connection.prepare_cached(add)?;
         statement.execute(params![sender, stream, what, rows])?;
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.connection.execute_batch("COMMIT; BEGIN")?;
-        Ok(())
+    fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError> {
+        Ok(self.connection.execute_batch(sql)?)
     }
 }
 

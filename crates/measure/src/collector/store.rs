@@ -10,15 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::account::{Account, StreamName, UNKNOWN_STREAM};
-use super::database::{Database, DatabaseError, Insert, Sender};
+use super::account::Account;
+use super::database::{Database, DatabaseError};
 use super::postgres::Postgres;
-use super::session::{Call, Said, SessionKey};
+use super::session::{Beginning, Call, Said, SessionKey};
+use super::shelf::{Client, Clients, Kept, Open, Shelf};
 use super::sqlite::Sqlite;
-use super::table::Tables;
 use super::{Notice, Outcome, Place, Tell};
-use crate::omsp::{Batch, Definition, Header, Row, StreamKey};
-use crate::schema::Schema;
+use crate::omsp::{Batch, Header, Reason};
 
 /// How long rows wait for their commit.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
@@ -30,11 +29,14 @@ const KEPT_OCTETS_MAX: usize = 64 << 20;
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// How long a database that fails is waited for when the collector ends.
-const END_PATIENCE: Duration = Duration::from_secs(5);
-
 /// Databases that are open at once; the next domain is refused.
 const DATABASES_MAX: usize = 64;
+
+/// Clients that have ended and are known again when they come back, so that rows lost between are seen.
+const ENDED_MAX: usize = 256;
+
+/// Streams of such a client; one with more is forgotten.
+const ENDED_STREAMS_MAX: usize = 256;
 
 /// The name of the one database that all domains share.
 const SHARED: &str = "";
@@ -44,62 +46,48 @@ pub struct Store {
     stop: Arc<AtomicBool>,
     tell: Tell,
     databases: BTreeMap<String, Shelf>,
-    sessions: BTreeMap<SessionKey, Client>,
+    sessions: Clients,
+    ended: BTreeMap<Identity, BTreeMap<String, Option<i64>>>,
     account: Account,
     committed: Instant,
+    /// How long a database that fails is waited for when the collector ends.
+    end_patience: Duration,
     lost: Option<(u64, DatabaseError)>,
 }
 
-/// One database, open or not, and what it has not committed.
-#[derive(Default)]
-struct Shelf {
-    open: Option<Open>,
-    kept: Vec<Kept>,
-    kept_octets: usize,
-}
+/// What a client is known by that comes again: domain, sender, program and start time.
+type Identity = (String, String, String, u64);
 
-struct Kept {
-    session: SessionKey,
-    batch: Batch,
-    came_s: f64,
-}
-
-struct Open {
-    database: Box<dyn Database>,
-    tables: Tables,
-    start_s: Option<u64>,
-    senders: BTreeMap<SessionKey, i64>,
-    streams: BTreeMap<(SessionKey, StreamKey), Option<String>>,
-}
-
-struct Client {
-    header: Box<Header>,
-    streams: BTreeMap<StreamKey, Definition>,
-    /// The newest definition of an index.
-    indices: BTreeMap<u8, StreamKey>,
-    refused: Arc<AtomicBool>,
-    /// It has ended, and goes with the next commit.
-    ended: bool,
+fn identity(header: &Header) -> Identity {
+    let (domain, sender) = (header.domain.clone(), header.sender.clone());
+    (domain, sender, header.app.clone(), header.start_s)
 }
 
 impl Store {
     /// Opens the one database, or looks at the directory.
-    pub fn open(place: Place, stop: Arc<AtomicBool>, tell: Tell) -> Result<Self, DatabaseError> {
+    pub fn open(
+        place: Place,
+        end_patience: Duration,
+        stop: Arc<AtomicBool>,
+        tell: Tell,
+    ) -> Result<Self, DatabaseError> {
         let mut store = Self {
             place,
             stop,
             tell,
             databases: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            ended: BTreeMap::new(),
             account: Account::default(),
             committed: Instant::now(),
+            end_patience,
             lost: None,
         };
         match &store.place {
             Place::Directory(directory) => std::fs::create_dir_all(directory)?,
             Place::File(_) | Place::Postgres(_) => {
-                let open = store.open_database(SHARED)?;
-                store.databases.entry(SHARED.to_owned()).or_default().open = Some(open);
+                let shelf = store.open_shelf(SHARED)?;
+                store.databases.insert(SHARED.to_owned(), shelf);
             }
         }
         Ok(store)
@@ -128,13 +116,23 @@ impl Store {
     fn take(&mut self, call: Call) {
         let session = call.session;
         match call.said {
-            Said::Begins(header, refused) => self.begin(session, header, refused),
-            Said::Ended => {
-                if let Some(client) = self.sessions.get_mut(&session) {
-                    client.ended = true;
-                }
-            }
+            Said::Begins(beginning) => self.begin(session, beginning),
+            Said::Ended => self.end(session),
             Said::Came(batch, came_s) => self.came(session, batch, came_s),
+        }
+    }
+
+    fn end(&mut self, session: SessionKey) {
+        let Some(client) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        client.ended = true;
+        let last = std::mem::take(&mut client.last);
+        if last.len() <= ENDED_STREAMS_MAX {
+            if self.ended.len() >= ENDED_MAX {
+                self.ended.pop_first();
+            }
+            self.ended.insert(identity(&client.header), last);
         }
     }
 
@@ -146,40 +144,63 @@ impl Store {
         }
     }
 
-    fn begin(&mut self, session: SessionKey, header: Box<Header>, refused: Arc<AtomicBool>) {
+    /// Says whether anything of a session can be stored.
+    fn begin(&mut self, session: SessionKey, beginning: Beginning) {
+        let header = beginning.header;
         let name = self.shelf_name(&header.domain);
-        if !self.databases.contains_key(&name) {
-            self.make_room();
-            let opened = match self.databases.len() {
-                0..DATABASES_MAX => self.open_database(&name),
-                _ => Err(DatabaseError::new("too many domains are in use")),
-            };
-            match opened {
-                Ok(open) => {
-                    let shelf = Shelf {
-                        open: Some(open),
-                        ..Shelf::default()
-                    };
-                    self.databases.insert(name, shelf);
-                }
-                // A domain that cannot be stored at all must not hold up the others.
-                Err(error) => {
-                    refused.store(true, Ordering::Relaxed);
-                    (self.tell)(Notice::Away {
-                        reason: format!("the domain '{}' cannot be stored: {error}", header.domain),
-                    });
-                    return;
-                }
-            }
-        }
         let client = Client {
+            // Two programs that share a sender's name count apart; one that comes back goes on with its numbers.
+            last: self.ended.remove(&identity(&header)).unwrap_or_default(),
             header,
             streams: BTreeMap::new(),
             indices: BTreeMap::new(),
-            refused,
+            is_refused: false,
             ended: false,
         };
         self.sessions.insert(session, client);
+        let outcome = self.admit(session, &name);
+        if outcome.is_err()
+            && let Some(client) = self.sessions.get_mut(&session)
+        {
+            client.is_refused = true;
+        }
+        // A session that is gone needs no word.
+        let _ = beginning.verdict.send(outcome.map_err(|e| e.to_string()));
+    }
+
+    /// Opens a session's database and finds its sender's number.
+    fn admit(&mut self, session: SessionKey, name: &str) -> Result<(), DatabaseError> {
+        if !self.databases.contains_key(name) {
+            self.make_room();
+            if self.databases.len() >= DATABASES_MAX {
+                return Err(DatabaseError::refused("too many domains are in use"));
+            }
+            // A domain that cannot be stored at all must not hold up the others.
+            let shelf = self.open_shelf(name)?;
+            self.databases.insert(name.to_owned(), shelf);
+        }
+        let mut outcome = self.try_to_admit(session, name);
+        if let Err(error) = outcome {
+            self.recover(name, error);
+            outcome = self.try_to_admit(session, name);
+        }
+        outcome?
+    }
+
+    fn try_to_admit(
+        &mut self,
+        session: SessionKey,
+        name: &str,
+    ) -> Result<Result<(), DatabaseError>, DatabaseError> {
+        let client = self.sessions.get(&session);
+        let shelf = self.databases.get_mut(name);
+        let (Some(client), Some(shelf)) = (client, shelf) else {
+            return Ok(Err(DatabaseError::refused("its database is given up")));
+        };
+        shelf.is_begun = true;
+        let open = shelf.open.as_mut();
+        let open = open.ok_or_else(|| DatabaseError::away("it is closed"))?;
+        Ok(open.begin(session, client)?.map(drop))
     }
 
     /// Closes databases whose clients are gone, where there are many.
@@ -198,28 +219,28 @@ impl Store {
     }
 
     fn came(&mut self, session: SessionKey, batch: Batch, came_s: f64) {
+        let name = self.shelf_name(&self.domain(session));
         let Some(client) = self.sessions.get_mut(&session) else {
             return;
         };
-        for definition in &batch.definitions {
-            client.indices.insert(definition.index, definition.stream);
-            client.streams.insert(definition.stream, definition.clone());
-        }
         client.count(&batch, &mut self.account);
-        let name = self.shelf_name(&self.domain(session));
-        let kept = Kept {
-            session,
-            batch,
-            came_s,
-        };
+        let is_refused = client.is_refused;
+        let mut kept = Kept::new(session, batch, came_s);
+        if is_refused {
+            kept.give_up(Reason::NoTable, &self.sessions, &mut self.account);
+            return;
+        }
         let Some(shelf) = self.databases.get_mut(&name) else {
+            // The database was given up as the collector ends.
+            let rows = kept.give_up(Reason::Lost, &self.sessions, &mut self.account);
+            self.lose(rows, DatabaseError::away("it is closed"));
             return;
         };
-        let octets = kept.batch.rows.octets();
+        let octets = kept.octets();
         let stored = shelf
             .open
             .as_mut()
-            .map(|open| open.store(&kept, &self.sessions, &mut self.account));
+            .map(|open| open.store(&mut kept, &self.sessions, &mut self.account));
         shelf.kept.push(kept);
         shelf.kept_octets += octets;
         let is_full = shelf.kept_octets >= KEPT_OCTETS_MAX;
@@ -227,7 +248,7 @@ impl Store {
             Some(Ok(())) if is_full => self.commit(&name),
             Some(Ok(())) => {}
             Some(Err(error)) => self.recover(&name, error),
-            None => self.recover(&name, DatabaseError::new("it is closed")),
+            None => self.recover(&name, DatabaseError::away("it is closed")),
         }
     }
 
@@ -251,22 +272,20 @@ impl Store {
         let Some(shelf) = self.databases.get_mut(name) else {
             return;
         };
-        if shelf.kept.is_empty() && self.account.untold(is_of).next().is_none() {
+        let is_idle = shelf.kept.is_empty() && !shelf.is_begun;
+        if is_idle && self.account.untold(is_of).next().is_none() {
             return;
         }
         let outcome = match &mut shelf.open {
             Some(open) => open.commit(&self.account, is_of, &self.sessions),
-            None => Err(DatabaseError::new("it is closed")),
+            None => Err(DatabaseError::away("it is closed")),
         };
         match outcome {
             Ok(()) => {
-                shelf.kept.clear();
-                shelf.kept_octets = 0;
+                shelf.committed();
                 if let Some(open) = &mut shelf.open {
                     let sessions = &self.sessions;
-                    let is_here = |key: &SessionKey| sessions.get(key).is_some_and(|c| !c.ended);
-                    open.senders.retain(|key, _| is_here(key));
-                    open.streams.retain(|(key, _), _| is_here(key));
+                    open.forget(|key| sessions.get(key).is_some_and(|c| !c.ended));
                 }
                 self.account.told(is_of);
             }
@@ -297,7 +316,7 @@ impl Store {
             }
             if self.stop.load(Ordering::Relaxed) {
                 let since = stopped.get_or_insert_with(Instant::now);
-                if since.elapsed() >= END_PATIENCE {
+                if since.elapsed() >= self.end_patience {
                     break;
                 }
                 wait = RETRY_MIN;
@@ -314,15 +333,12 @@ impl Store {
         let Some(shelf) = self.databases.get_mut(name) else {
             return Ok(());
         };
-        // What cannot have a table was counted the first time.
-        let mut counted = Account::default();
-        for kept in &shelf.kept {
-            open.store(kept, &self.sessions, &mut counted)?;
+        for kept in &mut shelf.kept {
+            open.store(kept, &self.sessions, &mut self.account)?;
         }
         open.commit(&self.account, is_of, &self.sessions)?;
         self.account.told(is_of);
-        shelf.kept.clear();
-        shelf.kept_octets = 0;
+        shelf.committed();
         shelf.open = Some(open);
         Ok(())
     }
@@ -332,17 +348,28 @@ impl Store {
         let Some(shelf) = self.databases.remove(name) else {
             return;
         };
-        let rows: usize = shelf.kept.iter().map(|kept| kept.batch.rows.len()).sum();
-        let rows = u64::try_from(rows).unwrap_or_default();
+        let mut rows = 0;
+        for kept in &shelf.kept {
+            rows += kept.give_up(Reason::Lost, &self.sessions, &mut self.account);
+        }
+        self.lose(rows, error);
+    }
+
+    fn lose(&mut self, rows: u64, error: DatabaseError) {
         let before = self.lost.as_ref().map_or(0, |(rows, _)| *rows);
         self.lost = Some((before + rows, error));
-        for client in self.sessions.values() {
-            client.refused.store(true, Ordering::Relaxed);
-        }
+    }
+
+    fn open_shelf(&self, name: &str) -> Result<Shelf, DatabaseError> {
+        Ok(Shelf {
+            open: Some(self.open_database(name)?),
+            is_begun: true,
+            ..Shelf::default()
+        })
     }
 
     fn open_database(&self, name: &str) -> Result<Open, DatabaseError> {
-        let mut database: Box<dyn Database> = match &self.place {
+        let database: Box<dyn Database> = match &self.place {
             Place::File(path) => Box::new(Sqlite::open(path)?),
             Place::Directory(directory) => {
                 let path: PathBuf = directory.join(format!("{name}.sq3"));
@@ -350,157 +377,6 @@ impl Store {
             }
             Place::Postgres(url) => Box::new(Postgres::open(url)?),
         };
-        Ok(Open {
-            tables: Tables::of(database.as_mut())?,
-            database,
-            start_s: None,
-            senders: BTreeMap::new(),
-            streams: BTreeMap::new(),
-        })
+        Open::new(database, Arc::clone(&self.tell))
     }
-}
-
-impl Client {
-    fn stream_name(&self, stream: &str) -> StreamName {
-        StreamName {
-            domain: self.header.domain.clone(),
-            sender: self.header.sender.clone(),
-            stream: stream.to_owned(),
-        }
-    }
-
-    /// Counts what came, once, whatever becomes of it later.
-    fn count(&self, batch: &Batch, account: &mut Account) {
-        for (stream, rows) in by_stream(batch) {
-            if let Some(definition) = self.streams.get(&stream) {
-                let name = self.stream_name(definition.schema.name());
-                if definition.schema == Schema::metadata() {
-                    account.unnumbered(&name, u64::try_from(rows.len()).unwrap_or_default());
-                } else {
-                    account.rows(&name, rows.iter().map(|row| row.sequence));
-                }
-            }
-        }
-        account.refused(&batch.refused, |index| {
-            let definition = index
-                .and_then(|index| self.indices.get(&index))
-                .and_then(|stream| self.streams.get(stream));
-            self.stream_name(definition.map_or(UNKNOWN_STREAM, |d| d.schema.name()))
-        });
-    }
-}
-
-/// Rows by stream: a statement stores many of one table.
-fn by_stream(batch: &Batch) -> BTreeMap<StreamKey, Vec<Row<'_>>> {
-    let mut streams: BTreeMap<StreamKey, Vec<Row<'_>>> = BTreeMap::new();
-    for row in batch.rows.iter() {
-        streams.entry(row.stream).or_default().push(row);
-    }
-    streams
-}
-
-impl Open {
-    fn store(
-        &mut self,
-        kept: &Kept,
-        sessions: &BTreeMap<SessionKey, Client>,
-        account: &mut Account,
-    ) -> Result<(), DatabaseError> {
-        let Some(client) = sessions.get(&kept.session) else {
-            return Ok(());
-        };
-        let sender = self.sender(kept.session, client)?;
-        let start_s = match self.start_s {
-            Some(start_s) => start_s,
-            None => {
-                let start_s = self.database.start_time(client.header.start_s)?;
-                *self.start_s.insert(start_s)
-            }
-        };
-        for definition in &kept.batch.definitions {
-            self.table(kept.session, definition)?;
-        }
-        for (stream, rows) in by_stream(&kept.batch) {
-            let Some(definition) = client.streams.get(&stream) else {
-                continue;
-            };
-            let Some(table) = self.table(kept.session, definition)? else {
-                let name = client.stream_name(definition.schema.name());
-                account.unstored(&name, u64::try_from(rows.len()).unwrap_or_default());
-                continue;
-            };
-            self.database.insert(&Insert {
-                table: &table,
-                schema: &definition.schema,
-                sender,
-                offset_s: difference_s(client.header.start_s, start_s),
-                server_s: kept.came_s - difference_s(start_s, 0),
-                rows: &rows,
-            })?;
-        }
-        Ok(())
-    }
-
-    fn sender(&mut self, session: SessionKey, client: &Client) -> Result<i64, DatabaseError> {
-        if let Some(sender) = self.senders.get(&session) {
-            return Ok(*sender);
-        }
-        let sender = self.database.sender(&Sender {
-            domain: &client.header.domain,
-            name: &client.header.sender,
-            app: &client.header.app,
-            start_s: client.header.start_s,
-        })?;
-        self.senders.insert(session, sender);
-        Ok(sender)
-    }
-
-    fn table(
-        &mut self,
-        session: SessionKey,
-        definition: &Definition,
-    ) -> Result<Option<String>, DatabaseError> {
-        let key = (session, definition.stream);
-        if let Some(table) = self.streams.get(&key) {
-            return Ok(table.clone());
-        }
-        let database = self.database.as_mut();
-        let table = self
-            .tables
-            .for_stream(database, definition.index, &definition.schema)?;
-        self.streams.insert(key, table.clone());
-        Ok(table)
-    }
-
-    /// Tells the database what was refused and what is missing, and makes all durable.
-    fn commit(
-        &mut self,
-        account: &Account,
-        is_of: impl Fn(&str) -> bool,
-        sessions: &BTreeMap<SessionKey, Client>,
-    ) -> Result<(), DatabaseError> {
-        for (name, report) in account.untold(is_of) {
-            let session = sessions.iter().find(|(_, client)| {
-                client.header.sender == name.sender && client.header.domain == name.domain
-            });
-            let Some((session, client)) = session else {
-                continue;
-            };
-            let sender = self.sender(*session, client)?;
-            for (what, rows) in report.lines() {
-                self.database.add_loss(sender, &name.stream, &what, rows)?;
-            }
-        }
-        self.database.commit()
-    }
-}
-
-/// Seconds from one time to the other.
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "start times are below 2^53"
-)]
-fn difference_s(later_s: u64, earlier_s: u64) -> f64 {
-    later_s as f64 - earlier_s as f64
 }

@@ -16,6 +16,9 @@ const HEADER_OCTETS_MAX: usize = 256 << 10;
 /// Definitions of streams within a session, redefinitions included.
 const DEFINITIONS_MAX: u32 = 4096;
 
+/// Memory of all definitions of a session, octets: a header can have most of it.
+const DEFINITIONS_OCTETS_MAX: usize = 1 << 20;
+
 /// Packets that are looked for within the one that a session's end cut.
 const SALVAGES_MAX: usize = 16;
 
@@ -55,7 +58,9 @@ pub enum SessionError {
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// Streams are defined without end.
-    #[error("streams are defined more than {DEFINITIONS_MAX} times")]
+    #[error(
+        "streams are defined more than {DEFINITIONS_MAX} times, or with too many fields in all"
+    )]
     TooManyDefinitions,
 }
 
@@ -82,6 +87,7 @@ pub struct Decoder {
     header: Option<Header>,
     streams: Vec<Option<(StreamKey, Schema)>>,
     defined: StreamKey,
+    defined_octets: usize,
     batch: Batch,
 }
 
@@ -95,6 +101,7 @@ impl Default for Decoder {
             header: None,
             streams: vec![None; SCHEMAS_MAX],
             defined: 0,
+            defined_octets: 0,
             batch: Batch::default(),
         }
     }
@@ -237,7 +244,8 @@ impl Decoder {
         if place.as_ref().is_some_and(|(_, known)| *known == schema) {
             return Ok(());
         }
-        if self.defined == DEFINITIONS_MAX {
+        self.defined_octets += schema.octets();
+        if self.defined == DEFINITIONS_MAX || self.defined_octets > DEFINITIONS_OCTETS_MAX {
             return Err(SessionError::TooManyDefinitions);
         }
         let stream = self.defined;
@@ -490,6 +498,20 @@ mod tests {
     }
 
     #[test]
+    fn streams_defined_without_end_end_the_session_before_they_take_much_memory() {
+        let mut decoder = Decoder::default();
+        decoder.feed(format!("{HEADER}\n").as_bytes()).unwrap();
+        let defined = (0..DEFINITIONS_MAX).take_while(|number| {
+            let fields: String = (0..128)
+                .map(|f| format!(" a_long_name_{number}_{f}:int32"))
+                .collect();
+            let row = format!("0.1\t0\t1\t.\tschema\t2 a_late{fields}\n");
+            decoder.feed(row.as_bytes()).is_ok()
+        });
+        assert!((100..300).contains(&defined.count()));
+    }
+
+    #[test]
     fn packets_are_found_again_after_junk_and_within_a_wrong_length() {
         let start = BINARY
             .windows(3)
@@ -519,6 +541,8 @@ mod tests {
             ("domain: d", "domain: .hidden"),
             ("domain: d\n", ""),
             ("app-name: a", "app-name"),
+            ("app-name: a", "app-name: a\0b"),
+            ("app-name: a", &format!("app-name: {}", "a".repeat(129))),
             ("content: text", "content: morse"),
             ("1 a_p", "1 a-lin"),
             ("1 a_p", "256 a_p"),

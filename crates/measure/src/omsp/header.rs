@@ -5,7 +5,7 @@ use crate::schema::{Schema, SchemaError, shortened};
 /// Octets of a domain's name: it becomes the name of a file.
 pub const DOMAIN_OCTETS_MAX: usize = 64;
 
-/// Octets of a sender's name.
+/// Octets of a sender's name, and of a program's.
 pub const SENDER_OCTETS_MAX: usize = 128;
 
 /// Start times that are believed, seconds of Unix time: whole in a double.
@@ -114,7 +114,12 @@ impl Reader {
                 check_sender(value)?;
                 self.sender = Some(value.to_owned());
             }
-            "app-name" => self.app = Some(shortened(value)),
+            "app-name" => {
+                if !value.is_empty() {
+                    check_name("app-name", value)?;
+                }
+                self.app = Some(value.to_owned());
+            }
             "answer" => self.reads_answer = value == "yes",
             "token" => self.token = Some(value.to_owned()),
             "content" => {
@@ -190,8 +195,12 @@ pub fn check_domain(domain: &str) -> Result<(), HeaderError> {
 /// # Errors
 /// It is empty, too long or has control characters.
 pub fn check_sender(sender: &str) -> Result<(), HeaderError> {
-    if sender.is_empty() || sender.len() > SENDER_OCTETS_MAX || sender.contains(char::is_control) {
-        return Err(bad("sender-id", sender));
+    check_name("sender-id", sender)
+}
+
+fn check_name(key: &'static str, name: &str) -> Result<(), HeaderError> {
+    if name.is_empty() || name.len() > SENDER_OCTETS_MAX || name.contains(char::is_control) {
+        return Err(bad(key, name));
     }
     Ok(())
 }

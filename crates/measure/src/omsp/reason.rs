@@ -23,8 +23,10 @@ pub enum Reason {
     Truncated,
     /// A packet that is not built as one, or octets between packets.
     Packet,
-    /// No table could be made for its stream.
+    /// The database does not take its stream, or it.
     NoTable,
+    /// The collector ended while its database was away.
+    Lost,
 }
 
 impl Reason {
@@ -41,6 +43,7 @@ impl Reason {
             Self::Truncated => "truncated",
             Self::Packet => "packet",
             Self::NoTable => "no-table",
+            Self::Lost => "lost",
         }
     }
 }
