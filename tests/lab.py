@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -177,6 +178,17 @@ class Lab(unittest.TestCase):
         self.assertEqual(starts, 2, "a crash is an end and a start")
         self.assertIn('durability = "contact"', (run / "nodes" / "west" / "node.toml").read_text())
         self.assertTrue((run / "nodes" / "west" / "store").is_dir())
+
+    def test_what_a_node_measures_at_its_end_is_collected(self) -> None:
+        measure = 'settings = ["measure.collect={collector}", "measure.interval=1h", "measure.sender=west"]'
+        self.lab("run", self.write(scenario(node=measure)), "--out", "out")
+        self.assertEqual(self.table("runs.csv")[0]["samples_lost"], "0")
+        file = next((self.place / "out").glob("*/measurements.sq3"))
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            rows = database.execute("SELECT received, delivered FROM dhow_state ORDER BY oml_seq").fetchall()
+            names = database.execute("SELECT name FROM _senders").fetchall()
+        # One at the node's start, the other at its end.
+        self.assertEqual((rows, names), ([(0, 0), (20, 20)], [("west",)]))
 
     def test_ctrl_c_leaves_nothing_and_keeps_what_was_measured(self) -> None:
         path = self.write(scenario(traffic='every = "50ms"\n'))

@@ -50,7 +50,8 @@ pub fn configurations(scenario: &Scenario, layout: &Layout) -> Result<Vec<String
         }
         let mut tables = tables(scenario, layout, &routes, asked, (at, node));
         for setting in &node.host.settings {
-            set(&mut tables, setting).map_err(|what| {
+            let setting = setting.replace("{collector}", &layout.collector());
+            set(&mut tables, &setting).map_err(|what| {
                 let hint =
                     "a setting is SECTION.KEY=VALUE, or link.NAME.KEY=VALUE for one of several";
                 LabError::new(format!("node '{}': {what}", node.name)).with_hint(hint)
@@ -199,7 +200,7 @@ impl Table {
 }
 
 /// Sections of which a file has one at most and that are not written here by themselves.
-const OTHER_SECTIONS: [&str; 2] = ["admin", "tls"];
+const OTHER_SECTIONS: [&str; 3] = ["admin", "measure", "tls"];
 
 /// Sets `SECTION.KEY=VALUE`, or of a list `SECTION.NAME.KEY=VALUE`; the node itself says whether it knows the key.
 fn set(tables: &mut Vec<Table>, setting: &str) -> Result<(), String> {
@@ -300,6 +301,14 @@ mod tests {
             assert!(!files[1].contains(line));
         }
         assert_eq!(files[0].matches("\nquota = ").count(), 1);
+    }
+
+    #[test]
+    fn a_node_measures_for_the_collector_of_its_lab() {
+        let settings = "settings = [\"measure.collect={collector}\", \"measure.interval=1s\"]\n";
+        let files = written(settings).expect("files");
+        let measure = "[measure]\ncollect = \"tcp:10.255.0.1:3003\"\ninterval = \"1s\"\n";
+        assert!(files[0].contains(measure), "{}", files[0]);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::failure::LabError;
 /// The port on which nodes listen (RFC 9174 8.1).
 pub const PORT: u16 = 4556;
 
+/// Where a lab's collector listens (OML's port).
+pub const COLLECTOR_PORT: u16 = 3003;
+
 /// Hosts of a lab: a bridge has 1,024 ports.
 const HOSTS_MAX: usize = 1_000;
 
@@ -181,6 +184,12 @@ impl Layout {
     #[must_use]
     pub fn control_address(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(CONTROL.to_bits() + 1)
+    }
+
+    /// Where measurements go.
+    #[must_use]
+    pub fn collector(&self) -> String {
+        format!("tcp:{}:{COLLECTOR_PORT}", self.control_address())
     }
 
     /// The host of a name.

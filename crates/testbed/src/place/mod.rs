@@ -15,6 +15,6 @@ mod switch;
 
 pub use device::Counters;
 pub use group::{Group, Groups};
-pub use layout::{End, HostPlace, Layout, LinkPlace, Made, PORT};
+pub use layout::{COLLECTOR_PORT, End, HostPlace, Layout, LinkPlace, Made, PORT};
 pub use network::{CONTROL_INTERFACE, Network};
 pub use state::{LinkState, NodeState, State, state_directory};

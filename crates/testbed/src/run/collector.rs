@@ -1,18 +1,24 @@
-//! The collector of a lab: measurements of programs come to it over the control network.
+//! The collector of a lab: measurements of programs and nodes come to it over the control network.
 
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::failure::LabError;
 use crate::namespace;
-use crate::place::Layout;
+use crate::place::{COLLECTOR_PORT, Layout};
 
-/// Where it listens (OML's port).
-const PORT: u16 = 3003;
+/// How long it may take until it listens.
+const READY: Duration = Duration::from_secs(60);
+
+/// How long it may take to store what has come: its database may be on a disk that is slow.
+const END: Duration = Duration::from_secs(120);
 
 /// The database, in the directory of a run.
 const DATABASE: &str = "measurements.sq3";
@@ -21,17 +27,13 @@ const DATABASE: &str = "measurements.sq3";
 #[derive(Debug)]
 pub(super) struct Collector {
     child: Child,
-    said: BufReader<ChildStdout>,
+    /// Its lines, until it ends.
+    said: Receiver<io::Result<String>>,
 }
 
 /// The database of a run.
 pub(super) fn database(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
-}
-
-/// Where programs of a lab send measurements.
-pub(super) fn address(layout: &Layout) -> String {
-    format!("tcp:{}:{PORT}", layout.control_address())
 }
 
 impl Collector {
@@ -49,7 +51,7 @@ impl Collector {
         let spawn = || {
             Command::new(program)
                 .args(["--json", "collect", "--open", "--listen"])
-                .arg(format!("0.0.0.0:{PORT}"))
+                .arg(format!("0.0.0.0:{COLLECTOR_PORT}"))
                 .arg("--db")
                 .arg(&database)
                 .stdin(Stdio::null())
@@ -61,34 +63,65 @@ impl Collector {
         let Some(said) = child.stdout.take() else {
             return Err(LabError::new("the collector says nothing"));
         };
-        let mut said = BufReader::new(said);
-        let mut line = String::new();
-        let read = said.read_line(&mut line);
-        let collector = Self { child, said };
-        match read {
-            Ok(octets) if octets > 0 => Ok(collector),
-            Ok(_) => Err(LabError::new(format!(
+        let collector = Self {
+            child,
+            said: lines(said),
+        };
+        match collector.said.recv_timeout(READY) {
+            Ok(line) => line.map(|_| collector).map_err(failed),
+            Err(RecvTimeoutError::Disconnected) => Err(LabError::new(format!(
                 "the collector cannot store in {}",
                 database.display()
             ))),
-            Err(error) => Err(failed(error)),
+            Err(RecvTimeoutError::Timeout) => Err(LabError::new(format!(
+                "the collector does not listen after {} s",
+                READY.as_secs()
+            ))),
         }
     }
 
     /// Ends it in order: how many measurements it stored, and how many are known to be missing.
     ///
     /// # Errors
-    /// When it ended before, so that nobody knows what it stored.
-    pub(super) fn finish(mut self) -> Result<(u64, u64), LabError> {
+    /// When it ended before, so that nobody knows what it stored, or does not come to an end.
+    pub(super) fn finish(self) -> Result<(u64, u64), LabError> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let _ = process.map(|process| kill_process(process, Signal::TERM));
-        let mut text = String::new();
-        let _ = self.said.read_to_string(&mut text);
-        summary(&text).ok_or_else(|| {
+        last_words(&self.said, END).and_then(|text| {
             let what = "the collector ended by itself: nobody knows what it stored";
             let hint = format!("look whether {DATABASE} of the run can be written and read");
-            LabError::new(what).with_hint(hint)
+            summary(&text).ok_or_else(|| LabError::new(what).with_hint(hint))
         })
+    }
+}
+
+/// What a process says, line by line, as it says it: who waits for the next one can give up.
+fn lines(said: ChildStdout) -> Receiver<io::Result<String>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut lines = BufReader::new(said).lines();
+        // Nobody listens any more: the collector was given up.
+        lines.try_for_each(|line| sender.send(line).map_err(drop))
+    });
+    receiver
+}
+
+/// All that is still said, once it is at its end.
+fn last_words(said: &Receiver<io::Result<String>>, patience: Duration) -> Result<String, LabError> {
+    let end = Instant::now() + patience;
+    let mut text = String::new();
+    loop {
+        match said.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(Ok(line)) => text += &line,
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Ok(text),
+            Err(RecvTimeoutError::Timeout) => {
+                let what = format!(
+                    "the collector has not stored all after {} s: nobody knows what it stored",
+                    patience.as_secs()
+                );
+                return Err(LabError::new(what));
+            }
+        }
     }
 }
 
@@ -114,6 +147,17 @@ impl Drop for Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_says_nothing_and_does_not_end_is_given_up() {
+        let (sender, said) = mpsc::channel();
+        sender.send(Ok("a".to_owned())).expect("it is open");
+        let error = last_words(&said, Duration::from_millis(20)).expect_err("it is not at its end");
+        assert!(error.what.contains("has not stored all"), "{}", error.what);
+        sender.send(Ok("b".to_owned())).expect("it is open");
+        drop(sender);
+        assert_eq!(last_words(&said, Duration::ZERO).expect("its end"), "b");
+    }
 
     #[test]
     fn a_collector_that_came_to_no_end_has_no_summary() {

@@ -210,9 +210,6 @@ impl Stage<'_> {
             true => self.perform(&mut lab, goes_on, watch),
             false => Ok(()),
         };
-        if self.is_end_of_use() {
-            lab.end_nodes();
-        }
         let cleared = lab.clear();
         played.and(cleared)
     }
@@ -239,7 +236,7 @@ impl Stage<'_> {
             Packets::Captured => Captures::begin(&layout, self.directory)?,
             Packets::Passed => Captures::default(),
         };
-        let address = collector::address(&layout);
+        let address = layout.collector();
         let context = Context {
             layout: &layout,
             collector: &address,
@@ -338,6 +335,14 @@ impl Stage<'_> {
         // What failed behind the last look counts as well.
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
         let outcome = outcome.and(late.map_or(Ok(()), Err));
+        let last = match lab.network() {
+            Some(network) => sampling::finish(network, self.duration, self.directory),
+            None => Ok(()),
+        };
+        // What they measure of their end is collected as well.
+        if self.is_end_of_use() {
+            lab.end_nodes();
+        }
         let collected = match collector.map_or(Ok((0, 0)), Collector::finish) {
             Ok(samples) => {
                 self.samples = samples;
@@ -346,10 +351,6 @@ impl Stage<'_> {
             Err(error) => Err(error),
         };
         self.close_contacts();
-        let last = match lab.network() {
-            Some(network) => sampling::finish(network, self.duration, self.directory),
-            None => Ok(()),
-        };
         let kept = self.keep_figures(&programs);
         outcome.and(collected).and(kept).and(last)
     }
@@ -462,16 +463,16 @@ impl super::lab::Parts<'_> {
     }
 }
 
-/// Whether a program sends measurements.
+/// Whether a program or a node sends measurements to the lab's collector.
 fn measures(scenario: &Scenario) -> bool {
-    scenario.programs.iter().any(|program| {
+    let programs = scenario.programs.iter().flat_map(|program| {
         let values = program.environment.iter().map(|(_, value)| value);
-        program
-            .words
-            .iter()
-            .chain(values)
-            .any(|text| text.contains("{collector}"))
-    })
+        program.words.iter().chain(values)
+    });
+    let settings = scenario.nodes.iter().flat_map(|node| &node.host.settings);
+    programs
+        .chain(settings)
+        .any(|text| text.contains("{collector}"))
 }
 
 /// What each sender is to do.

@@ -1,5 +1,6 @@
 //! Rates of traffic in what programs of a run measured.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
@@ -37,64 +38,76 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<Vec<Figure>> {
     let found = columns
         .iter()
         .filter(|(_, column)| LENGTHS.contains(&column.as_str()));
+    let mut senders = database.prepare("SELECT id, name FROM _senders ORDER BY name")?;
+    let senders = senders.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let senders: Vec<(i64, String)> = senders.collect::<Result<_, _>>()?;
     let mut figures = Vec::new();
     for (table, column) in found.take(TABLES_MAX) {
         let quoted = table.replace('"', "\"\"");
-        let mut sums = database.prepare(&format!(
-            "SELECT s.name, oml_ts_client, {column} FROM \"{quoted}\" t \
-             JOIN _senders s ON s.id = t.oml_sender_id WHERE {column} > 0 ORDER BY s.name, oml_ts_client"
+        let mut lengths = database.prepare(&format!(
+            "SELECT oml_sender_id, oml_ts_client, {column} FROM \"{quoted}\" WHERE {column} > 0"
         ))?;
-        let mut rows = sums.query([])?;
-        let mut course: Option<(String, Course)> = None;
+        let mut rows = lengths.query([])?;
+        // In the order of the file: a run may have more rows than memory has room to sort.
+        let mut courses: BTreeMap<i64, Course> = BTreeMap::new();
         while let Some(row) = rows.next()? {
-            let sender: String = row.get(0)?;
             let (time_s, octets) = (row.get(1)?, row.get(2)?);
-            match &mut course {
-                Some((of, course)) if *of == sender => course.add(time_s, octets),
-                _ => {
-                    figures.extend(course.take().and_then(Course::figure));
-                    course = Some((sender, Course::new(time_s)));
-                }
-            }
+            let course = courses.entry(row.get(0)?);
+            course
+                .and_modify(|course| course.add((time_s, octets)))
+                .or_insert_with(|| Course::new((time_s, octets)));
         }
-        figures.extend(course.and_then(Course::figure));
+        for (sender, name) in &senders {
+            let course = courses.get(sender);
+            figures.extend(course.and_then(|course| course.figure(name)));
+        }
     }
     Ok(figures)
 }
 
-/// One sender's rows in the order of their times, each of which is the end of that in which its octets came.
+/// One sender's rows, each with its time, which is the end of that in which its octets came, and those octets.
 #[derive(Debug)]
 struct Course {
-    first_s: f64,
-    /// The last row but one: its time, and all octets since the first.
-    before: (f64, f64),
-    /// The last, which may be of a time that was not over.
+    octets: f64,
+    first: (f64, f64),
+    /// The time of the last row but one.
+    before_s: f64,
+    /// It may be of a time that was not over.
     last: (f64, f64),
 }
 
 impl Course {
-    fn new(time_s: f64) -> Self {
+    const fn new(row: (f64, f64)) -> Self {
         Self {
-            first_s: time_s,
-            before: (time_s, 0.0),
-            last: (time_s, 0.0),
+            octets: row.1,
+            first: row,
+            before_s: f64::NEG_INFINITY,
+            last: row,
         }
     }
 
-    fn add(&mut self, time_s: f64, octets: f64) {
-        self.before = self.last;
-        self.last = (time_s, self.last.1 + octets);
+    fn add(&mut self, row: (f64, f64)) {
+        self.octets += row.1;
+        if row.0 < self.first.0 {
+            self.first = row;
+        }
+        if row.0 >= self.last.0 {
+            self.before_s = self.last.0;
+            self.last = row;
+        } else {
+            self.before_s = self.before_s.max(row.0);
+        }
     }
 
     /// The rate, of what came between whole times alone; nothing where there are too few.
-    fn figure((sender, course): (String, Self)) -> Option<Figure> {
-        let (time_s, octets) = course.before;
-        let time = time_s - course.first_s;
+    fn figure(&self, sender: &str) -> Option<Figure> {
+        let octets = self.octets - self.first.1 - self.last.1;
+        let time = self.before_s - self.first.0;
         (time > 0.0).then(|| Figure {
             node: String::new(),
-            program: sender,
+            program: sender.to_owned(),
             name: "rate".to_owned(),
-            time_s: course.last.0,
+            time_s: self.last.0,
             value: octets * 8.0 / time,
             unit: "bit/s".to_owned(),
         })
@@ -119,7 +132,8 @@ mod tests {
                  CREATE TABLE other (oml_sender_id INTEGER, oml_ts_client REAL, load REAL);",
             )
             .unwrap();
-        for number in 1..=100 {
+        // What waited for the collector may come after what was measured later.
+        for number in (51..=100).chain(1..=50) {
             let time = f64::from(number) / 10.0;
             let insert = "INSERT INTO otr2_udp_in VALUES (2, ?1, 1000)";
             database.execute(insert, [time]).unwrap();
