@@ -17,6 +17,7 @@ use program::{assert_snapshot, run, run_in};
 const COMMANDS: &[&[&str]] = &[
     &[],
     &["node"],
+    &["node", "config"],
     &["node", "init"],
     &["node", "run"],
     &["send"],

@@ -26,7 +26,7 @@ use crate::admin::server::{AdminThread, Doors};
 use crate::buffers::ReceivePool;
 use crate::clock::Clock;
 use crate::config::NodeFile;
-use crate::config::file::{DurabilitySetting, StoreSettings};
+use crate::config::file::{DurabilitySetting, StoreSettings, default_segment_octets};
 use crate::contact::Flushing;
 use crate::core::Core;
 use crate::extents::ExtentReader;
@@ -350,7 +350,7 @@ fn recover(
     let options = Options {
         segment_octets: settings
             .segment_octets
-            .map_or_else(|| segment_octets(file.node.quota_octets), clip),
+            .map_or_else(|| default_segment_octets(file.node.quota_octets), clip),
         quota_octets: file.node.quota_octets,
         durability: match settings.durability {
             DurabilitySetting::Sync | DurabilitySetting::Contact => Durability::Sync,
@@ -455,12 +455,6 @@ fn tell_what_has_no_effect(settings: &StoreSettings, store: &Store) {
         }
         _ => {}
     }
-}
-
-/// Octets of a segment: 64 MiB, less where the quota would not have sixteen of them.
-fn segment_octets(quota_octets: u64) -> u32 {
-    let share = quota_octets / 16 / 4096 * 4096;
-    clip(share.clamp(64 << 10, 64 << 20))
 }
 
 fn clip(octets: u64) -> u32 {

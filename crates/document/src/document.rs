@@ -323,7 +323,12 @@ impl Entries {
             .unwrap_or(self.line)
     }
 
-    fn value(&self, key: &str) -> Option<&Value> {
+    /// The keys that it may have.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> {
+        self.section.keys()
+    }
+
+    pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         assert!(
             self.section.keys().any(|known| known.name == key),
             "'{key}' is a key of the schema"

@@ -1,7 +1,7 @@
 //! Files that people write: TOML of which every key is known.
 //!
 //! A [`schema`] lists every section and key once, with its kind, unit, default and meaning. Reading ([`document`]), values set from
-//! outside the file (`setting`) and the JSON Schema for editors ([`json_schema()`]) all follow it. A fault is told with its line and with
+//! outside the file (`setting`), all that holds in the end (`settled`) and the JSON Schema for editors ([`json_schema()`]) follow it. A fault is told with its line and with
 //! what was probably meant ([`fault`]). This room never opens a file; what the values mean is for others.
 //!
 //! ```
@@ -33,6 +33,7 @@ pub mod json_schema;
 mod loose;
 pub mod schema;
 mod setting;
+mod settled;
 mod value;
 
 pub use document::{Document, Entries};

@@ -1,4 +1,4 @@
-//! `dhow node`: set up and run a node.
+//! `dhow node`: set up and run a node, and show its settings.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use dhow_bundle::NodeId;
-use dhow_daemon::config::{self, NodeFile};
+use dhow_daemon::config::{self, Effective, FileError, NodeFile};
 use dhow_daemon::logging;
 use dhow_daemon::recording::RecordingOrder;
 use dhow_node::recording::Content;
@@ -21,6 +21,7 @@ use crate::output::{self, Form};
 #[derive(Debug, Subcommand)]
 pub enum Node {
     Init(Init),
+    Config(Config),
     Run(Run),
 }
 
@@ -32,6 +33,7 @@ impl Node {
                 interrupt::watch()?;
                 command.run(common)
             }
+            Self::Config(command) => command.run(common),
             // A running node drains on a signal by itself.
             Self::Run(command) => command.run(),
         }
@@ -93,6 +95,38 @@ fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
+/// Print every setting of a node, defaults included
+///
+/// As a configuration that sets all of it, with a comment for each key that has no value; --json prints objects. What follows from this machine's memory and disk is as it is here and now. Secrets are not shown.
+#[derive(Args, Debug)]
+pub struct Config {
+    /// The configuration
+    #[arg(value_name = "FILE", default_value = FILE_NAME)]
+    config: PathBuf,
+}
+
+impl Config {
+    fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let settings = NodeFile::text(&self.config)
+            .and_then(|text| Effective::read(&text, &self.config))
+            .map_err(unread)?;
+        match common.form() {
+            Form::Json => output::json(&settings.json())?,
+            Form::Text => output::line(settings.to_string().trim_end())?,
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// A configuration that is none.
+fn unread(error: FileError) -> Failure {
+    let failure = Failure::usage(format!("cannot read the configuration: {error}"));
+    match error.hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
 /// Run a node in the foreground
 ///
 /// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM, SIGHUP and Ctrl-C end the node in order: they finish transfers in progress for at most 5 s.
@@ -123,13 +157,7 @@ pub struct Run {
 
 impl Run {
     fn run(&self) -> Result<Ending, Failure> {
-        let file = NodeFile::load(&self.config).map_err(|error| {
-            let failure = Failure::usage(format!("cannot read the configuration: {error}"));
-            match error.hint {
-                Some(hint) => failure.with_hint(hint),
-                None => failure,
-            }
-        })?;
+        let file = NodeFile::load(&self.config).map_err(unread)?;
         dhow_daemon::machine::spare_memory();
         logging::init(&self.log)
             .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;

@@ -143,6 +143,14 @@ impl NodeFile {
     /// # Errors
     /// When it cannot be read or is not a correct node file.
     pub fn load(path: &Path) -> Result<Self, FileError> {
+        Self::parse(&Self::text(path)?, path)
+    }
+
+    /// The text of the node file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is far too long for one.
+    pub fn text(path: &Path) -> Result<String, FileError> {
         let unreadable = |error: std::io::Error| {
             FileError::of_file(path, format!("the file cannot be read: {error}"))
                 .with_hint("`dhow node init` writes a node file")
@@ -154,8 +162,7 @@ impl NodeFile {
                 format!("the file has {length} octets: this is no node file"),
             ));
         }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        Self::parse(&text, path)
+        std::fs::read_to_string(path).map_err(unreadable)
     }
 
     /// Read the text of a node file; `path` is for messages and relative paths.
@@ -502,6 +509,12 @@ fn default_quota_bundles() -> u64 {
     /// Bundle keys are 32 bits wide; half of them leaves room for what is arriving and going.
     const BUNDLES_MAX: u64 = 1 << 31;
     (memory_octets() / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
+}
+
+/// Octets of a segment: 64 MiB, less where the quota would not have sixteen of them.
+pub(crate) fn default_segment_octets(quota_octets: u64) -> u32 {
+    let share = quota_octets / 16 / 4096 * 4096;
+    u32::try_from(share.clamp(64 << 10, 64 << 20)).unwrap_or(u32::MAX)
 }
 
 /// Octets that may wait for the disk: a 64th of the memory, at most what a disk of 2 GB/s with flushes of 5 ms is kept busy by.

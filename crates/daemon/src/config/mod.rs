@@ -2,12 +2,13 @@
 //!
 //! [`schema`] is the one list of every key, with its kind, unit, default and meaning; reading (`dhow_document`), the
 //! commented file that `dhow node init` writes ([`commented`]) and the JSON Schema for editors ([`json_schema()`]) all follow it.
-//! Start reading there, then [`file`] for what a file becomes.
+//! Start reading there, then [`file`] for what a file becomes, and [`effective`] for all that holds then.
 //!
 //! This room never opens a socket and reads no file but the node file itself.
 
 pub mod address;
 pub mod commented;
+pub mod effective;
 pub mod file;
 mod measure;
 mod policy;
@@ -17,5 +18,6 @@ mod sense;
 pub use commented::write_commented;
 pub use dhow_bundle::quantity::{QuantityError, parse_duration, parse_rate, parse_size};
 pub use dhow_document::FileError;
+pub use effective::Effective;
 pub use file::NodeFile;
 pub use schema::json_schema;

@@ -1,0 +1,212 @@
+//! All that holds for a node: what its file sets, and what follows where it says nothing.
+
+use std::fmt;
+use std::path::Path;
+
+use dhow_document::schema::{Absent, Occurs, Section};
+use dhow_document::{Document, FileError};
+use dhow_node::config::SessionPolicy;
+use serde_json::{Map, Value, json};
+
+use super::file::{NodeFile, default_segment_octets};
+use super::schema::SECTIONS;
+
+/// Keys whose values are for whoever has the file alone.
+const SECRETS: [(&str, &str); 2] = [("admin", "token"), ("measure", "token")];
+
+/// Stands for a secret.
+const NOT_SHOWN: &str = "(not shown)";
+
+/// Every setting of a node, by section and key. What follows from the machine or from other keys is worked out; what is not set and has no
+/// value is null, as is a section that is not there and could not be. Secrets are not shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effective(Map<String, Value>);
+
+impl Effective {
+    /// Those of a node file's text; `path` is for messages and relative paths.
+    ///
+    /// # Errors
+    /// When it is not a correct node file.
+    pub fn read(text: &str, path: &Path) -> Result<Self, FileError> {
+        let file = NodeFile::parse(text, path)?;
+        let mut settled = Self(Document::read(path, text, SECTIONS)?.settled());
+        settled.work_out(&file);
+        for (section, key) in SECRETS {
+            if let Some(secret) = settled.key(section, 0, key).filter(|it| !it.is_null()) {
+                *secret = json!(NOT_SHOWN);
+            }
+        }
+        Ok(settled)
+    }
+
+    /// As JSON: an object with an object for each section, or a list of them.
+    #[must_use]
+    pub fn json(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// Fills in what follows from the machine and from other keys.
+    fn work_out(&mut self, file: &NodeFile) {
+        let store = &file.store;
+        let quota = file.node.quota_octets;
+        let segment = store.segment_octets;
+        let segment = segment.unwrap_or_else(|| default_segment_octets(quota).into());
+        self.put("store", 0, "quota_bundles", file.node.quota_bundles);
+        self.put("store", 0, "segment", segment);
+        self.put("store", 0, "prepare", store.prepared_octets);
+        self.put("store", 0, "queue", file.node.store_queue_octets);
+        self.put("store", 0, "memory", store.memory_octets);
+        let window = |policy: &SessionPolicy| policy.window_octets;
+        for (number, listener) in file.node.listeners.iter().enumerate() {
+            self.put("listen", number, "window", window(&listener.policy));
+        }
+        for (number, link) in file.node.links.iter().enumerate() {
+            self.put("link", number, "window", window(&link.policy));
+        }
+        if let Some(measure) = &file.measure {
+            self.put("measure", 0, "sender", measure.sender.as_str());
+            self.put("measure", 0, "points", measure.points.as_slice());
+        }
+    }
+
+    fn put(&mut self, section: &str, number: usize, key: &str, value: impl Into<Value>) {
+        if let Some(place) = self.key(section, number, key) {
+            *place = value.into();
+        }
+    }
+
+    /// The place of a key; of a list of sections, in the one of a number.
+    fn key(&mut self, section: &str, number: usize, key: &str) -> Option<&mut Value> {
+        let section = match self.0.get_mut(section)? {
+            Value::Array(list) => list.get_mut(number)?,
+            one => one,
+        };
+        section.get_mut(key)
+    }
+}
+
+/// A node file that sets all of it; keys without a value are comments.
+impl fmt::Display for Effective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for section in SECTIONS {
+            let several;
+            let tables = match (section.occurs, self.0.get(section.name)) {
+                (Occurs::Top, _) => {
+                    write_keys(f, section, &self.0)?;
+                    continue;
+                }
+                (_, Some(Value::Array(list))) => list.as_slice(),
+                (_, Some(one)) => {
+                    several = [one.clone()];
+                    several.as_slice()
+                }
+                (_, None) => continue,
+            };
+            for table in tables.iter().filter_map(Value::as_object) {
+                write!(f, "\n{}\n", section.title())?;
+                write_keys(f, section, table)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lines of a section's keys. What JSON makes of a text, a number or a list of texts is TOML too.
+fn write_keys(
+    f: &mut fmt::Formatter<'_>,
+    section: &Section,
+    values: &Map<String, Value>,
+) -> fmt::Result {
+    for key in section.keys() {
+        let name = key.name;
+        match (values.get(name), key.absent) {
+            (Some(Value::Null) | None, Absent::Means(what)) => writeln!(f, "# {name}: {what}")?,
+            (Some(Value::Null) | None, _) => {}
+            (Some(value), _) if value == NOT_SHOWN => writeln!(f, "# {name}: {value}")?,
+            (Some(value), _) => writeln!(f, "{name} = {value}")?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: &str = "[node]\nid = [\"ipn:2.0\", \"dtn://beta/\"]\n[store]\nquota = \"1GiB\"\n\
+         [admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"hush\"\n[[listen]]\naddress = \"127.0.0.1:4556\"\n\
+         [[link]]\nname = \"gamma\"\naddress = \"192.0.2.3\"\nidle_timeout = \"90s\"\n\
+         [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n";
+
+    fn of(text: &str) -> Effective {
+        Effective::read(text, Path::new("beta/node.toml")).unwrap()
+    }
+
+    #[test]
+    fn what_nobody_set_is_there_with_its_default() {
+        let settled = of(FULL).json();
+        let link = &settled["link"][0];
+        assert_eq!(link["idle_timeout"], "90s");
+        assert_eq!(link["answer_timeout"], "10s");
+        assert_eq!(link["cut_through"], true);
+        assert_eq!(settled["reports"]["collect_most"], 4096);
+        assert_eq!(
+            (&settled["tls"], &link["peer"]),
+            (&Value::Null, &Value::Null)
+        );
+        // 1 GiB has sixteen segments of 64 MiB.
+        assert_eq!(settled["store"]["segment"], 64 << 20);
+    }
+
+    #[test]
+    fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
+        const WITHOUT: [&str; 8] = [
+            "peer",
+            "fragment",
+            "accept_sources",
+            "tcp",
+            "token",
+            "collect",
+            "sender",
+            "points",
+        ];
+        let settled = of(FULL).json();
+        for section in SECTIONS.iter().filter(|it| it.occurs != Occurs::Top) {
+            let table = match &settled[section.name] {
+                Value::Array(list) => &list[0],
+                one => one,
+            };
+            for key in section.keys().filter(|_| !table.is_null()) {
+                let value = &table[key.name];
+                let name = (section.name, key.name);
+                assert!(!value.is_null() || WITHOUT.contains(&key.name), "{name:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_is_a_node_file_that_means_the_same() {
+        let path = Path::new("beta/node.toml");
+        let text = FULL
+            .replace("tcp =", "# tcp =")
+            .replace("token =", "# token =");
+        let parsed = |text: &str| format!("{:?}", NodeFile::parse(text, path).unwrap());
+        let written = of(&text).to_string();
+        // A store's segments that follow from its quota are then said.
+        let without = |text: &str| {
+            parsed(text).replace("segment_octets: None", "segment_octets: Some(67108864)")
+        };
+        assert_eq!(without(&text), without(&written));
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let settled = of(FULL);
+        assert_eq!(settled.0["admin"]["token"], NOT_SHOWN);
+        let text = settled.to_string();
+        assert!(
+            text.contains("# token: ") && !text.contains("hush"),
+            "{text}"
+        );
+    }
+}
