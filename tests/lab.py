@@ -179,6 +179,28 @@ class Lab(unittest.TestCase):
         self.assertIn('durability = "contact"', (run / "nodes" / "west" / "node.toml").read_text())
         self.assertTrue((run / "nodes" / "west" / "store").is_dir())
 
+    def test_the_manifest_has_what_a_repetition_needs(self) -> None:
+        more = '[[program]]\nname = "version"\nnode = "east"\nrun = "ip -V"\n[runs]\nrepeats = 2\n'
+        path = self.write(scenario("", "count = 2\n", 'cpu = "50%"\nmemory = "256MiB"\n', more))
+        self.lab("run", path, "--out", "out")
+        manifest = json.loads((self.place / "out" / "manifest.json").read_text())
+        version = subprocess.run([self.dhow, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        self.assertEqual(version, f"dhow {manifest['version']} ({manifest['commit']})")
+        self.assertIn("iproute2", manifest["programs"]["ip"]["version"])
+        for run in ("0001", "0002"):
+            told = manifest["conditions"][run]
+            self.assertRegex(told["load_before"] + told["load_after"], r"^([0-9.]+ ?){5,6}$")
+            self.assertIn("268435456", told["limits"]["west"].values())
+            self.assertIn("tbf", [queue["kind"] for queue in told["queues"]["east"]])
+        settings = {node["node"]: node["settings"] for node in manifest["nodes"]}
+        # Nobody set these; what follows from memory follows from that of the node's group, in every run.
+        self.assertEqual([node["runs"] for node in manifest["nodes"]], [["0001", "0002"]] * 2)
+        self.assertEqual(settings["west"]["listen"][0]["cut_through"], True)
+        self.assertEqual(settings["west"]["store"]["memory"], (256 << 20) // 16)
+        page = (self.place / "out" / "report.html").read_text()
+        self.assertIn("<summary>settings of node west</summary>", page)
+        self.assertIn("&quot;cut_through&quot;: true", page)
+
     def test_what_a_node_measures_at_its_end_is_collected(self) -> None:
         measure = 'settings = ["measure.collect={collector}", "measure.interval=1h", "measure.sender=west"]'
         self.lab("run", self.write(scenario(node=measure)), "--out", "out")

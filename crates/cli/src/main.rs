@@ -8,6 +8,7 @@ mod address;
 mod admin;
 mod application;
 mod arguments;
+mod build;
 mod calendar;
 mod command;
 mod digest;

@@ -135,6 +135,9 @@ pub struct Run {
     /// The configuration
     #[arg(long, value_name = "FILE", default_value = FILE_NAME)]
     config: PathBuf,
+    /// Write every setting, defaults included, to a file as JSON, as `dhow node config --json` prints them
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
     /// What is logged on stderr: error, warn, info, debug or trace, also by part
     #[arg(
         long,
@@ -157,7 +160,14 @@ pub struct Run {
 
 impl Run {
     fn run(&self) -> Result<Ending, Failure> {
-        let file = NodeFile::load(&self.config).map_err(unread)?;
+        let text = NodeFile::text(&self.config).map_err(unread)?;
+        let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
+        if let Some(path) = &self.settings {
+            let settings = Effective::of(&text, &file).map_err(unread)?;
+            fs::write(path, settings.json().to_string()).map_err(|error| {
+                Failure::refused(format!("cannot write {}: {error}", path.display()))
+            })?;
+        }
         dhow_daemon::machine::spare_memory();
         logging::init(&self.log)
             .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;

@@ -28,9 +28,16 @@ impl Effective {
     /// # Errors
     /// When it is not a correct node file.
     pub fn read(text: &str, path: &Path) -> Result<Self, FileError> {
-        let file = NodeFile::parse(text, path)?;
-        let mut settled = Self(Document::read(path, text, SECTIONS)?.settled());
-        settled.work_out(&file);
+        Self::of(text, &NodeFile::parse(text, path)?)
+    }
+
+    /// Those of a file that was read from a text.
+    ///
+    /// # Errors
+    /// When it was read from another one.
+    pub fn of(text: &str, file: &NodeFile) -> Result<Self, FileError> {
+        let mut settled = Self(Document::read(&file.path, text, SECTIONS)?.settled());
+        settled.work_out(file);
         for (section, key) in SECRETS {
             if let Some(secret) = settled.key(section, 0, key).filter(|it| !it.is_null()) {
                 *secret = json!(NOT_SHOWN);

@@ -3,12 +3,13 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dhow_client::{Address, Client};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::log::{Log, last_words};
 use crate::failure::LabError;
@@ -23,6 +24,9 @@ const END: Duration = Duration::from_secs(10);
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The file to which it writes what it is set to.
+const SETTINGS: &str = "settings.json";
 
 /// A node's process.
 #[derive(Debug)]
@@ -77,6 +81,13 @@ impl Daemon {
         Address::Unix(self.shortcut.join("api.sock"))
     }
 
+    /// Every setting that it has, as it says itself: some follow from the memory that its group has.
+    #[must_use]
+    pub fn settings(&self) -> Option<Value> {
+        let text = fs::read_to_string(self.shortcut.join(SETTINGS)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
     /// Starts it; it is ready later.
     ///
     /// # Errors
@@ -88,11 +99,14 @@ impl Daemon {
         // One that was killed left its socket.
         let _ = fs::remove_file(self.shortcut.join("api.sock"));
         let (program, shortcut) = (&self.program, &self.shortcut);
+        let group = self.group.as_ref();
         let spawn = move || {
             let both = writer.try_clone()?;
-            Command::new(program)
+            Group::command(group, program)
                 .args(["node", "run", "--config"])
                 .arg(shortcut.join("node.toml"))
+                .arg("--settings")
+                .arg(shortcut.join(SETTINGS))
                 .env_remove("DHOW_NODE")
                 .stdin(Stdio::null())
                 .stdout(both)
@@ -101,12 +115,8 @@ impl Daemon {
         };
         let child = namespace::within(&self.namespace, spawn).map_err(failed)?;
         let log = Log::begin(reader, &self.log).map_err(failed)?;
-        let process = child.id();
         self.running = Some(Running { child, log });
-        match &self.group {
-            Some(group) => group.add(process),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Waits until it serves applications, for as long as `goes_on`.

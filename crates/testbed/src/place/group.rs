@@ -1,9 +1,11 @@
 //! Limits of hosts: control groups of the kernel, in either of their versions.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use dhow_scenario::scenario::Host;
 
@@ -17,6 +19,21 @@ const CPU_PERIOD_US: u64 = 100_000;
 
 /// Controllers by what of a host they limit.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "blkio"];
+
+/// Files of limits, in both versions.
+const LIMITS: [&str; 7] = [
+    "cpu.cfs_period_us",
+    "cpu.cfs_quota_us",
+    "memory.limit_in_bytes",
+    "blkio.throttle.write_bps_device",
+    "cpu.max",
+    "memory.max",
+    "io.max",
+];
+
+/// Puts a shell into the groups whose files are named before `--`, and makes it the program behind that.
+const ENTER: &str =
+    "while [ \"$1\" != -- ]; do echo $$ > \"$1\" || exit 126; shift; done; shift; exec \"$@\"";
 
 /// Groups of one lab.
 #[derive(Clone, Debug)]
@@ -147,15 +164,34 @@ impl Groups {
 }
 
 impl Group {
-    /// Puts a process into it; what that starts later is in it too.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn add(&self, process: u32) -> Result<(), LabError> {
-        for directory in &self.directories {
-            set(directory, "cgroup.procs", &process.to_string())?;
-        }
-        Ok(())
+    /// A program that is in a group from its first instruction on, so that it never sees another limit; in none where there is no group.
+    #[must_use]
+    pub fn command(group: Option<&Self>, program: &Path) -> Command {
+        let Some(group) = group else {
+            return Command::new(program);
+        };
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", ENTER, "sh"]);
+        let directories = group.directories.iter();
+        command.args(directories.map(|directory| directory.join("cgroup.procs")));
+        command.arg("--").arg(program);
+        command
+    }
+
+    /// What the kernel says of its limits, by the names of its files.
+    #[must_use]
+    pub fn limits(&self) -> BTreeMap<String, String> {
+        let files = self.directories.iter().flat_map(|directory| {
+            let read = |file: &str| fs::read_to_string(directory.join(file)).ok();
+            let of_file = move |file: &'static str| {
+                let text = read(file)?;
+                // Some have a line of what has no limit.
+                let lines = text.trim().replace('\n', "; ");
+                Some((file.to_owned(), lines)).filter(|(_, lines)| !lines.is_empty())
+            };
+            LIMITS.into_iter().filter_map(of_file)
+        });
+        files.collect()
     }
 
     /// How many of its programs were ended because it had no memory left.

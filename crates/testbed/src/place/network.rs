@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::batch;
 use super::device::{Counters, Devices};
 use super::layout::{Layout, LinkPlace, Made};
+use super::needs;
 use super::switch::Switch;
 use crate::emulate::{Emulator, Place, Tally};
 use crate::failure::LabError;
@@ -20,6 +21,9 @@ use crate::namespace;
 
 /// Hosts that are set up at once: the kernel lets few changes happen beside each other.
 const WORKERS: usize = 4;
+
+/// Hosts whose queues are told though no link of theirs has a rate.
+const PLAIN_HOSTS_MAX: usize = 64;
 
 /// Octets of the largest packet of a link.
 const MTU: u16 = 1_500;
@@ -181,16 +185,21 @@ impl Network {
         Ok(carried.collect())
     }
 
-    /// The kernel's queues of all hosts' interfaces, as `tc` tells them, by the names of hosts; none where no link has one.
+    /// The kernel's queues of hosts' interfaces, as `tc` tells them, by the names of hosts: of all that have a link with one, and of
+    /// the first others. Where no link has one and there is no `tc`, there are none.
     ///
     /// # Errors
     /// When `tc` does not say.
     pub fn queues(&self) -> Result<BTreeMap<String, Value>, LabError> {
         let has_queue = |link: &LinkPlace| matches!(link.made, Made::Tbf { .. } | Made::Netem(_));
         let shaped = self.layout.links.iter().filter(|link| has_queue(link));
-        let hosts: BTreeSet<usize> = shaped
+        let mut hosts: BTreeSet<usize> = shaped
             .flat_map(|link| link.ends.each_ref().map(|end| end.host))
             .collect();
+        if hosts.is_empty() && needs::need("tc", "iproute2").is_err() {
+            return Ok(BTreeMap::new());
+        }
+        hosts.extend(0..self.layout.hosts.len().min(PLAIN_HOSTS_MAX));
         let told = hosts
             .into_iter()
             .filter_map(|host| self.layout.hosts.get(host))

@@ -2,7 +2,7 @@
 //!
 //! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`Told`] one run in short and a
 //! [`Course`] one over time, a [`Measure`] what is measured of each. `curves` shows it against what was set, `course` one run over time, `both` real sockets beside virtual
-//! time, and `limit` says which resource a run had none left of.
+//! time, `limit` says which resource a run had none left of, and `repetition` what is needed to run it again.
 
 mod both;
 mod course;
@@ -10,6 +10,7 @@ mod curves;
 mod limit;
 mod measure;
 mod page;
+mod repetition;
 mod statistics;
 mod study;
 mod told;

@@ -2,13 +2,12 @@
 
 use dhow_page::quantity::{count, things, thousands};
 use dhow_page::{List, Page, escaped, text};
-use serde_json::Value;
 
 use super::measure::{axis_of_unit, said};
 use super::statistics::Spread;
 use super::study::Study;
 use super::told::Told;
-use super::{both, course, curves};
+use super::{both, course, curves, repetition};
 use crate::results::Status;
 
 /// Lines of a table of runs, at most.
@@ -38,7 +37,7 @@ pub fn page(title: &str, introduction: &str, studies: &[Study]) -> String {
                 escaped(&study.question.title)
             ),
         });
-        page.add(&manifest(&study.manifest));
+        page.add(&repetition::manifest(&study.manifest));
     }
     page.end()
 }
@@ -235,45 +234,4 @@ fn runs(study: &Study) -> String {
     }
     let shown = study.runs.len().min(LINES_MAX);
     list.end(shown, study.runs.len(), "all are in runs.csv.")
-}
-
-/// What ran, on what: single values as a table, the rest folded away.
-fn manifest(manifest: &Value) -> String {
-    let Value::Object(entries) = manifest else {
-        return "<p class=\"note\">There is no manifest.</p>".to_owned();
-    };
-    let mut list = List::new(&["", ""]);
-    let mut folded = String::new();
-    for (key, value) in entries {
-        let shown = match value {
-            Value::String(words) if !words.contains('\n') => Some(words.clone()),
-            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-            Value::Array(all) if all.len() <= 3 && all.iter().all(|it| !it.is_object()) => {
-                let all = all.iter().map(|it| match it {
-                    Value::String(words) => words.clone(),
-                    other => other.to_string(),
-                });
-                Some(all.collect::<Vec<_>>().join(", "))
-            }
-            _ => None,
-        };
-        match shown {
-            Some(words) => list.line(&[
-                text(escaped(key)),
-                text(format!("<span class=\"prose\">{}</span>", escaped(&words))),
-            ]),
-            None => {
-                let words = match value {
-                    Value::String(words) => words.clone(),
-                    other => serde_json::to_string_pretty(other).unwrap_or_default(),
-                };
-                folded += &format!(
-                    "<details><summary>{}</summary><pre>{}</pre></details>",
-                    escaped(key),
-                    escaped(&words)
-                );
-            }
-        }
-    }
-    list.whole() + &folded
 }

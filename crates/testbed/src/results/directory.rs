@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::conditions::{self, Conditions};
 use super::rows::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Row};
 use super::run::Run;
 
 /// The file in a run's directory that says that all others are complete.
 const SEAL: &str = "run.json";
+
+/// The file in a run's directory that says under which conditions it took place.
+const CONDITIONS: &str = "conditions.json";
 
 /// The table of all runs.
 const RUNS: &str = "runs.csv";
@@ -129,6 +133,19 @@ impl Results {
         rows.collect::<Result<_, _>>().map_err(failed)
     }
 
+    /// Writes under which conditions a run took place.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub fn write_conditions(&self, run: &str, conditions: &Conditions) -> Result<(), ResultsError> {
+        let path = self.of_run(run).join(CONDITIONS);
+        let text = serde_json::to_string_pretty(conditions);
+        replace(
+            &path,
+            &text.map_err(|error| ResultsError::new(&path, error))?,
+        )
+    }
+
     /// Says that a run's tables are complete: the last that is written of a run.
     ///
     /// # Errors
@@ -186,7 +203,8 @@ impl Results {
         }
     }
 
-    /// Writes the tables of all runs beside their directories: those of each run, with its name before every line.
+    /// Writes the tables of all runs beside their directories: those of each run, with its name before every line. The manifest gets
+    /// what each ran under.
     ///
     /// # Errors
     /// When something cannot be read or written.
@@ -201,12 +219,35 @@ impl Results {
         writer
             .flush()
             .map_err(|error| ResultsError::new(&path, error))?;
+        self.gather_conditions(&runs)?;
         self.gather_table::<Payload>(&runs)?;
         self.gather_table::<Contact>(&runs)?;
         self.gather_table::<LinkSample>(&runs)?;
         self.gather_table::<Resource>(&runs)?;
         self.gather_table::<Figure>(&runs)?;
         self.gather_table::<Capacity>(&runs)
+    }
+
+    fn gather_conditions(&self, runs: &[Run]) -> Result<(), ResultsError> {
+        let serde_json::Value::Object(mut manifest) = self.manifest()? else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        for run in runs {
+            let path = self.of_run(&run.run).join(CONDITIONS);
+            let failed = |error: &dyn std::fmt::Display| ResultsError::new(&path, error);
+            match fs::read_to_string(&path) {
+                // Virtual time has none but the scenario's.
+                Err(error) if not_there(&error) => {}
+                Err(error) => return Err(failed(&error)),
+                Ok(text) => {
+                    let read = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+                    found.push((run.run.clone(), read));
+                }
+            }
+        }
+        conditions::add_to(&mut manifest, &found);
+        self.write_manifest(&manifest.into())
     }
 
     fn gather_table<R: Row>(&self, runs: &[Run]) -> Result<(), ResultsError> {

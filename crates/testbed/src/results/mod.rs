@@ -1,11 +1,13 @@
 //! What runs leave behind: a directory with tables, one of each kind, and a directory for each run.
 //!
-//! Start at [`Results`]; a [`Run`] is a line of all runs, [`Row`]s are those of one run's tables.
+//! Start at [`Results`]; a [`Run`] is a line of all runs, [`Row`]s are those of one run's tables, [`Conditions`] what it ran under.
 
+mod conditions;
 mod directory;
 mod rows;
 mod run;
 
+pub use conditions::Conditions;
 pub use directory::{Results, ResultsError};
 pub use rows::{Capacity, Contact, Figure, Limited, LinkSample, Payload, Resource, Row};
 pub use run::{Backend, Point, Run, Status};

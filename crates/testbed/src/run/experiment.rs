@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::collector::{self, Collector};
 use super::contacts::Contacts;
 use super::lab::{Check, Lab, Plot};
-use super::machine::timestamp;
+use super::machine::{kernel, load_average, timestamp};
 use super::program::{Context, Task as Program};
 use super::rates;
 use super::sampling::{self, AFTERGLOW, Processes};
@@ -24,7 +24,7 @@ use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
 use crate::node::Daemon;
 use crate::place::Network;
-use crate::results::{self, Backend, Results, ResultsError, Run, Status};
+use crate::results::{self, Backend, Conditions, Results, ResultsError, Run, Status};
 
 /// From one look at everything to the next.
 const LOOK: Duration = Duration::from_millis(5);
@@ -58,6 +58,8 @@ pub struct Order<'a> {
     pub keep: bool,
     /// Whether packets are captured.
     pub packets: Packets,
+    /// The version and commit of this program.
+    pub build: &'static str,
 }
 
 /// How far a run is.
@@ -102,9 +104,17 @@ pub fn run(
         contacts: Mutex::default(),
         duration: Duration::ZERO,
         samples: (0, 0),
+        conditions: Conditions {
+            build: order.build.to_owned(),
+            kernel: kernel(),
+            load_before: load_average(),
+            ..Conditions::default()
+        },
     };
     let ended = stage.play(goes_on, watch);
     let (duration, samples) = (stage.duration, stage.samples);
+    let mut conditions = stage.conditions;
+    conditions.load_after = load_average();
     let mut contacts = stage
         .contacts
         .into_inner()
@@ -130,6 +140,10 @@ pub fn run(
         .write(&name, &ledger.rows(order.scenario))
         .map_err(kept)?;
     order.results.write(&name, &contacts).map_err(kept)?;
+    order
+        .results
+        .write_conditions(&name, &conditions)
+        .map_err(kept)?;
     let capacities = crate::simulated::capacities(order.scenario);
     order.results.write(&name, &capacities).map_err(kept)?;
     let tally = ledger.tally();
@@ -182,6 +196,7 @@ struct Stage<'a> {
     duration: Duration,
     /// Measurements that were stored, and that are known to be missing.
     samples: (u64, u64),
+    conditions: Conditions,
 }
 
 /// A crash, or its end.
@@ -206,6 +221,7 @@ impl Stage<'_> {
             check: self.order.check,
         };
         let mut lab = Lab::build(self.order.scenario, &plot, goes_on)?;
+        lab.describe(&mut self.conditions);
         let played = match goes_on() {
             true => self.perform(&mut lab, goes_on, watch),
             false => Ok(()),
@@ -336,7 +352,8 @@ impl Stage<'_> {
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
         let outcome = outcome.and(late.map_or(Ok(()), Err));
         let last = match lab.network() {
-            Some(network) => sampling::finish(network, self.duration, self.directory),
+            Some(network) => sampling::finish(network, self.duration, self.directory)
+                .map(|queues| self.conditions.queues = queues),
             None => Ok(()),
         };
         // What they measure of their end is collected as well.

@@ -13,6 +13,7 @@ use super::program;
 use crate::failure::LabError;
 use crate::node::{Daemon, configurations};
 use crate::place::{Group, Groups, Layout, Network, State, clear, needs};
+use crate::results::Conditions;
 
 /// Says what a node will say against its file: its path and its text.
 pub type Check = fn(&Path, &str) -> Result<(), LabError>;
@@ -98,10 +99,18 @@ impl Lab {
         })
     }
 
-    /// What each node's file says, in the order of the scenario.
-    #[must_use]
-    pub fn files(&self) -> &[String] {
-        &self.files
+    /// Writes down which settings its nodes have, and which limits the kernel holds its hosts to.
+    pub(super) fn describe(&self, conditions: &mut Conditions) {
+        let hosts = self.network.iter().flat_map(|it| &it.layout().hosts);
+        for ((host, daemon), group) in hosts.zip(&self.daemons).zip(&self.groups) {
+            let name = &host.name;
+            if let Some(group) = group {
+                conditions.limits.insert(name.clone(), group.limits());
+            }
+            if let Some(settings) = daemon.as_ref().and_then(Daemon::settings) {
+                conditions.nodes.insert(name.clone(), settings);
+            }
+        }
     }
 
     /// Ends all nodes in order.

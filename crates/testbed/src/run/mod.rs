@@ -12,6 +12,7 @@ mod machine;
 mod program;
 mod rates;
 mod sampling;
+mod versions;
 
 pub use capture::Packets;
 pub use clock::Clock;
@@ -19,3 +20,4 @@ pub use contacts::{Contacts, Switching};
 pub use experiment::{Order, Standing, run};
 pub use lab::{Check, Lab, Plot, equipped, possible};
 pub use machine::{described, timestamp};
+pub use versions::programs;

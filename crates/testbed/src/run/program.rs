@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
@@ -213,7 +213,7 @@ impl Task {
         let environment = &self.environment;
         let spawn = move || {
             use std::os::unix::process::CommandExt as _;
-            Command::new(executable(program)?)
+            Group::command(group, &executable(program)?)
                 .args(words)
                 .envs(environment.iter().map(|(name, value)| (name, value)))
                 .current_dir(directory)
@@ -224,9 +224,6 @@ impl Task {
                 .spawn()
         };
         let child = namespace::within(&host.namespace, spawn).map_err(failed)?;
-        if let Some(group) = group {
-            group.add(child.id())?;
-        }
         let log = Log::begin(reader, &self.log).map_err(failed)?;
         self.state = Stage::Running(child, log);
         Ok(())

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::clock::Clock;
 use crate::failure::LabError;
 use crate::place::{Counters, Network};
@@ -16,9 +18,6 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// How long after the last contact samples go on.
 pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
-
-/// What `tc` tells of queues at the end, in a run's directory.
-const QUEUES: &str = "queues.json";
 
 /// Octets of that in which `/proc/vmstat` tells of pages.
 const KIB: u64 = 1_024;
@@ -98,18 +97,20 @@ pub(super) fn sample(
     Ok(())
 }
 
-/// A last sample of links, with what the kernel's queues had no room for: only their own count tells of that.
+/// A last sample of links, with what the kernel's queues had no room for: only their own count tells of that. What `tc` says of them comes back.
 ///
 /// # Errors
 /// When the kernel does not say, or it cannot be written.
-pub(super) fn finish(network: &Network, now: Duration, directory: &Path) -> Result<(), LabError> {
+pub(super) fn finish(
+    network: &Network,
+    now: Duration,
+    directory: &Path,
+) -> Result<BTreeMap<String, Value>, LabError> {
     let queues = network.queues()?;
     if queues.is_empty() {
-        return Ok(());
+        return Ok(queues);
     }
     let failed = |what: String| LabError::new(format!("cannot write samples: {what}"));
-    let text = serde_json::to_string_pretty(&queues).map_err(|error| failed(error.to_string()))?;
-    fs::write(directory.join(QUEUES), text).map_err(|error| failed(error.to_string()))?;
     let dropped = |host: usize, interface: &str| {
         let host = network.layout().hosts.get(host);
         let told = host.and_then(|host| queues.get(&host.name)?.as_array());
@@ -140,7 +141,8 @@ pub(super) fn finish(network: &Network, now: Duration, directory: &Path) -> Resu
             .serialize(row)
             .map_err(|error| failed(error.to_string()))?;
     }
-    writer.flush().map_err(|error| failed(error.to_string()))
+    writer.flush().map_err(|error| failed(error.to_string()))?;
+    Ok(queues)
 }
 
 fn link_sample(link: &str, time_s: f64, first: Counters, second: Counters) -> LinkSample {

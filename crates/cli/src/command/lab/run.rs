@@ -15,6 +15,7 @@ use super::study::{Settings, Study, name_of, unkept};
 use super::watch::Watch;
 use super::{check, failure};
 use crate::arguments::Common;
+use crate::build::BUILD;
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -158,7 +159,7 @@ impl Run {
     /// Runs one study; how many of its runs failed comes back.
     fn run_study(&self, study: &Study, common: &Common) -> Result<u64, Failure> {
         let backends: Vec<Backend> = self.backends.iter().map(|it| it.backend()).collect();
-        study.write_manifest(&backends)?;
+        study.write_manifest(&backends, self.packets())?;
         study.copy_paper()?;
         let mut failed = 0;
         for place in &self.backends {
@@ -216,6 +217,7 @@ impl Run {
             check,
             keep: self.keep,
             packets: self.packets(),
+            build: BUILD,
         };
         let ran = run::run(&order, &|| !interrupt::is_requested(), &mut |standing| {
             watch.look(standing);

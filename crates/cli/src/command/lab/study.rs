@@ -10,11 +10,12 @@ use dhow_daemon::config::FileError;
 use dhow_scenario::plan::{Extent, Plan, PlannedRun};
 use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
-use dhow_testbed::run::{Packets, described, equipped, possible, timestamp};
+use dhow_testbed::run::{Packets, described, equipped, possible, programs, timestamp};
 use dhow_testbed::simulated;
 use serde_json::{Value, json};
 
 use super::check;
+use crate::build::COMMIT;
 use crate::failure::Failure;
 
 /// Octets that a scenario file may have.
@@ -176,14 +177,16 @@ impl Study {
     }
 
     /// Writes what is to run, on what.
-    pub fn write_manifest(&self, backends: &[Backend]) -> Result<(), Failure> {
+    pub fn write_manifest(&self, backends: &[Backend], packets: Packets) -> Result<(), Failure> {
         let command: Vec<String> = std::env::args().collect();
         let mut manifest = json!({
             "version": env!("CARGO_PKG_VERSION"),
+            "commit": COMMIT,
             "command": command,
             "started": timestamp(),
             "backends": backends.iter().map(Backend::to_string).collect::<Vec<_>>(),
             "machine": described(),
+            "programs": self.programs(packets)?,
             "file": self.path.display().to_string(),
         });
         if let (Value::Object(manifest), Value::Object(planned)) =
@@ -193,6 +196,20 @@ impl Study {
         }
         let written = self.results.write_manifest(&manifest);
         written.map_err(|error| unkept(&error))
+    }
+
+    /// Programs of all runs, and of which versions they are.
+    fn programs(&self, packets: Packets) -> Result<Value, Failure> {
+        let mut commands: BTreeSet<Vec<String>> = BTreeSet::new();
+        for run in self.plan.runs.iter().filter(|run| run.repeat == 1) {
+            let programs = self.scenario(run)?.programs;
+            commands.extend(programs.into_iter().map(|program| program.words));
+        }
+        let own: &[&str] = match packets {
+            Packets::Captured => &["dumpcap"],
+            Packets::Passed => &[],
+        };
+        Ok(programs(commands.iter().map(Vec::as_slice), own))
     }
 
     /// Takes what others found to the results, where the report looks for it.
