@@ -63,7 +63,7 @@ pub struct Measured {
     /// Rows as text, with doubles whole (the default)
     #[arg(long, conflicts_with = "oml_binary")]
     oml_text: bool,
-    /// Rows as packets, with 30 bits of each double
+    /// Rows as packets, with 30 bits of each double and 254 octets of each text
     #[arg(long)]
     oml_binary: bool,
 }
@@ -108,8 +108,13 @@ impl Measured {
             None => settings,
         };
         let settings = settings.with_spool(std::env::temp_dir(), self.oml_spool);
-        let client = Client::connect(settings)
-            .map_err(|error| Failure::usage(format!("cannot measure: {error}")))?;
+        let client = Client::connect(settings).map_err(|error| {
+            let failure = Failure::usage(format!("cannot measure: {error}"));
+            match error.hint() {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            }
+        })?;
         // What has been measured is still to leave when the command is told to end.
         interrupt::allow_longer();
         Ok(Some(Measuring { client }))

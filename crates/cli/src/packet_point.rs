@@ -6,33 +6,24 @@ use dhow_testbed::traffic::{Meter, Sample};
 use crate::failure::Failure;
 use crate::measured::Measuring;
 
-const fn column(name: &'static str, kind: Type, unit: &'static str, about: &'static str) -> Column {
-    Column {
-        name,
-        kind,
-        unit,
-        about,
-    }
-}
-
 /// The fields of all points of packets.
 static COLUMNS: [Column; 6] = [
-    column(
+    Column::new(
         "ts",
         Type::Double,
         "s",
         "when, since 1970: handed to the kernel, or received by it",
     ),
-    column("flow_id", Type::Guid, "", "name of the flow"),
-    column("seq_no", Type::Uint32, "", "number in the flow, from 1"),
-    column("pkt_length", Type::Uint32, "B", "octets of payload"),
-    column(
+    Column::new("flow_id", Type::Guid, "", "name of the flow"),
+    Column::new("seq_no", Type::Uint32, "", "number in the flow, from 1"),
+    Column::new("pkt_length", Type::Uint32, "B", "octets of payload"),
+    Column::new(
         "dst_host",
         Type::Text,
         "",
         "where it goes; at a receiver, where it came from",
     ),
-    column("dst_port", Type::Uint32, "", "port of that"),
+    Column::new("dst_port", Type::Uint32, "", "port of that"),
 ];
 
 const fn point(name: &'static str, about: &'static str) -> Point {

@@ -286,10 +286,15 @@ async fn live(
         drain(&core, &mut signals).await;
     }
     drop(admin);
-    core.measure_counters(counts.counts());
-    core.finish_measuring();
-    core.finish_recording();
     core.close_store();
+    if ended.is_ok() {
+        // What the store did last is known to the node, recorded and measured like all before.
+        let _ = storing.await;
+    }
+    core.finish_recording();
+    core.measure_counters(counts.counts());
+    // A collector that is away is waited for with nothing left that could be lost meanwhile.
+    core.finish_measuring();
     drop(bound.files);
     tracing::info!("ended");
     ended

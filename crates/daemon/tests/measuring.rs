@@ -120,3 +120,29 @@ fn a_node_tells_of_every_bundle_of_sessions_and_of_its_store() {
     let header = std::fs::read_to_string(place.path().join("alpha")).unwrap();
     assert!(header.contains("sender-id: first\n") && header.contains("domain: dhow\n"));
 }
+
+#[test]
+fn what_is_durable_just_as_a_node_ends_is_measured() {
+    let place = Place::new();
+    let path = place.path().join("told");
+    let measure = format!(
+        "[measure]\ncollect = \"file:{}\"\npoints = [\"created\"]\n",
+        path.display()
+    );
+    let node = place
+        .node("ipn:1.0")
+        .with_store("quota = \"64MiB\"\nflush_delay = \"300ms\"")
+        .with(&measure)
+        .start();
+    let client = Client::connect(&Address::Unix(rig::api(&node))).unwrap();
+    let endpoint = Registration::new("ipn:1.42".parse().unwrap());
+    let mut sender = client.sender(&endpoint).unwrap();
+    let head = SendHead::to("ipn:2.42".parse().unwrap());
+    sender.send_octets(&head, &[7; 1000]).unwrap();
+    sender.flush().unwrap();
+    // It is with the node, and the disk takes its time.
+    std::thread::sleep(Duration::from_millis(100));
+    node.stop();
+    drop(sender);
+    assert_eq!(rows(&path)["dhow_created"].len(), 1);
+}

@@ -19,12 +19,7 @@ use dhow_measure::{Client, Column, Point, Settings, Target, Type, Value};
 use rusqlite::{Connection, params};
 
 const fn column(name: &'static str, kind: Type) -> Column {
-    Column {
-        name,
-        kind,
-        unit: "",
-        about: "",
-    }
+    Column::new(name, kind, "", "")
 }
 
 /// As OTG's datagrams are measured.

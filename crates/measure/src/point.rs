@@ -13,8 +13,8 @@ use crate::schema::{Field, Schema, SchemaError, Type};
 ///     name: "udp_out",
 ///     about: "a datagram was sent",
 ///     columns: &[
-///         Column { name: "seq_no", kind: Type::Uint32, unit: "", about: "its number, from 1" },
-///         Column { name: "size", kind: Type::Uint32, unit: "B", about: "octets of its payload" },
+///         Column::new("seq_no", Type::Uint32, "", "its number, from 1"),
+///         Column::new("size", Type::Uint32, "B", "octets of its payload"),
 ///     ],
 /// };
 /// assert_eq!(UDP_OUT.schema("otg2").unwrap().to_string(), "otg2_udp_out seq_no:uint32 size:uint32");
@@ -40,6 +40,23 @@ pub struct Column {
     pub unit: &'static str,
     /// What it says.
     pub about: &'static str,
+}
+
+impl Column {
+    /// A field; the unit is empty for none.
+    pub const fn new(
+        name: &'static str,
+        kind: Type,
+        unit: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            unit,
+            about,
+        }
+    }
 }
 
 impl Point {

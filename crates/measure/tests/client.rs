@@ -18,24 +18,9 @@ static SENT: Point = Point {
     name: "sent",
     about: "a datagram was sent",
     columns: &[
-        Column {
-            name: "number",
-            kind: Type::Uint64,
-            unit: "",
-            about: "its number",
-        },
-        Column {
-            name: "to",
-            kind: Type::Text,
-            unit: "",
-            about: "its destination",
-        },
-        Column {
-            name: "size",
-            kind: Type::Double,
-            unit: "B",
-            about: "its octets",
-        },
+        Column::new("number", Type::Uint64, "", "its number"),
+        Column::new("to", Type::Text, "", "its destination"),
+        Column::new("size", Type::Double, "B", "its octets"),
     ],
 };
 
@@ -223,5 +208,83 @@ fn what_nobody_takes_is_left_in_a_file_or_counted_as_dropped() {
     let session = read(&left);
     assert_eq!(u64::try_from(session.numbers.len()).unwrap(), summary.sent);
     assert_eq!(session.numbers[..100], Vec::from_iter(1..=100));
+    let [injected, sent, dropped] =
+        [injected, summary.sent, summary.dropped].map(|count| format!("Uint({count})"));
+    let account = ["sent".to_owned(), injected, sent, dropped];
+    assert_eq!(session.accounts, [account]);
     assert!(!String::from_utf8_lossy(&left).contains("secret"));
+}
+
+#[test]
+fn two_clients_leave_two_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let clients: Vec<Client> = (0..2)
+        .map(|_| Client::connect(settings(tcp(port), directory.path())).unwrap())
+        .collect();
+    for client in clients {
+        let sent = client.stream(&SENT).unwrap();
+        sent.inject(&[1_u64.into(), "x".into(), 1.5.into()]);
+        let left = client.close_within(Duration::ZERO).left.unwrap();
+        assert_eq!(read(&std::fs::read(left).unwrap()).numbers, [1]);
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_file_that_takes_nothing_takes_no_memory_either() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(Target::File("/dev/full".into()), directory.path())
+        .with_spool(directory.path().to_path_buf(), 1 << 20);
+    let client = Client::connect(settings).unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    let text = "y".repeat(1000);
+    let injected = 10_000_u64;
+    for number in 1..=injected {
+        sent.inject(&[number.into(), text.as_str().into(), 1.5.into()]);
+        if number % 100 == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let summary = client.close();
+    assert_eq!(summary.sent + summary.dropped, injected);
+    assert!(summary.dropped > injected / 2, "{summary:?}");
+    assert!(summary.trouble.unwrap().contains("cannot write"));
+    let session = read(&std::fs::read(summary.left.unwrap()).unwrap());
+    assert_eq!(u64::try_from(session.numbers.len()).unwrap(), summary.sent);
+    assert!(session.numbers.is_sorted_by(|one, next| one < next));
+    assert_eq!(session.accounts.len(), 1);
+}
+
+#[test]
+fn a_stream_that_is_opened_where_there_is_no_room_for_samples_is_understood_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let settings =
+        settings(tcp(port), directory.path()).with_spool(directory.path().to_path_buf(), 100_000);
+    let client = Client::connect(settings).unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    // A collector that has taken the session, and reads nothing for now.
+    let (mut stream, _) = listener.accept().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let text = "y".repeat(1000);
+    for number in 1..=3000_u64 {
+        sent.inject(&[number.into(), text.as_str().into(), 1.5.into()]);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let late = client.stream(&SENT).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    std::io::Write::write_all(&mut stream, b"accepted\n").unwrap();
+    let reader = std::thread::spawn(move || all_of(&mut stream));
+    std::thread::sleep(Duration::from_millis(300));
+    late.inject(&[7777_u64.into(), "x".into(), 1.5.into()]);
+    let summary = client.close_within(PATIENCE);
+    assert!(summary.dropped > 0, "{summary:?}");
+    let session = read(&reader.join().unwrap());
+    assert_eq!((session.refused, session.numbers.last()), (0, Some(&7777)));
 }

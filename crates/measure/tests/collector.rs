@@ -325,12 +325,7 @@ fn what_a_client_may_not_do_ends_its_session_and_no_other() {
 static SENT: Point = Point {
     name: "sent",
     about: "a datagram was sent",
-    columns: &[Column {
-        name: "number",
-        kind: Type::Uint64,
-        unit: "",
-        about: "its number",
-    }],
+    columns: &[Column::new("number", Type::Uint64, "", "its number")],
 };
 
 /// Locks a file for itself.

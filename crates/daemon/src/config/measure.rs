@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dhow_document::{Document, FileError};
-use dhow_measure::omsp::header::{check_domain, check_sender};
+use dhow_measure::omsp::header::{HeaderError, check_domain, check_sender};
 
 use crate::measuring::{MeasureSettings, points};
 
@@ -25,9 +25,16 @@ pub(super) fn read_measure(
             .with_hint("for example: collect = \"tcp:127.0.0.1:3003\"")
     })?;
     let domain = entries.text("domain").unwrap_or_default().to_owned();
-    check_domain(&domain).map_err(|error| wrong("domain", format!("{error}")))?;
+    let named = |key: &str, error: &HeaderError| {
+        let fault = wrong(key, error.to_string());
+        match error.hint() {
+            Some(hint) => fault.with_hint(hint),
+            None => fault,
+        }
+    };
+    check_domain(&domain).map_err(|error| named("domain", &error))?;
     let sender = entries.text("sender").unwrap_or(node_id).to_owned();
-    check_sender(&sender).map_err(|error| wrong("sender", format!("{error}")))?;
+    check_sender(&sender).map_err(|error| named("sender", &error))?;
     let interval = entries.duration("interval");
     if interval < INTERVAL_MIN {
         return Err(wrong(

@@ -3,24 +3,15 @@
 use dhow_measure::{Column, Point, Type};
 
 const fn text(name: &'static str, about: &'static str) -> Column {
-    column(name, Type::Text, "", about)
+    Column::new(name, Type::Text, "", about)
 }
 
 const fn count(name: &'static str, about: &'static str) -> Column {
-    column(name, Type::Uint64, "", about)
+    Column::new(name, Type::Uint64, "", about)
 }
 
 const fn octets(name: &'static str, about: &'static str) -> Column {
-    column(name, Type::Uint64, "B", about)
-}
-
-const fn column(name: &'static str, kind: Type, unit: &'static str, about: &'static str) -> Column {
-    Column {
-        name,
-        kind,
-        unit,
-        about,
-    }
+    Column::new(name, Type::Uint64, "B", about)
 }
 
 const BUNDLE: Column = text(
@@ -135,8 +126,8 @@ pub static STORE: Point = Point {
         count("batches", "written"),
         count("commands", "in them"),
         count("syncs", "flushes of the disk"),
-        column("busy", Type::Uint64, "ns", "spent writing and flushing"),
-        column("longest", Type::Uint64, "ns", "that one batch took"),
+        Column::new("busy", Type::Uint64, "ns", "spent writing and flushing"),
+        Column::new("longest", Type::Uint64, "ns", "that one batch took"),
         octets("log_octets", "of the log"),
         octets("free_octets", "of segments that are free"),
         count("failures", "of writes and flushes"),

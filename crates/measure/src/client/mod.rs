@@ -3,6 +3,7 @@
 //! [`Client`] is what a program has, a [`Stream`] what it measures with. [`ring`] is between it and the [`writer`], which
 //! knows filters; the [`outlet`] knows where rows go, and the [`spool`] keeps them while a collector is away.
 
+mod leftover;
 mod outlet;
 pub(crate) mod record;
 mod ring;
@@ -47,7 +48,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// static SENT: Point = Point {
 ///     name: "sent",
 ///     about: "a datagram was sent",
-///     columns: &[Column { name: "size", kind: Type::Uint32, unit: "B", about: "octets of it" }],
+///     columns: &[Column::new("size", Type::Uint32, "B", "octets of it")],
 /// };
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
@@ -110,7 +111,7 @@ pub struct Stream {
 pub struct Summary {
     /// Samples that were measured.
     pub injected: u64,
-    /// Rows that left; with filters fewer than samples.
+    /// Rows that left, or are in the file that was [left](Self::left); with filters fewer than samples.
     pub sent: u64,
     /// Samples and rows that found no room.
     pub dropped: u64,
@@ -132,7 +133,6 @@ impl Client {
         let since_epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let began = Instant::now();
         let spool = Spool::new(settings.spool_directory.clone(), settings.spool_octets);
         let outlet = Outlet::open(&settings.target, settings.encoding, spool).map_err(|error| {
             ClientError::Target {
@@ -140,14 +140,9 @@ impl Client {
                 error,
             }
         })?;
-        let shared = Arc::new(Shared {
-            ring: Ring::default(),
-            app: settings.app.clone(),
-            began,
-            offset_s: f64::from(since_epoch.subsec_nanos()) / 1e9,
-            plan: settings.plan.clone(),
-            streams: Mutex::default(),
-        });
+        let offset_s = f64::from(since_epoch.subsec_nanos()) / 1e9;
+        let shared = Shared::new(&settings.app, offset_s, settings.plan.clone());
+        let shared = Arc::new(shared);
         let writer = Writer::new(&settings, since_epoch.as_secs(), outlet);
         let thread = std::thread::Builder::new()
             .name("measure".to_owned())
@@ -240,6 +235,17 @@ impl Drop for Client {
 }
 
 impl Shared {
+    fn new(app: &str, offset_s: f64, plan: Plan) -> Self {
+        Self {
+            ring: Ring::default(),
+            app: app.to_owned(),
+            began: Instant::now(),
+            offset_s,
+            plan,
+            streams: Mutex::default(),
+        }
+    }
+
     fn now_s(&self) -> f64 {
         self.offset_s + self.began.elapsed().as_secs_f64()
     }
@@ -303,4 +309,14 @@ pub enum ClientError {
     /// Too many streams.
     #[error("there are {STREAMS_MAX} streams already")]
     TooManyStreams,
+}
+
+impl ClientError {
+    /// What can be done about it, where that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Name(error) => error.hint(),
+            _ => None,
+        }
+    }
 }

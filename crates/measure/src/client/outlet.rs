@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::spool::Spool;
+use super::spool::{Lost, Spool};
 use super::target::Target;
 use crate::omsp::Encoding;
 use crate::omsp::binary::row_start_before;
@@ -15,6 +15,9 @@ use crate::omsp::header::{ACCEPTED, REFUSED};
 
 /// Octets of rows that wait in memory; what comes after waits on disk.
 const PENDING_OCTETS_MAX: usize = 1 << 20;
+
+/// Octets beside those for what a client says of itself, its streams and the experiment: samples cannot take their place.
+const WORDS_OCTETS_MAX: usize = 256 << 10;
 
 /// Octets that are read from the disk at once.
 const REFILL_OCTETS: usize = 256 << 10;
@@ -43,6 +46,8 @@ pub struct Outlet {
     pending: Vec<u8>,
     /// Octets of `pending` that have left.
     sent: usize,
+    /// Octets that have left in all.
+    written: u64,
     spool: Spool,
 }
 
@@ -85,6 +90,15 @@ enum LinkState {
     Up(TcpStream),
 }
 
+/// What a row is worth where room is scarce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worth {
+    /// One of many.
+    Sample,
+    /// Others cannot be understood without it: a schema, metadata, the account.
+    Word,
+}
+
 /// What became of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -117,6 +131,7 @@ impl Outlet {
             header: Vec::new(),
             pending: Vec::new(),
             sent: 0,
+            written: 0,
             spool,
         })
     }
@@ -129,17 +144,35 @@ impl Outlet {
         }
     }
 
-    /// Takes a row.
-    pub fn row(&mut self, row: &[u8]) -> Fate {
-        let has_room = self.pending.len() - self.sent + row.len() <= PENDING_OCTETS_MAX;
-        if self.spool.is_empty() && (has_room || matches!(self.way, Way::File(..))) {
+    /// Takes a row of the stream with that index.
+    pub fn row(&mut self, index: u8, row: &[u8], worth: Worth) -> Fate {
+        if self.waiting() + row.len() > PENDING_OCTETS_MAX && self.has_header() {
+            // A file takes them at once; what it says where it does not, it says again at the next look.
+            let _ = self.write_file();
+        }
+        let after = self.waiting() + row.len();
+        let has_room = match worth {
+            Worth::Sample => self.spool.is_empty() && after <= PENDING_OCTETS_MAX,
+            // It may overtake samples, never the other way round.
+            Worth::Word => after <= PENDING_OCTETS_MAX + WORDS_OCTETS_MAX,
+        };
+        if has_room {
             self.pending.extend_from_slice(row);
             return Fate::Taken;
         }
-        match self.spool.add(row) {
+        match self.spool.add(index, row) {
             true => Fate::Taken,
             false => Fate::Dropped,
         }
+    }
+
+    const fn waiting(&self) -> usize {
+        self.pending.len() - self.sent
+    }
+
+    /// Octets that have left in all.
+    pub const fn written(&self) -> u64 {
+        self.written
     }
 
     /// True where nothing waits.
@@ -153,16 +186,12 @@ impl Outlet {
     /// A file that takes no more, or a spool that does not give back what it took. A collector that is away is no error.
     pub fn pump(&mut self, header: impl Fn() -> String) -> Result<(), OutletError> {
         match &mut self.way {
-            Way::File(file, state) => {
+            Way::File(_, state) => {
                 if *state == HeaderState::Due {
-                    file.write_all(header().as_bytes())?;
                     *state = HeaderState::Written;
+                    self.header = header().into_bytes();
                 }
-                file.write_all(self.pending.get(self.sent..).unwrap_or_default())?;
-                file.flush()?;
-                self.pending.clear();
-                self.sent = 0;
-                return Ok(());
+                return self.pump_file();
             }
             Way::Tcp(link) => match link.look() {
                 Look::Away => {
@@ -180,14 +209,62 @@ impl Outlet {
         self.write_on()
     }
 
+    fn pump_file(&mut self) -> Result<(), OutletError> {
+        let end = Instant::now() + WRITE_PATIENCE;
+        self.write_file()?;
+        while !self.spool.is_empty() && Instant::now() < end {
+            self.refill()?;
+            self.write_file()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is in memory into the file, where the way out is one.
+    fn write_file(&mut self) -> io::Result<()> {
+        loop {
+            let Way::File(file, _) = &mut self.way else {
+                return Ok(());
+            };
+            let octets = match self.header.is_empty() {
+                true => self.pending.get(self.sent..).unwrap_or_default(),
+                false => self.header.as_slice(),
+            };
+            if octets.is_empty() {
+                self.pending.clear();
+                self.sent = 0;
+                return file.flush();
+            }
+            match file.write(octets) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.left(written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// So many octets of the header, or else of what waits, have left.
+    fn left(&mut self, octets: usize) {
+        match self.header.is_empty() {
+            true => self.sent += octets,
+            false => drop(self.header.drain(..octets)),
+        }
+        self.written += u64::try_from(octets).unwrap_or_default();
+    }
+
+    /// Everything in memory has left: takes from the disk.
+    fn refill(&mut self) -> Result<(), OutletError> {
+        self.pending.clear();
+        self.sent = 0;
+        let spool = self.spool.read(&mut self.pending, REFILL_OCTETS);
+        Ok(spool?)
+    }
+
     fn write_on(&mut self) -> Result<(), OutletError> {
         let end = Instant::now() + WRITE_PATIENCE;
         loop {
             if self.sent == self.pending.len() {
-                self.pending.clear();
-                self.sent = 0;
-                let spool = self.spool.read(&mut self.pending, REFILL_OCTETS);
-                spool.map_err(|lost| OutletError::SpoolLost(lost.rows, lost.error))?;
+                self.refill()?;
             }
             let Way::Tcp(Link {
                 state: LinkState::Up(stream),
@@ -197,20 +274,16 @@ impl Outlet {
             else {
                 return Ok(());
             };
-            let is_header = !self.header.is_empty();
-            if !is_header && Instant::now() < *held_until {
-                return Ok(());
-            }
-            let octets = match is_header {
-                true => self.header.as_slice(),
-                false => self.pending.get(self.sent..).unwrap_or_default(),
+            let octets = match self.header.is_empty() {
+                true if Instant::now() < *held_until => return Ok(()),
+                true => self.pending.get(self.sent..).unwrap_or_default(),
+                false => self.header.as_slice(),
             };
             if octets.is_empty() {
                 return Ok(());
             }
             match stream.write(octets) {
-                Ok(written) if is_header => drop(self.header.drain(..written)),
-                Ok(written) => self.sent += written,
+                Ok(written) => self.left(written),
                 Err(error) if is_patience(&error) => return Ok(()),
                 Err(_) => {
                     self.break_off();
@@ -266,9 +339,11 @@ impl Outlet {
             return Ok(());
         };
         stream.shutdown(Shutdown::Write)?;
-        stream.set_read_timeout(Some(patience.max(WRITE_PATIENCE)))?;
+        let end = Instant::now() + patience;
         let mut said = [0; 256];
         loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            stream.set_read_timeout(Some(rest.max(WRITE_PATIENCE)))?;
             match stream.read(&mut said)? {
                 0 => return Ok(()),
                 count => {
@@ -276,12 +351,18 @@ impl Outlet {
                     {
                         return Err(io::Error::other(why));
                     }
+                    if rest.is_zero() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
                 }
             }
         }
     }
 
-    /// All that waits, for a file to keep; the spool is read to its end.
+    /// All that waits, for a file to keep; the spool is read to its end. After a loss it goes on where it was.
+    ///
+    /// # Errors
+    /// What `write` says, or what the spool lost.
     pub fn leftover(
         &mut self,
         mut write: impl FnMut(&[u8]) -> io::Result<()>,
@@ -293,9 +374,14 @@ impl Outlet {
             if self.spool.is_empty() {
                 return Ok(());
             }
-            let spool = self.spool.read(&mut self.pending, REFILL_OCTETS);
-            spool.map_err(|lost| OutletError::SpoolLost(lost.rows, lost.error))?;
+            self.refill()?;
         }
+    }
+
+    /// The rows that wait on disk.
+    #[cfg(test)]
+    pub const fn spool(&self) -> &Spool {
+        &self.spool
     }
 
     /// Where files of the spool are.
@@ -431,6 +517,12 @@ pub enum OutletError {
     #[error("cannot write measurements: {0}")]
     File(#[from] io::Error),
     /// The spool's disk does not give back what it took.
-    #[error("{0} rows that waited on disk are lost: {1}")]
-    SpoolLost(u64, io::Error),
+    #[error("{} rows that waited on disk are lost: {}", .0.rows.values().sum::<u64>(), .0.error)]
+    SpoolLost(Lost),
+}
+
+impl From<Lost> for OutletError {
+    fn from(lost: Lost) -> Self {
+        Self::SpoolLost(lost)
+    }
 }

@@ -1,13 +1,12 @@
 //! The thread that writes: samples from the ring become rows, which go to the outlet.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::outlet::{Fate, Outlet, OutletError};
+use super::leftover;
+use super::outlet::{Fate, Outlet, OutletError, Worth};
 use super::record::{Kept, Sample, Samples};
 use super::settings::Settings;
 use super::{Counters, LINGER, Shared, Summary};
@@ -58,6 +57,17 @@ struct Input {
     name: String,
     counters: Arc<Counters>,
     outputs: Vec<Output>,
+}
+
+impl Input {
+    /// Samples that were measured, rows that left or wait to, and samples and rows that found no room.
+    fn counts(&self) -> (u64, u64, u64) {
+        let injected = self.counters.injected.load(Ordering::Relaxed);
+        let lost = self.counters.dropped.load(Ordering::Relaxed);
+        let sent: u64 = self.outputs.iter().map(|output| output.sent).sum();
+        let unsent: u64 = self.outputs.iter().map(|output| output.dropped).sum();
+        (injected, sent, lost + unsent)
+    }
 }
 
 /// A stream that leaves.
@@ -271,31 +281,50 @@ impl Writer {
                 &self.octets
             }
         };
+        let worth = match index {
+            0 | ACCOUNT_INDEX => Worth::Word,
+            _ => Worth::Sample,
+        };
         match row.len() {
-            0..=ROW_OCTETS_MAX => self.outlet.row(row),
+            0..=ROW_OCTETS_MAX => self.outlet.row(index, row, worth),
             // A collector would refuse it.
             _ => Fate::Dropped,
         }
     }
 
-    fn pump(&mut self) {
-        let outcome = self.outlet.pump(|| self.header.write());
-        if let Err(error) = outcome {
-            self.complain(&error);
+    /// Lets leave what can; false where the way out takes nothing at all.
+    fn pump(&mut self) -> bool {
+        match self.outlet.pump(|| self.header.write()) {
+            Ok(()) => true,
+            Err(error) => {
+                self.complain(&error);
+                matches!(error, OutletError::SpoolLost(_))
+            }
         }
     }
 
     fn complain(&mut self, error: &OutletError) {
+        if let OutletError::SpoolLost(lost) = error {
+            let outputs = self.inputs.iter_mut().flat_map(|input| &mut input.outputs);
+            for output in outputs {
+                let rows = lost.rows.get(&output.index).copied().unwrap_or_default();
+                output.sent = output.sent.saturating_sub(rows);
+                output.dropped += rows;
+            }
+        }
         self.trouble.get_or_insert_with(|| error.to_string());
     }
 
     fn end(mut self, shared: &Shared) -> Summary {
         let end = Instant::now() + self.linger;
         self.close_windows(shared.now_s(), Occasion::End);
-        let account = self.account(shared.now_s());
-        while !self.outlet.is_empty() && self.trouble.is_none() && Instant::now() < end {
-            self.pump();
-            if !self.outlet.has_header() {
+        self.account(shared.now_s());
+        while !self.outlet.is_empty() && Instant::now() < end {
+            let before = self.outlet.written();
+            if !self.pump() {
+                break;
+            }
+            if self.outlet.written() == before {
                 std::thread::sleep(LOOK);
             }
         }
@@ -316,73 +345,45 @@ impl Writer {
                 self.leave()
             }
         };
-        Summary {
+        let mut summary = Summary {
             left,
             trouble: self.trouble,
-            ..account
-        }
-    }
-
-    /// Tells the collector what each stream measured, sent and dropped, and sums it up.
-    fn account(&mut self, now_s: f64) -> Summary {
-        let mut summary = Summary::default();
-        let inputs = std::mem::take(&mut self.inputs);
-        for (input, sequence) in inputs.iter().zip(1..) {
-            let injected = input.counters.injected.load(Ordering::Relaxed);
-            let lost = input.counters.dropped.load(Ordering::Relaxed);
-            let sent: u64 = input.outputs.iter().map(|output| output.sent).sum();
-            let unsent: u64 = input.outputs.iter().map(|output| output.dropped).sum();
+            ..Summary::default()
+        };
+        for input in &self.inputs {
+            let (injected, sent, dropped) = input.counts();
             summary.injected += injected;
             summary.sent += sent;
-            summary.dropped += lost + unsent;
-            let values = [
-                Value::Text(&input.name),
-                Value::Uint64(injected),
-                Value::Uint64(sent),
-                Value::Uint64(lost + unsent),
-            ];
-            self.row(now_s, ACCOUNT_INDEX, sequence, &values);
+            summary.dropped += dropped;
         }
         summary
     }
 
-    /// Leaves what no collector took in a file that is a session.
-    fn leave(&mut self) -> Option<PathBuf> {
-        let name = format!(
-            "{}-{}-{}.omsp",
-            self.header.domain,
-            self.header.start_s,
-            std::process::id()
-        );
-        let path = self.outlet.spool_directory().join(name);
-        let outcome = self.write_leftover(&path);
-        match outcome {
-            Ok(()) => Some(path),
-            Err(error) => {
-                let error = format!(
-                    "cannot leave what was not delivered in {}: {error}",
-                    path.display()
-                );
-                self.trouble.get_or_insert(error);
-                // Half of it is of no use, and may be in the way.
-                let _ = fs::remove_file(&path);
-                None
-            }
+    /// Tells the collector what each stream measured, sent and dropped.
+    fn account(&mut self, now_s: f64) {
+        let inputs = std::mem::take(&mut self.inputs);
+        for (input, sequence) in inputs.iter().zip(1..) {
+            let (injected, sent, dropped) = input.counts();
+            let values = [
+                Value::Text(&input.name),
+                Value::Uint64(injected),
+                Value::Uint64(sent),
+                Value::Uint64(dropped),
+            ];
+            self.row(now_s, ACCOUNT_INDEX, sequence, &values);
         }
+        self.inputs = inputs;
     }
 
-    fn write_leftover(&mut self, path: &std::path::Path) -> Result<(), OutletError> {
-        let mut file = io::BufWriter::new(File::create_new(path)?);
-        // A token is for the collector alone.
-        let header = Header {
-            token: None,
-            reads_answer: false,
-            ..self.header.clone()
-        };
-        file.write_all(header.write().as_bytes())?;
-        self.outlet.leftover(|octets| file.write_all(octets))?;
-        file.flush()?;
-        Ok(())
+    /// Leaves what no collector took in a file that is a session.
+    fn leave(&mut self) -> Option<PathBuf> {
+        let left = leftover::write(&self.header, &mut self.outlet);
+        for loss in &left.losses {
+            self.complain(loss);
+        }
+        left.path
+            .map_err(|words| self.trouble.get_or_insert(words))
+            .ok()
     }
 }
 
@@ -408,4 +409,63 @@ fn account_schema() -> Schema {
     ];
     // The names above are names.
     Schema::new(ACCOUNT_NAME, fields).unwrap_or_else(|_| Schema::metadata())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record;
+    use super::super::spool::Spool;
+    use super::super::target::Target;
+    use super::*;
+    use crate::filter::Plan;
+    use crate::point::Column;
+
+    static SENT: Point = Point {
+        name: "sent",
+        about: "a datagram was sent",
+        columns: &[Column::new("text", Type::Text, "", "of it")],
+    };
+
+    #[test]
+    fn rows_that_the_disk_lost_were_not_sent_and_the_rest_leaves_all_the_same() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("out.oml");
+        let settings = Settings::new(Target::File(path.clone()), "d", "s", "a");
+        let spool = Spool::new(directory.path().to_path_buf(), 8 << 20);
+        let outlet = Outlet::open(&settings.target, settings.encoding, spool).expect("a file");
+        let mut writer = Writer::new(&settings, 1, outlet);
+        let counters = Arc::new(Counters::default());
+        let pipelines = Plan::default().pipelines(&SENT, "a").expect("a plan");
+        writer.open(&SENT, pipelines, Arc::clone(&counters), 0.0);
+        // More than memory has room for, with no look between them.
+        let mut samples = Vec::new();
+        let text = "y".repeat(1000);
+        let count = 3000;
+        for sequence in 1..=count {
+            counters.injected.fetch_add(1, Ordering::Relaxed);
+            let sample = Sample {
+                stream: 0,
+                sequence,
+                time_s: 0.5,
+            };
+            record::write(&mut samples, sample, &[text.as_str().into()]).expect("room");
+        }
+        writer.write_samples(&samples);
+        writer.outlet.spool().lose();
+        let shared = Shared::new("a", 0.0, Plan::default());
+        let summary = writer.end(&shared);
+        let file = std::fs::read_to_string(&path).expect("the file");
+        let rows = file.lines().filter(|line| line.contains("yyy")).count();
+        let rows = u64::try_from(rows).expect("few");
+        assert!((500..count).contains(&rows), "{rows}");
+        assert_eq!((summary.sent, summary.dropped), (rows, count - rows));
+        assert_eq!((summary.injected, summary.left), (count, None));
+        assert!(file.contains("\t1\t1\tsent\t3000\t"), "the account");
+        assert!(
+            summary
+                .trouble
+                .expect("a trouble")
+                .contains("waited on disk")
+        );
+    }
 }

@@ -247,3 +247,18 @@ pub enum HeaderError {
     #[error("the header is longer than {0} octets")]
     TooLong(usize),
 }
+
+impl HeaderError {
+    /// What can be done about it, where that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Bad { key, .. } if *key == "domain" => Some(
+                "a domain is letters, digits, '_', '-' and '.', no '-' or '.' first, 64 at most",
+            ),
+            Self::Bad { key, .. } if *key == "sender-id" => {
+                Some("a sender's name has 1 to 128 octets and no control characters")
+            }
+            _ => None,
+        }
+    }
+}

@@ -10,39 +10,30 @@ use super::Side;
 use crate::failure::Failure;
 use crate::measured::Measuring;
 
-const fn column(name: &'static str, kind: Type, unit: &'static str, about: &'static str) -> Column {
-    Column {
-        name,
-        kind,
-        unit,
-        about,
-    }
-}
-
-const PID: Column = column("pid", Type::Int32, "", "process");
-const ID: Column = column(
+const PID: Column = Column::new("pid", Type::Int32, "", "process");
+const ID: Column = Column::new(
     "connection_id",
     Type::Int32,
     "",
     "the connection's number in the process",
 );
-const BEGIN: Column = column(
+const BEGIN: Column = Column::new(
     "begin_interval",
     Type::Double,
     "s",
     "when the interval begins, from the connection's start",
 );
-const END: Column = column("end_interval", Type::Double, "s", "when it ends");
+const END: Column = Column::new("end_interval", Type::Double, "s", "when it ends");
 
 static APPLICATION: Point = Point {
     name: "application",
     about: "the program started",
     columns: &[
         PID,
-        column("version", Type::Text, "", "version of the program"),
-        column("cmdline", Type::Text, "", "its words"),
-        column("starttime_s", Type::Int32, "s", "when, since 1970"),
-        column("starttime_us", Type::Int32, "us", "and microseconds"),
+        Column::new("version", Type::Text, "", "version of the program"),
+        Column::new("cmdline", Type::Text, "", "its words"),
+        Column::new("starttime_s", Type::Int32, "s", "when, since 1970"),
+        Column::new("starttime_us", Type::Int32, "us", "and microseconds"),
     ],
 };
 
@@ -51,33 +42,33 @@ static SETTINGS: Point = Point {
     about: "what the program was told",
     columns: &[
         PID,
-        column("server_mode", Type::Int32, "", "1 for a server"),
-        column(
+        Column::new("server_mode", Type::Int32, "", "1 for a server"),
+        Column::new(
             "bind_address",
             Type::Text,
             "",
             "address of this end, where one was named",
         ),
-        column(
+        Column::new(
             "multicast",
             Type::Int32,
             "",
             "1 where datagrams go to a group",
         ),
-        column("multicast_ttl", Type::Int32, "", "hops that they may take"),
-        column(
+        Column::new("multicast_ttl", Type::Int32, "", "hops that they may take"),
+        Column::new(
             "transport_protocol",
             Type::Int32,
             "",
             "its number in IP: 6 TCP, 17 UDP",
         ),
-        column(
+        Column::new(
             "window_size",
             Type::Int32,
             "B",
             "octets that a socket keeps; 0 as the system has it",
         ),
-        column(
+        Column::new(
             "buffer_size",
             Type::Int32,
             "B",
@@ -92,15 +83,15 @@ static CONNECTION: Point = Point {
     columns: &[
         PID,
         ID,
-        column("local_address", Type::Text, "", "address of this end"),
-        column("local_port", Type::Int32, "", "port of this end"),
-        column(
+        Column::new("local_address", Type::Text, "", "address of this end"),
+        Column::new("local_port", Type::Int32, "", "port of this end"),
+        Column::new(
             "foreign_address",
             Type::Text,
             "",
             "address of the other end",
         ),
-        column("foreign_port", Type::Int32, "", "port of the other end"),
+        Column::new("foreign_port", Type::Int32, "", "port of the other end"),
     ],
 };
 
@@ -112,7 +103,7 @@ static TRANSFER: Point = Point {
         ID,
         BEGIN,
         END,
-        column("size", Type::Uint64, "B", "octets of payload"),
+        Column::new("size", Type::Uint64, "B", "octets of payload"),
     ],
 };
 
@@ -124,13 +115,13 @@ static LOSSES: Point = Point {
         ID,
         BEGIN,
         END,
-        column(
+        Column::new(
             "total_datagrams",
             Type::Int32,
             "",
             "those that were sent, as far as their numbers tell",
         ),
-        column(
+        Column::new(
             "lost_datagrams",
             Type::Int32,
             "",
@@ -147,7 +138,7 @@ static JITTER: Point = Point {
         ID,
         BEGIN,
         END,
-        column("jitter", Type::Double, "ms", "RFC 3550 6.4.1"),
+        Column::new("jitter", Type::Double, "ms", "RFC 3550 6.4.1"),
     ],
 };
 
@@ -157,22 +148,22 @@ static PACKETS: Point = Point {
     columns: &[
         PID,
         ID,
-        column("packet_id", Type::Int32, "", "its number"),
-        column("packet_size", Type::Int32, "B", "octets of its payload"),
-        column(
+        Column::new("packet_id", Type::Int32, "", "its number"),
+        Column::new("packet_size", Type::Int32, "B", "octets of its payload"),
+        Column::new(
             "packet_time_s",
             Type::Int32,
             "s",
             "when it was here, since 1970",
         ),
-        column("packet_time_us", Type::Int32, "us", "and microseconds"),
-        column(
+        Column::new("packet_time_us", Type::Int32, "us", "and microseconds"),
+        Column::new(
             "packet_sent_time_s",
             Type::Int32,
             "s",
             "when it was sent by its sender's clock, since 1970",
         ),
-        column("packet_sent_time_us", Type::Int32, "us", "and microseconds"),
+        Column::new("packet_sent_time_us", Type::Int32, "us", "and microseconds"),
     ],
 };
 
