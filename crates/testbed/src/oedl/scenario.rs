@@ -70,8 +70,15 @@ impl Plan {
     ) -> Result<Program, OedlError> {
         let node = network.name(&run.node).to_owned();
         let told = run.told.iter().map(|told| &told.text);
+        let environment: Vec<String> = (run.environment.iter())
+            .map(|(name, value)| match value.as_str() {
+                Some(text) => format!("{name}={text}"),
+                None => format!("{name}={value}"),
+            })
+            .collect();
         let texts = run.words.iter().flatten().chain(&run.command).chain(told);
-        if let Some(text) = texts.into_iter().find(|text| text.contains('{')) {
+        let mut texts = texts.chain(&environment);
+        if let Some(text) = texts.find(|text| text.contains('{')) {
             let what =
                 format!("'{text}' has a brace, which begins the name of a node in a scenario");
             return Err(OedlError::of_line(run.line, what));
@@ -94,13 +101,7 @@ impl Plan {
             (None, Some(text)) => command(&network.addresses.name_words(text, &node)),
             (None, None) => String::new(),
         };
-        let mut environment: Vec<String> = Vec::new();
-        for (name, value) in &run.environment {
-            let value = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            environment.push(format!("{name}={value}"));
-        }
+        let mut environment = environment;
         if !run.measures.is_empty() {
             environment.push(format!(
                 "OML_CONFIG={}",
