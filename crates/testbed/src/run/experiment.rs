@@ -350,7 +350,8 @@ impl Stage<'_> {
         drop(captures);
         // What failed behind the last look counts as well.
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let outcome = outcome.and(late.map_or(Ok(()), Err));
+        let network = lab.network().and_then(Network::fault).map(LabError::new);
+        let outcome = outcome.and(late.or(network).map_or(Ok(()), Err));
         let last = match lab.network() {
             Some(network) => sampling::finish(network, self.duration, self.directory)
                 .map(|queues| self.conditions.queues = queues),
