@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::yardstick::Figure;
 
-/// Figures of one program, at most.
+/// Figures of one program that are kept, at most; how many more it printed is told.
 const FIGURES_MAX: usize = 100_000;
 
 /// A figure, and when: seconds from the program's start, where it says so.
@@ -17,23 +17,35 @@ pub struct Printed {
     pub time_s: Option<f64>,
 }
 
+/// What a program printed, as far as there is room for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// The figures, in the order in which they were printed.
+    pub figures: Vec<Printed>,
+    /// Those for which there was no room: the last.
+    pub lost: usize,
+}
+
 /// The figures in what a program printed.
 ///
 /// # Errors
 /// What it should have printed.
-pub fn figures(output: Output, text: &str) -> Result<Vec<Printed>, String> {
-    match output {
-        Output::Log => Ok(Vec::new()),
-        Output::Figures => lines(text),
-        Output::Iperf3 => iperf3(text),
-        Output::Iperf => iperf(text),
-    }
+pub fn figures(output: Output, text: &str) -> Result<Told, String> {
+    let mut figures = match output {
+        Output::Log => Vec::new(),
+        Output::Figures => lines(text)?,
+        Output::Iperf3 => iperf3(text)?,
+        Output::Iperf => iperf(text)?,
+    };
+    let lost = figures.len().saturating_sub(FIGURES_MAX);
+    figures.truncate(FIGURES_MAX);
+    Ok(Told { figures, lost })
 }
 
 /// A line of JSON for each: `{"figure":"goodput","value":8e6,"unit":"bit/s"}`; other lines are for people.
 fn lines(text: &str) -> Result<Vec<Printed>, String> {
     let lines = text.lines().filter(|line| line.starts_with('{'));
-    let figures = lines.take(FIGURES_MAX).map(|line| {
+    let figures = lines.map(|line| {
         let figure = serde_json::from_str::<Figure>(line)
             .map_err(|error| format!("a line is no figure ({error}): {line}"))?;
         Ok(Printed {
@@ -93,7 +105,7 @@ fn iperf3(text: &str) -> Result<Vec<Printed>, String> {
     };
     let number = |of: &Value, key: &str| of.get(key).and_then(Value::as_f64);
     let intervals = told.get("intervals").and_then(Value::as_array);
-    for interval in intervals.into_iter().flatten().take(FIGURES_MAX) {
+    for interval in intervals.into_iter().flatten() {
         if let Some(sum) = interval.get("sum") {
             let rate = number(sum, "bits_per_second");
             add("rate", rate, "bit/s", number(sum, "end"));
@@ -125,19 +137,26 @@ mod tests {
     #[test]
     fn lines_of_json_are_figures_and_others_are_for_people() {
         let text = "warming up\n{\"figure\":\"goodput\",\"value\":8e6,\"unit\":\"bit/s\"}\n";
-        let found = figures(Output::Figures, text).unwrap();
+        let found = figures(Output::Figures, text).unwrap().figures;
         assert_eq!((found[0].figure.value, found.len()), (8e6, 1));
         assert!(figures(Output::Figures, "").is_err());
         let error = figures(Output::Figures, "{\"figure\":1}").unwrap_err();
         assert!(error.contains("{\"figure\":1}"), "{error}");
-        assert!(figures(Output::Log, "{").unwrap().is_empty());
+        assert!(figures(Output::Log, "{").unwrap().figures.is_empty());
+    }
+
+    #[test]
+    fn figures_without_room_are_counted() {
+        let line = "{\"figure\":\"goodput\",\"value\":8e6,\"unit\":\"bit/s\"}\n";
+        let told = figures(Output::Figures, &line.repeat(FIGURES_MAX + 3)).unwrap();
+        assert_eq!((told.figures.len(), told.lost), (FIGURES_MAX, 3));
     }
 
     #[test]
     fn iperf_tells_in_its_last_line() {
         let text = "20261122062316,127.0.0.1,5055,127.0.0.1,48607,1,0.0-1.0,9,9\n\
                     20261122062317,127.0.0.1,5055,127.0.0.1,48607,1,0.0-2.0,1311240,5248572,0.007,0,892,2.500,0\n";
-        let found = figures(Output::Iperf, text).unwrap();
+        let found = figures(Output::Iperf, text).unwrap().figures;
         let told: Vec<(&str, f64)> = found
             .iter()
             .map(|it| (it.figure.figure.as_str(), it.figure.value))
@@ -157,7 +176,7 @@ mod tests {
         let text = r#"{"intervals":[{"sum":{"end":1.0,"bits_per_second":5e6}}],
             "end":{"sum_sent":{"retransmits":3,"bits_per_second":9e6},
                    "sum_received":{"bytes":1000,"bits_per_second":8e6}}}"#;
-        let found = figures(Output::Iperf3, text).unwrap();
+        let found = figures(Output::Iperf3, text).unwrap().figures;
         let named = |name: &str| {
             let found = found.iter().find(|it| it.figure.figure == name).unwrap();
             (found.figure.value, found.time_s)

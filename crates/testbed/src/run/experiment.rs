@@ -382,12 +382,19 @@ impl Stage<'_> {
         });
         let measured = rates::read(&collector::database(self.directory))
             .map_err(|error| LabError::new(format!("cannot read measurements: {error}")));
-        let (mut rows, mut first) = (Vec::new(), Ok(()));
+        let (mut rows, mut lost, mut first) = (Vec::new(), 0, Ok(()));
         for figures in told.chain([measured]) {
             match figures {
-                Ok(figures) => rows.extend(figures),
+                Ok((figures, without_room)) => {
+                    rows.extend(figures);
+                    lost += without_room;
+                }
                 Err(error) => first = first.and(Err(error)),
             }
+        }
+        if lost > 0 {
+            let what = format!("{lost} figures of programs were more than a run has room for");
+            first = first.and(Err(LabError::new(what)));
         }
         let written = self.order.results.write(self.name, &rows);
         first.and(written.map_err(|error| LabError::new(error.to_string())))

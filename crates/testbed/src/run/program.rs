@@ -143,13 +143,17 @@ impl Task {
         }
     }
 
-    /// The figures in what it printed, where it was to print some; `end` is that of the run.
+    /// The figures in what it printed, where it was to print some, and how many there was no room for; `end` is that of the run.
     ///
     /// # Errors
     /// When there are none.
-    pub(super) fn figures(&self, node: &str, end: Duration) -> Result<Vec<Figure>, LabError> {
+    pub(super) fn figures(
+        &self,
+        node: &str,
+        end: Duration,
+    ) -> Result<(Vec<Figure>, usize), LabError> {
         let Some(path) = &self.printed else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         };
         let name = &self.name;
         let text = printed(path).map_err(|error| {
@@ -159,7 +163,7 @@ impl Task {
             let words = last_words(&self.log);
             LabError::new(format!("program '{name}': {what}: {words}"))
         })?;
-        let rows = printed.into_iter().map(|it| Figure {
+        let rows = printed.figures.into_iter().map(|it| Figure {
             node: node.to_owned(),
             program: name.clone(),
             name: it.figure.figure,
@@ -169,7 +173,7 @@ impl Task {
             value: it.figure.value,
             unit: it.figure.unit,
         });
-        Ok(rows.collect())
+        Ok((rows.collect(), printed.lost))
     }
 
     /// Asks it to end, and does not wait.

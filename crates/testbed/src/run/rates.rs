@@ -15,16 +15,17 @@ const LENGTHS: [&str; 4] = [
     "packet_size_sum",
 ];
 
-/// Tables whose figures are told, at most.
+/// Tables whose figures are told, at most; of how many more there would be some is told.
 const TABLES_MAX: usize = 100;
 
-/// The rate of traffic in each table that has some, by sender; nothing where nothing was measured.
+/// The rate of traffic in each table that has some, by sender, and how many tables there was no room for; nothing where nothing was
+/// measured.
 ///
 /// # Errors
 /// When the database cannot be read.
-pub(super) fn read(file: &Path) -> rusqlite::Result<Vec<Figure>> {
+pub(super) fn read(file: &Path) -> rusqlite::Result<(Vec<Figure>, usize)> {
     if !file.exists() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     }
     let database = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut tables = database.prepare(
@@ -35,14 +36,16 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<Vec<Figure>> {
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
     })?;
     let columns: Vec<(String, String)> = columns.collect::<Result<_, _>>()?;
-    let found = columns
+    let found: Vec<_> = columns
         .iter()
-        .filter(|(_, column)| LENGTHS.contains(&column.as_str()));
+        .filter(|(_, column)| LENGTHS.contains(&column.as_str()))
+        .collect();
+    let lost = found.len().saturating_sub(TABLES_MAX);
     let mut senders = database.prepare("SELECT id, name FROM _senders ORDER BY name")?;
     let senders = senders.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let senders: Vec<(i64, String)> = senders.collect::<Result<_, _>>()?;
     let mut figures = Vec::new();
-    for (table, column) in found.take(TABLES_MAX) {
+    for (table, column) in found.into_iter().take(TABLES_MAX) {
         let quoted = table.replace('"', "\"\"");
         let mut lengths = database.prepare(&format!(
             "SELECT oml_sender_id, oml_ts_client, {column} FROM \"{quoted}\" WHERE {column} > 0"
@@ -62,7 +65,7 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<Vec<Figure>> {
             figures.extend(course.and_then(|course| course.figure(name)));
         }
     }
-    Ok(figures)
+    Ok((figures, lost))
 }
 
 /// One sender's rows, each with its time, which is the end of that in which its octets came, and those octets.
@@ -144,7 +147,8 @@ mod tests {
             let time = u32::try_from(number).unwrap();
             database.execute(insert, [f64::from(time), octets]).unwrap();
         }
-        let rates = read(&file).unwrap();
+        let (rates, lost) = read(&file).unwrap();
+        assert_eq!(lost, 0);
         let told: Vec<(&str, i64)> = rates
             .iter()
             .map(|it| {
