@@ -31,8 +31,9 @@ const JOINED_OCTETS: usize = 64 * 1024;
 /// checksums before an application gets them.
 pub(crate) const FRESH: Duration = Duration::from_secs(1);
 
-/// How often a bundle of this node may be forwarded: more than any path has, so that a routing loop ends.
-pub(crate) const HOP_LIMIT: u8 = 64;
+/// How often a bundle of this node may be forwarded: the most that RFC 9171 4.4.3 has, since rows of nodes are long. A routing loop
+/// ends by it, and is slow before that: what comes back rests longer each time.
+pub(crate) const HOP_LIMIT: u8 = 255;
 
 /// Flags that an application may ask for (RFC 9171 4.2.3).
 const ASKABLE: u64 = BundleFlags::MUST_NOT_FRAGMENT.bits()

@@ -7,6 +7,9 @@ use dhow_scenario::scenario::{HostKind, NodeIndex};
 
 use crate::failure::LabError;
 
+/// Links that a bundle crosses, at most: nodes give theirs the greatest hop limit that there is (RFC 9171 4.4.3).
+const LINKS_MAX: usize = 255;
+
 /// Of each node, the neighbours by the destinations to which they are next.
 pub(super) type Routes = Vec<BTreeMap<usize, usize>>;
 
@@ -56,15 +59,15 @@ fn add_way(
     routes: &mut Routes,
     (from, to): (NodeIndex, NodeIndex),
 ) -> Result<Vec<usize>, LabError> {
+    let name = |node: NodeIndex| {
+        let found = scenario.nodes.get(node.0);
+        found.map_or("", |node| node.name.as_str())
+    };
     let next = towards(neighbours, to.0);
     let mut way = vec![from.0];
     let mut here = from.0;
     while here != to.0 {
         let Some(there) = next.get(here).copied().flatten() else {
-            let name = |node: NodeIndex| {
-                let found = scenario.nodes.get(node.0);
-                found.map_or("", |node| node.name.as_str())
-            };
             let what = format!("no links lead from '{}' to '{}'", name(from), name(to));
             return Err(LabError::new(what));
         };
@@ -73,6 +76,15 @@ fn add_way(
         }
         way.push(there);
         here = there;
+    }
+    if way.len() > LINKS_MAX + 1 {
+        let what = format!(
+            "the way from '{}' to '{}' has {} links, and no bundle is forwarded more than {LINKS_MAX} times",
+            name(from),
+            name(to),
+            way.len() - 1
+        );
+        return Err(LabError::new(what).with_hint("RFC 9171 4.4.3 has no greater hop limit"));
     }
     Ok(way)
 }
@@ -99,6 +111,17 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn no_way_is_longer_than_a_bundle_may_go() {
+        for (nodes, is_possible) in [(256, true), (257, false)] {
+            let text = format!(
+                "[[line]]\nname = \"n\"\ncount = {nodes}\nrate = \"1Mbit\"\n[[traffic]]\nfrom = \"n1\"\nto = \"n{nodes}\"\nsize = 9\ncount = 1\n[stop]\nat = \"1s\"\n"
+            );
+            let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
+            assert_eq!(routes(&scenario).is_ok(), is_possible, "{nodes}");
+        }
+    }
 
     #[test]
     fn ways_lead_around_hosts_without_a_node() {
