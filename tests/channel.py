@@ -68,6 +68,28 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
     print(json.dumps(numbers), flush=True)
 """
 
+# As many datagrams as there is room for, for so long; and when those that came did, after the first.
+FLOOD = """
+import socket, sys, time
+end = time.monotonic() + float(sys.argv[3])
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+    while time.monotonic() < end:
+        here.sendto(bytes(1472), (sys.argv[1], int(sys.argv[2])))
+        time.sleep(0.0003)
+"""
+COUNT = """
+import json, socket, sys, time
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+    here.bind((sys.argv[1], 0))
+    print(here.getsockname()[1], flush=True)
+    here.recv(2048)
+    start, times = time.monotonic(), []
+    while not times or times[-1] < float(sys.argv[2]):
+        here.recv(2048)
+        times.append(time.monotonic() - start)
+    print(json.dumps(times), flush=True)
+"""
+
 
 class Channel(unittest.TestCase):
     """Two namespaces and a link between them."""
@@ -147,6 +169,25 @@ class Channel(unittest.TestCase):
                 self.assertEqual(numbers == sorted(numbers), is_in_order)
                 counted = link.stop()
                 self.assertEqual(counted["rightward"]["reordered"] == 0, is_in_order)
+
+    def test_packets_leave_as_the_trace_of_a_rate_says(self) -> None:
+        # Half a second with a packet a millisecond, and half a second with one in fifty.
+        trace = self.directory / "cell.trace"
+        trace.write_text("".join(f"{at}\n" for at in (*range(1, 501), *range(550, 1001, 50))))
+        link = self.link("--rate-trace", str(trace), "--queue", "4kB")
+        counting = self.crew.start(
+            ["python3", "-c", COUNT, link.right.address, "2.0"], namespace=link.right.namespace)
+        port = counting.line(PATIENCE_S)
+        self.crew.start(
+            ["python3", "-c", FLOOD, link.right.address, str(port), "4"], namespace=link.left.namespace)
+        times = json.loads(str(counting.line(PATIENCE_S)))
+        in_tenths = sorted(sum(1 for time in times if place <= time * 10 < place + 1) for place in range(20))
+        # Two of the tenths may be of both kinds; a busy machine takes some of the many, and adds none.
+        slow, fast = in_tenths[:8], in_tenths[-8:]
+        self.assertLessEqual(max(slow), 4)
+        self.assertGreaterEqual(min(slow), 1)
+        self.assertLessEqual(sum(fast), 8 * 110)
+        self.assertGreaterEqual(sum(fast), 8 * 50)
 
     def test_nothing_crosses_while_the_contact_is_down_and_the_interfaces_stay_up(self) -> None:
         link = self.link("--rate", "1Gbit")

@@ -8,6 +8,7 @@ use dhow_bundle::Instant;
 use crate::line::Line;
 use crate::loss::Dice;
 use crate::profile::Profile;
+use crate::trace::RateTrace;
 
 /// What became of packets, since the channel was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +90,19 @@ impl Channel {
                 reordered: 0,
             },
         }
+    }
+
+    /// The same, at the rate that a trace says instead of the profile's, which then only tells how much may wait. The trace begins at the
+    /// start of time, or when it is [told to](Channel::handle_start).
+    #[must_use]
+    pub fn with_trace(mut self, trace: RateTrace) -> Self {
+        self.line = Line::traced(trace);
+        self
+    }
+
+    /// The trace of its rate, if it has one, begins at an instant.
+    pub fn handle_start(&mut self, start: Instant) {
+        self.line.begin(start);
     }
 
     /// A packet wants to cross. A single packet is taken by an empty queue whatever its size.

@@ -1,6 +1,6 @@
 //! One direction of a link as a value: what it does to packets, in any kind of time.
 //!
-//! This room knows rate, propagation delay, loss, duplicates, reordering, a bounded queue and whether there is a contact;
+//! This room knows rate (one, or a [trace] of it), propagation delay, loss, duplicates, reordering, a bounded queue and whether there is a contact;
 //! it never knows an interface, a clock or what is in a packet. Emulators drive it with sockets and the system's clock,
 //! simulators with events. Start reading at [`profile`] (what a link is like), then [`channel`] (the machine).
 //!
@@ -27,9 +27,11 @@ mod delay;
 mod line;
 mod loss;
 pub mod profile;
+pub mod trace;
 
 pub use channel::{Channel, Counters};
 pub use delay::Delay;
 pub use line::Line;
 pub use loss::Dice;
 pub use profile::{Loss, Part, Profile, ProfileError, Rate, Reordering};
+pub use trace::{RateTrace, TraceError};

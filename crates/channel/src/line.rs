@@ -5,32 +5,73 @@ use core::time::Duration;
 use dhow_bundle::Instant;
 
 use crate::profile::Rate;
+use crate::trace::{Course, RateTrace};
 
 const NANOS_PER_S: u128 = 1_000_000_000;
 
-/// When the transmitter is free again: `at` plus `numerator` parts of a nanosecond of which there are as many as
-/// the rate has octets a second. What a division leaves over is carried on, so that the rate is met exactly
-/// over any number of packets.
-#[derive(Clone, Copy, Debug)]
-pub struct Line {
-    rate: Rate,
-    at: Instant,
-    numerator: u64,
+/// A transmitter, at a rate or as a trace says.
+#[derive(Clone, Debug)]
+pub struct Line(Pace);
+
+#[derive(Clone, Debug)]
+enum Pace {
+    Even(Even),
+    Traced(Course),
 }
 
 impl Line {
     /// A transmitter that is free.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self {
+        Self(Pace::Even(Even {
             rate,
             at: Instant::START,
             numerator: 0,
+        }))
+    }
+
+    /// A transmitter that follows a trace, which begins at the start of time.
+    #[must_use]
+    pub const fn traced(trace: RateTrace) -> Self {
+        Self(Pace::Traced(Course::new(trace, Instant::START)))
+    }
+
+    /// Its trace, if it has one, begins now.
+    pub fn begin(&mut self, now: Instant) {
+        if let Pace::Traced(course) = &mut self.0 {
+            course.begin(now);
         }
     }
 
     /// A packet is to leave as soon as the transmitter is free; the instant at which its last octet has left.
     pub fn transmit(&mut self, now: Instant, octets: u64) -> Instant {
+        match &mut self.0 {
+            Pace::Even(even) => even.transmit(now, octets),
+            Pace::Traced(course) => course.transmit(now, octets),
+        }
+    }
+
+    /// What was leaving is cut off.
+    pub fn reset(&mut self, now: Instant) {
+        match &mut self.0 {
+            Pace::Even(even) => even.reset(now),
+            Pace::Traced(course) => course.reset(now),
+        }
+    }
+}
+
+/// When the transmitter is free again: `at` plus `numerator` parts of a nanosecond of which there are as many as
+/// the rate has octets a second. What a division leaves over is carried on, so that the rate is met exactly
+/// over any number of packets.
+#[derive(Clone, Copy, Debug)]
+struct Even {
+    rate: Rate,
+    at: Instant,
+    numerator: u64,
+}
+
+impl Even {
+    fn transmit(&mut self, now: Instant, octets: u64) -> Instant {
         if self.at < now {
             self.at = now;
             self.numerator = 0;
@@ -47,8 +88,7 @@ impl Line {
         }
     }
 
-    /// What was leaving is cut off.
-    pub const fn reset(&mut self, now: Instant) {
+    const fn reset(&mut self, now: Instant) {
         self.at = now;
         self.numerator = 0;
     }

@@ -41,6 +41,9 @@ pub enum ProfileError {
 pub struct Rate(NonZeroU64);
 
 impl Rate {
+    /// An octet a second.
+    pub(crate) const LEAST: Self = Self(NonZeroU64::MIN);
+
     /// So many octets a second.
     ///
     /// # Errors

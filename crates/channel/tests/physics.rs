@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_channel::channel::Contact;
-use dhow_channel::{Channel, Counters, Loss, Part, Profile, ProfileError, Rate};
+use dhow_channel::{Channel, Counters, Line, Loss, Part, Profile, ProfileError, Rate, RateTrace};
 use proptest::prelude::*;
 
 const NANOS_PER_S: u128 = 1_000_000_000;
@@ -81,7 +81,59 @@ fn drain(channel: &mut Channel, until: Option<Instant>, arrivals: &mut Vec<Arriv
     }
 }
 
+/// When each packet has left, by looking at one moment after the other.
+fn plain(moments: &[u32], sent: &[(u64, u64)]) -> Vec<u64> {
+    let period = u64::from(*moments.last().unwrap());
+    let mut left = Vec::new();
+    let mut waiting: Vec<(u64, u64)> = sent.to_vec();
+    for round in 0.. {
+        for moment in moments {
+            let now = (round * period + u64::from(*moment)) * 1_000_000;
+            let mut budget = 1504;
+            while budget > 0 && waiting.first().is_some_and(|(at, _)| *at <= now) {
+                let octets = budget.min(waiting[0].1);
+                budget -= octets;
+                waiting[0].1 -= octets;
+                if waiting[0].1 == 0 {
+                    waiting.remove(0);
+                    left.push(now);
+                }
+            }
+        }
+        if waiting.is_empty() {
+            break;
+        }
+    }
+    left
+}
+
+fn traces() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(0..60_u32, 1..40).prop_map(|mut moments| {
+        moments.sort_unstable();
+        *moments.last_mut().unwrap() += 1;
+        moments
+    })
+}
+
 proptest! {
+    #[test]
+    fn packets_leave_when_a_trace_of_the_rate_lets_them(
+        moments in traces(),
+        // Times of whole milliseconds are those of moments, which must not be missed.
+        traffic in prop::collection::vec((0..90_u64, 0..3_u64, 1..5_000_u64), 1..100),
+    ) {
+        let mut now = 0;
+        let sent: Vec<(u64, u64)> = traffic.iter().map(|(half_ms, nanos, octets)| {
+            now += half_ms * 500_000 + nanos;
+            (now, *octets)
+        }).collect();
+        let mut line = Line::traced(RateTrace::new(moments.clone()).unwrap());
+        let left: Vec<u64> = sent.iter()
+            .map(|(at, octets)| line.transmit(Instant::from_nanos(*at), *octets).as_nanos())
+            .collect();
+        prop_assert_eq!(left, plain(&moments, &sent));
+    }
+
     #[test]
     fn packets_arrive_in_the_order_in_which_they_came(profile in profiles(), traffic in traffic()) {
         let profile = profile
@@ -397,4 +449,28 @@ fn packets_that_are_late_stay_in_order_and_within_the_jitter() {
     assert!(late.iter().all(|late| *late <= jitter));
     assert!(late.iter().any(|late| *late < jitter / 10));
     assert!(late.iter().any(|late| *late > jitter * 9 / 10));
+}
+
+#[test]
+fn a_trace_begins_when_it_is_told_to_and_goes_on_while_there_is_no_contact() {
+    let trace = RateTrace::new(vec![100, 200]).unwrap();
+    let profile = Profile::new(trace.mean(), Duration::ZERO);
+    let mut channel = Channel::new(profile, 1).with_trace(trace);
+    let ms = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+    channel.handle_start(ms(50));
+    channel.handle_packet(ms(50), packet(0, 1504));
+    channel.handle_packet(ms(50), packet(1, 1504));
+    assert_eq!(channel.poll_timeout(), Some(ms(150)));
+    assert!(channel.poll_packet(ms(150)).is_some());
+    // What is cut off leaves its moment to others, and none that is over.
+    channel.handle_contact(ms(160), Contact::Down);
+    channel.handle_contact(ms(170), Contact::Up);
+    for number in 2..4 {
+        channel.handle_packet(ms(180), packet(number, 1504));
+    }
+    for at in [250, 350] {
+        assert_eq!(channel.poll_timeout(), Some(ms(at)));
+        assert!(channel.poll_packet(ms(at)).is_some());
+    }
+    assert_eq!(channel.counters().cut, 1);
 }

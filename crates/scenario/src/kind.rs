@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use dhow_bundle::quantity::parse_duration;
 use dhow_channel::profile::BILLION;
-use dhow_channel::{Delay, Loss, Rate};
+use dhow_channel::{Delay, Loss, Rate, RateTrace};
 use dhow_document::{Document, Entries, FileError};
 
 use crate::host::{read_host, read_wire};
+use crate::rate_trace;
 use crate::scenario::{AtEnd, Clock, Host, Link, Node, NodeIndex, Presence, Wire};
 
 /// What a session takes at least: less would not hold a fragment's header.
@@ -118,6 +119,7 @@ fn read_mru(document: &Document<'_>, entries: &Entries, key: &str) -> Result<u64
 #[derive(Clone, Debug)]
 pub(crate) struct LinkKind {
     pub(crate) rate: Rate,
+    rate_trace: Option<RateTrace>,
     pub(crate) delay: Delay,
     loss: Loss,
     jitter: Duration,
@@ -130,13 +132,14 @@ pub(crate) struct LinkKind {
 impl LinkKind {
     /// What a section says of its links.
     pub(crate) fn read(document: &Document<'_>, entries: &Entries) -> Result<Self, FileError> {
-        let rate = read_rate(document, entries, "rate")?;
-        Self::with(
-            document,
-            entries,
-            rate,
-            read_delay(document, entries, "delay")?,
-        )
+        let rate_trace = rate_trace::read(document, entries)?;
+        let rate = match &rate_trace {
+            Some(trace) => trace.mean(),
+            None => read_rate(document, entries, "rate")?,
+        };
+        let delay = read_delay(document, entries, "delay")?;
+        let kind = Self::with(document, entries, rate, delay)?;
+        Ok(Self { rate_trace, ..kind })
     }
 
     /// What a section says of its links beside rate and delay.
@@ -152,6 +155,7 @@ impl LinkKind {
         let loss = read_loss(document, entries)?;
         Ok(Self {
             rate,
+            rate_trace: None,
             delay,
             loss,
             jitter,
@@ -171,6 +175,7 @@ impl LinkKind {
             name,
             between,
             rate: self.rate,
+            rate_trace: self.rate_trace.clone(),
             delay: self.delay.clone(),
             loss: self.loss,
             jitter: self.jitter,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dhow_channel::{Delay, Loss, Rate};
+use dhow_channel::{Delay, Loss, Rate, RateTrace};
 
 use crate::ScenarioError;
 use crate::file;
@@ -119,8 +119,10 @@ pub struct Link {
     pub name: String,
     /// The node that dials, and the node that listens.
     pub between: (NodeIndex, NodeIndex),
-    /// How fast octets leave.
+    /// How fast octets leave, in the mean where there is a trace.
     pub rate: Rate,
+    /// When they may leave, where that changes.
+    pub rate_trace: Option<RateTrace>,
     /// How long they are on their way.
     pub delay: Delay,
     /// Which packets of them are lost and have to be sent again.

@@ -238,6 +238,10 @@ impl Road {
         mut entropy: Entropy,
     ) -> Self {
         let mut dice = || Dice::new(entropy.draw());
+        let line = || match &link.rate_trace {
+            Some(trace) => Line::traced(trace.clone()),
+            None => Line::new(link.rate),
+        };
         let held = link.rate.octets_in(link.delay.longest() * 2);
         let chunk = link.rate.octets_in(chunk_time(fidelity));
         Self {
@@ -252,7 +256,7 @@ impl Road {
             loss: link.loss,
             jitter: link.jitter,
             dice: (dice(), dice()),
-            lines: (Line::new(link.rate), Line::new(link.rate)),
+            lines: (line(), line()),
             window_octets: WINDOW_OCTETS.saturating_add(held),
             chunk_octets: chunk.clamp(CHUNK_OCTETS.0, CHUNK_OCTETS.1),
             rate: link.rate.octets_per_s(),

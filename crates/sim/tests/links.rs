@@ -12,6 +12,7 @@ mod world;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_channel::RateTrace;
 use world::{run, scenario};
 
 /// How long it takes until all has come over a link with these keys.
@@ -62,6 +63,37 @@ fn lost_packets_cost_time_and_nothing_else() {
     assert!(bursts > sound && bursts < late, "{bursts:?} {late:?}");
     assert_eq!(taken(lossy, 1).1, hash, "a seed tells which are lost");
     assert_ne!(taken(lossy, 2).1, hash);
+}
+
+#[test]
+fn octets_leave_when_the_trace_of_a_rate_lets_them() {
+    let text = r#"
+        [[node]]
+        name = "a"
+        [[node]]
+        name = "b"
+        [[link]]
+        between = ["a", "b"]
+        rate = "8Mbit"
+        [[traffic]]
+        from = "a"
+        to = "b"
+        count = 10
+        size = "100kB"
+        [stop]
+        at = "1h"
+        when_delivered = true
+        expects_all = true
+        "#;
+    let mut scenario = scenario(text);
+    // A tenth of each second has all but one of the moments: 101 × 1504 octets a second.
+    let moments = (1..=100).chain([1000]).collect();
+    scenario.links[0].rate_trace = Some(RateTrace::new(moments).unwrap());
+    let world = run(&scenario, 1);
+    assert_eq!(world.ledger().delivered, 10);
+    let taken = world.now().since(Instant::START);
+    let sixth = Duration::from_secs(6)..Duration::from_millis(6_200);
+    assert!(sixth.contains(&taken), "{taken:?}");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! `dhow channel`: a link with a rate, a delay and losses between two network namespaces.
 
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use dhow_channel::channel::Contact;
-use dhow_channel::{Counters, Loss, Part, Profile, ProfileError, Rate};
-use dhow_testbed::emulate::{EmulateError, Emulator, Place};
+use dhow_channel::{Counters, Loss, Part, Profile, ProfileError, Rate, RateTrace};
+use dhow_scenario::read_rate_trace;
+use dhow_testbed::emulate::{EmulateError, Emulator, Place, TraceStart};
 use serde_json::{Value, json};
 
 use crate::arguments::{Common, parse_duration, parse_rate, parse_size};
@@ -36,8 +38,11 @@ pub struct Channel {
     #[arg(long, value_name = "PLACE")]
     right: Place,
     /// Rate of each direction: 24Mbit, 1Gbit; octets of IP packets are counted
-    #[arg(long, value_parser = parse_rate)]
-    rate: u64,
+    #[arg(long, value_parser = parse_rate, required_unless_present = "rate_trace")]
+    rate: Option<u64>,
+    /// Moments at which 1504 octets may leave, each direction: milliseconds, a line each, as mahimahi has them; after the last it begins anew
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    rate_trace: Option<PathBuf>,
     /// Time that a packet is on its way, each direction
     #[arg(long, value_parser = parse_duration, default_value = "0ms")]
     delay: Duration,
@@ -76,9 +81,20 @@ pub struct Channel {
 impl Channel {
     /// Runs the link until it is interrupted.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let profile = self.profile()?;
+        let trace = self.rate_trace.as_deref().map(read_rate_trace);
+        let trace = trace.transpose().map_err(|error| {
+            let failure = Failure::usage(error.to_string());
+            match &error.hint {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            }
+        })?;
+        let profile = self.profile(trace.as_ref())?;
         let mut emulator = Emulator::open(&self.left, &self.right, self.mtu, profile, self.seed)
             .map_err(|error| failed(&error))?;
+        if let Some(trace) = trace {
+            emulator = emulator.with_trace(trace, TraceStart::default());
+        }
         if self.stdin {
             let stdin = std::io::stdin().as_fd().try_clone_to_owned();
             let stdin = stdin.map_err(|error| {
@@ -106,9 +122,12 @@ impl Channel {
         }
     }
 
-    fn profile(&self) -> Result<Profile, Failure> {
+    fn profile(&self, trace: Option<&RateTrace>) -> Result<Profile, Failure> {
         let wrong = |error: ProfileError| Failure::usage(format!("cannot make a link: {error}"));
-        let rate = Rate::from_octets_per_s(self.rate).map_err(wrong)?;
+        let rate = match trace {
+            Some(trace) => trace.mean(),
+            None => Rate::from_octets_per_s(self.rate.unwrap_or(0)).map_err(wrong)?,
+        };
         let loss = Loss::bursts(self.loss.per_billion(), self.loss_burst);
         let loss = loss.map_err(|error| wrong(error).with_hint("longer bursts lose as many"))?;
         let profile = Profile::new(rate, self.delay)
@@ -128,16 +147,20 @@ impl Channel {
                 "ready": true,
                 "left": self.left.to_string(),
                 "right": self.right.to_string(),
-                "rate_octets_per_s": self.rate,
+                "rate_octets_per_s": profile.rate.octets_per_s(),
                 "delay_ms": self.delay.as_secs_f64() * 1000.0,
                 "queue_octets": profile.queue_octets,
                 "mtu_octets": self.mtu,
             })),
             Form::Text => output::line(&format!(
-                "ready: {} – {}, {} each way, {} late, {} may wait",
+                "ready: {} – {}, {} each way{}, {} late, {} may wait",
                 self.left,
                 self.right,
-                quantity::rate(self.rate, Duration::from_secs(1)),
+                quantity::rate(profile.rate.octets_per_s(), Duration::from_secs(1)),
+                match self.rate_trace {
+                    Some(_) => " in the mean",
+                    None => "",
+                },
                 quantity::elapsed(self.delay),
                 quantity::size(profile.queue_octets)
             )),

@@ -42,6 +42,18 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:11: 'rate' is no rate: '-1Mbit' does not begin with a number; for example: rate = \"1Mbit\"",
         ),
         (
+            "[[link]]\nbetween = [\"east\", \"west\"]\n",
+            "s.toml:9: a link has a 'rate' or a 'rate_trace'; for example: rate = \"1Mbit\"",
+        ),
+        (
+            "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"8bit\"\nrate_trace = \"cell.trace\"\n",
+            "s.toml:11: 'rate' does not go with 'rate_trace', which says how fast octets leave",
+        ),
+        (
+            "[[link]]\nbetween = [\"east\", \"west\"]\nrate_trace = \"no/cell.trace\"\n",
+            "s.toml:11: 'rate_trace': there is no file no/cell.trace",
+        ),
+        (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"0bit\"\n",
             "s.toml:11: 'rate': a rate of nothing moves nothing; a link that is not there at times has a [[contact]] for when it is",
         ),
@@ -202,6 +214,29 @@ fn what_is_set_from_outside_holds_over_the_file() {
     assert_eq!(
         error.to_string(),
         "--set link.east-west.retry=never: 'retry' is no time: 'never' does not begin with a number"
+    );
+}
+
+#[test]
+fn a_rate_may_be_a_trace_in_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("s.toml");
+    let trace = directory.path().join("cell.trace");
+    let text =
+        "[[line]]\nname = \"n\"\ncount = 2\nrate_trace = \"cell.trace\"\n[stop]\nat = \"2h\"\n";
+    std::fs::write(&trace, "0\n5\n10\n").expect("a trace");
+    let scenario = read(&file, text, &[]).expect("it is a scenario");
+    let link = &scenario.links[0];
+    assert_eq!(link.rate.octets_per_s(), 3 * 1504 * 100);
+    assert!(link.rate_trace.is_some());
+    std::fs::write(&trace, "0\n5\n4\n").expect("a trace");
+    let said = read(&file, text, &[])
+        .expect_err("it is refused")
+        .to_string();
+    let place = trace.display();
+    assert_eq!(
+        said,
+        format!("{place}:3: 4 ms are before 5 ms, which is the moment before it")
     );
 }
 

@@ -177,7 +177,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "by",
         Kind::Choice(&["auto", "emulator", "tbf", "netem", "veth"]),
         "\"auto\"",
-        "What makes the link on a testbed; \"auto\": the emulator where delay, jitter, loss, duplicates or reordering are asked for, else tbf.",
+        "What makes the link on a testbed; \"auto\": the emulator where delay, jitter, loss, duplicates, reordering or a rate trace are asked for, else tbf.",
     ),
     with_default(
         "at_end",
@@ -199,4 +199,20 @@ pub(super) const LINK_KEYS: &[Key] = &[
     ),
 ];
 
-pub(super) const LINK_RATE_DELAY: &[Key] = &[RATE, DELAY];
+pub(super) const LINK_RATE_DELAY: &[Key] = &[
+    key(
+        RATE.name,
+        RATE.kind,
+        Absent::Means("as 'rate_trace' says; one of the two is there"),
+        RATE.example,
+        RATE.meaning,
+    ),
+    key(
+        "rate_trace",
+        Kind::Path,
+        Absent::Means("'rate' holds all the time"),
+        "\"cell.trace\"",
+        "A file, relative to this one, of moments at which 1504 octets may leave, in each direction: a whole number of milliseconds in each line, as mahimahi has them. After the last it begins anew.",
+    ),
+    DELAY,
+];

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant as SystemInstant};
 
 use dhow_bundle::Instant;
 use dhow_channel::channel::Contact;
-use dhow_channel::{Channel, Counters, Profile};
+use dhow_channel::{Channel, Counters, Profile, RateTrace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -53,6 +53,9 @@ impl EmulateError {
 /// What became of packets so far, to the right and to the left, for whoever looks while the emulator runs.
 pub type Tally = Arc<Mutex<(Counters, Counters)>>;
 
+/// When a trace of a rate begins, once that is known.
+pub type TraceStart = Arc<OnceLock<SystemInstant>>;
+
 /// A link between two places: open for as long as this lives, at work while it runs.
 pub struct Emulator {
     left: Port,
@@ -62,6 +65,8 @@ pub struct Emulator {
     control: Option<Control>,
     tally: Option<Tally>,
     start: SystemInstant,
+    /// When the trace of its rate begins, until it has.
+    trace_start: Option<TraceStart>,
 }
 
 impl Emulator {
@@ -84,6 +89,7 @@ impl Emulator {
             control: None,
             tally: None,
             start: SystemInstant::now(),
+            trace_start: None,
         })
     }
 
@@ -98,6 +104,15 @@ impl Emulator {
     #[must_use]
     pub fn with_tally(mut self, tally: Tally) -> Self {
         self.tally = Some(tally);
+        self
+    }
+
+    /// With a rate that follows a trace in each direction. It begins when `start` says, and before that is known, when the link was made.
+    #[must_use]
+    pub fn with_trace(mut self, trace: RateTrace, start: TraceStart) -> Self {
+        self.rightward = self.rightward.with_trace(trace.clone());
+        self.leftward = self.leftward.with_trace(trace);
+        self.trace_start = Some(start);
         self
     }
 
@@ -136,6 +151,7 @@ impl Emulator {
 
     /// Delivers what has arrived and takes what is sent; true when there may be more at once.
     fn turn(&mut self, buffer: &mut [u8; PACKET_OCTETS_MAX]) -> io::Result<bool> {
+        self.begin_trace();
         let now = self.now();
         let mut more = false;
         for (near, channel, far) in [
@@ -198,6 +214,17 @@ impl Emulator {
             said(&line);
         }
         Ok(())
+    }
+
+    fn begin_trace(&mut self) {
+        let start = self.trace_start.as_ref().and_then(|start| start.get());
+        let Some(start) = start.copied() else {
+            return;
+        };
+        let at = Instant::START + start.saturating_duration_since(self.start);
+        self.rightward.handle_start(at);
+        self.leftward.handle_start(at);
+        self.trace_start = None;
     }
 
     fn now(&self) -> Instant {

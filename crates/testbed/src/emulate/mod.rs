@@ -7,6 +7,6 @@ mod emulator;
 mod place;
 pub mod port;
 
-pub use emulator::{EmulateError, Emulator, Tally};
+pub use emulator::{EmulateError, Emulator, Tally, TraceStart};
 pub use place::{Place, PlaceError};
 pub use port::PortError;

@@ -116,7 +116,7 @@ mod tests {
     fn no_way_is_longer_than_a_bundle_may_go() {
         for (nodes, is_possible) in [(256, true), (257, false)] {
             let text = format!(
-                "[[line]]\nname = \"n\"\ncount = {nodes}\nrate = \"1Mbit\"\n[[traffic]]\nfrom = \"n1\"\nto = \"n{nodes}\"\nsize = 9\ncount = 1\n[stop]\nat = \"1s\"\n"
+                "[[line]]\nname = \"n\"\ncount = {nodes}\nrate = \"1Mbit\"\n[[traffic]]\nfrom = \"n1\"\nto = \"n{nodes}\"\nsize = 16\ncount = 1\n[stop]\nat = \"1s\"\n"
             );
             let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
             assert_eq!(routes(&scenario).is_ok(), is_possible, "{nodes}");

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use dhow_channel::{Loss, Part, Profile};
+use dhow_channel::{Loss, Part, Profile, RateTrace};
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{AtEnd, By, HostKind, Link, NodeIndex, Presence};
 
@@ -85,8 +85,8 @@ pub struct End {
 /// What makes a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// Channels between TUN devices.
-    Emulator(Profile),
+    /// Channels between TUN devices, and the trace of their rate where that changes.
+    Emulator(Profile, Option<RateTrace>),
     /// A veth pair.
     Veth,
     /// A veth pair and a token bucket.
@@ -226,6 +226,7 @@ fn made(link: &Link) -> Result<Made, LabError> {
     }
     let wire = &link.wire;
     let plain = delay.is_zero()
+        && link.rate_trace.is_none()
         && link.jitter.is_zero()
         && link.loss == Loss::None
         && wire.duplicate == Part::NONE
@@ -236,7 +237,9 @@ fn made(link: &Link) -> Result<Made, LabError> {
         by => by,
     };
     if matches!(by, By::Tbf | By::Veth) && !plain {
-        let error = named("neither tbf nor veth can delay, lose or reorder packets".to_owned());
+        let error = named(
+            "neither tbf nor veth can delay, lose or reorder packets, or follow a trace".to_owned(),
+        );
         return Err(error.with_hint("by = \"emulator\" can"));
     }
     Ok(match by {
@@ -254,10 +257,11 @@ fn made(link: &Link) -> Result<Made, LabError> {
                 .with_loss(link.loss)
                 .with_duplicates(wire.duplicate)
                 .with_reordering(wire.reorder, wire.reorder_by);
-            Made::Emulator(match wire.queue_octets {
+            let profile = match wire.queue_octets {
                 Some(octets) => profile.with_queue_octets(octets),
                 None => profile,
-            })
+            };
+            Made::Emulator(profile, link.rate_trace.clone())
         }
         By::Netem => Made::Netem(netem(link, delay)?),
     })
@@ -265,6 +269,10 @@ fn made(link: &Link) -> Result<Made, LabError> {
 
 /// The words of a netem queue that is like a link.
 fn netem(link: &Link, delay: Duration) -> Result<String, LabError> {
+    if link.rate_trace.is_some() {
+        let what = format!("link '{}': netem cannot follow a trace", link.name);
+        return Err(LabError::new(what).with_hint("by = \"emulator\" can"));
+    }
     let wire = &link.wire;
     let percent = |part: u32| format!("{}.{:07}%", part / 10_000_000, part % 10_000_000);
     let mut words = format!(
@@ -330,7 +338,7 @@ mod tests {
         ] {
             let found = match layout(keys).map(|layout| layout.links[0].made.clone()) {
                 Err(_) => "refused",
-                Ok(Made::Emulator(_)) => "emulator",
+                Ok(Made::Emulator(..)) => "emulator",
                 Ok(Made::Veth) => "veth",
                 Ok(Made::Tbf { .. }) => "tbf",
                 Ok(Made::Netem(_)) => "netem",

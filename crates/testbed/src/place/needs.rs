@@ -24,7 +24,7 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
     if layout.links.iter().any(|link| shaped(&link.made)) {
         need("tc", "iproute2")?;
     }
-    let emulated = |made: &Made| matches!(made, Made::Emulator(_));
+    let emulated = |made: &Made| matches!(made, Made::Emulator(..));
     let silent = layout
         .links
         .iter()

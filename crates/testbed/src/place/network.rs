@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use dhow_channel::Counters as ChannelCounters;
 use dhow_scenario::scenario::AtEnd;
@@ -40,6 +41,8 @@ pub struct Network {
     links: Vec<Link>,
     devices: Mutex<Vec<Devices>>,
     stop: Arc<AtomicBool>,
+    /// When the traces of emulated links begin.
+    start: Arc<OnceLock<Instant>>,
     emulators: Vec<JoinHandle<()>>,
     fault: Arc<Mutex<Option<String>>>,
 }
@@ -72,6 +75,7 @@ impl Network {
             links: Vec::new(),
             devices: Mutex::default(),
             stop: Arc::default(),
+            start: Arc::default(),
             emulators: Vec::new(),
             fault: Arc::default(),
             layout,
@@ -108,6 +112,12 @@ impl Network {
     pub fn fault(&self) -> Option<String> {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         fault.clone()
+    }
+
+    /// The time of the scenario begins: until now links whose rate follows a trace were at its beginning or beyond.
+    pub fn begin(&self) {
+        // What has begun does not begin again.
+        let _ = self.start.set(Instant::now());
     }
 
     /// Begins or ends a contact of a link.
@@ -246,7 +256,7 @@ impl Network {
         let mut shapes = String::new();
         for link in &self.layout.links {
             for end in link.ends.iter().filter(|end| end.host == number) {
-                if matches!(link.made, Made::Emulator(_)) {
+                if matches!(link.made, Made::Emulator(..)) {
                     continue;
                 }
                 let interface = &end.interface;
@@ -266,7 +276,7 @@ impl Network {
                     Made::Netem(words) => {
                         shapes += &format!("qdisc replace dev {interface} root {words}\n");
                     }
-                    Made::Emulator(_) | Made::Veth => {}
+                    Made::Emulator(..) | Made::Veth => {}
                 }
             }
         }
@@ -285,7 +295,7 @@ impl Network {
         let Some(place) = self.layout.links.get(number).cloned() else {
             return Err(LabError::new("there is no such link"));
         };
-        if let Made::Emulator(profile) = place.made {
+        if let Made::Emulator(profile, trace) = place.made.clone() {
             let at = |end: &super::layout::End| Place {
                 namespace: self
                     .layout
@@ -307,6 +317,9 @@ impl Network {
                 .map_err(|error| failed(error.to_string()))?
                 .with_control(reader.into())
                 .with_tally(Arc::clone(&tally));
+            if let Some(trace) = trace {
+                emulator = emulator.with_trace(trace, Arc::clone(&self.start));
+            }
             let (stop, fault) = (Arc::clone(&self.stop), Arc::clone(&self.fault));
             let name = place.name.clone();
             self.emulators.push(thread::spawn(move || {
@@ -383,7 +396,7 @@ fn make_pairs(layout: &Layout) -> Result<(), LabError> {
         let ([first, second], [Some(one), Some(other)]) = (&link.ends, hosts) else {
             continue;
         };
-        if !matches!(link.made, Made::Emulator(_)) {
+        if !matches!(link.made, Made::Emulator(..)) {
             lines += &format!(
                 "link add {} netns {} type veth peer name {} netns {}\n",
                 first.interface, one.namespace, second.interface, other.namespace

@@ -126,7 +126,7 @@ impl State {
             LinkState {
                 name: link.name.clone(),
                 by: match link.made {
-                    Made::Emulator(_) => "emulator",
+                    Made::Emulator(..) => "emulator",
                     Made::Tbf { .. } => "tbf",
                     Made::Netem(_) => "netem",
                     Made::Veth => "veth",

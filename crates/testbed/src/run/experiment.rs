@@ -278,6 +278,7 @@ impl Stage<'_> {
         let receivers: BTreeSet<usize> = receivers(scenario);
         let processes = Processes::default();
         let fault: Mutex<Option<LabError>> = Mutex::default();
+        parts.network.begin();
         let clock = Clock::start();
         let apis: Vec<_> = parts
             .daemons

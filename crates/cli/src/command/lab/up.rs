@@ -138,6 +138,9 @@ impl Keep {
         let lab = Lab::build(&scenario, &plot, &goes_on);
         let mut lab = lab.map_err(|error| failure("make the lab", &error))?;
         output::json(&json!({"lab": lab.state().lab, "state": lab.state()}))?;
+        if let Some(network) = lab.network() {
+            network.begin();
+        }
         let begun = std::time::Instant::now();
         let mut contacts = Contacts::new(&scenario.contacts, scenario.stop.at).peekable();
         while goes_on() {
