@@ -276,7 +276,8 @@ impl Stage<'_> {
         };
         let tasks = tasks(scenario, parts.daemons);
         let receivers: BTreeSet<usize> = receivers(scenario);
-        let processes = Processes::default();
+        // The first sample is of nodes that run.
+        let processes = Processes::new(running(parts.daemons));
         let fault: Mutex<Option<LabError>> = Mutex::default();
         parts.network.begin();
         let clock = Clock::start();
@@ -441,17 +442,7 @@ impl super::lab::Parts<'_> {
                 return Err(error);
             }
         }
-        let mut running: Vec<Vec<u32>> = self
-            .daemons
-            .iter()
-            .map(|daemon| {
-                daemon
-                    .as_ref()
-                    .and_then(|it| it.process())
-                    .into_iter()
-                    .collect()
-            })
-            .collect();
+        let mut running = running(self.daemons);
         for program in programs.iter_mut() {
             let group = self.groups.get(program.host).and_then(Option::as_ref);
             program.step(now, self.network.layout(), group)?;
@@ -487,6 +478,13 @@ impl super::lab::Parts<'_> {
             total: ledger.total(),
         }
     }
+}
+
+/// The processes of each host's node.
+fn running(daemons: &[Option<Daemon>]) -> Vec<Vec<u32>> {
+    let process = |daemon: &Option<Daemon>| daemon.as_ref().and_then(Daemon::process);
+    let each = daemons.iter().map(process);
+    each.map(|process| process.into_iter().collect()).collect()
 }
 
 /// Whether a program or a node sends measurements to the lab's collector.
