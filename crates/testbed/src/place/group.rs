@@ -272,3 +272,29 @@ fn disk_of(place: &Path) -> Result<String, LabError> {
     }
     Ok(format!("{major}:{minor}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_in_all_its_groups_before_it_does_anything() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = ["cpu", "memory"].map(|name| place.path().join(name));
+        for directory in &directories {
+            fs::create_dir(directory).unwrap();
+        }
+        let group = Group {
+            directories: directories.to_vec(),
+        };
+        let mut command = Group::command(Some(&group), Path::new("sh"));
+        command.args(["-c", r#"cat "$1/cgroup.procs" "$2/cgroup.procs"; echo $$"#]);
+        let output = command.arg("sh").args(&directories).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let found: Vec<&str> = text.lines().collect();
+        assert!(found.len() == 3 && found.iter().all(|it| *it == found[2]));
+        fs::remove_dir_all(&directories[1]).unwrap();
+        let refused = Group::command(Some(&group), Path::new("true")).output();
+        assert!(!refused.unwrap().status.success());
+    }
+}
