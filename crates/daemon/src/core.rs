@@ -33,12 +33,12 @@ use crate::streams::crowd::{Crowd, Origin};
 use crate::streams::path::{Ends, Inspector};
 use crate::streams::worker::{Assignment, Workers};
 
-/// Actions carried out in one turn before other tasks of the thread get theirs: a contact that begins with thousands of bundles waiting
-/// has its first ones on their way while the others are prepared, which takes a slow processor seconds.
-const ACTIONS_PER_TURN: usize = 1_024;
+/// Actions carried out in one turn before other tasks of the thread get theirs.
+const ACTIONS_PER_TURN: usize = 65_536;
 
-/// Bundles that are read at once: they leave, or are taken for it, before the next are.
-const READS_AT_ONCE: usize = 256;
+/// Bundles that are read for sending in one turn: the first of thousands that waited for a contact leave while the others are
+/// prepared, which takes a slow processor seconds.
+const READS_PER_TURN: usize = 256;
 
 /// The answer to an operator.
 pub type Outcome = Result<(), OperatorRefusal>;
@@ -563,14 +563,13 @@ impl State {
     fn pump(&mut self, now: Now) -> bool {
         for _ in 0..ACTIONS_PER_TURN {
             match self.node.poll(now) {
-                Some(action) => {
-                    self.carry_out(now, action);
-                    if self.reads.len() >= READS_AT_ONCE {
-                        self.read(now);
-                    }
-                }
+                Some(action) => self.carry_out(now, action),
                 None if self.reads.is_empty() => return false,
                 None => self.read(now),
+            }
+            if self.reads.len() >= READS_PER_TURN {
+                self.read(now);
+                return true;
             }
         }
         true
