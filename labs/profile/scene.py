@@ -1,12 +1,12 @@
 """The cases of the bench in steps: what is made ready first, and what is then recorded."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from labs.bench import node_to_node, relay
-from labs.bench.arrival import wait_for
+from labs.bench.arrival import count_of, wait_for
 from labs.bench.node_to_node import DESTINATION, settings_of
 from labs.bench.sample import Kind
 from labs.bench.workshop import Workshop, payload, spend
@@ -51,20 +51,16 @@ def _pair(workshop: Workshop, kind: Kind, bundles: int, directory: Path, file: P
 
 
 def _relay(workshop: Workshop, kind: Kind, bundles: int, directory: Path, file: Path) -> Iterator[Scene]:
-    memory = replace(kind, durability="memory", flush_delay_ms=0)
-    with workshop.node(directory / "sink", settings_of("ipn:3.0", memory)) as sink:
-        middle = settings_of("ipn:2.0", kind, [Link("sink", sink.address)], [("ipn:3.*", "sink")])
-        with workshop.node(directory / "node", middle) as node:
-            link = Link("node", node.address, "enabled = false")
-            first = settings_of("ipn:1.0", memory, [link], [("ipn:3.*", "node")])
-            with workshop.node(directory / "generator", first) as generator:
-                spend(generator, "send", "ipn:3.42", str(file), "--count", str(bundles))
+    with ExitStack() as ends:
+        generator, node, sink = relay.stand(workshop, directory, ends, kind)
+        spend(generator, "send", relay.DESTINATION, str(file), "--count", str(bundles))
+        had = count_of(sink)
 
-                def act() -> None:
-                    generator.link_up("node")
-                    wait_for(sink, bundles)
+        def act() -> None:
+            generator.link_up("node")
+            wait_for(sink, had + bundles)
 
-                yield Scene({"generator": generator, "node": node, "sink": sink}, act)
+        yield Scene({"generator": generator, "node": node, "sink": sink}, act)
 
 
 def _application(workshop: Workshop, kind: Kind, bundles: int, directory: Path, file: Path) -> Iterator[Scene]:
