@@ -124,6 +124,19 @@ impl CrcDigest {
         };
     }
 
+    /// Adds the octets that come next, and gives their own CRC-32C; `None` where this computes another checksum.
+    pub fn update_with_own(&mut self, octets: &[u8]) -> Option<u32> {
+        if self.crc_type != CrcType::Crc32C {
+            self.update(octets);
+            return None;
+        }
+        let own = crc32c(octets);
+        let length = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        // The state is the checksum before its last step, which inverts it (RFC 7143 13.1).
+        self.state = !joined_crc32c(self.value(), own, length);
+        Some(own)
+    }
+
     /// The checksum of all octets so far; 0 for [`CrcType::None`].
     #[must_use]
     pub fn value(&self) -> u32 {
@@ -244,6 +257,9 @@ fn at(steps: &[u32; 256], octet: u8) -> u32 {
     steps.get(usize::from(octet)).copied().unwrap_or_default()
 }
 
+/// RFC 7143 13.1, bits reflected.
+const CRC32C_POLY: u32 = 0x82f6_3b78;
+
 /// What one octet does to a CRC-32C, then what it does with one to seven zeros behind it: the remainders by the
 /// polynomial (RFC 7143 13.1), bits reflected.
 static CRC32C_STEPS: [[u32; 256]; 8] = crc32c_steps();
@@ -261,7 +277,7 @@ const fn crc32c_steps() -> [[u32; 256]; 8] {
         let mut state = octet;
         let mut bit = 0;
         while bit < 8 {
-            let poly = if state & 1 == 1 { 0x82f6_3b78 } else { 0 };
+            let poly = if state & 1 == 1 { CRC32C_POLY } else { 0 };
             state = (state >> 1) ^ poly;
             bit += 1;
         }
@@ -280,6 +296,65 @@ const fn crc32c_steps() -> [[u32; 256]; 8] {
         zeros += 1;
     }
     steps
+}
+
+/// The CRC-32C of octets.
+#[must_use]
+pub fn crc32c(octets: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(octets)
+}
+
+/// The CRC-32C of octets of which those up to some place have the CRC-32C `first`, and the `second_octets` behind it `second`.
+#[must_use]
+pub fn joined_crc32c(first: u32, second: u32, second_octets: u64) -> u32 {
+    // What stands before is multiplied by x for each bit that comes behind.
+    let mut moved = first;
+    let mut octets = second_octets;
+    for power in &CRC32C_POWERS {
+        if octets & 1 == 1 {
+            moved = product(*power, moved);
+        }
+        octets >>= 1;
+        if octets == 0 {
+            break;
+        }
+    }
+    moved ^ second
+}
+
+/// x to the power of 8, 16, 32 and so on, by the polynomial of CRC-32C: what 1, 2, 4 and so on zeros behind octets do to their checksum.
+static CRC32C_POWERS: [u32; 64] = crc32c_powers();
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the counter runs to the table's end, and constants have no iterators"
+)]
+const fn crc32c_powers() -> [u32; 64] {
+    let mut powers = [0; 64];
+    // Bits are reflected: the highest is 1, the next x.
+    powers[0] = 1 << (31 - 8);
+    let mut place: usize = 1;
+    while place < 64 {
+        powers[place] = product(powers[place - 1], powers[place - 1]);
+        place += 1;
+    }
+    powers
+}
+
+/// The product of two polynomials, by that of CRC-32C.
+const fn product(left: u32, right: u32) -> u32 {
+    let mut sum = 0;
+    let mut factor = right;
+    let mut bit: u32 = 1 << 31;
+    while bit != 0 {
+        if left & bit != 0 {
+            sum ^= factor;
+        }
+        let poly = if factor & 1 == 1 { CRC32C_POLY } else { 0 };
+        factor = (factor >> 1) ^ poly;
+        bit >>= 1;
+    }
+    sum
 }
 
 /// Ends a block in `out` that began at `start`: computes its checksum over what is there and the zeroed
@@ -331,6 +406,24 @@ mod tests {
                 assert_eq!(block_crc(crc_type, covered), digest(crc_type, &whole));
             }
         }
+    }
+
+    #[test]
+    fn parts_that_were_summed_by_themselves_have_the_checksum_of_the_whole() {
+        let octets: Vec<u8> = (0..=255).cycle().take(70_000).collect();
+        for size in [1, 7, 255, 256, 4095, 65_536, 70_000] {
+            for crc_type in [CrcType::None, CrcType::Crc16, CrcType::Crc32C] {
+                let mut whole = CrcDigest::new(crc_type);
+                for piece in octets.chunks(size) {
+                    let own = whole.update_with_own(piece);
+                    let expected = digest(CrcType::Crc32C, piece);
+                    assert_eq!(own, (crc_type == CrcType::Crc32C).then_some(expected));
+                }
+                assert_eq!(whole.value(), digest(crc_type, &octets), "pieces of {size}");
+            }
+        }
+        assert_eq!(joined_crc32c(0, 5, 0), 5);
+        assert_eq!(joined_crc32c(5, 0, 0), 5);
     }
 
     #[test]

@@ -34,13 +34,23 @@ impl PayloadCrc {
 
     /// Adds the payload octets that come next.
     pub fn update(&mut self, octets: &[u8]) {
+        self.pass(octets);
+        self.digest.update(octets);
+    }
+
+    fn pass(&mut self, octets: &[u8]) {
         let added = u64::try_from(octets.len()).unwrap_or(u64::MAX);
         assert!(
             added <= self.left,
             "no more octets are given than the payload block's head announces"
         );
         self.left -= added;
-        self.digest.update(octets);
+    }
+
+    /// Adds the payload octets that come next, and gives their own CRC-32C where it comes with the block's.
+    pub fn update_with_own(&mut self, octets: &[u8]) -> Option<u32> {
+        self.pass(octets);
+        self.digest.update_with_own(octets)
     }
 
     /// Octets of payload that have not passed by yet.
@@ -101,6 +111,11 @@ impl PayloadVerifier {
     /// Takes the payload octets that come next; no more than the header announces.
     pub fn update(&mut self, octets: &[u8]) {
         self.crc.update(octets);
+    }
+
+    /// As [`update`](Self::update), and gives these octets' own CRC-32C where it comes with the block's.
+    pub fn update_with_own(&mut self, octets: &[u8]) -> Option<u32> {
+        self.crc.update_with_own(octets)
     }
 
     /// Octets of payload that have not passed by yet.

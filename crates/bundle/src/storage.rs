@@ -166,6 +166,8 @@ pub enum StoreCommand {
         key: BundleKey,
         /// What comes next: octets, or a copy of octets that the store already has.
         octets: Piece,
+        /// The CRC-32C of these octets, where somebody has computed it already: the store then need not read them for theirs.
+        crc: Option<u32>,
     },
     /// Tell by `Written` where the octets of an arriving bundle lie as soon as they can be read.
     Watch {

@@ -114,7 +114,11 @@ fn keep(key: u32, octets: Vec<u8>) -> [StoreCommand; 2] {
     let key = BundleKey(key);
     let (octets, bundle) = (Piece::Octets(octets.into()), Box::new(bundle));
     [
-        StoreCommand::Append { key, octets },
+        StoreCommand::Append {
+            key,
+            octets,
+            crc: None,
+        },
         StoreCommand::Commit { key, bundle },
     ]
 }

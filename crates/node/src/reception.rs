@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 use core::cmp::Ordering;
 
 use bytes::{Bytes, BytesMut};
+use dhow_bundle::crc::{crc32c, joined_crc32c};
 use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
 use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
@@ -22,6 +23,10 @@ const SMALL_OCTETS: usize = 512;
 
 /// Octets gathered of small segments, at most.
 const GATHERED_OCTETS: usize = 4096;
+
+/// Of so many octets at least, the store gets the checksum that was computed as they passed. To put it together with others
+/// takes about as long as to compute that of so many.
+pub(crate) const SUMMED_OCTETS: usize = 8 * 1024;
 
 /// What a transfer is at.
 pub(crate) enum Reception {
@@ -318,20 +323,30 @@ impl Node {
         let begins = incoming.received == 0;
         let outcome = incoming
             .take(&octets, end)
-            .and_then(|whole| self.reserve(key, incoming.received).map(|()| whole));
-        if outcome.is_ok() {
+            .and_then(|taken| self.reserve(key, incoming.received).map(|()| taken));
+        if let Ok(taken) = &outcome {
             let mut octets = octets;
+            let mut crc = taken.behind_header;
+            let header_octets = incoming.header.octets.len().min(octets.len());
             if begins && !end && !octets.is_empty() && self.keepings.contains_key(&key) {
                 // Parts have another header, and all that follows it in common.
-                let header = octets.split_to(incoming.header.octets.len().min(octets.len()));
+                let header = octets.split_to(header_octets);
                 self.append(key, Piece::Octets(header));
                 self.store(StoreCommand::Divide { key });
+            } else if begins {
+                let (header, behind) = octets.split_at(header_octets);
+                let length = u64::try_from(behind.len()).unwrap_or(u64::MAX);
+                crc = crc.map(|crc| joined_crc32c(crc32c(header), crc, length));
             }
-            for octets in incoming.gather(octets, end).into_iter().flatten() {
+            let [before, next] = incoming.gather(octets, end);
+            if let Some(octets) = before {
                 self.append(key, Piece::Octets(octets));
             }
+            if let Some(octets) = next {
+                self.append_summed(key, Piece::Octets(octets), crc);
+            }
         }
-        match outcome {
+        match outcome.map(|taken| taken.is_whole) {
             Ok(false) => Ok(Some(Reception::Payload(incoming))),
             Ok(true) => {
                 self.commit(key);
@@ -404,11 +419,20 @@ impl Node {
 
     /// Give the store the next octets of a bundle that is arriving.
     pub(crate) fn append(&mut self, key: BundleKey, piece: Piece) {
+        self.append_summed(key, piece, None);
+    }
+
+    /// Give the store the next octets of a bundle that is arriving, and their CRC-32C where it is known.
+    pub(crate) fn append_summed(&mut self, key: BundleKey, piece: Piece, crc: Option<u32>) {
         let length = piece.length();
         if let Some(arrival) = self.arrivals.get_mut(key) {
             arrival.appended = arrival.appended.saturating_add(length);
             self.backlog_octets = self.backlog_octets.saturating_add(length);
-            self.store(StoreCommand::Append { key, octets: piece });
+            self.store(StoreCommand::Append {
+                key,
+                octets: piece,
+                crc,
+            });
         }
     }
 }
@@ -434,8 +458,8 @@ impl Incoming {
         [before, next]
     }
 
-    /// Account for octets; true when the bundle is whole and correct.
-    fn take(&mut self, octets: &Bytes, end: bool) -> Result<bool, Refused> {
+    /// Account for octets.
+    fn take(&mut self, octets: &Bytes, end: bool) -> Result<Taken, Refused> {
         let mut rest = &octets[..];
         let header_octets = u64::from(self.header.header_octets());
         let payload_end = header_octets.saturating_add(self.header.payload_octets());
@@ -446,6 +470,8 @@ impl Incoming {
         if self.received > self.header.total_octets() {
             return Err(goes_on());
         }
+        let is_summed = rest.len() >= SUMMED_OCTETS;
+        let mut behind_header = None;
         for (bound, part) in [
             (header_octets, Place::Header),
             (payload_end, Place::Payload),
@@ -455,14 +481,24 @@ impl Incoming {
             let (now, later) = rest.split_at(wanted.min(rest.len()));
             match part {
                 Place::Header => {}
+                Place::Payload if is_summed => behind_header = self.verifier.update_with_own(now),
                 Place::Payload => self.verifier.update(now),
-                Place::Trailer => self.trailer.extend_from_slice(now),
+                Place::Trailer => {
+                    self.trailer.extend_from_slice(now);
+                    let length = u64::try_from(now.len()).unwrap_or(u64::MAX);
+                    behind_header =
+                        behind_header.map(|crc| joined_crc32c(crc, crc32c(now), length));
+                }
             }
             position = position.saturating_add(u64::try_from(now.len()).unwrap_or(u64::MAX));
             rest = later;
         }
+        let taken = |is_whole| Taken {
+            is_whole,
+            behind_header,
+        };
         if !end {
-            return Ok(false);
+            return Ok(taken(false));
         }
         if self.received < self.header.total_octets() {
             return Err(ends_early());
@@ -471,8 +507,16 @@ impl Incoming {
             .clone()
             .finish(&self.trailer)
             .map_err(Refused::breaks)?;
-        Ok(true)
+        Ok(taken(true))
     }
+}
+
+/// Octets that were accounted for.
+struct Taken {
+    /// The bundle is whole and correct.
+    is_whole: bool,
+    /// The CRC-32C of those that do not belong to the header, where it is known.
+    behind_header: Option<u32>,
 }
 
 enum Place {

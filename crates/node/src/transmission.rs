@@ -18,6 +18,7 @@ use crate::door::StreamId;
 use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
+use crate::reception::SUMMED_OCTETS;
 use crate::reservation::Comes;
 
 /// Payloads up to this size are written to the store together with their header blocks: copying costs
@@ -352,7 +353,12 @@ impl Node {
         else {
             return;
         };
-        transmission.crc.update(&octets);
+        let crc = if octets.len() < SUMMED_OCTETS {
+            transmission.crc.update(&octets);
+            None
+        } else {
+            transmission.crc.update_with_own(&octets)
+        };
         let key = transmission.key;
         let workshop = &mut client.workshop;
         let header = &mut workshop.header;
@@ -382,12 +388,11 @@ impl Node {
         if end {
             client.transmission = None;
         }
-        let pieces = header
-            .into_iter()
-            .chain(core::iter::once(octets))
-            .chain(trailer);
-        for piece in pieces.filter(|piece| !piece.is_empty()) {
-            self.append(key, Piece::Octets(piece));
+        let pieces = [(header, None), (Some(octets), crc), (trailer, None)];
+        for (piece, crc) in pieces {
+            if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
+                self.append_summed(key, Piece::Octets(piece), crc);
+            }
         }
         if end {
             self.commit(key);

@@ -154,7 +154,7 @@ impl Shelf {
     pub fn handle(&mut self, commands: impl IntoIterator<Item = StoreCommand>) {
         for command in commands {
             match command {
-                StoreCommand::Append { key, octets } => self.handle_append(key, &octets),
+                StoreCommand::Append { key, octets, .. } => self.handle_append(key, &octets),
                 StoreCommand::Divide { key } => {
                     let arriving = self.arriving.entry(key).or_default();
                     arriving.division = arriving.octets.octets();
@@ -316,7 +316,11 @@ mod tests {
         let octets = Piece::Octets(Bytes::from(vec![1; 10]));
         let bundle = bundle(number.into());
         [
-            StoreCommand::Append { key, octets },
+            StoreCommand::Append {
+                key,
+                octets,
+                crc: None,
+            },
             StoreCommand::Commit { key, bundle },
         ]
     }
@@ -414,6 +418,7 @@ mod tests {
         let append = |key, octets: &'static [u8]| StoreCommand::Append {
             key,
             octets: Piece::Octets(Bytes::from_static(octets)),
+            crc: None,
         };
         shelf.handle([
             append(whole, b"old"),

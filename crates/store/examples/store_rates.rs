@@ -97,6 +97,7 @@ fn put(number: u32, payload: &Bytes) -> [StoreCommand; 2] {
         StoreCommand::Append {
             key,
             octets: Piece::Octets(payload.clone()),
+            crc: None,
         },
         StoreCommand::Commit {
             key,

@@ -23,6 +23,19 @@ const SPARE_PIECES: usize = 16;
 /// Keys are small and dense: the table grows to the largest. A node has far fewer bundles than this.
 const KEY_BOUND: u32 = 1 << 28;
 
+/// Octets for a record's payload, and their CRC-32C where it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Portion {
+    pub(crate) octets: Bytes,
+    pub(crate) crc: Option<u32>,
+}
+
+impl From<Bytes> for Portion {
+    fn from(octets: Bytes) -> Self {
+        Self { octets, crc: None }
+    }
+}
+
 /// What a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
@@ -41,7 +54,7 @@ pub(crate) struct Arriving {
     pub(crate) extents: Vec<Extent>,
     written: u64,
     /// What has not.
-    pending: Vec<Bytes>,
+    pending: Vec<Portion>,
     pending_octets: u64,
     reported: u64,
     /// How many of `extents` the node was told of; `None` where nobody watches.
@@ -51,15 +64,15 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    fn push(&mut self, octets: Bytes) {
-        if !octets.is_empty() {
-            self.pending_octets += length(octets.len());
-            self.pending.push(octets);
+    fn push(&mut self, portion: Portion) {
+        if !portion.octets.is_empty() {
+            self.pending_octets += length(portion.octets.len());
+            self.pending.push(portion);
         }
     }
 
     /// Takes the first `count` octets of what is pending.
-    fn take(&mut self, count: u64) -> Vec<Bytes> {
+    fn take(&mut self, count: u64) -> Vec<Portion> {
         if count == self.pending_octets {
             self.pending_octets = 0;
             return std::mem::take(&mut self.pending);
@@ -67,14 +80,17 @@ impl Arriving {
         let mut taken = Vec::new();
         let mut wanted = count;
         let mut rest = Vec::new();
-        for mut piece in self.pending.drain(..) {
-            let now = wanted.min(length(piece.len()));
-            if now > 0 {
-                taken.push(piece.split_to(index(now)));
-                wanted -= now;
-            }
-            if !piece.is_empty() {
-                rest.push(piece);
+        for mut portion in self.pending.drain(..) {
+            let octets = length(portion.octets.len());
+            if wanted == 0 {
+                rest.push(portion);
+            } else if wanted >= octets {
+                wanted -= octets;
+                taken.push(portion);
+            } else {
+                taken.push(portion.octets.split_to(index(wanted)).into());
+                wanted = 0;
+                rest.push(portion.octets.into());
             }
         }
         self.pending = rest;
@@ -84,7 +100,7 @@ impl Arriving {
 }
 
 impl Store {
-    pub(crate) fn handle_append(&mut self, key: BundleKey, octets: Piece) {
+    pub(crate) fn handle_append(&mut self, key: BundleKey, octets: Piece, crc: Option<u32>) {
         if self.opening(key) != Opening::Open {
             return;
         }
@@ -107,7 +123,7 @@ impl Store {
         match octets {
             Piece::Octets(octets) => {
                 if let Some((_, arriving)) = &mut self.current {
-                    arriving.push(octets);
+                    arriving.push(Portion { octets, crc });
                 }
             }
             Piece::Extent(extent) => self.copy_extent(key, extent),
@@ -207,7 +223,7 @@ impl Store {
             let step = (end - offset).min(COPY_STEP_OCTETS);
             let mut octets = vec![0; index(step)];
             self.log.disk.read_at(offset, &mut octets)?;
-            arriving.push(octets.into());
+            arriving.push(Bytes::from(octets).into());
             if arriving.pending_octets >= COPY_STEP_OCTETS * 4 {
                 self.write_pending(arriving)?;
             }

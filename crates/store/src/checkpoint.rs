@@ -132,7 +132,9 @@ impl Store {
             put_varint(&mut body, part);
             put_varint(&mut body, parts);
             self.make_room(length(payload.len()), length(body.len()), Purpose::Upkeep)?;
-            let appended = self.log.append(Kind::Checkpoint, &[payload], &body)?;
+            let appended = self
+                .log
+                .append(Kind::Checkpoint, &[payload.into()], &body)?;
             first.get_or_insert(CheckpointPlace {
                 number,
                 place: appended.place,

@@ -298,7 +298,7 @@ impl Store {
         body.extend_from_slice(metadata);
         self.make_room(length(payload.len()), length(body.len()), Purpose::Move)?;
         let own_octets = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let appended = self.log.append(Kind::Commit, &[payload], &body)?;
+        let appended = self.log.append(Kind::Commit, &[payload.into()], &body)?;
         self.log.segments.hold(Reference {
             segment: appended.segment,
             octets: appended.octets,
@@ -340,7 +340,9 @@ impl Store {
             self.log.disk.read_at(extent.offset + at, &mut octets)?;
             running.update(&octets);
             self.make_room(step, 0, Purpose::Move)?;
-            let appended = self.log.append(Kind::Octets, &[octets.into()], &[])?;
+            let appended = self
+                .log
+                .append(Kind::Octets, &[Bytes::from(octets).into()], &[])?;
             let copy = Extent {
                 offset: appended.payload,
                 length: step,

@@ -14,7 +14,7 @@
 //! let (mut store, recovered) = Store::open(Arc::new(MemoryDisk::new()), Options::default())?;
 //! assert_eq!(recovered.bundles.count(), 0);
 //! let octets = Piece::Octets(bytes::Bytes::from_static(b"a bundle"));
-//! store.handle([StoreCommand::Append { key: BundleKey(0), octets }]);
+//! store.handle([StoreCommand::Append { key: BundleKey(0), octets, crc: None }]);
 //! let mut events = Vec::new();
 //! store.commit(&mut events);
 //! assert!(matches!(events.as_slice(), [StoreEvent::Durable { octets: 8, .. }]));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::arriving::Portion;
 use crate::disk::{Chunk, Disk, DiskError};
 use crate::error::Trouble;
 use crate::record::{
@@ -317,7 +318,7 @@ impl Log {
     pub(crate) fn append(
         &mut self,
         kind: Kind,
-        payload: &[Bytes],
+        payload: &[Portion],
         body: &[u8],
     ) -> Result<Appended, Trouble> {
         let Some(head) = &mut self.head else {
@@ -325,16 +326,11 @@ impl Log {
         };
         let payload_octets = payload
             .iter()
-            .fold(0_u64, |sum, piece| sum + length(piece.len()));
-        let payload_crc = match payload {
-            [] => 0,
-            _ if !self.is_checked => 0,
-            [only] => crc(only),
-            pieces => {
-                let mut running = RunningCrc::new();
-                pieces.iter().for_each(|piece| running.update(piece));
-                running.value()
-            }
+            .fold(0_u64, |sum, portion| sum + length(portion.octets.len()));
+        let payload_crc = if self.is_checked {
+            payload_crc(payload)
+        } else {
+            0
         };
         let header = Header {
             kind,
@@ -374,7 +370,7 @@ impl Log {
         }
         self.buffer
             .extend_from_slice(&header.encode(self.layout.seed, position));
-        for piece in payload {
+        for Portion { octets: piece, .. } in payload {
             if piece.len() < COPY_OCTETS {
                 self.buffer.extend_from_slice(piece);
             } else {
@@ -467,5 +463,24 @@ impl Log {
         self.drop_staged();
         self.head = None;
         self.segments.cut(durable);
+    }
+}
+
+/// The checksum of a record's payload.
+fn payload_crc(payload: &[Portion]) -> u32 {
+    match payload {
+        [] => 0,
+        [Portion { octets, crc: None }] => crc(octets),
+        [Portion { crc: Some(crc), .. }] => *crc,
+        portions => {
+            let mut running = RunningCrc::new();
+            for portion in portions {
+                match portion.crc {
+                    Some(crc) => running.join(crc, portion.octets.len()),
+                    None => running.update(&portion.octets),
+                }
+            }
+            running.value()
+        }
     }
 }

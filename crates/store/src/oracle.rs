@@ -55,7 +55,11 @@ fn stored(key: u32, octets: usize) -> [StoreCommand; 2] {
     let key = BundleKey(key);
     let octets = Piece::Octets(Bytes::from(vec![7; octets]));
     [
-        StoreCommand::Append { key, octets },
+        StoreCommand::Append {
+            key,
+            octets,
+            crc: None,
+        },
         StoreCommand::Commit {
             key,
             bundle: Box::new(bundle(u64::from(key.0))),

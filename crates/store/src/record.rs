@@ -1,8 +1,9 @@
 //! A record's header, and where records lie (docs/store-format.md 2 and 3).
 
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
+use dhow_bundle::crc::joined_crc32c;
 
-use crate::wire::index;
+use crate::wire::{index, length};
 
 /// Octets of a record's header.
 pub(crate) const HEADER_OCTETS: u32 = 32;
@@ -115,6 +116,13 @@ impl RunningCrc {
 
     pub(crate) fn update(&mut self, octets: &[u8]) {
         self.0.update(octets);
+    }
+
+    /// Adds octets of which the checksum is known.
+    pub(crate) fn join(&mut self, crc: u32, octets: usize) {
+        let joined = joined_crc32c(self.value(), crc, length(octets));
+        // The library's state is the checksum before it is inverted.
+        self.0 = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!joined));
     }
 
     pub(crate) fn value(&self) -> u32 {

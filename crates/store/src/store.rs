@@ -7,7 +7,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{BundleId, DtnTime};
 
-use crate::arriving::{Arriving, Opening};
+use crate::arriving::{Arriving, Opening, Portion};
 use crate::checkpoint::Progress;
 use crate::closing::ClosingNote;
 use crate::compaction::Compaction;
@@ -139,7 +139,7 @@ pub struct Store {
     pub(crate) body: Vec<u8>,
     pub(crate) envelope: Envelope,
     /// An empty list of pieces with room, for the next bundle that arrives.
-    pub(crate) spare: Vec<bytes::Bytes>,
+    pub(crate) spare: Vec<Portion>,
     pub(crate) counts: Statistics,
 }
 
@@ -220,7 +220,7 @@ impl Store {
                 self.run(Self::write_mark);
             }
             match command {
-                StoreCommand::Append { key, octets } => self.handle_append(key, octets),
+                StoreCommand::Append { key, octets, crc } => self.handle_append(key, octets, crc),
                 StoreCommand::Watch { key } => self.handle_watch(key),
                 StoreCommand::Divide { key } => self.handle_divide(key),
                 StoreCommand::Share { key, from } => self.handle_share(key, from),

@@ -151,10 +151,12 @@ impl World {
             self.batch.push(StoreCommand::Append {
                 key: BundleKey(key),
                 octets,
+                crc: None,
             });
         }
         self.batch.push(StoreCommand::Append {
             key: BundleKey(key),
+            crc: Some(crc_fast::crc32_iscsi(&octets)),
             octets: Piece::Octets(octets),
         });
     }

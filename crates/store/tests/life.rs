@@ -209,6 +209,7 @@ fn stored_octets_can_be_appended_to_another_bundle() {
         store.handle([StoreCommand::Append {
             key: BundleKey(1),
             octets: Piece::Extent(extent),
+            crc: None,
         }]);
     }
     store.handle([commit(1, 150_000)]);
@@ -232,6 +233,7 @@ fn log_in_a_file_is_locked_and_comes_back() {
         .map(|octets| StoreCommand::Append {
             key: BundleKey(9),
             octets: Piece::Octets(octets),
+            crc: None,
         })
         .collect();
     store.handle(commands);
@@ -557,6 +559,7 @@ fn a_segment_that_is_used_again_in_the_batch_after_it_became_empty_keeps_what_it
             let append = StoreCommand::Append {
                 key: BundleKey(key),
                 octets: Piece::Octets(octets(key, 9_000).into()),
+                crc: None,
             };
             [append, commit(key, 9_000)]
         });

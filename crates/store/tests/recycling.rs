@@ -53,6 +53,7 @@ impl Stream {
         let append = StoreCommand::Append {
             key: BundleKey(key),
             octets,
+            crc: None,
         };
         self.store.handle([append, commit(key, length)]);
         self.held.push_back(key);

@@ -22,7 +22,7 @@ impl Shelf {
         let mut grown = Vec::new();
         for command in commands.drain(..) {
             match command {
-                StoreCommand::Append { key, octets } => {
+                StoreCommand::Append { key, octets, .. } => {
                     let octets = match octets {
                         Piece::Octets(octets) => octets,
                         Piece::Extent(extent) => self.read(&[extent]),

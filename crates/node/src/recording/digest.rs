@@ -33,7 +33,7 @@ impl Digest {
     /// Adds an answer to `poll`; of octets for the store only how many, where they are left out.
     pub fn add(&mut self, action: Option<&Action>, content: Content) {
         match action {
-            Some(Action::Store(StoreCommand::Append { key, octets })) => {
+            Some(Action::Store(StoreCommand::Append { key, octets, .. })) => {
                 self.write_u8(1);
                 key.hash(self);
                 self.add_piece(octets, content);

@@ -19,6 +19,8 @@ pub struct Kept {
 pub struct Store {
     /// What is on the disk.
     pub kept: Kept,
+    /// Octets that came with their checksum.
+    pub summed_octets: usize,
     log: Vec<u8>,
     arriving: BTreeMap<BundleKey, Vec<Extent>>,
     committed: BTreeMap<BundleKey, (u64, Vec<Extent>, StoredBundle)>,
@@ -128,7 +130,7 @@ impl Store {
         let mut events = std::mem::take(&mut self.moved);
         for command in std::mem::take(&mut self.waiting) {
             match command {
-                StoreCommand::Append { key, octets } => {
+                StoreCommand::Append { key, octets, crc } => {
                     assert!(
                         !self.committed.contains_key(&key),
                         "a key in use was appended to"
@@ -143,7 +145,13 @@ impl Store {
                         continue;
                     }
                     let extent = match octets {
-                        Piece::Octets(octets) => self.write(&octets),
+                        Piece::Octets(octets) => {
+                            if let Some(crc) = crc {
+                                assert_eq!(crc, dhow_bundle::crc::crc32c(&octets));
+                                self.summed_octets += octets.len();
+                            }
+                            self.write(&octets)
+                        }
                         Piece::Extent(extent) => {
                             let octets = self.read(&[extent]);
                             self.write(&octets)

@@ -79,6 +79,7 @@ pub fn append(key: u32, octets: Vec<u8>) -> StoreCommand {
     StoreCommand::Append {
         key: BundleKey(key),
         octets: Piece::Octets(octets.into()),
+        crc: None,
     }
 }
 
@@ -96,6 +97,7 @@ pub fn put(store: &mut Store, key: u32, length: usize) {
         StoreCommand::Append {
             key: BundleKey(key),
             octets,
+            crc: None,
         },
         commit(key, length),
     ]);

@@ -253,6 +253,7 @@ fn shown(sight: &Sight<'_>) -> String {
         Sight::Action(Action::Store(StoreCommand::Append {
             key,
             octets: Piece::Octets(octets),
+            ..
         })) => format!("< append to bundle {}, octets: {}", key.0, octets.len()),
         Sight::Action(Action::Store(command)) => short("< store:", command),
         Sight::Action(Action::Occurred(occurrence)) => short("< tells:", occurrence),
