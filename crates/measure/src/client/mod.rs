@@ -5,6 +5,7 @@
 
 mod leftover;
 mod outlet;
+mod parcels;
 pub(crate) mod record;
 mod ring;
 mod settings;
@@ -20,15 +21,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use outlet::OutletError;
+pub use parcels::Carrier;
 pub use settings::{SPOOL_OCTETS, Settings};
 pub use target::{PORT, Target, TargetError};
 
-use self::outlet::Outlet;
+use self::outlet::{Outlet, Way};
 use self::record::Sample;
 use self::ring::Ring;
 use self::spool::Spool;
 use self::writer::{Order, Writer};
 use crate::filter::{FilterError, Plan};
+use crate::omsp::Encoding;
 use crate::omsp::header::{HeaderError, check_domain, check_sender};
 use crate::point::Point;
 use crate::schema::{Schema, SchemaError, Type};
@@ -127,6 +130,26 @@ impl Client {
     /// # Errors
     /// Names that no collector takes, or a file that cannot be written.
     pub fn connect(settings: Settings) -> Result<Self, ClientError> {
+        let way = Way::open(&settings.target).map_err(|error| ClientError::Target {
+            target: settings.target.clone(),
+            error,
+        })?;
+        Self::begin(&settings, way)
+    }
+
+    /// Starts to measure over a network that is there now and then: rows leave in parcels, each a session of its own, about every ten
+    /// seconds or 64 KiB, as text whatever the settings say. Their target is only a name here.
+    ///
+    /// # Errors
+    /// Names that no collector takes.
+    pub fn connect_over(
+        carrier: Box<dyn Carrier>,
+        settings: Settings,
+    ) -> Result<Self, ClientError> {
+        Self::begin(&settings.with_encoding(Encoding::Text), Way::over(carrier))
+    }
+
+    fn begin(settings: &Settings, way: Way) -> Result<Self, ClientError> {
         check_domain(&settings.domain)?;
         check_sender(&settings.sender)?;
         Schema::new(&settings.app, Vec::new())?;
@@ -134,16 +157,11 @@ impl Client {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let spool = Spool::new(settings.spool_directory.clone(), settings.spool_octets);
-        let outlet = Outlet::open(&settings.target, settings.encoding, spool).map_err(|error| {
-            ClientError::Target {
-                target: settings.target.clone(),
-                error,
-            }
-        })?;
+        let outlet = Outlet::new(way, settings.encoding, spool);
         let offset_s = f64::from(since_epoch.subsec_nanos()) / 1e9;
         let shared = Shared::new(&settings.app, offset_s, settings.plan.clone());
         let shared = Arc::new(shared);
-        let writer = Writer::new(&settings, since_epoch.as_secs(), outlet);
+        let writer = Writer::new(settings, since_epoch.as_secs(), outlet);
         let thread = std::thread::Builder::new()
             .name("measure".to_owned())
             .spawn({

@@ -7,11 +7,12 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::parcels::{Carrier, Parcels};
 use super::spool::{Lost, Spool};
 use super::target::Target;
 use crate::omsp::Encoding;
 use crate::omsp::binary::row_start_before;
-use crate::omsp::header::{ACCEPTED, REFUSED};
+use crate::omsp::header::{ACCEPTED, Parcel, REFUSED};
 
 /// Octets of rows that wait in memory; what comes after waits on disk.
 const PENDING_OCTETS_MAX: usize = 1 << 20;
@@ -51,14 +52,16 @@ pub struct Outlet {
     spool: Spool,
 }
 
-enum Way {
+/// Where rows leave.
+pub enum Way {
     Tcp(Link),
     File(Box<dyn Write + Send>, HeaderState),
+    Parcels(Parcels),
 }
 
 /// Whether a file has its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HeaderState {
+pub enum HeaderState {
     Due,
     Written,
 }
@@ -68,12 +71,14 @@ impl std::fmt::Debug for Way {
         match self {
             Self::Tcp(link) => link.fmt(f),
             Self::File(_, state) => f.debug_tuple("File").field(state).finish(),
+            Self::Parcels(_) => f.write_str("Parcels"),
         }
     }
 }
 
+/// A connection to a collector, or the next attempt at one.
 #[derive(Debug)]
-struct Link {
+pub struct Link {
     address: String,
     state: LinkState,
     wait: Duration,
@@ -108,24 +113,40 @@ pub enum Fate {
     Dropped,
 }
 
-impl Outlet {
-    /// Opens the way; a collector need not be there.
+impl Way {
+    /// Opens the way to a target; a collector need not be there.
     ///
     /// # Errors
-    /// A file that cannot be written.
-    pub fn open(target: &Target, encoding: Encoding, spool: Spool) -> io::Result<Self> {
-        let way = match target {
-            Target::Tcp(address) => Way::Tcp(Link {
+    /// A file that cannot be written, or bundles, which need a [carrier](Self::over).
+    pub fn open(target: &Target) -> io::Result<Self> {
+        Ok(match target {
+            Target::Tcp(address) => Self::Tcp(Link {
                 address: address.clone(),
                 state: LinkState::Waiting(Instant::now()),
                 wait: RETRY_MIN,
                 held_until: Instant::now(),
                 refusal: None,
             }),
-            Target::File(path) => Way::File(Box::new(File::create(path)?), HeaderState::Due),
-            Target::Stdout => Way::File(Box::new(io::stdout()), HeaderState::Due),
-        };
-        Ok(Self {
+            Target::File(path) => Self::File(Box::new(File::create(path)?), HeaderState::Due),
+            Target::Stdout => Self::File(Box::new(io::stdout()), HeaderState::Due),
+            Target::Bundles(_) => {
+                return Err(io::Error::other(
+                    "this program has no node to make bundles with",
+                ));
+            }
+        })
+    }
+
+    /// The way with a carrier.
+    pub fn over(carrier: Box<dyn Carrier>) -> Self {
+        Self::Parcels(Parcels::new(carrier))
+    }
+}
+
+impl Outlet {
+    /// The way out, and where rows wait that cannot leave.
+    pub const fn new(way: Way, encoding: Encoding, spool: Spool) -> Self {
+        Self {
             way,
             encoding,
             header: Vec::new(),
@@ -133,7 +154,7 @@ impl Outlet {
             sent: 0,
             written: 0,
             spool,
-        })
+        }
     }
 
     /// True once a header was written: streams that are new after it are told of in rows.
@@ -141,6 +162,8 @@ impl Outlet {
         match &self.way {
             Way::Tcp(link) => matches!(link.state, LinkState::Up(_)),
             Way::File(_, state) => matches!(state, HeaderState::Written),
+            // Each parcel has one of its own, with all streams.
+            Way::Parcels(_) => false,
         }
     }
 
@@ -180,19 +203,27 @@ impl Outlet {
         self.header.is_empty() && self.sent == self.pending.len() && self.spool.is_empty()
     }
 
-    /// Lets leave what can, for about as long as a write may wait; `header` is asked for where one is due.
+    /// No more rows will come.
+    pub fn hasten(&mut self) {
+        if let Way::Parcels(parcels) = &mut self.way {
+            parcels.hasten();
+        }
+    }
+
+    /// Lets leave what can, for about as long as a write may wait; `header` is asked for where one is due, for a parcel or for all.
     ///
     /// # Errors
     /// A file that takes no more, or a spool that does not give back what it took. A collector that is away is no error.
-    pub fn pump(&mut self, header: impl Fn() -> String) -> Result<(), OutletError> {
+    pub fn pump(&mut self, header: impl Fn(Option<Parcel>) -> String) -> Result<(), OutletError> {
         match &mut self.way {
             Way::File(_, state) => {
                 if *state == HeaderState::Due {
                     *state = HeaderState::Written;
-                    self.header = header().into_bytes();
+                    self.header = header(None).into_bytes();
                 }
                 return self.pump_file();
             }
+            Way::Parcels(_) => return self.pump_parcels(|parcel| header(Some(parcel))),
             Way::Tcp(link) => match link.look() {
                 Look::Away => {
                     // What left over the connection before is not known to have arrived; the row that was cut is known not to have.
@@ -201,12 +232,31 @@ impl Outlet {
                 }
                 Look::New => {
                     self.rewind();
-                    self.header = header().into_bytes();
+                    self.header = header(None).into_bytes();
                 }
                 Look::Up => {}
             },
         }
         self.write_on()
+    }
+
+    fn pump_parcels(&mut self, header: impl Fn(Parcel) -> String) -> Result<(), OutletError> {
+        let end = Instant::now() + WRITE_PATIENCE;
+        loop {
+            if self.waiting() == 0 {
+                self.refill()?;
+            }
+            let Way::Parcels(parcels) = &mut self.way else {
+                return Ok(());
+            };
+            match parcels.pump(self.pending.get(self.sent..).unwrap_or_default(), &header) {
+                0 => return Ok(()),
+                octets => self.left(octets),
+            }
+            if Instant::now() > end {
+                return Ok(());
+            }
+        }
     }
 
     fn pump_file(&mut self) -> Result<(), OutletError> {
@@ -318,11 +368,12 @@ impl Outlet {
         self.sent = 0;
     }
 
-    /// Why the collector refuses, where it does.
+    /// Why nothing is taken, where it is known.
     pub fn refusal(&self) -> Option<&str> {
         match &self.way {
             Way::Tcp(link) => link.refusal.as_deref(),
             Way::File(..) => None,
+            Way::Parcels(parcels) => parcels.trouble(),
         }
     }
 

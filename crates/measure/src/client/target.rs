@@ -16,12 +16,20 @@ pub enum Target {
     File(PathBuf),
     /// Standard output: `file:-`.
     Stdout,
+    /// An endpoint, to which bundles carry them: `bundles:ENDPOINT`.
+    Bundles(String),
 }
 
 impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
+        if let Some(endpoint) = text.strip_prefix("bundles:") {
+            return match endpoint {
+                "" => Err(TargetError(text.to_owned())),
+                endpoint => Ok(Self::Bundles(endpoint.to_owned())),
+            };
+        }
         let path = ["file:", "flush:"]
             .iter()
             .find_map(|p| text.strip_prefix(p));
@@ -65,13 +73,14 @@ impl fmt::Display for Target {
             Self::Tcp(address) => write!(f, "tcp:{address}"),
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Stdout => f.write_str("file:-"),
+            Self::Bundles(endpoint) => write!(f, "bundles:{endpoint}"),
         }
     }
 }
 
 /// A text that names no place for measurements.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is neither tcp:HOST:PORT nor file:PATH nor file:-")]
+#[error("'{0}' is neither tcp:HOST:PORT nor file:PATH nor file:- nor bundles:ENDPOINT")]
 pub struct TargetError(String);
 
 #[cfg(test)]
@@ -92,6 +101,7 @@ mod tests {
             ("file:///tmp/x", "file:/tmp/x"),
             ("flush:out", "file:out"),
             ("file:-", "file:-"),
+            ("bundles:ipn:9.7", "bundles:ipn:9.7"),
         ] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), shown, "{text}");
         }
@@ -103,6 +113,7 @@ mod tests {
             "tcp:lab:0",
             "::1",
             "file:",
+            "bundles:",
             "a b",
             "http://x/y",
         ] {

@@ -106,6 +106,7 @@ impl Writer {
                 content: settings.encoding,
                 token: settings.token.clone(),
                 reads_answer: true,
+                parcel: None,
                 schemas: vec![(0, Schema::metadata()), (ACCOUNT_INDEX, account_schema())],
             },
             outlet,
@@ -294,7 +295,18 @@ impl Writer {
 
     /// Lets leave what can; false where the way out takes nothing at all.
     fn pump(&mut self) -> bool {
-        match self.outlet.pump(|| self.header.write()) {
+        let header = |parcel| match parcel {
+            None => self.header.write(),
+            // A token is for a collector that anybody can reach, and nobody answers.
+            parcel => Header {
+                parcel,
+                token: None,
+                reads_answer: false,
+                ..self.header.clone()
+            }
+            .write(),
+        };
+        match self.outlet.pump(header) {
             Ok(()) => true,
             Err(error) => {
                 self.complain(&error);
@@ -319,6 +331,7 @@ impl Writer {
         let end = Instant::now() + self.linger;
         self.close_windows(shared.now_s(), Occasion::End);
         self.account(shared.now_s());
+        self.outlet.hasten();
         while !self.outlet.is_empty() && Instant::now() < end {
             let before = self.outlet.written();
             if !self.pump() {
@@ -339,7 +352,7 @@ impl Writer {
             }
             false => {
                 if let Some(why) = self.outlet.refusal() {
-                    let words = format!("the collector refuses: {why}");
+                    let words = format!("not all was taken: {why}");
                     self.trouble.get_or_insert(words);
                 }
                 self.leave()
@@ -413,6 +426,7 @@ fn account_schema() -> Schema {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outlet::Way;
     use super::super::record;
     use super::super::spool::Spool;
     use super::super::target::Target;
@@ -432,7 +446,8 @@ mod tests {
         let path = directory.path().join("out.oml");
         let settings = Settings::new(Target::File(path.clone()), "d", "s", "a");
         let spool = Spool::new(directory.path().to_path_buf(), 8 << 20);
-        let outlet = Outlet::open(&settings.target, settings.encoding, spool).expect("a file");
+        let way = Way::open(&settings.target).expect("a file");
+        let outlet = Outlet::new(way, settings.encoding, spool);
         let mut writer = Writer::new(&settings, 1, outlet);
         let counters = Arc::new(Counters::default());
         let pipelines = Plan::default().pipelines(&SENT, "a").expect("a plan");

@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::spans::Spans;
+use crate::omsp::header::Parcel;
 use crate::omsp::{Reason, Tally};
+
+/// Runs of clients that send parcels, of which it is known what came; one more, and what is missing of another one counts as lost for good.
+const RUNS_MAX: usize = 1024;
 
 /// Streams of which an account is kept; what comes after is counted together.
 const STREAMS_MAX: usize = 10_000;
@@ -84,6 +89,38 @@ pub struct Account {
     told: Report,
     /// What they do not know yet.
     fresh: Report,
+    /// What came of parcels, by their run.
+    runs: BTreeMap<u64, Run>,
+}
+
+impl Arrival {
+    /// Of a parcel that was noted, or was there, and whether others of its run were.
+    pub const fn of(is_noted: bool, has_others: bool) -> Self {
+        match (is_noted, has_others) {
+            (false, _) => Self::Again,
+            (true, false) => Self::First,
+            (true, true) => Self::New,
+        }
+    }
+}
+
+/// What came of a client's parcels.
+#[derive(Debug)]
+struct Run {
+    /// Nothing of it had come before this collector began.
+    is_whole: bool,
+    streams: BTreeMap<StreamName, Spans>,
+}
+
+/// Whether a parcel came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is the first of its run.
+    First,
+    /// Others of its run were there, it was not.
+    New,
+    /// It was there.
+    Again,
 }
 
 impl Account {
@@ -129,6 +166,60 @@ impl Account {
         let report = self.fresh(name);
         report.received = report.received.saturating_sub(rows);
         add(report.rejected.entry(reason).or_default(), rows);
+    }
+
+    /// Rows of a parcel are stored, with those numbers: later parcels may bring earlier ones.
+    pub fn parcel(
+        &mut self,
+        parcel: Parcel,
+        arrival: Arrival,
+        name: &StreamName,
+        numbers: impl Iterator<Item = i64>,
+    ) {
+        if !self.runs.contains_key(&parcel.run) && self.runs.len() >= RUNS_MAX {
+            let first = self.runs.pop_first();
+            self.settle_run(first.map(|(_, run)| run));
+        }
+        let run = self.runs.entry(parcel.run).or_insert_with(|| Run {
+            is_whole: arrival == Arrival::First,
+            streams: BTreeMap::new(),
+        });
+        let is_whole = run.is_whole;
+        let spans = run.streams.entry(name.clone());
+        let spans = spans.or_insert_with(|| match is_whole {
+            true => Spans::from_one(),
+            false => Spans::default(),
+        });
+        let mut repeated = 0;
+        for number in numbers {
+            repeated += u64::from(!spans.add(number));
+        }
+        add(&mut self.fresh(name).repeated, repeated);
+    }
+
+    /// Rows that came are those of a parcel that is stored already.
+    pub fn again(&mut self, name: &StreamName, rows: u64) {
+        let report = self.fresh(name);
+        report.received = report.received.saturating_sub(rows);
+        add(&mut report.repeated, rows);
+    }
+
+    /// No more parcels will come: what is missing of them is lost.
+    pub fn settle(&mut self) {
+        for run in std::mem::take(&mut self.runs).into_values() {
+            self.settle_run(Some(run));
+        }
+    }
+
+    fn settle_run(&mut self, run: Option<Run>) {
+        for (name, spans) in run.into_iter().flat_map(|run| run.streams) {
+            let missing = spans.missing();
+            if missing.gaps > 0 {
+                let report = self.fresh(&name);
+                add(&mut report.gaps, missing.gaps);
+                add(&mut report.missing, missing.rows);
+            }
+        }
     }
 
     fn fresh(&mut self, name: &StreamName) -> &mut StreamReport {

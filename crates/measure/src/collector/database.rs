@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use super::account::Arrival;
 use crate::omsp::Row;
+use crate::omsp::header::Parcel;
 use crate::schema::Schema;
 
 /// Rows of one table that are to be stored, with what a collector adds.
@@ -37,6 +39,9 @@ pub trait Database: Send {
     /// The number of a sender.
     fn sender(&mut self, sender: &Sender<'_>) -> Result<i64, DatabaseError>;
 
+    /// The number of a sender that is there.
+    fn known_sender(&mut self, domain: &str, name: &str) -> Result<i64, DatabaseError>;
+
     /// Makes the table `name` for a stream with that index.
     fn create(&mut self, name: &str, index: u8, schema: &Schema) -> Result<(), DatabaseError>;
 
@@ -51,6 +56,9 @@ pub trait Database: Send {
         what: &str,
         rows: u64,
     ) -> Result<(), DatabaseError>;
+
+    /// Notes that a parcel is stored, and says whether it was before.
+    fn parcel(&mut self, parcel: Parcel) -> Result<Arrival, DatabaseError>;
 
     /// Runs statements of ours that have no values.
     fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError>;

@@ -1,14 +1,17 @@
 //! The receiving end: clients' sessions into databases.
 //!
 //! [`Collector`] listens; each client has a thread (`session`), and one thread (`store`) has the databases. Between them is
-//! one bounded queue: when a database is behind or away, sockets are not read, and TCP slows the clients.
+//! one bounded queue: when a database is behind or away, sockets are not read, and TCP slows the clients. Parcels, which came as bundles,
+//! take the same way from an [`Intake`].
 
 mod account;
 mod database;
+mod intake;
 mod listener;
 mod postgres;
 mod session;
 mod shelf;
+mod spans;
 mod sqlite;
 mod store;
 mod table;
@@ -17,14 +20,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use account::{Report, StreamReport};
 pub use database::DatabaseError;
+pub use intake::{Intake, IntakeError, PARCEL_OCTETS_MAX, Pledge};
+pub use session::Kept;
 
 use self::listener::Listener;
+use self::session::Call;
 use self::store::Store;
 
 /// Batches of rows between the sessions and the databases; one is what a read of a socket brought.
@@ -129,6 +135,7 @@ pub struct Collector {
     figures: Arc<Figures>,
     listener: JoinHandle<()>,
     store: JoinHandle<Outcome>,
+    calls: SyncSender<Call>,
 }
 
 /// How a collector ended.
@@ -171,7 +178,7 @@ impl Collector {
             Arc::clone(&stop),
             Arc::clone(&figures),
             tell,
-            sender,
+            sender.clone(),
         )
         .map_err(CollectorError::Listen)?;
         let listener = std::thread::Builder::new()
@@ -184,6 +191,7 @@ impl Collector {
             figures,
             listener,
             store,
+            calls: sender,
         })
     }
 
@@ -197,6 +205,11 @@ impl Collector {
         &self.figures
     }
 
+    /// A way in for parcels that came otherwise.
+    pub fn intake(&self) -> Intake {
+        Intake::new(self.calls.clone(), Arc::clone(&self.figures))
+    }
+
     /// Takes what has come, commits it and ends.
     ///
     /// # Errors
@@ -204,6 +217,7 @@ impl Collector {
     pub fn stop(self) -> Result<Outcome, CollectorError> {
         self.stop.store(true, Ordering::Relaxed);
         self.listener.join().map_err(|_| CollectorError::Ended)?;
+        drop(self.calls);
         self.store.join().map_err(|_| CollectorError::Ended)
     }
 }

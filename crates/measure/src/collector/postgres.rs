@@ -5,9 +5,11 @@ use std::io::Write as _;
 
 use postgres::{Client, NoTls};
 
+use super::account::Arrival;
 use super::database::{Database, DatabaseError, Found, Insert, Sender};
 use super::sqlite::described;
 use crate::omsp::Cell;
+use crate::omsp::header::Parcel;
 use crate::schema::{Schema, Type};
 
 const LAYOUT: &str = "\
@@ -17,7 +19,8 @@ CREATE TABLE IF NOT EXISTS _experiment_metadata (oml_tuple_id BIGSERIAL PRIMARY 
     oml_ts_client DOUBLE PRECISION, oml_ts_server DOUBLE PRECISION, \"subject\" TEXT, \"key\" TEXT, \"value\" TEXT);
 CREATE TABLE IF NOT EXISTS _dhow_senders (id INTEGER PRIMARY KEY, domain TEXT, name TEXT, app TEXT, start_time BIGINT);
 CREATE TABLE IF NOT EXISTS _dhow_loss (oml_sender_id INTEGER, stream TEXT, what TEXT, rows BIGINT,
-    PRIMARY KEY (oml_sender_id, stream, what));";
+    PRIMARY KEY (oml_sender_id, stream, what));
+CREATE TABLE IF NOT EXISTS _dhow_parcels (run BIGINT, number BIGINT, PRIMARY KEY (run, number));";
 
 /// One connection.
 pub struct Postgres {
@@ -115,6 +118,13 @@ impl Database for Postgres {
         Ok(id.into())
     }
 
+    fn known_sender(&mut self, domain: &str, name: &str) -> Result<i64, DatabaseError> {
+        let known = "SELECT id FROM _dhow_senders WHERE domain = $1 AND name = $2";
+        let row = self.client.query_opt(known, &[&domain, &name])?;
+        let row = row.ok_or_else(|| DatabaseError::refused("the sender is unknown"))?;
+        Ok(row.get::<_, i32>(0).into())
+    }
+
     fn create(&mut self, name: &str, index: u8, schema: &Schema) -> Result<(), DatabaseError> {
         let mut create = format!(
             "CREATE TABLE \"{name}\" (oml_tuple_id BIGSERIAL PRIMARY KEY, oml_sender_id INTEGER, oml_seq BIGINT, \
@@ -173,6 +183,15 @@ impl Database for Postgres {
         self.client
             .execute(add, &[&sender, &stream, &what, &rows])?;
         Ok(())
+    }
+
+    fn parcel(&mut self, parcel: Parcel) -> Result<Arrival, DatabaseError> {
+        let [run, number] = [parcel.run, parcel.number].map(u64::cast_signed);
+        let others = "SELECT EXISTS (SELECT 1 FROM _dhow_parcels WHERE run = $1)";
+        let has_others = self.client.query_one(others, &[&run])?.get(0);
+        let note = "INSERT INTO _dhow_parcels (run, number) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        let noted = self.client.execute(note, &[&run, &number])?;
+        Ok(Arrival::of(noted == 1, has_others))
     }
 
     fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError> {

@@ -42,8 +42,34 @@ pub enum Said {
     Begins(Beginning),
     /// Rows came at a time, seconds of Unix time.
     Came(Batch, f64),
+    /// A whole parcel came.
+    Parcel(Arrived),
     /// It has ended.
     Ended,
+}
+
+/// A parcel, which is a session from its beginning to its end.
+#[derive(Debug)]
+pub struct Arrived {
+    /// What it said first.
+    pub header: Box<Header>,
+    /// All of it.
+    pub batch: Batch,
+    /// When it came, seconds of Unix time.
+    pub came_s: f64,
+    /// Takes the word once it is known what became of it.
+    pub verdict: SyncSender<Kept>,
+}
+
+/// What became of a parcel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It is durable, or was before.
+    Stored,
+    /// It will never be stored.
+    Refused(String),
+    /// Its database is away, and the collector ends.
+    Not,
 }
 
 /// A session that asks to be stored.
@@ -225,8 +251,7 @@ impl Session {
         self.figures
             .rejected
             .fetch_add(batch.refused.total(), Ordering::Relaxed);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.call(Said::Came(batch, now.unwrap_or_default().as_secs_f64()));
+        self.call(Said::Came(batch, now_s()));
     }
 
     /// Waits while the databases are behind.
@@ -238,6 +263,12 @@ impl Session {
         // The store ends last, unless it lost its database for good; then it has said so.
         let _ = self.calls.send(call);
     }
+}
+
+/// Seconds of Unix time.
+pub fn now_s() -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs_f64()
 }
 
 fn is_patience(error: &io::Error) -> bool {

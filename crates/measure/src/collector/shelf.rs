@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::account::{Account, StreamName, UNKNOWN_STREAM};
+use super::account::{Account, Arrival, StreamName, UNKNOWN_STREAM};
 use super::database::{Database, DatabaseError, Insert, Sender};
 use super::session::SessionKey;
 use super::table::Tables;
 use super::{Notice, Tell};
+use crate::omsp::header::Parcel;
 use crate::omsp::{Batch, Definition, Header, Reason, Row, StreamKey};
 use crate::schema::Schema;
 
@@ -40,6 +41,10 @@ pub struct Kept {
     session: SessionKey,
     batch: Batch,
     came_s: f64,
+    /// The whole parcel that it is, if it is one.
+    parcel: Option<Parcel>,
+    /// The account knows whether the parcel came before.
+    is_judged: bool,
     /// Streams of it that the database does not take, which the account knows.
     unstored: BTreeSet<StreamKey>,
 }
@@ -80,7 +85,7 @@ impl Client {
     }
 
     /// Takes note of the streams that a batch defines, and counts its rows, once, whatever becomes of them later.
-    pub fn count(&mut self, batch: &Batch, account: &mut Account) {
+    pub fn count(&mut self, batch: &Batch, parcel: Option<Parcel>, account: &mut Account) {
         for definition in &batch.definitions {
             self.indices.insert(definition.index, definition.stream);
             self.streams.insert(definition.stream, definition.clone());
@@ -88,7 +93,8 @@ impl Client {
         for (stream, rows) in by_stream(batch) {
             if let Some(definition) = self.streams.get(&stream) {
                 let name = self.stream_name(definition.schema.name());
-                if definition.schema == Schema::metadata() {
+                // What parcels leave out may come with the next.
+                if definition.schema == Schema::metadata() || parcel.is_some() {
                     account.unnumbered(&name, count_of(&rows));
                 } else {
                     let last = self.last.entry(name.stream.clone()).or_default();
@@ -106,11 +112,18 @@ impl Client {
 }
 
 impl Kept {
-    pub const fn new(session: SessionKey, batch: Batch, came_s: f64) -> Self {
+    pub const fn new(
+        session: SessionKey,
+        batch: Batch,
+        came_s: f64,
+        parcel: Option<Parcel>,
+    ) -> Self {
         Self {
             session,
             batch,
             came_s,
+            parcel,
+            is_judged: false,
             unstored: BTreeSet::new(),
         }
     }
@@ -187,6 +200,9 @@ impl Open {
                 return Ok(());
             }
         };
+        if self.is_again(kept, client, account)? {
+            return Ok(());
+        }
         for definition in &kept.batch.definitions {
             self.table(kept.session, definition)?;
         }
@@ -218,6 +234,36 @@ impl Open {
             self.refuse(kept, client, Some(stream), &error, account);
         }
         Ok(())
+    }
+
+    /// Whether what is kept is a parcel that is stored already. It is noted in the same transaction as its rows.
+    fn is_again(
+        &mut self,
+        kept: &mut Kept,
+        client: &Client,
+        account: &mut Account,
+    ) -> Result<bool, DatabaseError> {
+        let Some(parcel) = kept.parcel else {
+            return Ok(false);
+        };
+        let Ok(arrival) = self.tried(|open| open.database.parcel(parcel))? else {
+            return Ok(false);
+        };
+        // One that was judged and is there was committed just as its database went.
+        if !std::mem::replace(&mut kept.is_judged, true) {
+            for (stream, rows) in by_stream(&kept.batch) {
+                let Some(definition) = client.streams.get(&stream) else {
+                    continue;
+                };
+                let name = client.stream_name(definition.schema.name());
+                if arrival == Arrival::Again {
+                    account.again(&name, count_of(&rows));
+                } else if definition.schema != Schema::metadata() {
+                    account.parcel(parcel, arrival, &name, rows.iter().map(|row| row.sequence));
+                }
+            }
+        }
+        Ok(arrival == Arrival::Again)
     }
 
     /// Counts what is kept of one stream, or of all, as refused, once.
@@ -323,13 +369,15 @@ impl Open {
             let client = clients.iter().find(|(_, client)| {
                 client.header.sender == name.sender && client.header.domain == name.domain
             });
-            let Some((session, client)) = client else {
-                continue;
+            let sender = match client {
+                Some((session, client)) => self.begin(*session, client)?.map(|(sender, _)| sender),
+                // Its parcels are stored, and it was known then.
+                None => {
+                    self.tried(|open| open.database.known_sender(&name.domain, &name.sender))?
+                }
             };
             // A sender that is refused has no number; the collector's own report has what was its.
-            let Ok((sender, _)) = self.begin(*session, client)? else {
-                continue;
-            };
+            let Ok(sender) = sender else { continue };
             let told = self.tried(|open| {
                 let mut lines = report.lines().into_iter();
                 lines.try_for_each(|(what, rows)| {

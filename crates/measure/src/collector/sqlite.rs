@@ -9,7 +9,9 @@ use std::time::Duration;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, ToSql, params};
 
+use super::account::Arrival;
 use super::database::{Database, DatabaseError, Found, Insert, Sender};
+use crate::omsp::header::Parcel;
 use crate::omsp::{Cell, Row};
 use crate::schema::{Schema, Type};
 
@@ -31,7 +33,8 @@ CREATE TABLE IF NOT EXISTS _experiment_metadata (oml_tuple_id INTEGER PRIMARY KE
     oml_ts_client REAL, oml_ts_server REAL, \"subject\" TEXT, \"key\" TEXT, \"value\" TEXT);
 CREATE TABLE IF NOT EXISTS _dhow_senders (id INTEGER PRIMARY KEY, domain TEXT, name TEXT, app TEXT, start_time INTEGER);
 CREATE TABLE IF NOT EXISTS _dhow_loss (oml_sender_id INTEGER, stream TEXT, what TEXT, rows INTEGER,
-    PRIMARY KEY (oml_sender_id, stream, what));";
+    PRIMARY KEY (oml_sender_id, stream, what));
+CREATE TABLE IF NOT EXISTS _dhow_parcels (run INTEGER, number INTEGER, PRIMARY KEY (run, number)) WITHOUT ROWID;";
 
 /// One file.
 #[derive(Debug)]
@@ -129,6 +132,12 @@ impl Database for Sqlite {
         Ok(id)
     }
 
+    fn known_sender(&mut self, domain: &str, name: &str) -> Result<i64, DatabaseError> {
+        let known = "SELECT id FROM _dhow_senders WHERE domain = ? AND name = ?";
+        let mut known = self.connection.prepare_cached(known)?;
+        Ok(known.query_row([domain, name], |row| row.get(0))?)
+    }
+
     fn create(&mut self, name: &str, index: u8, schema: &Schema) -> Result<(), DatabaseError> {
         let mut create = format!(
             "CREATE TABLE \"{name}\" (oml_tuple_id INTEGER PRIMARY KEY, oml_sender_id INTEGER, oml_seq INTEGER, oml_ts_client REAL, oml_ts_server REAL"
@@ -175,6 +184,19 @@ impl Database for Sqlite {
         let mut statement = self.connection.prepare_cached(add)?;
         statement.execute(params![sender, stream, what, rows])?;
         Ok(())
+    }
+
+    fn parcel(&mut self, parcel: Parcel) -> Result<Arrival, DatabaseError> {
+        let [run, number] = [parcel.run, parcel.number].map(u64::cast_signed);
+        let others = "SELECT EXISTS (SELECT 1 FROM _dhow_parcels WHERE run = ?)";
+        let mut others = self.connection.prepare_cached(others)?;
+        let has_others: bool = others.query_row([run], |row| row.get(0))?;
+        let note = "INSERT INTO _dhow_parcels (run, number) VALUES (?, ?) ON CONFLICT DO NOTHING";
+        let noted = self
+            .connection
+            .prepare_cached(note)?
+            .execute([run, number])?;
+        Ok(Arrival::of(noted == 1, has_others))
     }
 
     fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError> {

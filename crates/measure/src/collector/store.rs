@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use super::account::Account;
 use super::database::{Database, DatabaseError};
 use super::postgres::Postgres;
-use super::session::{Beginning, Call, Said, SessionKey};
+use super::session::{self, Arrived, Beginning, Call, Said, SessionKey};
 use super::shelf::{Client, Clients, Kept, Open, Shelf};
 use super::sqlite::Sqlite;
 use super::{Notice, Outcome, Place, Tell};
+use crate::omsp::header::Parcel;
 use crate::omsp::{Batch, Header, Reason};
 
 /// How long rows wait for their commit.
@@ -50,6 +51,8 @@ pub struct Store {
     ended: BTreeMap<Identity, BTreeMap<String, Option<i64>>>,
     account: Account,
     committed: Instant,
+    /// Who waits for the next commit: the database that a parcel is in, and who gave it.
+    pledges: Vec<(String, SyncSender<session::Kept>)>,
     /// How long a database that fails is waited for when the collector ends.
     end_patience: Duration,
     lost: Option<(u64, DatabaseError)>,
@@ -80,6 +83,7 @@ impl Store {
             ended: BTreeMap::new(),
             account: Account::default(),
             committed: Instant::now(),
+            pledges: Vec::new(),
             end_patience,
             lost: None,
         };
@@ -96,7 +100,11 @@ impl Store {
     /// Runs until no session is left.
     pub fn run(mut self, calls: &Receiver<Call>) -> Outcome {
         loop {
-            let due = COMMIT_EVERY.saturating_sub(self.committed.elapsed());
+            // Parcels that came together share a commit, which waits for no others.
+            let due = match self.pledges.is_empty() {
+                true => COMMIT_EVERY.saturating_sub(self.committed.elapsed()),
+                false => Duration::ZERO,
+            };
             match calls.recv_timeout(due) {
                 Ok(call) => self.take(call),
                 Err(RecvTimeoutError::Timeout) => self.commit_all(),
@@ -106,6 +114,7 @@ impl Store {
                 self.commit_all();
             }
         }
+        self.account.settle();
         self.commit_all();
         Outcome {
             report: self.account.report(),
@@ -118,7 +127,45 @@ impl Store {
         match call.said {
             Said::Begins(beginning) => self.begin(session, beginning),
             Said::Ended => self.end(session),
-            Said::Came(batch, came_s) => self.came(session, batch, came_s),
+            Said::Came(batch, came_s) => self.came(session, batch, came_s, None),
+            Said::Parcel(arrived) => self.parcel(session, arrived),
+        }
+    }
+
+    /// A session as a whole, whose giver waits for its commit.
+    fn parcel(&mut self, session: SessionKey, arrived: Arrived) {
+        let name = self.shelf_name(&arrived.header.domain);
+        let (parcel, (verdict, answer)) = (arrived.header.parcel, mpsc::sync_channel(1));
+        let beginning = Beginning {
+            header: arrived.header,
+            verdict,
+        };
+        self.begin(session, beginning);
+        self.came(session, arrived.batch, arrived.came_s, parcel);
+        if let Some(client) = self.sessions.get_mut(&session) {
+            client.ended = true;
+        }
+        match answer.try_recv() {
+            Ok(Err(why)) => {
+                // Who gave it may have gone.
+                let _ = arrived.verdict.send(session::Kept::Refused(why));
+            }
+            _ => self.pledges.push((name, arrived.verdict)),
+        }
+    }
+
+    /// Tells who waits for a commit what it came to.
+    fn redeem(&mut self) {
+        for (name, verdict) in std::mem::take(&mut self.pledges) {
+            let is_durable = self
+                .databases
+                .get(&name)
+                .is_some_and(|it| it.kept.is_empty());
+            // Who gave it may have gone.
+            let _ = verdict.send(match is_durable {
+                true => session::Kept::Stored,
+                false => session::Kept::Not,
+            });
         }
     }
 
@@ -218,14 +265,14 @@ impl Store {
             .retain(|name, shelf| !shelf.kept.is_empty() || used.contains(name));
     }
 
-    fn came(&mut self, session: SessionKey, batch: Batch, came_s: f64) {
+    fn came(&mut self, session: SessionKey, batch: Batch, came_s: f64, parcel: Option<Parcel>) {
         let name = self.shelf_name(&self.domain(session));
         let Some(client) = self.sessions.get_mut(&session) else {
             return;
         };
-        client.count(&batch, &mut self.account);
+        client.count(&batch, parcel, &mut self.account);
         let is_refused = client.is_refused;
-        let mut kept = Kept::new(session, batch, came_s);
+        let mut kept = Kept::new(session, batch, came_s, parcel);
         if is_refused {
             kept.give_up(Reason::NoTable, &self.sessions, &mut self.account);
             return;
@@ -262,6 +309,7 @@ impl Store {
         for name in names {
             self.commit(&name);
         }
+        self.redeem();
         self.sessions.retain(|_, client| !client.ended);
         self.committed = Instant::now();
     }

@@ -21,6 +21,16 @@ pub enum Encoding {
     Binary,
 }
 
+/// Which one a session is of those that a client sends apart, each whole in itself, so that they may come late, in another order, twice or not
+/// at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// The client's own name for its run, drawn at random.
+    pub run: u64,
+    /// Its number, from 1.
+    pub number: u64,
+}
+
 /// A client's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -40,6 +50,8 @@ pub struct Header {
     pub token: Option<String>,
     /// Whether the client reads what the collector says of its header: those of OML do not, and would be cut by what they leave unread.
     pub reads_answer: bool,
+    /// Which of its run's sessions this is, where those come apart.
+    pub parcel: Option<Parcel>,
     /// The streams that are known already.
     pub schemas: Vec<(u8, Schema)>,
 }
@@ -56,6 +68,9 @@ impl Header {
         }
         if self.reads_answer {
             text.push_str("answer: yes\n");
+        }
+        if let Some(parcel) = &self.parcel {
+            text.push_str(&format!("parcel: {:x} {}\n", parcel.run, parcel.number));
         }
         for (index, schema) in &self.schemas {
             text.push_str(&format!("schema: {index} {schema}\n"));
@@ -79,6 +94,7 @@ pub(super) struct Reader {
     content: Encoding,
     token: Option<String>,
     reads_answer: bool,
+    parcel: Option<Parcel>,
     schemas: Vec<(u8, Schema)>,
 }
 
@@ -121,6 +137,10 @@ impl Reader {
                 self.app = Some(value.to_owned());
             }
             "answer" => self.reads_answer = value == "yes",
+            "parcel" => {
+                let parcel = read_parcel(value).ok_or_else(|| bad("parcel", value))?;
+                self.parcel = Some(parcel);
+            }
             "token" => self.token = Some(value.to_owned()),
             "content" => {
                 self.content = match value {
@@ -152,9 +172,19 @@ impl Reader {
             content: self.content,
             token: self.token,
             reads_answer: self.reads_answer,
+            parcel: self.parcel,
             schemas: self.schemas,
         })
     }
+}
+
+/// Reads `RUN NUMBER`.
+fn read_parcel(text: &str) -> Option<Parcel> {
+    let (run, number) = text.split_once(' ')?;
+    Some(Parcel {
+        run: u64::from_str_radix(run, 16).ok()?,
+        number: number.parse().ok()?,
+    })
 }
 
 /// Reads `INDEX NAME FIELD:TYPE …`.

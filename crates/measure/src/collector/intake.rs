@@ -1,0 +1,87 @@
+//! The other way into a collector: parcels that somebody else received, and who must know when they are safe.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+
+use super::Figures;
+use super::session::{Arrived, Call, Kept, Said, SessionKey, now_s};
+use crate::omsp::{Decoder, SessionError};
+
+/// Octets of a parcel, at most: clients make them of 64 KiB, a header and a row that may be longer.
+pub const PARCEL_OCTETS_MAX: u64 = 1 << 20;
+
+/// Parcels have keys of sessions from here on, which clients that connect never reach.
+const FIRST_KEY: SessionKey = 1 << 63;
+
+/// Gives parcels to a collector. It must be gone before the collector is stopped.
+#[derive(Debug)]
+pub struct Intake {
+    calls: SyncSender<Call>,
+    figures: Arc<Figures>,
+    next: AtomicU64,
+}
+
+/// A parcel that was given.
+#[derive(Debug)]
+#[must_use = "it is not safe yet"]
+pub struct Pledge(Receiver<Kept>);
+
+impl Intake {
+    pub(super) const fn new(calls: SyncSender<Call>, figures: Arc<Figures>) -> Self {
+        Self {
+            calls,
+            figures,
+            next: AtomicU64::new(FIRST_KEY),
+        }
+    }
+
+    /// Takes a parcel. Waits while the databases are behind.
+    ///
+    /// # Errors
+    /// It is none, and never will be.
+    pub fn take(&self, octets: &[u8]) -> Result<Pledge, IntakeError> {
+        let mut decoder = Decoder::default();
+        decoder.feed(octets)?;
+        decoder.finish();
+        let header = decoder.header().cloned().ok_or(IntakeError::NoHeader)?;
+        let batch = decoder.take();
+        let (verdict, pledge) = mpsc::sync_channel(1);
+        let rows = u64::try_from(batch.rows.len()).unwrap_or_default();
+        self.figures.rows.fetch_add(rows, Ordering::Relaxed);
+        self.figures
+            .rejected
+            .fetch_add(batch.refused.total(), Ordering::Relaxed);
+        let call = Call {
+            session: self.next.fetch_add(1, Ordering::Relaxed),
+            said: Said::Parcel(Arrived {
+                header: Box::new(header),
+                batch,
+                came_s: now_s(),
+                verdict,
+            }),
+        };
+        // Where nobody takes it any more, the pledge says so.
+        let _ = self.calls.send(call);
+        Ok(Pledge(pledge))
+    }
+}
+
+impl Pledge {
+    /// Waits until it is known what became of the parcel.
+    #[must_use]
+    pub fn wait(self) -> Kept {
+        self.0.recv().unwrap_or(Kept::Not)
+    }
+}
+
+/// Why octets are no parcel.
+#[derive(Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// They are no session.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// They end within a header.
+    #[error("it ends within its header")]
+    NoHeader,
+}

@@ -1,0 +1,164 @@
+//! Measurements in parcels, over a network that loses, doubles and reorders them, into a collector's database.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests say what fails by failing"
+)]
+
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dhow_measure::client::Carrier;
+use dhow_measure::collector::{Collector, Kept, Place, StreamReport, Terms};
+use dhow_measure::omsp::Decoder;
+use dhow_measure::{Client, Column, Point, Settings, Target, Type};
+use rusqlite::Connection;
+
+static SENT: Point = Point {
+    name: "sent",
+    about: "a datagram was sent",
+    columns: &[
+        Column::new("number", Type::Uint64, "", "its number"),
+        Column::new("text", Type::Text, "", "of it"),
+    ],
+};
+
+const ROWS: u64 = 3000;
+
+/// Keeps parcels; every third attempt fails though the parcel is there.
+#[derive(Clone, Default)]
+struct Keeper(Arc<Mutex<(u32, Vec<Vec<u8>>)>>);
+
+impl Carrier for Keeper {
+    fn carry(&mut self, parcel: &[u8]) -> io::Result<()> {
+        let mut kept = self.0.lock().unwrap();
+        kept.0 += 1;
+        kept.1.push(parcel.to_vec());
+        match kept.0 % 3 {
+            0 => Err(io::ErrorKind::TimedOut.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a client sent: each parcel once or, where its carrier did not know, twice.
+fn parcels() -> Vec<Vec<u8>> {
+    let directory = tempfile::tempdir().unwrap();
+    let keeper = Keeper::default();
+    let target = Target::Bundles("ipn:9.7".to_owned());
+    let settings = Settings::new(target, "run", "alpha", "otg")
+        .with_token("secret")
+        .with_spool(directory.path().into(), 1 << 20);
+    let client = Client::connect_over(Box::new(keeper.clone()), settings).unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    let text = "y".repeat(100);
+    for number in 1..=ROWS {
+        sent.inject(&[number.into(), text.as_str().into()]);
+    }
+    let summary = client.close_within(Duration::from_secs(60));
+    assert_eq!(
+        (summary.sent, summary.dropped, summary.left),
+        (ROWS, 0, None)
+    );
+    let kept = std::mem::take(&mut keeper.0.lock().unwrap().1);
+    assert!(kept.len() > 5, "{}", kept.len());
+    kept
+}
+
+/// Rows of the point in a parcel, which is whole in itself.
+fn rows_in(parcel: &[u8]) -> u64 {
+    assert!(parcel.len() < 70 << 10);
+    assert!(!String::from_utf8_lossy(parcel).contains("secret"));
+    let mut decoder = Decoder::default();
+    decoder.feed(parcel).unwrap();
+    decoder.finish();
+    let batch = decoder.take();
+    assert!(batch.refused.is_empty());
+    let defined = |row: &dhow_measure::omsp::Row<'_>| {
+        let mut all = batch.definitions.iter();
+        let defined = all.find(|it| it.stream == row.stream).unwrap();
+        defined.schema.name() == "otg_sent"
+    };
+    u64::try_from(batch.rows.iter().filter(defined).count()).unwrap()
+}
+
+/// Has a collector take parcels, and says what it reports of the point.
+fn collect(path: &Path, parcels: &[Vec<u8>]) -> StreamReport {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tell = Arc::new(|notice| panic!("{notice:?}"));
+    let place = Place::File(path.to_path_buf());
+    let collector = Collector::start(listener, place, Terms::default(), tell).unwrap();
+    let intake = collector.intake();
+    let pledges: Vec<_> = parcels.iter().map(|it| intake.take(it).unwrap()).collect();
+    for pledge in pledges {
+        assert_eq!(pledge.wait(), Kept::Stored);
+    }
+    // What is said to be stored is there for others.
+    assert!(count(path, "_dhow_parcels") > 0);
+    drop(intake);
+    let report = collector.stop().unwrap().report;
+    let mut streams = report.into_iter();
+    let found = streams.find(|(name, _)| name.stream == "otg_sent");
+    found.unwrap().1
+}
+
+fn count(path: &Path, table: &str) -> u64 {
+    let count = format!("SELECT count(*) FROM {table}");
+    let database = Connection::open(path).unwrap();
+    database.query_row(&count, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn parcels_in_any_order_and_again_are_stored_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let mut parcels = parcels();
+    let carried: u64 = parcels.iter().map(|parcel| rows_in(parcel)).sum();
+    assert!(carried > ROWS, "some came twice");
+    parcels.reverse();
+    let report = collect(&path, &parcels);
+    assert_eq!((report.received, report.missing), (ROWS, 0));
+    assert_eq!(report.repeated, carried - ROWS);
+    assert_eq!(count(&path, "otg_sent"), ROWS);
+    assert_eq!(count(&path, "_dhow_client"), 1);
+    // A collector that was away knows what it has.
+    let report = collect(&path, &parcels);
+    assert_eq!((report.received, report.missing), (0, 0));
+    assert_eq!(count(&path, "otg_sent"), ROWS);
+}
+
+#[test]
+fn a_parcel_that_is_lost_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let mut parcels = parcels();
+    // Not the first that come, and not the last.
+    let mut lost = rows_in(&parcels.remove(0));
+    let again = parcels[1].clone();
+    parcels.retain(|parcel| *parcel != again);
+    lost += rows_in(&again);
+    parcels.swap(0, 1);
+    let report = collect(&path, &parcels);
+    assert_eq!((report.received, report.missing), (ROWS - lost, lost));
+    let told = "_dhow_loss WHERE stream = 'otg_sent' AND what = 'missing' AND rows > 0";
+    assert_eq!(count(&path, told), 1);
+}
+
+#[test]
+fn what_is_no_parcel_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = Place::File(directory.path().join("all.sq3"));
+    let tell = Arc::new(|notice| panic!("{notice:?}"));
+    let collector = Collector::start(listener, place, Terms::default(), tell).unwrap();
+    let intake = collector.intake();
+    for octets in ["", "rubbish\n", "protocol: 5\n"] {
+        assert!(intake.take(octets.as_bytes()).is_err(), "{octets:?}");
+    }
+    drop(intake);
+    assert!(collector.stop().unwrap().report.is_empty());
+}
