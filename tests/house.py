@@ -20,7 +20,15 @@ ALLOWED: dict[str, set[str]] = {
     "dhow-page": set(),
     "dhow-document": {"dhow-bundle"},
     "dhow-measure": set(),
-    "dhow-daemon": {"dhow-bundle", "dhow-document", "dhow-link", "dhow-measure", "dhow-node", "dhow-store"},
+    "dhow-daemon": {
+        "dhow-bundle",
+        "dhow-client",
+        "dhow-document",
+        "dhow-link",
+        "dhow-measure",
+        "dhow-node",
+        "dhow-store",
+    },
     "dhow-scenario": {"dhow-bundle", "dhow-document", "dhow-channel"},
     "dhow-sim": {"dhow-bundle", "dhow-link", "dhow-node", "dhow-store", "dhow-channel", "dhow-scenario", "dhow-page"},
     "dhow-testbed": {

@@ -20,7 +20,7 @@ from pathlib import Path
 from labs.interop.installation import NotInstalled, oml4py
 from labs.rig.binary import ROOT, dhow
 from labs.rig.crew import Crew, Program
-from labs.rig.node import free_port
+from labs.rig.node import Link, Node, Settings, free_port
 
 PATIENCE_S = 60.0
 
@@ -152,6 +152,41 @@ class Measurement(unittest.TestCase):
         done = subprocess.run(
             [python, "-c", OML4PY, collecting.url], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_a_node_without_a_link_reports_all_once_there_is_one(self) -> None:
+        port = free_port()
+        measure = '[measure]\ncollect = "bundles:ipn:2.3003"\ninterval = "20ms"\npoints = ["created", "state"]\n'
+        alpha = Node(self.crew, dhow("debug"), self.directory / "alpha", Settings(
+            "ipn:1.0", links=[Link("beta", f"127.0.0.1:{port}", 'backoff_max = "200ms"')],
+            routes=[("ipn:2.*", "beta")], more=measure))
+        beta = Node(self.crew, dhow("debug"), self.directory / "beta", Settings("ipn:2.0", listen=f"127.0.0.1:{port}"))
+        # Two lives without anybody to report to.
+        for _ in range(2):
+            alpha.start()
+            done = alpha.run("send", "ipn:2.42", str(ROOT / "LICENSE"), "--count", "500")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(alpha.stop(), 0)
+        beta.start()
+        database = self.directory / "far.sq3"
+        collecting = self.collect("--db", str(database), "--node", str(beta.socket), "--endpoint", "ipn:2.3003")
+        alpha.start()
+        deadline = time.monotonic() + PATIENCE_S
+        rows: list[tuple] = []
+        while rows != [(1000, 1000)]:
+            self.assertLess(time.monotonic(), deadline, rows)
+            time.sleep(0.1)
+            with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(database)) as stored:
+                rows = stored.execute("SELECT count(*), count(DISTINCT bundle) FROM dhow_created").fetchall()
+        self.assertEqual(alpha.stop(), 0)
+        said = collecting.stop()
+        for stream in ("dhow_created", "dhow_state"):
+            counts = said["dhow", stream]
+            self.assertEqual((counts["missing"], counts["repeated"], counts["rejected"]), (0, 0, 0), stream)
+        # Every parcel was confirmed, so none comes again.
+        again = self.collect("--db", str(database), "--node", str(beta.socket), "--endpoint", "ipn:2.3003")
+        time.sleep(0.5)
+        self.assertEqual(sum(line["repeated"] for line in again.stop().values()), 0)
+        self.assertEqual(beta.stop(), 0)
 
     def test_recorded_sessions_of_otg_give_the_rows_that_they_have(self) -> None:
         collecting = self.collect("--dir", str(self.directory))

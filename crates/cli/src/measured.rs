@@ -4,11 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use dhow_daemon::measuring::BundleCarrier;
 use dhow_measure::config::{CONFIG_OCTETS_MAX, Config, parse_interval, parse_samples};
 use dhow_measure::filter::{Plan, Window};
 use dhow_measure::omsp::Encoding;
 use dhow_measure::{Client, Point, Settings, Stream, Target};
 
+use crate::address::locate;
+use crate::application::{connect, random_endpoint};
+use crate::arguments::Common;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
@@ -18,7 +22,7 @@ use crate::token::read_token;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Measurements (docs/measurement.md)")]
 pub struct Measured {
-    /// Where measurements go: tcp:HOST:PORT, file:PATH or file:- [default: nowhere]
+    /// Where measurements go: tcp:HOST:PORT, file:PATH, file:- or bundles:EID [default: nowhere]
     #[arg(
         long,
         visible_alias = "oml-server",
@@ -68,6 +72,9 @@ pub struct Measured {
     oml_binary: bool,
 }
 
+/// How long measurements may be under way as bundles.
+const LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
 /// The database of whom nothing else is told.
 const DOMAIN: &str = "dhow";
 
@@ -78,7 +85,7 @@ pub struct Measuring {
 
 impl Measured {
     /// Begins to measure for an application (letters, digits and `_`), where measurements go anywhere.
-    pub fn begin(&self, app: &str) -> Result<Option<Measuring>, Failure> {
+    pub fn begin(&self, app: &str, common: &Common) -> Result<Option<Measuring>, Failure> {
         let config = self.config()?;
         let Some(target) = self.oml_collect.clone().or(config.target) else {
             return Ok(None);
@@ -108,7 +115,12 @@ impl Measured {
             None => settings,
         };
         let settings = settings.with_spool(std::env::temp_dir(), self.oml_spool);
-        let client = Client::connect(settings).map_err(|error| {
+        let carrier = carrier(&settings.target, common)?;
+        let client = match carrier {
+            None => Client::connect(settings),
+            Some(carrier) => Client::connect_over(Box::new(carrier), settings),
+        };
+        let client = client.map_err(|error| {
             let failure = Failure::usage(format!("cannot measure: {error}"));
             match error.hint() {
                 Some(hint) => failure.with_hint(hint),
@@ -171,6 +183,20 @@ impl Measuring {
             ));
         }
     }
+}
+
+/// What carries measurements as bundles, where they go so.
+fn carrier(target: &Target, common: &Common) -> Result<Option<BundleCarrier>, Failure> {
+    let Target::Bundles(endpoint) = target else {
+        return Ok(None);
+    };
+    let destination = endpoint
+        .parse()
+        .map_err(|error| Failure::usage(format!("'{endpoint}' is no endpoint: {error}")))?;
+    let address = locate(common.node.as_ref())?;
+    let source = random_endpoint(connect(&address)?.node_id())?;
+    let carrier = BundleCarrier::new(address, source, destination, LIFETIME);
+    Ok(Some(carrier))
 }
 
 /// Octets, or 0 for none.

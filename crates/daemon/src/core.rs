@@ -324,12 +324,9 @@ impl Core {
         }
     }
 
-    /// Ends the measurements, if there are some. Blocks for a collector that is away.
-    pub fn finish_measuring(&self) {
-        let measuring = self.state.borrow_mut().measuring.take();
-        if let Some(measuring) = measuring {
-            measuring.finish();
-        }
+    /// Measures no more, and gives what measured, to be finished.
+    pub fn end_measuring(&self) -> Option<Measuring> {
+        self.state.borrow_mut().measuring.take()
     }
 
     /// Ends the recording, if there is one. Blocks until it is written.

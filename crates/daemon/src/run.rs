@@ -240,7 +240,7 @@ async fn live(
         core.record(recording);
     }
     if let Some(settings) = &file.measure {
-        core.measure(Measuring::begin(settings)?);
+        core.measure(Measuring::begin(settings, &file.api_socket)?);
     }
     let ready = Ready {
         event: "ready",
@@ -281,6 +281,13 @@ async fn live(
         () = stop => Ok(()),
         _ = &mut storing => Err(RunError::StoreThread),
     };
+    if ended.is_ok() && file.measure.is_some_and(|it| it.reports.is_some()) {
+        // The last report is a bundle like all others, so the node that makes it and stores it must not have ended.
+        core.measure_counters(counts.counts());
+        if let Some(measuring) = core.end_measuring() {
+            let _ = tokio::task::spawn_blocking(move || measuring.finish()).await;
+        }
+    }
     accepting.abort_all();
     if ended.is_ok() {
         drain(&core, &mut signals).await;
@@ -294,7 +301,9 @@ async fn live(
     core.finish_recording();
     core.measure_counters(counts.counts());
     // A collector that is away is waited for with nothing left that could be lost meanwhile.
-    core.finish_measuring();
+    if let Some(measuring) = core.end_measuring() {
+        measuring.finish();
+    }
     drop(bound.files);
     tracing::info!("ended");
     ended

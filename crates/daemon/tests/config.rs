@@ -342,7 +342,14 @@ fn what_is_measured_and_for_whom_is_read_and_checked() {
     assert!(!settings.is_of_every_bundle());
     let all = parse(&measure("collect = \"file:-\"")).measure.unwrap();
     assert!(all.points.len() > 5 && all.is_of_every_bundle());
+    let by_bundles = measure("collect = \"bundles:ipn:9.3003\"\nlifetime = \"2h\"");
+    let reports = parse(&by_bundles).measure.unwrap().reports.unwrap();
+    assert_eq!(
+        (reports.source.to_string().as_str(), reports.lifetime),
+        ("ipn:2.3004", Duration::from_secs(7200))
+    );
     for (keys, words) in [
+        ("collect = \"bundles:x\"", "'x' is no endpoint"),
         ("collect = \"http://x/y\"", "neither tcp:HOST:PORT"),
         (
             "collect = \"lab\"\ndomain = \"../x\"",

@@ -16,6 +16,10 @@ use dhow_client::{Address, Client, Registration, SendHead};
 use dhow_measure::omsp::{Cell, Decoder};
 use rig::Place;
 
+fn client_of(node: &rig::RunningNode) -> Client {
+    Client::connect(&Address::Unix(rig::api(node))).unwrap()
+}
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Rows by stream, cells as text.
@@ -59,10 +63,9 @@ fn a_node_tells_of_every_bundle_of_sessions_and_of_its_store() {
             "points = [\"created\", \"session\"]\nsender = \"first\"",
         ))
         .start();
-    let client = |node| Client::connect(&Address::Unix(rig::api(node))).unwrap();
     let endpoint = Registration::new("ipn:2.42".parse().unwrap());
-    let mut receiver = client(&beta).receiver(&endpoint).unwrap();
-    let mut sender = client(&alpha)
+    let mut receiver = client_of(&beta).receiver(&endpoint).unwrap();
+    let mut sender = client_of(&alpha)
         .sender(&Registration::new("ipn:1.42".parse().unwrap()))
         .unwrap();
     for _ in 0..3 {
@@ -134,9 +137,8 @@ fn what_is_durable_just_as_a_node_ends_is_measured() {
         .with_store("quota = \"64MiB\"\nflush_delay = \"300ms\"")
         .with(&measure)
         .start();
-    let client = Client::connect(&Address::Unix(rig::api(&node))).unwrap();
     let endpoint = Registration::new("ipn:1.42".parse().unwrap());
-    let mut sender = client.sender(&endpoint).unwrap();
+    let mut sender = client_of(&node).sender(&endpoint).unwrap();
     let head = SendHead::to("ipn:2.42".parse().unwrap());
     sender.send_octets(&head, &[7; 1000]).unwrap();
     sender.flush().unwrap();
@@ -145,4 +147,39 @@ fn what_is_durable_just_as_a_node_ends_is_measured() {
     node.stop();
     drop(sender);
     assert_eq!(rows(&path)["dhow_created"].len(), 1);
+}
+
+#[test]
+fn a_node_reports_in_bundles_and_not_of_them() {
+    let place = Place::new();
+    let node = place
+        .node("ipn:1.0")
+        .with("[measure]\ncollect = \"bundles:ipn:1.3003\"\ninterval = \"1h\"\n")
+        .start();
+    let mut sender = client_of(&node)
+        .sender(&Registration::new("ipn:1.42".parse().unwrap()))
+        .unwrap();
+    let head = SendHead::to("ipn:1.43".parse().unwrap());
+    for _ in 0..3 {
+        sender.send_octets(&head, &[7; 1000]).unwrap();
+        let answer = sender.next_answer(Some(PATIENCE)).unwrap().unwrap();
+        answer.outcome.unwrap();
+    }
+    drop(sender);
+    // The end makes a report of all, which waits in the store for whoever collects.
+    node.stop();
+    let node = place.node("ipn:1.0").start();
+    let endpoint = Registration::new("ipn:1.3003".parse().unwrap());
+    let mut receiver = client_of(&node).receiver(&endpoint).unwrap();
+    let mut delivery = receiver.next_delivery(Some(PATIENCE)).unwrap().unwrap();
+    assert_eq!(delivery.head().id.source.to_string(), "ipn:1.3004");
+    assert_eq!(delivery.head().lifetime_ms, 24 * 3600 * 1000);
+    let path = place.path().join("parcel");
+    std::io::copy(&mut delivery, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    delivery.confirm().unwrap();
+    let told = rows(&path);
+    assert_eq!(told["dhow_created"].len(), 3);
+    assert_eq!(told["dhow_state"].last().unwrap()[5], "3", "created");
+    let short = Some(Duration::from_millis(50));
+    assert!(receiver.next_delivery(short).unwrap().is_none());
 }

@@ -49,7 +49,7 @@ impl Carrier for Keeper {
 fn parcels() -> Vec<Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
     let keeper = Keeper::default();
-    let target = Target::Bundles("ipn:9.7".to_owned());
+    let target = Target::Bundles("ipn:9.3003".to_owned());
     let settings = Settings::new(target, "run", "alpha", "otg")
         .with_token("secret")
         .with_spool(directory.path().into(), 1 << 20);

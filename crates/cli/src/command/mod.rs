@@ -49,7 +49,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),
         Command::Channel(command) => command.run(&common),
-        Command::Iperf(command) => command.run(),
+        Command::Iperf(command) => command.run(&common),
         Command::Otg(command) => command.run(&common),
         Command::Otr(command) => command.run(&common),
         Command::Collect(command) => command.run(&common),

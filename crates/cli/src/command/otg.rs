@@ -212,7 +212,7 @@ impl Otg {
             count: self.count,
             planned: self.at.clone(),
         };
-        let measuring = self.measured.begin("otg2")?;
+        let measuring = self.measured.begin("otg2", common)?;
         let point = if self.protocol == Protocol::Tcp {
             &TCP_OUT
         } else {

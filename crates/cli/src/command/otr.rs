@@ -89,7 +89,7 @@ impl Otr {
             duration: self.duration,
             count: self.count,
         };
-        let measuring = self.measured.begin("otr2")?;
+        let measuring = self.measured.begin("otr2", common)?;
         let point = if self.sink == Sink::Tcp {
             &TCP_IN
         } else {

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
+use dhow_bundle::{EndpointId, NodeId};
 use dhow_document::{Document, FileError};
+use dhow_measure::Target;
 use dhow_measure::omsp::header::{HeaderError, check_domain, check_sender};
 
-use crate::measuring::{MeasureSettings, points};
+use crate::measuring::{MeasureSettings, Reports, points};
+
+/// The services of a node that its reports are from, of `ipn` (the number after OML's port, where collectors are) and of `dtn` nodes.
+const SERVICES: [&str; 2] = ["3004", "measure"];
 
 /// The shortest interval in which counters are told.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
@@ -20,10 +25,26 @@ pub(super) fn read_measure(
         return Ok(None);
     };
     let wrong = |key: &str, what: String| document.fault(entries.line_of(key), what);
-    let target = collect.parse().map_err(|error| {
+    let target: Target = collect.parse().map_err(|error| {
         wrong("collect", format!("'collect' cannot be used: {error}"))
             .with_hint("for example: collect = \"tcp:127.0.0.1:3003\"")
     })?;
+    let reports = match &target {
+        Target::Bundles(endpoint) => {
+            let source = reporter(node_id)
+                .ok_or_else(|| wrong("collect", format!("'{node_id}' cannot report")))?;
+            let destination: EndpointId = endpoint.parse().map_err(|error| {
+                wrong("collect", format!("'{endpoint}' is no endpoint: {error}"))
+                    .with_hint("for example: collect = \"bundles:ipn:9.3003\"")
+            })?;
+            Some(Reports {
+                source,
+                destination,
+                lifetime: entries.duration("lifetime"),
+            })
+        }
+        _ => None,
+    };
     let domain = entries.text("domain").unwrap_or_default().to_owned();
     let named = |key: &str, error: &HeaderError| {
         let fault = wrong(key, error.to_string());
@@ -63,5 +84,17 @@ pub(super) fn read_measure(
         spool_octets: entries
             .size("spool")
             .unwrap_or(dhow_measure::client::SPOOL_OCTETS),
+        reports,
     }))
+}
+
+/// The endpoint of a node that its reports are from.
+fn reporter(node_id: &str) -> Option<EndpointId> {
+    let node: NodeId = node_id.parse().ok()?;
+    let [number, name] = SERVICES;
+    let service = match node.endpoint() {
+        EndpointId::Ipn { .. } => number,
+        _ => name,
+    };
+    node.service(service).ok()
 }

@@ -540,7 +540,13 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Text,
                 Absent::Means("nothing is measured"),
                 "\"tcp:127.0.0.1:3003\"",
-                "A collector (\"dhow collect\", or any other of OML's protocol), or a file: \"file:PATH\".",
+                "A collector (\"dhow collect\", or any other of OML's protocol), a file: \"file:PATH\", or an endpoint to which bundles carry it: \"bundles:ipn:9.3003\".",
+            ),
+            with_default(
+                "lifetime",
+                Kind::Duration,
+                "\"24h\"",
+                "How long such bundles live.",
             ),
             with_default(
                 "domain",

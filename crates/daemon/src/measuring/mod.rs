@@ -2,16 +2,21 @@
 //!
 //! A sample costs the node's thread a copy into a buffer; all else is the client's own thread (docs/measurement.md).
 
+mod carrier;
 pub(crate) mod points;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use dhow_bundle::EndpointId;
+use dhow_client::Address;
 use dhow_link::stream::SessionParameters;
 use dhow_measure::{Client, Point, Settings, Stream, Target, Value};
 use dhow_node::Node;
 use dhow_node::door::Occurrence;
 
+pub use self::carrier::BundleCarrier;
 use crate::contact::Contact;
 use crate::counts::DriverCounts;
 use crate::storing::StoreCounts;
@@ -39,6 +44,19 @@ pub struct MeasureSettings {
     pub interval: Duration,
     /// Octets that may wait on disk while the collector is away.
     pub spool_octets: u64,
+    /// How it goes as bundles, where it does.
+    pub reports: Option<Reports>,
+}
+
+/// Measurements that go as bundles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reports {
+    /// The endpoint of this node that they are from.
+    pub source: EndpointId,
+    /// The collector's endpoint.
+    pub destination: EndpointId,
+    /// How long they may be under way.
+    pub lifetime: Duration,
 }
 
 impl MeasureSettings {
@@ -54,6 +72,8 @@ impl MeasureSettings {
 #[derive(Debug)]
 pub struct Measuring {
     client: Client,
+    /// The endpoint of this node's own reports: told of, each would cause the next one.
+    own: Option<EndpointId>,
     received: Option<Stream>,
     created: Option<Stream>,
     forwarded: Option<Stream>,
@@ -67,11 +87,14 @@ pub struct Measuring {
 }
 
 impl Measuring {
-    /// Begins to measure. A collector need not be there.
+    /// Begins to measure. A collector need not be there; bundles are made at the node's socket `api`.
     ///
     /// # Errors
     /// A file that cannot be written, or a name that no collector takes.
-    pub fn begin(settings: &MeasureSettings) -> Result<Self, dhow_measure::client::ClientError> {
+    pub fn begin(
+        settings: &MeasureSettings,
+        api: &Path,
+    ) -> Result<Self, dhow_measure::client::ClientError> {
         let mut client = Settings::new(
             settings.target.clone(),
             &settings.domain,
@@ -80,7 +103,19 @@ impl Measuring {
         );
         client.token.clone_from(&settings.token);
         client.spool_octets = settings.spool_octets;
-        let client = Client::connect(client)?;
+        let client = match &settings.reports {
+            None => Client::connect(client)?,
+            Some(reports) => {
+                let address = Address::Unix(api.to_path_buf());
+                let Reports {
+                    source,
+                    destination,
+                    lifetime,
+                } = reports.clone();
+                let carrier = BundleCarrier::new(address, source, destination, lifetime);
+                Client::connect_over(Box::new(carrier), client)?
+            }
+        };
         let stream = |point: &Point| match settings.points.iter().any(|name| name == point.name) {
             true => client.stream(point).map(Some),
             false => Ok(None),
@@ -96,8 +131,22 @@ impl Measuring {
             contact: stream(&points::CONTACT)?,
             state: stream(&points::STATE)?,
             store: stream(&points::STORE)?,
+            own: settings.reports.as_ref().map(|it| it.source.clone()),
             client,
         })
+    }
+
+    /// Whether something happened to one of this node's own reports.
+    fn is_own(&self, occurrence: &Occurrence) -> bool {
+        let id = match occurrence {
+            Occurrence::Received { id, .. }
+            | Occurrence::Created { id, .. }
+            | Occurrence::Forwarded { id, .. }
+            | Occurrence::Delivered { id, .. }
+            | Occurrence::Deleted { id, .. } => id,
+            _ => return false,
+        };
+        self.own.as_ref() == Some(&id.source)
     }
 
     /// Something happened.
@@ -106,6 +155,9 @@ impl Measuring {
         occurrence: &Occurrence,
         link_name: impl Fn(dhow_node::config::LinkId) -> String,
     ) {
+        if self.is_own(occurrence) {
+            return;
+        }
         match occurrence {
             Occurrence::Received { id, from, octets } => tell(&self.received, |stream| {
                 stream.inject(&[

@@ -101,7 +101,7 @@ mod tests {
             ("file:///tmp/x", "file:/tmp/x"),
             ("flush:out", "file:out"),
             ("file:-", "file:-"),
-            ("bundles:ipn:9.7", "bundles:ipn:9.7"),
+            ("bundles:ipn:9.3003", "bundles:ipn:9.3003"),
         ] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), shown, "{text}");
         }

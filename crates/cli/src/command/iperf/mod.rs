@@ -20,6 +20,7 @@ use self::absent::Absent;
 use self::bytes::{parse_bits, parse_bytes, parse_seconds};
 use self::points::Points;
 use self::text::{Style, Text};
+use crate::arguments::Common;
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::measured::Measured;
@@ -156,9 +157,9 @@ impl Observer for Both {
 
 impl Iperf {
     /// Sends or receives.
-    pub fn run(&self) -> Result<Ending, Failure> {
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         self.absent.check()?;
-        let measuring = self.measured.begin("iperf")?;
+        let measuring = self.measured.begin("iperf", common)?;
         let points = measuring.as_ref().map(Points::new).transpose()?;
         if let Some(points) = &points {
             points.application(&std::env::args().collect::<Vec<_>>().join(" "));

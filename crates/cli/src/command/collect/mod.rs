@@ -1,16 +1,21 @@
 //! `dhow collect`: measurements of many programs into a database.
 
+mod bundles;
+
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use dhow_bundle::EndpointId;
 use dhow_measure::collector::{
     Collector, CollectorError, Notice, Outcome, Place, Report, StreamReport, Terms,
 };
 use serde_json::{Map, Value, json};
 
+use self::bundles::Parcels;
 use crate::arguments::{Common, parse_duration};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
@@ -24,6 +29,7 @@ const AFTER_HELP: &str = "\
 Example:
   dhow collect --db run.sq3
   OML_COLLECT=tcp:127.0.0.1:3003 OML_DOMAIN=run otg2 …
+  dhow collect --db far.sq3 --endpoint ipn:9.3003      # what nodes send there with collect = bundles:ipn:9.3003
 Programs speak OMSP (OML's protocol, versions 1 to 5); docs/measurement.md has it, and the tables.";
 
 /// Store the measurements of other programs in a database
@@ -35,6 +41,9 @@ pub struct Collect {
     /// Where to listen
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:3003")]
     listen: String,
+    /// Take what comes as bundles, too, at this endpoint of the node (--node)
+    #[arg(long, value_name = "EID")]
+    endpoint: Option<EndpointId>,
     /// Store all domains in one database: a SQLite file or postgresql://USER@HOST/NAME
     #[arg(long, value_name = "DATABASE", conflicts_with = "dir")]
     db: Option<String>,
@@ -73,9 +82,19 @@ impl Collect {
             Arc::new(move |notice| progress.note(&words_of(&notice)))
         };
         let collector = Collector::start(listener, self.place(), terms, tell).map_err(failed)?;
-        say_ready(common, collector.address())?;
+        let parcels = match &self.endpoint {
+            None => None,
+            Some(endpoint) => {
+                let intake = collector.intake();
+                let progress = Arc::clone(&progress);
+                let parcels = Parcels::begin(endpoint.clone(), common, intake, progress)?;
+                Some(std::thread::spawn(move || parcels.run()))
+            }
+        };
+        self.say_ready(common, collector.address())?;
         let began = Instant::now();
-        while !interrupt::is_requested() {
+        let has_ended = || parcels.as_ref().is_some_and(JoinHandle::is_finished);
+        while !interrupt::is_requested() && !has_ended() {
             std::thread::sleep(interrupt::LOOK);
             let figures = collector.figures();
             progress.words_now(format!(
@@ -86,11 +105,17 @@ impl Collect {
                 quantity::per_second(figures.rows(), began.elapsed()),
             ));
         }
+        // What it took is stored, and confirmed, before the collector ends.
+        let received = match parcels.map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(received)) => received,
+            Some(Err(_)) => Err(Failure::refused("the receiving thread failed")),
+        };
         let outcome = collector.stop().map_err(failed)?;
         progress.finish();
         tell_outcome(common, &outcome)?;
         match outcome.lost {
-            None => Ok(Ending::Done),
+            None => received.map(|()| Ending::Done),
             Some((rows, error)) => Err(Failure::refused(format!(
                 "cannot store the last {rows} rows: {error}"
             ))),
@@ -111,6 +136,22 @@ impl Collect {
             .with_hint("--token FILE asks clients for a token, --open takes them all"));
         }
         TcpListener::bind(places.as_slice()).map_err(wrong)
+    }
+
+    fn say_ready(&self, common: &Common, address: SocketAddr) -> Result<(), Failure> {
+        let endpoint = self.endpoint.as_ref().map(ToString::to_string);
+        match (common.form(), endpoint) {
+            (Form::Json, None) => {
+                output::json(&json!({"ready": true, "listen": address.to_string()}))
+            }
+            (Form::Json, Some(endpoint)) => output::json(
+                &json!({"ready": true, "listen": address.to_string(), "endpoint": endpoint}),
+            ),
+            (Form::Text, None) => output::line(&format!("ready: collecting on tcp:{address}")),
+            (Form::Text, Some(endpoint)) => output::line(&format!(
+                "ready: collecting on tcp:{address} and at {endpoint}"
+            )),
+        }
     }
 
     fn place(&self) -> Place {
@@ -142,13 +183,6 @@ fn words_of(notice: &Notice) -> String {
             format!("the database does not take rows of {stream} from {sender}: {reason}")
         }
         Notice::Back => "the database takes rows again; none was lost".to_owned(),
-    }
-}
-
-fn say_ready(common: &Common, address: SocketAddr) -> Result<(), Failure> {
-    match common.form() {
-        Form::Json => output::json(&json!({"ready": true, "listen": address.to_string()})),
-        Form::Text => output::line(&format!("ready: collecting on tcp:{address}")),
     }
 }
 
