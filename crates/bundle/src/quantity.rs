@@ -1,10 +1,10 @@
-//! Sizes and durations as people write them: `10GiB`, `50kB`, `1d`, `250ms`.
+//! Sizes, durations and the like as people write them: `10GiB`, `50kB`, `1d`, `250ms`, `24Mbit`, `800mW`.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use core::time::Duration;
 
-/// Why a text is no size or duration.
+/// Why a text is no size, duration or the like.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It does not begin with a number.
@@ -15,7 +15,7 @@ pub enum QuantityError {
     UnknownUnit {
         /// What stood there.
         unit: String,
-        /// "size", "rate" or "time".
+        /// "size", "rate", "time", "power" or "energy".
         of: &'static str,
         /// The units that are known.
         known: &'static str,
@@ -76,6 +76,35 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
     } else {
         Err(QuantityError::TooFine(text.to_owned()))
     }
+}
+
+/// Microwatts in `text`: digits, at most one decimal point, and a unit out of `uW`, `mW`, `W`, `kW`.
+///
+/// # Errors
+/// When the text is no power, or one that is not a whole number of microwatts.
+pub fn parse_power(text: &str) -> Result<u64, QuantityError> {
+    const UNITS: [(&str, u64); 4] = [
+        ("uW", 1),
+        ("mW", 1_000),
+        ("W", 1_000_000),
+        ("kW", 1_000_000_000),
+    ];
+    parse(text, &UNITS, "power", "uW, mW, W, kW")
+}
+
+/// Picojoules in `text`: digits, at most one decimal point, and a unit out of `pJ`, `nJ`, `uJ`, `mJ`, `J`.
+///
+/// # Errors
+/// When the text is no energy, or one that is not a whole number of picojoules.
+pub fn parse_energy(text: &str) -> Result<u64, QuantityError> {
+    const UNITS: [(&str, u64); 5] = [
+        ("pJ", 1),
+        ("nJ", 1_000),
+        ("uJ", 1_000_000),
+        ("mJ", 1_000_000_000),
+        ("J", 1_000_000_000_000),
+    ];
+    parse(text, &UNITS, "energy", "pJ, nJ, uJ, mJ, J")
 }
 
 /// The duration in `text`: digits, at most one decimal point, and a unit out of `ns`, `us`, `ms`, `s`,
@@ -229,6 +258,17 @@ mod tests {
             refused("3MB"),
             "'MB' is no unit of rate (one of bit, kbit, Mbit, Gbit)"
         );
+    }
+
+    #[test]
+    fn power_and_energy_have_units() {
+        assert_eq!(parse_power("800mW"), Ok(800_000));
+        assert_eq!(parse_power("2.5 W"), Ok(2_500_000));
+        assert_eq!(parse_energy("0.1uJ"), Ok(100_000));
+        assert_eq!(parse_energy("1J"), Ok(1_000_000_000_000));
+        let refused = parse_power("3J").unwrap_err().to_string();
+        assert_eq!(refused, "'J' is no unit of power (one of uW, mW, W, kW)");
+        assert!(parse_energy("0").is_err() && parse_energy("0.1pJ").is_err());
     }
 
     #[test]

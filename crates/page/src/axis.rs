@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::quantity::{percent, rate, size, span, thousands};
+use super::quantity::{energy, percent, rate, size, span, thousands};
 
 /// Marks of an axis beside that at nothing, at most.
 const MARKS_MAX: u64 = 6;
@@ -63,6 +63,8 @@ pub enum Axis {
     Octets,
     /// Bits in a second.
     Rate,
+    /// Microjoules.
+    Energy,
     /// Numbers from 1 that stand for names, told below the picture.
     Name,
     /// 1/10,000, up to all.
@@ -88,7 +90,7 @@ impl Axis {
                     None => decimal(DAY),
                 }
             }
-            Self::Count | Self::Octets | Self::Rate => decimal(1),
+            Self::Count | Self::Octets | Self::Rate | Self::Energy => decimal(1),
             Self::Name => 1,
             Self::Share if most > 5_000 => 2_500,
             Self::Share => decimal(1),
@@ -99,7 +101,7 @@ impl Axis {
     pub(crate) fn end(self, most: u64) -> u64 {
         match self {
             Self::Time | Self::Name => most.max(1),
-            Self::Count | Self::Octets | Self::Rate => {
+            Self::Count | Self::Octets | Self::Rate | Self::Energy => {
                 let step = self.step(most);
                 most.max(1).div_ceil(step).saturating_mul(step)
             }
@@ -118,6 +120,7 @@ impl Axis {
             Self::Time => span(Duration::from_micros(value)),
             Self::Count | Self::Name => thousands(value),
             Self::Rate => rate(value),
+            Self::Energy => energy(value),
             Self::Octets => size(value),
             Self::Share => percent(value, 10_000),
         };
@@ -150,6 +153,10 @@ mod tests {
         assert_eq!(
             marks(Axis::Rate, 28_000_000),
             "5 Mbit/s, 10 Mbit/s, 15 Mbit/s, 20 Mbit/s, 25 Mbit/s"
+        );
+        assert_eq!(
+            marks(Axis::Energy, 1_300_000),
+            "200 mJ, 400 mJ, 600 mJ, 800 mJ, 1 J, 1.2 J"
         );
         assert_eq!(marks(Axis::Count, 1_550), "500, 1,000, 1,500");
         assert_eq!(

@@ -93,6 +93,12 @@ pub fn rate(bits: u64) -> String {
     short(bits, ["Gbit/s", "Mbit/s", "kbit/s", "bit/s"])
 }
 
+/// Microjoules as people read them, rounded to one decimal: `250 mJ`, `1.5 J`.
+#[must_use]
+pub fn energy(microjoules: u64) -> String {
+    short(microjoules, ["kJ", "J", "mJ", "µJ"])
+}
+
 fn short(value: u64, [billions, millions, thousands, ones]: [&str; 4]) -> String {
     let units = [
         (1_000_000_000, billions),

@@ -14,7 +14,7 @@ use crate::scenario::{
     Traffic,
 };
 use crate::schema::SECTIONS;
-use crate::{contact_plan, generator, program, traffic};
+use crate::{contact_plan, energy, generator, program, traffic};
 
 pub(crate) fn read(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, FileError> {
     read_set(path, text, settings).map_err(|error| {
@@ -73,6 +73,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         faults: read_faults(&document)?,
         stop,
         programs: program::read(&document, &network)?,
+        energy: energy::read(&document)?,
         report: read_report(&document)?,
         unsimulated: find_unsimulated(&document),
         nodes: network.nodes,

@@ -31,6 +31,7 @@
 //! ```
 
 mod contact_plan;
+mod energy;
 mod entropy;
 mod file;
 mod generator;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
 
 use crate::ScenarioError;
+pub use crate::energy::Energy;
 use crate::file;
 pub use crate::host::{By, Host, HostKind, Wire};
 pub use crate::program::{Output, Program};
@@ -53,6 +54,8 @@ pub struct Scenario {
     pub stop: Stop,
     /// What runs on nodes of a testbed.
     pub programs: Vec<Program>,
+    /// What the network takes, where that is said.
+    pub energy: Option<Energy>,
     /// What the report of many runs shows: keys of `[report]` and their texts.
     pub report: BTreeMap<&'static str, String>,
     /// What is in the file and only a testbed can do.

@@ -73,7 +73,11 @@ pub fn run(
         delivered_octets: delivered_octets(&outcome),
         samples: 0,
         samples_lost: 0,
+        cpu_s_per_mb: None,
+        link_s_per_mb: None,
+        joules_per_mb: None,
     };
+    let run = results.priced(run, scenario)?;
     results.seal(&run)?;
     Ok(run)
 }

@@ -39,6 +39,7 @@ pub const SECTIONS: &[Section] = &[
     study::VARIANT,
     study::RUNS,
     study::FULL,
+    study::ENERGY,
     study::REPORT,
 ];
 

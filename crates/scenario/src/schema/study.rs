@@ -118,6 +118,39 @@ pub(super) const FULL: Section = Section {
     groups: &[],
 };
 
+/// `[energy]`.
+pub(super) const ENERGY: Section = Section {
+    name: "energy",
+    occurs: Occurs::Once,
+    meaning: "What the network takes, for the report: joules for a megabyte delivered. Links are those that come and go; where none does, all are.",
+    groups: &[&[
+        with_default(
+            "processor",
+            Kind::Text,
+            "\"0W\"",
+            "A core while it is busy, beside its host: uW, mW, W or kW.",
+        ),
+        with_default(
+            "host",
+            Kind::Text,
+            "\"0W\"",
+            "A host, from the beginning of the run to its end: uW, mW, W or kW.",
+        ),
+        with_default(
+            "link",
+            Kind::Text,
+            "\"0W\"",
+            "Each of the two interfaces of a link while it is there: uW, mW, W or kW.",
+        ),
+        with_default(
+            "octet",
+            Kind::Text,
+            "\"0J\"",
+            "An octet sent over a link, at both ends together: pJ, nJ, uJ, mJ or J.",
+        ),
+    ]],
+};
+
 /// `[report]`.
 pub(super) const REPORT: Section = Section {
     name: "report",
@@ -140,7 +173,7 @@ pub(super) const REPORT: Section = Section {
         text(
             "y",
             "\"goodput\"",
-            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM.",
+            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM.",
         ),
         text("group_by", "\"node.cpu\"", "What makes a curve of its own."),
         text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),

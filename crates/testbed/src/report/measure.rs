@@ -23,6 +23,10 @@ pub enum Measure {
     Drain,
     /// Processor time of all nodes for a megabyte delivered: seconds.
     Processor,
+    /// Time in which links were there for a megabyte delivered: seconds.
+    LinkTime,
+    /// Energy for a megabyte delivered: joules.
+    Energy,
     /// Octets written to disks for each that was delivered.
     Written,
     /// The mean of a figure that programs tell, and of which, if not of all.
@@ -30,7 +34,7 @@ pub enum Measure {
 }
 
 /// All names, for messages.
-const NAMES: &str = "goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM";
+const NAMES: &str = "goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM";
 
 impl FromStr for Measure {
     type Err = String;
@@ -44,6 +48,8 @@ impl FromStr for Measure {
             "delay_max" => Self::Delay(100),
             "drain" => Self::Drain,
             "cpu_per_mb" => Self::Processor,
+            "link_seconds_per_mb" => Self::LinkTime,
+            "energy_per_mb" => Self::Energy,
             "written_per_octet" => Self::Written,
             _ => match text.strip_prefix("figure:") {
                 Some(figure) => {
@@ -69,6 +75,8 @@ impl fmt::Display for Measure {
             Self::Delay(hundredths) => write!(f, "{hundredths}th percentile of delay"),
             Self::Drain => f.write_str("time until all was delivered"),
             Self::Processor => f.write_str("processor time for a megabyte"),
+            Self::LinkTime => f.write_str("time of links for a megabyte"),
+            Self::Energy => f.write_str("energy for a megabyte"),
             Self::Written => f.write_str("octets written for each delivered"),
             Self::Figure(name, None) => f.write_str(name),
             Self::Figure(name, Some(program)) => write!(f, "{name} of {program}"),
@@ -100,6 +108,8 @@ impl Measure {
                     .sum();
                 (megabytes > 0.0).then(|| seconds / megabytes)
             }
+            Self::LinkTime => told.run.link_s_per_mb,
+            Self::Energy => told.run.joules_per_mb,
             Self::Written => {
                 let written: u64 = told.resources.iter().map(|it| it.disk_write_octets).sum();
                 (delivered > 0.0).then(|| float(written) / delivered)
@@ -121,7 +131,8 @@ impl Measure {
         match self {
             Self::Goodput => Axis::Rate,
             Self::Delivery => Axis::Share,
-            Self::Delay(_) | Self::Drain | Self::Processor => Axis::Time,
+            Self::Delay(_) | Self::Drain | Self::Processor | Self::LinkTime => Axis::Time,
+            Self::Energy => Axis::Energy,
             Self::Written => Axis::Count,
             Self::Figure(name, _) => {
                 let mut figures = runs.iter().flat_map(|told| &told.figures);
@@ -133,6 +144,7 @@ impl Measure {
                     Some("s") => Axis::Time,
                     Some("octets") => Axis::Octets,
                     Some("share") => Axis::Share,
+                    Some("J") => Axis::Energy,
                     _ => Axis::Count,
                 }
             }
@@ -147,6 +159,7 @@ pub(crate) fn axis_of_unit(unit: &str) -> Axis {
         "s" => Axis::Time,
         "octets" => Axis::Octets,
         "share" => Axis::Share,
+        "J" => Axis::Energy,
         _ => Axis::Count,
     }
 }
@@ -154,7 +167,7 @@ pub(crate) fn axis_of_unit(unit: &str) -> Axis {
 /// A number at its place on an axis.
 pub(crate) fn placed(axis: Axis, value: f64) -> u64 {
     match axis {
-        Axis::Time => micros(value),
+        Axis::Time | Axis::Energy => micros(value),
         Axis::Share => whole(value * 10_000.0),
         _ => whole(value),
     }
@@ -167,6 +180,7 @@ pub(crate) fn said(axis: Axis, value: f64) -> String {
         Axis::Count => quantity::thousands(whole(value)),
         Axis::Octets => significant(value, ["B", "kB", "MB", "GB"]),
         Axis::Rate => significant(value, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]),
+        Axis::Energy => significant(value * 1e6, ["µJ", "mJ", "J", "kJ"]),
         Axis::Time => {
             let value = std::time::Duration::try_from_secs_f64(value.max(0.0));
             quantity::span(value.unwrap_or(std::time::Duration::MAX))
@@ -219,6 +233,7 @@ mod tests {
                 "7.00 Gbit/s"
             ]
         );
+        assert_eq!(said(Axis::Energy, 0.25), "250 mJ");
         assert_eq!(said(Axis::Share, 0.994), "99.4 %");
         assert_eq!(
             (said(Axis::Count, 1.234), said(Axis::Count, 1_234.0)),

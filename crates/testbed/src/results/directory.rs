@@ -4,9 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use dhow_scenario::Scenario;
 use thiserror::Error;
 
 use super::conditions::{self, Conditions};
+use super::cost::{Cost, Used};
 use super::rows::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Row};
 use super::run::Run;
 
@@ -144,6 +146,30 @@ impl Results {
             &path,
             &text.map_err(|error| ResultsError::new(&path, error))?,
         )
+    }
+
+    /// A run with what a megabyte of it cost, by the tables that it has.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn priced(&self, run: Run, scenario: &Scenario) -> Result<Run, ResultsError> {
+        let links: Vec<String> = scenario.links.iter().map(|it| it.name.clone()).collect();
+        let used = Used {
+            delivered_octets: run.delivered_octets,
+            duration_s: run.duration_s,
+            hosts: scenario.nodes.len(),
+            links: &links,
+            contacts: &self.read::<Contact>(&run.run)?,
+            samples: &self.read::<LinkSample>(&run.run)?,
+            resources: &self.read::<Resource>(&run.run)?,
+        };
+        let cost = Cost::of(&used, scenario.energy.as_ref());
+        Ok(Run {
+            cpu_s_per_mb: cost.processor_s,
+            link_s_per_mb: cost.link_s,
+            joules_per_mb: cost.joules,
+            ..run
+        })
     }
 
     /// Says that a run's tables are complete: the last that is written of a run.
@@ -323,6 +349,9 @@ mod tests {
             delivered_octets: 2_000,
             samples: 0,
             samples_lost: 0,
+            cpu_s_per_mb: Some(0.25),
+            link_s_per_mb: Some(1.5),
+            joules_per_mb: None,
         }
     }
 

@@ -3,11 +3,13 @@
 //! Start at [`Results`]; a [`Run`] is a line of all runs, [`Row`]s are those of one run's tables, [`Conditions`] what it ran under.
 
 mod conditions;
+mod cost;
 mod directory;
 mod rows;
 mod run;
 
 pub use conditions::Conditions;
+pub use cost::{Cost, Used};
 pub use directory::{Results, ResultsError};
 pub use rows::{Capacity, Contact, Figure, Limited, LinkSample, Payload, Resource, Row};
 pub use run::{Backend, Point, Run, Status};

@@ -157,6 +157,15 @@ pub struct Run {
     pub samples: u64,
     /// Measurements that are known to have been lost on their way there.
     pub samples_lost: u64,
+    /// Time of processors for a megabyte delivered, seconds; empty where nothing was, and in virtual time.
+    #[serde(default)]
+    pub cpu_s_per_mb: Option<f64>,
+    /// Time in which links were there for a megabyte delivered, seconds.
+    #[serde(default)]
+    pub link_s_per_mb: Option<f64>,
+    /// Energy for a megabyte delivered, joules; empty without `[energy]`.
+    #[serde(default)]
+    pub joules_per_mb: Option<f64>,
 }
 
 #[cfg(test)]

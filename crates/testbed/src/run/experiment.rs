@@ -166,7 +166,11 @@ pub fn run(
         delivered_octets: tally.delivered_octets,
         samples: samples.0,
         samples_lost: samples.1,
+        cpu_s_per_mb: None,
+        link_s_per_mb: None,
+        joules_per_mb: None,
     };
+    let run = order.results.priced(run, order.scenario).map_err(kept)?;
     order.results.seal(&run).map_err(kept)?;
     Ok(run)
 }
