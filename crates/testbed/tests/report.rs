@@ -8,7 +8,7 @@ use std::path::Path;
 
 use dhow_scenario::plan::{Extent, Plan};
 use dhow_testbed::report::{Question, Study, page};
-use dhow_testbed::results::{Results, Run, Status};
+use dhow_testbed::results::{Resource, Results, Run, Status};
 use dhow_testbed::simulated;
 
 const SCENARIO: &str = r#"
@@ -132,6 +132,44 @@ fn runs_that_failed_are_in_no_curve_of_delays() {
         !after.contains(">10kB<") && after.contains(">20kB<"),
         "{after}"
     );
+}
+
+#[test]
+fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study(place.path());
+    let page_of = || {
+        let study = Study::read(question.clone(), &results).unwrap();
+        page("Drive-by", "", &[study])
+    };
+    let before = page_of();
+    assert!(before.contains("What a megabyte cost") && !before.contains("What the hosts used"));
+    // 20 s of contact for what a run of 10 kB delivered; virtual time has no processors, and nothing says what they take.
+    let runs = results.runs().unwrap();
+    let small = |run: &&Run| run.point.value("traffic.size") == Some("10kB");
+    let run = runs.iter().find(small).unwrap();
+    let megabytes = f64::from(u32::try_from(run.delivered_octets).unwrap()) / 1e6;
+    assert!((run.link_s_per_mb.unwrap() - 20.0 / megabytes).abs() < 1e-9);
+    assert_eq!((run.cpu_s_per_mb, run.joules_per_mb), (None, None));
+    let sample = |time_s: f64, user_s, wait_s, rss_octets| Resource {
+        node: "gamma".to_owned(),
+        time_s,
+        user_s,
+        wait_s,
+        rss_octets,
+        switches: 1_234,
+        ..Resource::default()
+    };
+    let samples = [sample(6.0, 0.0, 0.0, 9_000_000), sample(10.0, 1.0, 3.5, 1)];
+    results.write(&run.run, &samples).unwrap();
+    let after = page_of();
+    for words in [
+        "<th>no core</th><th>machine idle for disk</th>",
+        "<td>1.0 s</td><td>0 ms</td><td>3.5 s</td><td>0 ms</td><td>9.0 MB</td><td>0</td><td>1,234</td>",
+        "<td>core</td>",
+    ] {
+        assert!(after.contains(words), "{words} is not in {after}");
+    }
 }
 
 #[test]

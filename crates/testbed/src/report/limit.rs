@@ -46,6 +46,6 @@ fn carried(told: &Told, link: &str) -> Option<f64> {
 
 /// Cores that a node used in the mean while its payloads could pass.
 fn busy(told: &Told, node: &str) -> Option<f64> {
-    let found = told.busy.iter().find(|(name, _)| name == node);
-    found.map(|(_, cores)| *cores)
+    let found = told.days.iter().find(|day| day.node == node);
+    found.map(|day| day.busy)
 }

@@ -136,17 +136,8 @@ impl Measure {
             Self::Written => Axis::Count,
             Self::Figure(name, _) => {
                 let mut figures = runs.iter().flat_map(|told| &told.figures);
-                match figures
-                    .find(|it| it.name == *name)
-                    .map(|it| it.unit.as_str())
-                {
-                    Some("bit/s") => Axis::Rate,
-                    Some("s") => Axis::Time,
-                    Some("octets") => Axis::Octets,
-                    Some("share") => Axis::Share,
-                    Some("J") => Axis::Energy,
-                    _ => Axis::Count,
-                }
+                let found = figures.find(|it| it.name == *name);
+                found.map_or(Axis::Count, |it| axis_of_unit(&it.unit))
             }
         }
     }

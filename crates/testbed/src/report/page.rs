@@ -7,7 +7,7 @@ use super::measure::{axis_of_unit, said};
 use super::statistics::Spread;
 use super::study::Study;
 use super::told::Told;
-use super::{both, course, curves, repetition};
+use super::{both, cost, course, curves, hosts, repetition};
 use crate::results::Status;
 
 /// Lines of a table of runs, at most.
@@ -79,6 +79,7 @@ fn add_study(page: &mut Page, study: &Study) {
     page.add(&curves::picture(study, &points));
     page.add(&curves::table(study, &points));
     page.add(&both::table(study));
+    page.add(&cost::table(study));
     page.add(&figures(study));
     page.add(&course::delays(study));
     if let Some(shown) = &study.shown {
@@ -93,6 +94,7 @@ fn add_study(page: &mut Page, study: &Study) {
         ));
         page.add(&course::of_run(shown));
     }
+    page.add(&hosts::table(study));
     page.subheading("Runs");
     page.add(&runs(study));
 }

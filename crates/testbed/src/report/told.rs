@@ -22,14 +22,38 @@ pub struct Told {
     pub contacts: Vec<Contact>,
     /// What had passed over each link at the end.
     pub links: Vec<LinkSample>,
-    /// What each node had used at the end.
+    /// What each node had used at the end, and the most memory that it had in use.
     pub resources: Vec<Resource>,
-    /// Cores that each node used in the mean while its payloads could pass.
-    pub busy: Vec<(String, f64)>,
+    /// What each node did while payloads could pass.
+    pub days: Vec<Day>,
     /// What its programs told.
     pub figures: Vec<Figure>,
     /// What there was of each resource.
     pub capacities: Vec<Capacity>,
+}
+
+/// What a node did with its time, in seconds of each second in the mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Day {
+    /// The node.
+    pub node: String,
+    /// It had processors: cores.
+    pub busy: f64,
+    /// Its threads could have run and had no processor, one beside the other.
+    pub waited: f64,
+    /// It waited for a disk, or where that is not known the machine had nothing to do but that.
+    pub disk: f64,
+}
+
+/// What a node waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A processor that others had, or that its limit did not give it.
+    Processor,
+    /// A disk.
+    Disk,
+    /// What comes over the network, or anything to do.
+    Network,
 }
 
 /// One run over time.
@@ -61,16 +85,15 @@ impl Course {
                 .max_by(f64::total_cmp),
             contacts: results.read::<Contact>(&name)?,
             links: last_of(results.read::<LinkSample>(&name)?, |it| &it.link),
-            resources: last_of(resources.clone(), |it| &it.node),
-            busy: Vec::new(),
+            resources: at_the_end(&resources),
+            days: Vec::new(),
             figures: results.read::<Figure>(&name)?,
             capacities: results.read::<Capacity>(&name)?,
             run,
         };
-        let nodes = told.resources.iter().map(|it| it.node.clone());
-        told.busy = nodes
-            .filter_map(|node| Some((busy_cores(&resources, &node, told.window())?, node)))
-            .map(|(cores, node)| (node, cores))
+        let nodes = told.resources.iter();
+        told.days = nodes
+            .filter_map(|it| Day::of(&resources, &it.node, told.window()))
             .collect();
         Ok(Self {
             told,
@@ -106,14 +129,47 @@ fn last_of<R>(rows: Vec<R>, name: impl Fn(&R) -> &str) -> Vec<R> {
     last
 }
 
-/// Cores that a node used in the mean from one time to another.
-fn busy_cores(resources: &[Resource], node: &str, (start, end): (f64, f64)) -> Option<f64> {
-    let within = |it: &&Resource| it.node == node && it.time_s >= start && it.time_s <= end;
-    let first = resources.iter().find(within)?;
-    let last = resources.iter().rfind(within)?;
-    let time = last.time_s - first.time_s;
-    let used = (last.user_s + last.system_s) - (first.user_s + first.system_s);
-    (time > 0.0).then(|| used / time)
+/// The last sample of each node, with the most memory that was in use in any of its samples.
+fn at_the_end(resources: &[Resource]) -> Vec<Resource> {
+    let mut last = last_of(resources.to_vec(), |it| &it.node);
+    for end in &mut last {
+        let own = resources.iter().filter(|it| it.node == end.node);
+        end.rss_octets = own.map(|it| it.rss_octets).max().unwrap_or(0);
+    }
+    last
+}
+
+impl Day {
+    /// That of a node from one time to another.
+    fn of(resources: &[Resource], node: &str, (start, end): (f64, f64)) -> Option<Self> {
+        let within = |it: &&Resource| it.node == node && it.time_s >= start && it.time_s <= end;
+        let first = resources.iter().find(within)?;
+        let last = resources.iter().rfind(within)?;
+        let time = last.time_s - first.time_s;
+        let used = |what: fn(&Resource) -> f64| (what(last) - what(first)) / time;
+        (time > 0.0).then(|| Self {
+            node: node.to_owned(),
+            busy: used(|it| it.user_s + it.system_s),
+            waited: used(|it| it.wait_s),
+            disk: used(|it| it.disk_wait_s.unwrap_or(it.iowait_s)),
+        })
+    }
+
+    /// For what the node waited most of the time; nothing where it was busy for longer than it waited for anything.
+    #[must_use]
+    pub fn waited_for(&self) -> Option<Wait> {
+        let rest = (1.0 - self.busy - self.waited - self.disk).max(0.0);
+        let waits = [
+            (self.waited, Wait::Processor),
+            (self.disk, Wait::Disk),
+            (rest, Wait::Network),
+        ];
+        let most = waits
+            .into_iter()
+            .max_by(|one, other| one.0.total_cmp(&other.0));
+        most.filter(|(time, _)| *time > self.busy)
+            .map(|(_, wait)| wait)
+    }
 }
 
 impl Told {
@@ -213,13 +269,39 @@ mod tests {
             sample("a", 7.0, 5.0),
             sample("a", 9.0, 9.0),
         ];
-        assert_eq!(busy_cores(&samples, "a", (1.0, 8.0)), Some(0.5));
-        assert_eq!(busy_cores(&samples, "b", (1.0, 8.0)), None);
+        let busy = |node| Day::of(&samples, node, (1.0, 8.0)).map(|day| day.busy);
+        assert_eq!((busy("a"), busy("b")), (Some(0.5), None));
         let last = last_of(samples.to_vec(), |it| &it.node);
         let last: Vec<_> = last
             .iter()
             .map(|it| (it.node.as_str(), it.user_s))
             .collect();
         assert_eq!(last, [("a", 9.0), ("b", 9.0)]);
+    }
+
+    #[test]
+    fn a_node_waits_for_what_took_most_of_its_time() {
+        let day = |busy, waited, disk| Day {
+            node: "a".to_owned(),
+            busy,
+            waited,
+            disk,
+        };
+        assert_eq!(day(0.1, 0.8, 0.0).waited_for(), Some(Wait::Processor));
+        assert_eq!(day(0.1, 0.2, 0.6).waited_for(), Some(Wait::Disk));
+        assert_eq!(day(0.1, 0.0, 0.0).waited_for(), Some(Wait::Network));
+        assert_eq!(day(0.9, 0.05, 0.0).waited_for(), None);
+    }
+
+    #[test]
+    fn memory_is_told_by_its_most_and_all_else_by_its_end() {
+        let sample = |rss_octets, switches| Resource {
+            node: "a".to_owned(),
+            rss_octets,
+            switches,
+            ..Resource::default()
+        };
+        let end = at_the_end(&[sample(5, 1), sample(9, 2), sample(3, 7)]);
+        assert_eq!(end, [sample(9, 7)]);
     }
 }

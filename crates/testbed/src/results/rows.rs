@@ -72,16 +72,25 @@ pub struct Resource {
     pub user_s: f64,
     /// Processor time in the kernel, seconds.
     pub system_s: f64,
-    /// Time that processors of the machine had nothing to do but to wait for a disk, seconds.
+    /// Time that processors of the whole machine had nothing to do but to wait for a disk, seconds.
     pub iowait_s: f64,
     /// Memory in use.
     pub rss_octets: u64,
     /// Pages that were read from a disk (major faults).
     pub page_in: u64,
-    /// Pages that the machine wrote to disks.
+    /// Pages that the whole machine wrote to disks.
     pub page_out: u64,
     /// Switches from one process to another.
     pub switches: u64,
+    /// Those of them that a process made since it had nothing to do.
+    #[serde(default)]
+    pub voluntary_switches: u64,
+    /// Time that threads could have run and had no processor, one beside the other, seconds: others had it, or their limit was used up.
+    #[serde(default)]
+    pub wait_s: f64,
+    /// Time that processes waited for disks, seconds; empty where the kernel does not count it (`kernel.task_delayacct`).
+    #[serde(default)]
+    pub disk_wait_s: Option<f64>,
     /// Octets read from disks.
     pub disk_read_octets: u64,
     /// Octets written to disks.

@@ -12,6 +12,7 @@ mod machine;
 mod program;
 mod rates;
 mod sampling;
+mod usage;
 mod versions;
 
 pub use capture::Packets;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::clock::Clock;
+use super::usage::{KIB, Usage, named, page_octets};
 use crate::failure::LabError;
 use crate::place::{Counters, Network};
 use crate::results::{LinkSample, Resource, Row};
@@ -19,23 +20,8 @@ const EVERY: Duration = Duration::from_millis(100);
 /// How long after the last contact samples go on.
 pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
 
-/// Octets of that in which `/proc/vmstat` tells of pages.
-const KIB: u64 = 1_024;
-
 /// Processes of each host, in the order of the scenario.
 pub(super) type Processes = Mutex<Vec<Vec<u32>>>;
-
-/// What a process has used so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    user_ticks: u64,
-    system_ticks: u64,
-    major_faults: u64,
-    switches: u64,
-    read_octets: u64,
-    written_octets: u64,
-    rss_octets: u64,
-}
 
 /// Takes samples until a time of the run, or its end.
 ///
@@ -52,10 +38,11 @@ pub(super) fn sample(
     let mut links = table::<LinkSample>(directory)?;
     let mut used: Vec<BTreeMap<u32, Usage>> = vec![BTreeMap::new(); network.layout().hosts.len()];
     let failed = |error: csv::Error| LabError::new(format!("cannot write samples: {error}"));
+    let begun = Machine::now();
     let mut at = Duration::ZERO;
     while !clock.is_over() && at <= until {
         let time_s = clock.now().as_secs_f64();
-        let machine = Machine::now();
+        let machine = Machine::now().since(&begun);
         let now = processes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -67,7 +54,7 @@ pub(super) fn sample(
             }
             for process in processes {
                 if let Some(usage) = Usage::of(*process) {
-                    used.insert(*process, usage);
+                    used.entry(*process).or_default().grow(usage);
                 }
             }
             let row = resource(&host.name, time_s, used, &machine);
@@ -176,15 +163,15 @@ fn resource(node: &str, time_s: f64, used: &BTreeMap<u32, Usage>, machine: &Mach
         rss_octets: sum(|it| it.rss_octets),
         page_in: sum(|it| it.major_faults),
         page_out: machine.pages_out,
-        switches: sum(|it| it.switches),
+        switches: sum(|it| it.switches().0),
+        voluntary_switches: sum(|it| it.switches().1),
+        wait_s: Duration::from_nanos(sum(Usage::wait_ns)).as_secs_f64(),
+        disk_wait_s: machine
+            .tells_disk_waits
+            .then(|| ticks_s(sum(|it| it.disk_wait_ticks))),
         disk_read_octets: sum(|it| it.read_octets),
         disk_write_octets: sum(|it| it.written_octets),
     }
-}
-
-/// Octets of a page of this machine.
-fn page_octets() -> u64 {
-    u64::try_from(rustix::param::page_size()).unwrap_or(KIB)
 }
 
 fn seconds(ticks: u64, per_second: u64) -> f64 {
@@ -192,51 +179,12 @@ fn seconds(ticks: u64, per_second: u64) -> f64 {
     Duration::from_millis(millis).as_secs_f64()
 }
 
-impl Usage {
-    /// That of a process; none where it has ended.
-    fn of(process: u32) -> Option<Self> {
-        let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
-        let text = read("stat").ok()?;
-        let (_, fields) = text.rsplit_once(')')?;
-        let fields: Vec<u64> = fields
-            .split_whitespace()
-            .map(|field| field.parse().unwrap_or(0))
-            .collect();
-        // Field 3 of proc(5) is the first behind the name.
-        let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
-        let io = read("io").unwrap_or_default();
-        let mut switches = 0;
-        for task in fs::read_dir(format!("/proc/{process}/task"))
-            .ok()?
-            .flatten()
-        {
-            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-            switches += named(&status, "voluntary_ctxt_switches:")
-                + named(&status, "nonvoluntary_ctxt_switches:");
-        }
-        Some(Self {
-            user_ticks: field(14),
-            system_ticks: field(15),
-            major_faults: field(12),
-            rss_octets: field(24).saturating_mul(page_octets()),
-            switches,
-            read_octets: named(&io, "read_bytes:"),
-            written_octets: named(&io, "write_bytes:"),
-        })
-    }
-}
-
-/// The number behind a name at the beginning of a line; 0 where there is none.
-fn named(text: &str, name: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let word = line.and_then(|rest| rest.split_whitespace().next());
-    word.and_then(|number| number.parse().ok()).unwrap_or(0)
-}
-
 /// What the machine as a whole tells.
 struct Machine {
     iowait_ticks: u64,
     pages_out: u64,
+    /// Whether it counts what processes wait for disks.
+    tells_disk_waits: bool,
 }
 
 impl Machine {
@@ -248,18 +196,17 @@ impl Machine {
         Self {
             iowait_ticks: iowait.and_then(|ticks| ticks.parse().ok()).unwrap_or(0),
             pages_out: named(&memory, "pgpgout ").saturating_mul(KIB) / page_octets(),
+            tells_disk_waits: fs::read_to_string("/proc/sys/kernel/task_delayacct")
+                .is_ok_and(|text| text.trim() != "0"),
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_that_runs_has_used_something_and_one_that_is_none_has_not() {
-        let own = Usage::of(std::process::id()).expect("it runs");
-        assert!(own.rss_octets > 100_000 && own.switches > 0, "{own:?}");
-        assert!(Usage::of(u32::MAX).is_none());
+    /// What it has used since a moment.
+    fn since(self, begun: &Self) -> Self {
+        Self {
+            iowait_ticks: self.iowait_ticks.saturating_sub(begun.iowait_ticks),
+            pages_out: self.pages_out.saturating_sub(begun.pages_out),
+            ..self
+        }
     }
 }

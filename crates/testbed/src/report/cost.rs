@@ -1,0 +1,34 @@
+//! What a megabyte cost: time of processors and links, and energy.
+
+use dhow_page::quantity::{count, thousands};
+use dhow_page::{List, escaped, text};
+
+use super::measure::{Measure, said};
+use super::statistics::Spread;
+use super::study::Study;
+
+/// What a megabyte cost, of each combination; nothing where nothing was delivered.
+pub(crate) fn table(study: &Study) -> String {
+    let measures = [Measure::Processor, Measure::LinkTime, Measure::Energy];
+    let mut list = List::new(&["", "processors", "links", "energy", "runs"]);
+    let mut is_known = false;
+    for cell in study.cells() {
+        let mut cells = vec![text(escaped(&cell.name()))];
+        for measure in &measures {
+            let spread = Spread::of(cell.runs.iter().filter_map(|it| measure.of(it)).collect());
+            is_known |= spread.is_some();
+            let axis = measure.axis(&study.runs);
+            let words = spread.map(|spread| match spread.confidence() {
+                Some(half) => format!("{} ± {}", said(axis, spread.mean), said(axis, half)),
+                None => said(axis, spread.mean),
+            });
+            cells.push(text(words.unwrap_or_else(|| "–".to_owned())));
+        }
+        cells.push(text(thousands(count(cell.runs.len()))));
+        list.line(&cells);
+    }
+    match is_known {
+        true => format!("<h3>What a megabyte cost</h3>{}", list.whole()),
+        false => String::new(),
+    }
+}
