@@ -320,6 +320,7 @@ impl Core {
         let state = self.state.borrow();
         if let Some(measuring) = &state.measuring {
             measuring.state(&state.node, state.counts);
+            measuring.neighbours(&state.node);
             measuring.store(store);
         }
     }

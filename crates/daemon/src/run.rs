@@ -240,7 +240,11 @@ async fn live(
         core.record(recording);
     }
     if let Some(settings) = &file.measure {
-        core.measure(Measuring::begin(settings, &file.api_socket)?);
+        let measuring = Measuring::begin(settings, &file.api_socket)?;
+        if let Some(meter) = measuring.commits() {
+            answers.measure_commits(meter);
+        }
+        core.measure(measuring);
     }
     let ready = Ready {
         event: "ready",

@@ -5,7 +5,7 @@
 //! timer takes part in it. A batch that takes long to write is flushed in steps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::vec::Drain;
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::contact::{Contact, Debt, Flushing};
+use crate::measuring::{Commit, CommitMeter};
 
 /// How often remembered identifiers are looked through for expired ones.
 const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
@@ -45,6 +46,8 @@ struct Shared {
     answered: Notify,
     ended: AtomicBool,
     counts: StoreCounts,
+    /// Who is told of flushes.
+    meter: OnceLock<CommitMeter>,
 }
 
 #[derive(Debug, Default)]
@@ -225,6 +228,11 @@ impl Answers {
         }
     }
 
+    /// Tells of each flush from now on; the first one to ask is told.
+    pub fn measure_commits(&self, meter: CommitMeter) {
+        let _ = self.shared.meter.set(meter);
+    }
+
     /// Counts of the thread.
     #[must_use]
     pub fn counts(&self) -> &StoreCounts {
@@ -262,6 +270,8 @@ struct Server {
     debt: Debt,
     events: Vec<StoreEvent>,
     was_failing: bool,
+    /// What the next flush makes durable.
+    unflushed: Commit,
     /// How long the last flush took.
     flushed_in: Duration,
     /// When remembered identifiers are looked through next, monotonic nanoseconds.
@@ -282,6 +292,7 @@ impl Server {
             debt: Debt::new(flushing),
             events: Vec::new(),
             was_failing: false,
+            unflushed: Commit::default(),
             flushed_in: Duration::ZERO,
             forget_at: 0,
         }
@@ -336,7 +347,9 @@ impl Server {
         let begun = self.clock.now();
         let patience = (self.flushed_in * FLUSH_SHARE).max(WRITING_TIME_MIN);
         let written = loop {
-            self.store.handle(Portion::of(commands));
+            let mut portion = Portion::of(commands);
+            self.store.handle(&mut portion);
+            self.unflushed.octets += portion.octets;
             self.store.written(&mut self.events);
             answer(shared, &mut self.events);
             let now = self.clock.now().monotonic;
@@ -345,13 +358,26 @@ impl Server {
             }
         };
         let (store, events) = (&mut self.store, &mut self.events);
+        let flushes = store.statistics().syncs;
         if !(self.debt.may_grow(begun.monotonic, contact) && store.promise(events)) {
             store.commit(events);
             self.debt.settle();
         }
+        let stored = events
+            .iter()
+            .filter(|event| matches!(event, StoreEvent::Stored { .. }));
+        self.unflushed.bundles += u64::try_from(stored.count()).unwrap_or(u64::MAX);
         answer(shared, events);
         let end = self.clock.now().monotonic;
         self.flushed_in = end.since(written);
+        self.unflushed.busy += end.since(begun.monotonic);
+        if store.statistics().syncs > flushes {
+            self.unflushed.flush = self.flushed_in;
+            let flushed = std::mem::take(&mut self.unflushed);
+            if let Some(meter) = shared.meter.get() {
+                meter.tell(&flushed);
+            }
+        }
         note(&shared.counts, store, end.since(begun.monotonic));
         match (store.failure(), self.was_failing) {
             (Some(error), false) => tracing::error!("the store refuses everything: {error}"),

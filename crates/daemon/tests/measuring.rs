@@ -16,6 +16,10 @@ use dhow_client::{Address, Client, Registration, SendHead};
 use dhow_measure::omsp::{Cell, Decoder};
 use rig::Place;
 
+fn number(text: &str) -> u64 {
+    text.parse().unwrap()
+}
+
 fn client_of(node: &rig::RunningNode) -> Client {
     Client::connect(&Address::Unix(rig::api(node))).unwrap()
 }
@@ -35,6 +39,7 @@ fn rows(path: &Path) -> BTreeMap<String, Vec<Vec<String>>> {
         let cells = row.cells().map(|cell| match cell {
             Cell::Text(text) => text.to_owned(),
             Cell::Uint(number) => number.to_string(),
+            Cell::Double(number) => number.to_string(),
             other => panic!("{other:?}"),
         });
         let name = defined.unwrap().schema.name().to_owned();
@@ -83,6 +88,17 @@ fn a_node_tells_of_every_bundle_of_sessions_and_of_its_store() {
         delivery.confirm().unwrap();
     }
     drop((receiver, sender));
+    // A session is told of in intervals, for as long as it is up.
+    let began = std::time::Instant::now();
+    let beta_path = place.path().join("beta");
+    let neighbour = "\tipn:1.0\t0\t0\t0\t3\t";
+    while !std::fs::read_to_string(&beta_path)
+        .unwrap()
+        .contains(neighbour)
+    {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
     alpha.stop();
     beta.stop();
 
@@ -109,6 +125,13 @@ fn a_node_tells_of_every_bundle_of_sessions_and_of_its_store() {
         "received and delivered"
     );
     assert_ne!(told["dhow_store"].last().unwrap()[0], "0", "batches");
+    let commits = &told["dhow_commit"];
+    let sum = |column: usize| -> u64 { commits.iter().map(|row| number(&row[column])).sum() };
+    assert_eq!(sum(0), 3, "bundles that became durable");
+    assert!(sum(1) > 3000, "their octets");
+    let times = commits.iter().map(|row| [&row[2], &row[3]]);
+    let mut times = times.map(|row| row.map(|text| text.parse::<f64>().unwrap()));
+    assert!(times.all(|[busy, flush]| busy >= flush && flush > 0.0));
     let told = rows(&place.path().join("alpha"));
     let streams: Vec<&str> = told.keys().map(String::as_str).collect();
     assert_eq!(
@@ -179,6 +202,7 @@ fn a_node_reports_in_bundles_and_not_of_them() {
     delivery.confirm().unwrap();
     let told = rows(&path);
     assert_eq!(told["dhow_created"].len(), 3);
+    assert_eq!(told["dhow_queue"].last().unwrap()[..], ["", "3"]);
     assert_eq!(told["dhow_state"].last().unwrap()[5], "3", "created");
     let short = Some(Duration::from_millis(50));
     assert!(receiver.next_delivery(short).unwrap().is_none());

@@ -303,6 +303,18 @@ impl Queues {
             .map_or(&[], |queue| &queue.hops)
     }
 
+    /// How many bundles wait for each next hop, the best of their destination's.
+    pub(crate) fn by_best_hop(&self) -> BTreeMap<Option<&Hop>, u64> {
+        let mut sums = BTreeMap::new();
+        for queue in self.queues.values() {
+            let bundles = u64::try_from(queue.by_arrival.len()).unwrap_or(u64::MAX);
+            if bundles > 0 {
+                *sums.entry(queue.hops.first()).or_default() += bundles;
+            }
+        }
+        sums
+    }
+
     /// Routes changed: ask for the hops of every destination again.
     pub(crate) fn reroute(&mut self, hops: impl Fn(EndpointIndex) -> Vec<Hop>) {
         self.by_hop.clear();

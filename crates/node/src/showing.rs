@@ -1,7 +1,7 @@
 //! The getters behind `view`: what a node shows of itself to its operator.
 
 use alloc::collections::BTreeMap;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use dhow_bundle::{Instant, NodeId, Now};
@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::routing::Hop;
 use crate::view::{
     BundleState, BundleView, Counters, DestinationView, LinkState, LinkView, RegistrationView,
-    RouteView, SessionView,
+    RouteView, SessionView, WaitingView,
 };
 
 impl Node {
@@ -113,6 +113,26 @@ impl Node {
             .collect()
     }
 
+    /// What waits, by the best next hop of its destination. Takes a look at each destination.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<WaitingView> {
+        let sums = self.queues.by_best_hop().into_iter();
+        sums.map(|(hop, bundles)| WaitingView {
+            next_hop: hop.map(|hop| self.hop_name(hop)),
+            bundles,
+        })
+        .collect()
+    }
+
+    fn hop_name(&self, hop: &Hop) -> String {
+        match hop {
+            Hop::Link(link) => self
+                .link(*link)
+                .map_or_else(Default::default, |it| it.config.name.clone()),
+            Hop::Peer(peer) => peer.to_string(),
+        }
+    }
+
     /// What is stored, by destination.
     #[must_use]
     pub fn destinations(&self, now: Now) -> Vec<DestinationView> {
@@ -132,12 +152,7 @@ impl Node {
                 .hops(index)
                 .iter()
                 .find(|hop| self.is_up(hop))
-                .map(|hop| match hop {
-                    Hop::Link(link) => self
-                        .link(*link)
-                        .map_or_else(Default::default, |it| it.config.name.clone()),
-                    Hop::Peer(peer) => peer.to_string(),
-                });
+                .map(|hop| self.hop_name(hop));
             DestinationView {
                 local: self.local.locality(&destination) != Locality::Remote,
                 destination,

@@ -105,6 +105,15 @@ pub struct RouteView {
     pub usable: bool,
 }
 
+/// Bundles that wait for one next hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingView {
+    /// The name of the link, or the node's ID; `None` for what waits for applications here or has no route.
+    pub next_hop: Option<String>,
+    /// Bundles whose best next hop it is.
+    pub bundles: u64,
+}
+
 /// A registration.
 #[derive(Clone, Debug)]
 pub struct RegistrationView {

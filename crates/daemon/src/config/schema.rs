@@ -18,7 +18,10 @@ pub const POINTS: &[&str] = &[
     "session",
     "contact",
     "state",
+    "neighbour",
+    "queue",
     "store",
+    "commit",
 ];
 
 const U32_MAX: i64 = 0xffff_ffff;
@@ -573,13 +576,13 @@ pub const SECTIONS: &[Section] = &[
                 Kind::ChoiceList(POINTS),
                 Absent::Means("all of them"),
                 "[\"received\", \"state\"]",
-                "What is measured. \"received\", \"created\", \"forwarded\" and \"delivered\" are a row for every bundle.",
+                "What is measured. \"received\", \"created\", \"forwarded\" and \"delivered\" are a row for every bundle, \"commit\" one for every flush of the disk.",
             ),
             with_default(
                 "interval",
                 Kind::Duration,
                 "\"1s\"",
-                "How often \"state\" and \"store\" are told, from 10ms.",
+                "How often \"state\", \"neighbour\", \"queue\" and \"store\" are told, from 10ms.",
             ),
             with_default(
                 "spool",

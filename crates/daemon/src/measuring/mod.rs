@@ -83,7 +83,10 @@ pub struct Measuring {
     session: Option<Stream>,
     contact: Option<Stream>,
     state: Option<Stream>,
+    neighbour: Option<Stream>,
+    queue: Option<Stream>,
     store: Option<Stream>,
+    commit: Option<Stream>,
 }
 
 impl Measuring {
@@ -130,7 +133,10 @@ impl Measuring {
             session: stream(&points::SESSION)?,
             contact: stream(&points::CONTACT)?,
             state: stream(&points::STATE)?,
+            neighbour: stream(&points::NEIGHBOUR)?,
+            queue: stream(&points::QUEUE)?,
             store: stream(&points::STORE)?,
+            commit: stream(&points::COMMIT)?,
             own: settings.reports.as_ref().map(|it| it.source.clone()),
             client,
         })
@@ -280,6 +286,36 @@ impl Measuring {
         });
     }
 
+    /// Tells of each session, and of what waits for each next hop.
+    pub fn neighbours(&self, node: &Node) {
+        tell(&self.neighbour, |stream| {
+            for session in node.sessions() {
+                let neighbour = session.peer.to_string();
+                stream.inject(&[
+                    Value::Uint64(session.stream.0),
+                    neighbour.as_str().into(),
+                    Value::Uint64(u64::try_from(session.in_flight).unwrap_or(u64::MAX)),
+                    Value::Uint64(session.bundles_sent),
+                    Value::Uint64(session.octets_sent),
+                    Value::Uint64(session.bundles_received),
+                    Value::Uint64(session.octets_received),
+                ]);
+            }
+        });
+        tell(&self.queue, |stream| {
+            for waiting in node.waiting() {
+                let next_hop = waiting.next_hop.unwrap_or_default();
+                stream.inject(&[next_hop.as_str().into(), Value::Uint64(waiting.bundles)]);
+            }
+        });
+    }
+
+    /// Where the store tells of its commits, where it is to.
+    #[must_use]
+    pub fn commits(&self) -> Option<CommitMeter> {
+        self.commit.clone().map(CommitMeter)
+    }
+
     /// Tells what the store has done.
     pub fn store(&self, counts: &StoreCounts) {
         tell(&self.store, |stream| {
@@ -313,6 +349,35 @@ impl Measuring {
         if let Some(trouble) = &summary.trouble {
             tracing::warn!("measuring: {trouble}");
         }
+    }
+}
+
+/// What the store's thread measures with.
+#[derive(Clone, Debug)]
+pub struct CommitMeter(Stream);
+
+/// What one flush of the disk has made durable.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Commit {
+    /// Bundles.
+    pub bundles: u64,
+    /// Octets of bundles that were written.
+    pub octets: u64,
+    /// Time spent writing and flushing.
+    pub busy: Duration,
+    /// Time spent flushing.
+    pub flush: Duration,
+}
+
+impl CommitMeter {
+    /// Tells of a flush.
+    pub fn tell(&self, commit: &Commit) {
+        self.0.inject(&[
+            Value::Uint64(commit.bundles),
+            Value::Uint64(commit.octets),
+            Value::Double(commit.busy.as_secs_f64()),
+            Value::Double(commit.flush.as_secs_f64()),
+        ]);
     }
 }
 

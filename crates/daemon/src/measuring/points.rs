@@ -118,6 +118,46 @@ pub static STATE: Point = Point {
     ],
 };
 
+/// Told in intervals, of each session.
+pub static NEIGHBOUR: Point = Point {
+    name: "neighbour",
+    about: "what a session has done since it came up",
+    columns: &[
+        count("stream", "its number, from the start of the node"),
+        text("neighbour", "its node ID"),
+        count("in_flight", "transfers sent and not acknowledged"),
+        count("sent", "bundles that the neighbour took"),
+        octets("sent_octets", "of them"),
+        count("received", "bundles that came"),
+        octets("received_octets", "of them"),
+    ],
+};
+
+/// Told in intervals, of each next hop that something waits for.
+pub static QUEUE: Point = Point {
+    name: "queue",
+    about: "what waits for a next hop, the best of its destination's",
+    columns: &[
+        text(
+            "next_hop",
+            "a link's name or a node ID; empty for applications here, or without a route",
+        ),
+        count("waiting", "bundles"),
+    ],
+};
+
+/// Told at each flush of the disk.
+pub static COMMIT: Point = Point {
+    name: "commit",
+    about: "what was written since the flush before is durable",
+    columns: &[
+        count("bundles", "that are durable with it"),
+        octets("octets", "of bundles, written since the flush before"),
+        Column::new("busy", Type::Double, "s", "spent writing and flushing"),
+        Column::new("flush", Type::Double, "s", "spent flushing"),
+    ],
+};
+
 /// Told in intervals.
 pub static STORE: Point = Point {
     name: "store",
@@ -135,9 +175,9 @@ pub static STORE: Point = Point {
 };
 
 /// All of them.
-pub static ALL: [&Point; 10] = [
+pub static ALL: [&Point; 13] = [
     &RECEIVED, &CREATED, &FORWARDED, &DELIVERED, &DELETED, &REFUSED, &SESSION, &CONTACT, &STATE,
-    &STORE,
+    &NEIGHBOUR, &QUEUE, &STORE, &COMMIT,
 ];
 
 /// Names of those that tell of every bundle.
