@@ -329,6 +329,50 @@ class Lab(unittest.TestCase):
         self.assertIn("there is no program 'ip'\nhint: apt-get install iproute2", told)
         self.assertFalse((self.place / "out").exists())
 
+    def as_nobody(self, *words: str | Path) -> subprocess.Popen[str]:
+        """The command as a user without any right, in a directory of that user."""
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+        possible = subprocess.run([*user, "unshare", "--user", "--map-root-user", "--net", "--mount", "true"],
+                                  capture_output=True, text=True, check=False)
+        if possible.returncode != 0:
+            self.skipTest(f"no namespaces for users: {possible.stderr.strip()}")
+        if subprocess.run([*user, self.dhow, "--version"], capture_output=True, check=False).returncode != 0:
+            self.skipTest(f"{self.dhow} is not for other users")
+        os.chown(self.place, 65534, 65534)
+        return subprocess.Popen([*user, str(self.dhow), "lab", *map(str, words)], cwd=self.place, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_who_is_not_root_has_a_lab_of_which_nothing_is_left(self) -> None:
+        contacts = '[[contact]]\nlink = "wire"\nstart = "100ms"\nfor = "300ms"\nevery = "500ms"\n'
+        path = self.write(scenario('delay = "2ms"\nat_end = "silence"\n', more=contacts))
+        done = self.as_nobody("run", path, "--out", "out")
+        _, said = done.communicate(timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, 0, said)
+        self.assertEqual([(run["status"], run["delivered"]) for run in self.table("runs.csv")], [("done", "20")])
+        limited = self.as_nobody("run", self.write(scenario(node='memory = "64MiB"'), "limited.toml"), "--out", "no")
+        _, said = limited.communicate(timeout=PATIENCE_S)
+        self.assertEqual(limited.returncode, 1)
+        self.assertIn("'west' has limits, and there is no right to make control groups", said)
+        self.assertFalse((self.place / "no").exists())
+
+    def test_a_lab_of_a_user_ends_with_its_command_however_that_ends(self) -> None:
+        path = self.write(scenario(traffic='every = "1s"'))
+        for number, (sent, code) in enumerate([(signal.SIGTERM, 130), (signal.SIGKILL, -9)]):
+            with self.subTest(signal=sent):
+                lab = self.as_nobody("run", path, "--out", f"out{number}")
+                end = time.monotonic() + PATIENCE_S
+                while not (self.place / f"out{number}" / "0001" / "links.csv").exists():
+                    self.assertLess(time.monotonic(), end, "the lab does not begin")
+                    time.sleep(0.05)
+                lab.send_signal(sent)
+                self.assertEqual(lab.wait(PATIENCE_S), code)
+                for stream in (lab.stdout, lab.stderr):
+                    self.assertIsNotNone(stream)
+                    # Whoever of the lab is left has these open.
+                    stream.read()
+                    stream.close()
+        self.assertEqual([run["status"] for run in self.table("runs.csv", "out0")], ["interrupted"])
+
     def test_the_picture_of_a_network_has_its_nodes(self) -> None:
         path = self.write(scenario())
         self.assertIn(">east</text>", self.lab("graph", path))

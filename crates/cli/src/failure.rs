@@ -13,6 +13,8 @@ pub enum Ending {
     Incomplete,
     /// The user interrupted it, and it has cleaned up: exit code 130.
     Interrupted,
+    /// As the same command did in namespaces of its own, which has said all: its exit code.
+    AsInside(u8),
 }
 
 impl From<Ending> for ExitCode {
@@ -21,6 +23,7 @@ impl From<Ending> for ExitCode {
             Ending::Done => 0,
             Ending::Incomplete => 1,
             Ending::Interrupted => EXIT_INTERRUPTED,
+            Ending::AsInside(code) => code,
         })
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dhow_scenario::scenario::Host;
+use rustix::fs::{Access, access};
 
 use crate::failure::LabError;
 
@@ -85,17 +86,35 @@ impl Groups {
         let wanted = controllers(host);
         if self.version == Version::One {
             let lacks = wanted
-                .into_iter()
+                .iter()
                 .find(|it| !Path::new(ROOT).join(it).join("cgroup.procs").exists());
-            return lacks.map(|it| format!("no '{it}' controller of control groups under {ROOT}"));
+            return lacks
+                .map(|it| format!("no '{it}' controller of control groups under {ROOT}"))
+                .or_else(|| self.closed(&wanted));
         }
         let known = fs::read_to_string(Path::new(ROOT).join("cgroup.controllers"));
         let known = known.unwrap_or_default();
         let lacks = wanted
-            .into_iter()
-            .map(second_name)
+            .iter()
+            .map(|it| second_name(it))
             .find(|it| !known.split_whitespace().any(|known| known == *it));
-        lacks.map(|it| format!("no '{it}' controller in {ROOT}/cgroup.controllers"))
+        lacks
+            .map(|it| format!("no '{it}' controller in {ROOT}/cgroup.controllers"))
+            .or_else(|| self.closed(&wanted))
+    }
+
+    /// Where groups of controllers may not be made, which is for root.
+    fn closed(&self, wanted: &[&str]) -> Option<String> {
+        let places = wanted.iter().map(|it| match self.version {
+            Version::Two => PathBuf::from(ROOT),
+            Version::One => Path::new(ROOT).join(it),
+        });
+        let closed = |place: &PathBuf| access(place, Access::WRITE_OK).is_err();
+        let found = places.into_iter().find(closed)?;
+        Some(format!(
+            "no right to make control groups in {}",
+            found.display()
+        ))
     }
 
     /// Makes the group of a host and sets its limits; none where it has none. What it writes lies at `place`.

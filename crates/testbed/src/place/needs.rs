@@ -5,6 +5,7 @@ use std::path::Path;
 
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::AtEnd;
+use rustix::fs::{Access, access};
 
 use super::group::Groups;
 use super::layout::{Layout, Made};
@@ -16,7 +17,7 @@ use crate::failure::LabError;
 /// The first thing that is missing, and how to get it.
 pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
     if !rustix::process::geteuid().is_root() {
-        let hint = "sudo dhow lab …";
+        let hint = "sudo dhow lab …; `dhow lab run` does without where users may make namespaces";
         return Err(LabError::new("network namespaces are for root").with_hint(hint));
     }
     need("ip", "iproute2")?;
@@ -32,9 +33,16 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
     if silent {
         need("nft", "nftables")?;
     }
-    if layout.links.iter().any(|link| emulated(&link.made)) && !Path::new("/dev/net/tun").exists() {
-        let error = LabError::new("no /dev/net/tun, which emulated links need");
-        return Err(error.with_hint("modprobe tun"));
+    if layout.links.iter().any(|link| emulated(&link.made)) {
+        let tun = Path::new("/dev/net/tun");
+        if !tun.exists() {
+            let error = LabError::new("no /dev/net/tun, which emulated links need");
+            return Err(error.with_hint("modprobe tun"));
+        }
+        if access(tun, Access::READ_OK | Access::WRITE_OK).is_err() {
+            let error = LabError::new("/dev/net/tun, which emulated links need, is not for users");
+            return Err(error.with_hint("chmod a+rw /dev/net/tun, or sudo dhow lab …"));
+        }
     }
     let groups = Groups::of(&layout.lab);
     let missing = scenario.nodes.iter().find_map(|node| {
@@ -46,7 +54,7 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
     });
     match missing {
         Some(what) => {
-            let hint = "mount control groups, or leave 'cpu', 'memory' and 'disk_rate' out";
+            let hint = "as root, with control groups mounted, there is; or leave 'cpu', 'memory' and 'disk_rate' out";
             Err(LabError::new(what).with_hint(hint))
         }
         None => Ok(()),
@@ -56,11 +64,15 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
 /// A program that must be on the way.
 ///
 /// # Errors
-/// When it is not, with the package that has it.
+/// When it is not, with the package that has it, or may not be run.
 pub fn need(program: &str, package: &str) -> Result<(), LabError> {
     let ways = env::var_os("PATH").unwrap_or_default();
-    if env::split_paths(&ways).any(|way| way.join(program).is_file()) {
-        return Ok(());
+    let mut found = env::split_paths(&ways).map(|way| way.join(program));
+    if let Some(found) = found.find(|way| way.is_file()) {
+        return access(&found, Access::EXEC_OK).map_err(|_| {
+            let what = format!("{} may not be run by this user", found.display());
+            LabError::new(what).with_hint("sudo dhow lab …")
+        });
     }
     let error = LabError::new(format!("there is no program '{program}'"));
     Err(error.with_hint(format!("apt-get install {package}")))

@@ -6,6 +6,7 @@ mod graph;
 mod inspect;
 mod oedl;
 mod report;
+mod rootless;
 mod run;
 mod selftest;
 mod study;

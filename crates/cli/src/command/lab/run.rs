@@ -11,6 +11,7 @@ use dhow_testbed::run::{self, Order, Packets, Standing, timestamp};
 use serde_json::json;
 
 use super::report::{of_all, of_one};
+use super::rootless;
 use super::study::{Settings, Study, name_of, unkept};
 use super::watch::Watch;
 use super::{check, failure};
@@ -22,14 +23,14 @@ use crate::output::{self, Form};
 use crate::quantity;
 
 const AFTER_HELP: &str = "\
-Examples, as root:
+Examples:
   dhow lab run labs/line.toml --set runs.repeats=5
   dhow lab run study.toml --full --out results
   dhow lab run study.toml --full --out results --resume";
 
 /// Run a scenario with real nodes in network namespaces, as often as it says
 ///
-/// Each run has a network of its own, and nothing of it is left. What came of all runs is in a directory of tables, with a report. Ctrl-C ends the run under way and keeps what there is. Needs root, but for --backend sim. Exit code 1 where a run failed.
+/// Each run has a network of its own, and nothing of it is left. What came of all runs is in a directory of tables, with a report. Ctrl-C ends the run under way and keeps what there is. Who is not root needs a machine that lets users make namespaces; limits are then refused. Exit code 1 where a run failed.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Run {
@@ -109,6 +110,11 @@ impl Run {
                 .map(|repeats| format!("runs.repeats={repeats}")),
         );
         let out = self.out.clone().unwrap_or_else(|| self.default_out());
+        if self.backends.contains(&Place::Netns)
+            && let Some(ending) = rootless::move_inside(&[&self.scenario, &out])?
+        {
+            return Ok(ending);
+        }
         let several = self.scenario.is_dir();
         // All files are read before anything runs.
         let mut planned: Vec<(PathBuf, PathBuf, Plan)> = Vec::new();
