@@ -212,6 +212,46 @@ class Lab(unittest.TestCase):
         # One at the node's start, the other at its end.
         self.assertEqual((rows, names), ([(0, 0), (20, 20)], [("west",)]))
 
+    def figures(self, out: str = "out") -> dict[tuple[str, str], float]:
+        """What programs told, by program and figure."""
+        return {(row["program"], row["name"]): float(row["value"]) for row in self.table("figures.csv", out)}
+
+    @unittest.skipUnless(shutil.which("iperf"), "no iperf")
+    def test_iperf_tells_what_it_prints_for_people(self) -> None:
+        more = (
+            '[[program]]\nname = "take"\nnode = "west"\nrun = "iperf -s -u"\n'
+            '[[program]]\nname = "give"\nnode = "east"\nrun = "iperf -c {west} -u -b 2M -t 1"\n'
+            'start = "300ms"\noutput = "iperf"\n'
+        )
+        text = scenario("", "count = 1\n", "", more).replace('at = "20s"', 'at = "4s"')
+        self.lab("run", self.write(text.replace("when_delivered = true", "")), "--out", "out")
+        told = self.figures()
+        self.assertAlmostEqual(told[("give", "rate")], 2.1e6, delta=0.3e6)
+        self.assertEqual(told[("give", "lost")], 0.0)
+
+    @unittest.skipUnless(Path("/usr/sbin/sshd").exists() and Path("/run/sshd").exists(), "no sshd to copy files to")
+    def test_sftp_tells_what_it_moved(self) -> None:
+        for key in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], cwd=self.place, check=True)
+        server = next(path for path in Path("/usr").glob("lib*/**/sftp-server") if path.is_file())
+        (self.place / "sshd").write_text(
+            f"HostKey {self.place}/host\nAuthorizedKeysFile {self.place}/user.pub\nStrictModes no\nUsePAM no\n"
+            f"PidFile none\nSubsystem sftp {server}\n")
+        (self.place / "batch").write_text(f"put {self.place}/sent {self.place}/got\n")
+        (self.place / "sent").write_bytes(os.urandom(500_000))
+        options = f"-i {self.place}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+        more = (
+            f'[[program]]\nname = "take"\nnode = "west"\nrun = "/usr/sbin/sshd -D -e -f {self.place}/sshd"\n'
+            f'[[program]]\nname = "give"\nnode = "east"\nrun = "sftp -v -b {self.place}/batch {options} root@{{west}}"\n'
+            'start = "500ms"\noutput = "sftp"\n'
+        )
+        text = scenario("", "count = 1\n", "", more).replace('at = "20s"', 'at = "4s"')
+        self.lab("run", self.write(text.replace("when_delivered = true", "")), "--out", "out")
+        self.assertEqual((self.place / "got").read_bytes(), (self.place / "sent").read_bytes())
+        told = self.figures()
+        self.assertTrue(500_000 < told[("give", "octets_sent")] < 520_000, told)
+        self.assertTrue(0 < told[("give", "rate")] < 16e6, told)
+
     def test_ctrl_c_leaves_nothing_and_keeps_what_was_measured(self) -> None:
         path = self.write(scenario(traffic='every = "50ms"\n'))
         process = self.begin("run", path, "--out", "out")

@@ -34,10 +34,12 @@ pub enum Output {
     Log,
     /// Figures, a line of JSON each.
     Figures,
-    /// Figures, as iperf 2 tells them with `-y C`.
+    /// Figures, as iperf 2 tells them, with `-y C` or for people.
     Iperf,
     /// Figures, as iperf3 tells them with `-J`.
     Iperf3,
+    /// Figures, as sftp and scp tell them with `-v`.
+    Sftp,
 }
 
 /// Reads all programs of a file.
@@ -85,6 +87,7 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
                 Some("figures") => Output::Figures,
                 Some("iperf") => Output::Iperf,
                 Some("iperf3") => Output::Iperf3,
+                Some("sftp") => Output::Sftp,
                 _ => Output::Log,
             },
         });

@@ -91,7 +91,7 @@ impl Task {
             log: directory.join(format!("{}.log", program.name)),
             output: program.output,
             began: Duration::ZERO,
-            printed: (program.output != Output::Log)
+            printed: (!matches!(program.output, Output::Log | Output::Sftp))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
     }
@@ -152,8 +152,11 @@ impl Task {
         node: &str,
         end: Duration,
     ) -> Result<(Vec<Figure>, usize), LabError> {
-        let Some(path) = &self.printed else {
-            return Ok((Vec::new(), 0));
+        let path = match (self.output, &self.printed) {
+            // It says most of it where errors go.
+            (Output::Sftp, _) => &self.log,
+            (_, Some(path)) => path,
+            (_, None) => return Ok((Vec::new(), 0)),
         };
         let name = &self.name;
         let text = printed(path).map_err(|error| {

@@ -1,5 +1,8 @@
 //! What programs print, as figures.
 
+mod iperf;
+mod sftp;
+
 use dhow_scenario::scenario::Output;
 use serde_json::Value;
 
@@ -35,11 +38,23 @@ pub fn figures(output: Output, text: &str) -> Result<Told, String> {
         Output::Log => Vec::new(),
         Output::Figures => lines(text)?,
         Output::Iperf3 => iperf3(text)?,
-        Output::Iperf => iperf(text)?,
+        Output::Iperf => iperf::figures(text)?,
+        Output::Sftp => sftp::figures(text)?,
     };
     let lost = figures.len().saturating_sub(FIGURES_MAX);
     figures.truncate(FIGURES_MAX);
     Ok(Told { figures, lost })
+}
+
+/// A figure of all of the time.
+fn printed(figure: &str, value: f64, unit: &str) -> Printed {
+    let figure = Figure {
+        figure: figure.to_owned(),
+        value,
+        unit: unit.to_owned(),
+    };
+    let time_s = None;
+    Printed { figure, time_s }
 }
 
 /// A line of JSON for each: `{"figure":"goodput","value":8e6,"unit":"bit/s"}`; other lines are for people.
@@ -60,31 +75,6 @@ fn lines(text: &str) -> Result<Vec<Printed>, String> {
     Ok(figures)
 }
 
-/// The last line that iperf 2 prints with `-y C`, which is of all of the time: when, both ends (address and port), number, times,
-/// octets, bit/s, and of datagrams jitter in ms, lost, all, and the lost in percent.
-fn iperf(text: &str) -> Result<Vec<Printed>, String> {
-    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let last = lines.rfind(|cells| cells.len() >= 9);
-    let cells = last.ok_or("it printed no line of iperf with -y C")?;
-    let number = |place: usize| cells.get(place).and_then(|cell| cell.parse::<f64>().ok());
-    let figures = [
-        ("rate", number(8), "bit/s"),
-        ("octets", number(7), "octets"),
-        ("jitter", number(9).map(|ms| ms / 1e3), "s"),
-        ("lost", number(12).map(|percent| percent / 100.0), "share"),
-    ];
-    let told = figures.into_iter().filter_map(|(name, value, unit)| {
-        let figure = Figure {
-            figure: name.to_owned(),
-            value: value?,
-            unit: unit.to_owned(),
-        };
-        let time_s = None;
-        Some(Printed { figure, time_s })
-    });
-    Ok(told.collect())
-}
-
 /// The object that iperf3 prints with `-J`.
 fn iperf3(text: &str) -> Result<Vec<Printed>, String> {
     let told: Value = serde_json::from_str(text)
@@ -94,14 +84,10 @@ fn iperf3(text: &str) -> Result<Vec<Printed>, String> {
     }
     let mut figures = Vec::new();
     let mut add = |figure: &str, value: Option<f64>, unit: &str, time_s: Option<f64>| {
-        if let Some(value) = value {
-            let figure = Figure {
-                figure: figure.to_owned(),
-                value,
-                unit: unit.to_owned(),
-            };
-            figures.push(Printed { figure, time_s });
-        }
+        figures.extend(value.map(|value| Printed {
+            time_s,
+            ..printed(figure, value, unit)
+        }));
     };
     let number = |of: &Value, key: &str| of.get(key).and_then(Value::as_f64);
     let intervals = told.get("intervals").and_then(Value::as_array);
@@ -150,25 +136,6 @@ mod tests {
         let line = "{\"figure\":\"goodput\",\"value\":8e6,\"unit\":\"bit/s\"}\n";
         let told = figures(Output::Figures, &line.repeat(FIGURES_MAX + 3)).unwrap();
         assert_eq!((told.figures.len(), told.lost), (FIGURES_MAX, 3));
-    }
-
-    #[test]
-    fn iperf_tells_in_its_last_line() {
-        let text = "20261122062316,127.0.0.1,5055,127.0.0.1,48607,1,0.0-1.0,9,9\n\
-                    20261122062317,127.0.0.1,5055,127.0.0.1,48607,1,0.0-2.0,1311240,5248572,0.007,0,892,2.500,0\n";
-        let found = figures(Output::Iperf, text).unwrap().figures;
-        let told: Vec<(&str, f64)> = found
-            .iter()
-            .map(|it| (it.figure.figure.as_str(), it.figure.value))
-            .collect();
-        let expected = [
-            ("rate", 5_248_572.0),
-            ("octets", 1_311_240.0),
-            ("jitter", 7e-6),
-            ("lost", 0.025),
-        ];
-        assert_eq!(told, expected);
-        assert!(figures(Output::Iperf, "connect failed\n").is_err());
     }
 
     #[test]
