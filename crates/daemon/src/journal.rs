@@ -235,6 +235,12 @@ fn log_rest(occurrence: &Occurrence) {
         Occurrence::Forwarded { id, to, octets } => {
             tracing::debug!(%id, %to, octets, "bundle forwarded")
         }
+        Occurrence::Transferred {
+            id,
+            to,
+            octets,
+            took_ns,
+        } => tracing::debug!(%id, %to, octets, took_ns, "transfer acknowledged"),
         Occurrence::Delivered {
             id,
             endpoint,

@@ -65,7 +65,7 @@ fn a_node_tells_of_every_bundle_of_sessions_and_of_its_store() {
         .with_route("ipn:2.*", "beta")
         .with(&measure(
             "alpha",
-            "points = [\"created\", \"session\"]\nsender = \"first\"",
+            "points = [\"created\", \"session\", \"transfer\"]\nsender = \"first\"",
         ))
         .start();
     let endpoint = Registration::new("ipn:2.42".parse().unwrap());
@@ -140,9 +140,17 @@ fn a_node_tells_of_every_bundle_of_sessions_and_of_its_store() {
             "_dhow_client",
             "_experiment_metadata",
             "dhow_created",
-            "dhow_session"
+            "dhow_session",
+            "dhow_transfer"
         ]
     );
+    let transfers = &told["dhow_transfer"];
+    assert_eq!(transfers.len(), 3);
+    for row in transfers {
+        let took: f64 = row[3].parse().unwrap();
+        assert!(row[1] == "ipn:2.0" && number(&row[2]) > 1000 && (0.0..60.0).contains(&took));
+        assert!(took > 0.0);
+    }
     let header = std::fs::read_to_string(place.path().join("alpha")).unwrap();
     assert!(header.contains("sender-id: first\n") && header.contains("domain: dhow\n"));
 }

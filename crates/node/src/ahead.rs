@@ -98,6 +98,7 @@ impl Node {
             fragment: false,
             start: 0,
             header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
+            begun: now.monotonic,
         };
         self.charge(stream, key);
         let body = octets.slice(header.octets.len()..);

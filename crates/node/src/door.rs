@@ -304,6 +304,17 @@ pub enum Occurrence {
         /// Octets of the whole bundle.
         octets: u64,
     },
+    /// A neighbour has taken a transfer: a bundle, or a fragment of it.
+    Transferred {
+        /// The bundle.
+        id: BundleId,
+        /// The neighbour.
+        to: NodeId,
+        /// Octets of the bundle, or of the fragment's payload.
+        octets: u64,
+        /// Time from its beginning to its acknowledgment, nanoseconds: a `Duration` has twice the octets.
+        took_ns: u64,
+    },
     /// An application has confirmed a bundle.
     Delivered {
         /// The bundle.

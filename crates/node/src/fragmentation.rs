@@ -157,6 +157,7 @@ impl Node {
                 fragment: true,
                 start: range.offset,
                 header_octets,
+                begun: now.monotonic,
             },
             length,
             pieces,

@@ -107,6 +107,7 @@ impl Node {
             fragment: false,
             start: 0,
             header_octets: u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX),
+            begun: now.monotonic,
         };
         let Some(transfer) = self.open_transfer(now, stream, sent, length) else {
             return;

@@ -14,7 +14,7 @@ use dhow_bundle::{
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::{Removal, State};
-use crate::door::{Action, Occurrence, StreamId, Ticket};
+use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
 use crate::endpoints::EndpointIndex;
 use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE, Neighbour};
 use crate::node::Node;
@@ -82,6 +82,8 @@ pub(crate) struct Outgoing {
     pub(crate) start: u64,
     /// Octets of its header as it is sent.
     pub(crate) header_octets: u64,
+    /// When it began.
+    pub(crate) begun: Instant,
 }
 
 /// Octets that were asked for from the store.
@@ -378,6 +380,7 @@ impl Node {
             fragment: false,
             start: 0,
             header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
+            begun: now.monotonic,
         };
         let head = Piece::Octets(head);
         if whole {
@@ -479,12 +482,31 @@ impl Node {
             link.works();
         }
         self.discharge(stream, outgoing.octets);
+        self.tell_transfer(now, stream, &outgoing);
         if outgoing.fragment {
             self.handed_over(outgoing.key, outgoing.start, outgoing.octets);
             self.settle_fragment(now, stream, outgoing.key, None);
         } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
             self.pay(now, outgoing.key);
+        }
+    }
+
+    fn tell_transfer(&mut self, now: Now, stream: StreamId, outgoing: &Outgoing) {
+        if self.telling != Telling::Everything {
+            return;
+        }
+        let entry = self.bundles.entry(outgoing.key);
+        let id = entry.and_then(|entry| self.told(entry));
+        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        let took = now.monotonic.since(outgoing.begun);
+        if let Some((id, to)) = id.zip(peer.cloned()) {
+            self.occurred(Occurrence::Transferred {
+                id,
+                to,
+                octets: outgoing.octets,
+                took_ns: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+            });
         }
     }
 

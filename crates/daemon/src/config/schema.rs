@@ -12,6 +12,7 @@ pub const POINTS: &[&str] = &[
     "received",
     "created",
     "forwarded",
+    "transfer",
     "delivered",
     "deleted",
     "refused",
@@ -576,7 +577,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::ChoiceList(POINTS),
                 Absent::Means("all of them"),
                 "[\"received\", \"state\"]",
-                "What is measured. \"received\", \"created\", \"forwarded\" and \"delivered\" are a row for every bundle, \"commit\" one for every flush of the disk.",
+                "What is measured. \"received\", \"created\", \"forwarded\", \"transfer\" and \"delivered\" are a row for every bundle, \"commit\" one for every flush of the disk.",
             ),
             with_default(
                 "interval",

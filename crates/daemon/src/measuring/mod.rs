@@ -77,6 +77,7 @@ pub struct Measuring {
     received: Option<Stream>,
     created: Option<Stream>,
     forwarded: Option<Stream>,
+    transfer: Option<Stream>,
     delivered: Option<Stream>,
     deleted: Option<Stream>,
     refused: Option<Stream>,
@@ -127,6 +128,7 @@ impl Measuring {
             received: stream(&points::RECEIVED)?,
             created: stream(&points::CREATED)?,
             forwarded: stream(&points::FORWARDED)?,
+            transfer: stream(&points::TRANSFER)?,
             delivered: stream(&points::DELIVERED)?,
             deleted: stream(&points::DELETED)?,
             refused: stream(&points::REFUSED)?,
@@ -148,6 +150,7 @@ impl Measuring {
             Occurrence::Received { id, .. }
             | Occurrence::Created { id, .. }
             | Occurrence::Forwarded { id, .. }
+            | Occurrence::Transferred { id, .. }
             | Occurrence::Delivered { id, .. }
             | Occurrence::Deleted { id, .. } => id,
             _ => return false,
@@ -180,6 +183,19 @@ impl Measuring {
                     id.to_string().as_str().into(),
                     to.to_string().as_str().into(),
                     Value::Uint64(*octets),
+                ]);
+            }),
+            Occurrence::Transferred {
+                id,
+                to,
+                octets,
+                took_ns,
+            } => tell(&self.transfer, |stream| {
+                stream.inject(&[
+                    id.to_string().as_str().into(),
+                    to.to_string().as_str().into(),
+                    Value::Uint64(*octets),
+                    Value::Double(Duration::from_nanos(*took_ns).as_secs_f64()),
                 ]);
             }),
             Occurrence::Delivered {

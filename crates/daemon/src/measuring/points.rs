@@ -45,6 +45,22 @@ pub static FORWARDED: Point = Point {
     ],
 };
 
+pub static TRANSFER: Point = Point {
+    name: "transfer",
+    about: "a neighbour has acknowledged a transfer: a bundle, or a fragment of it",
+    columns: &[
+        BUNDLE,
+        text("neighbour", "its node ID"),
+        octets("octets", "of the bundle, or of the fragment's payload"),
+        Column::new(
+            "took",
+            Type::Double,
+            "s",
+            "from its beginning to its acknowledgment",
+        ),
+    ],
+};
+
 pub static DELIVERED: Point = Point {
     name: "delivered",
     about: "an application has confirmed a bundle",
@@ -175,13 +191,14 @@ pub static STORE: Point = Point {
 };
 
 /// All of them.
-pub static ALL: [&Point; 13] = [
-    &RECEIVED, &CREATED, &FORWARDED, &DELIVERED, &DELETED, &REFUSED, &SESSION, &CONTACT, &STATE,
-    &NEIGHBOUR, &QUEUE, &STORE, &COMMIT,
+pub static ALL: [&Point; 14] = [
+    &RECEIVED, &CREATED, &FORWARDED, &TRANSFER, &DELIVERED, &DELETED, &REFUSED, &SESSION, &CONTACT,
+    &STATE, &NEIGHBOUR, &QUEUE, &STORE, &COMMIT,
 ];
 
 /// Names of those that tell of every bundle.
-pub const OF_EVERY_BUNDLE: [&str; 4] = ["received", "created", "forwarded", "delivered"];
+pub const OF_EVERY_BUNDLE: [&str; 5] =
+    ["received", "created", "forwarded", "transfer", "delivered"];
 
 #[cfg(test)]
 mod tests {
