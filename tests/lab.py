@@ -252,6 +252,20 @@ class Lab(unittest.TestCase):
         self.assertTrue(500_000 < told[("give", "octets_sent")] < 520_000, told)
         self.assertTrue(0 < told[("give", "rate")] < 16e6, told)
 
+    @unittest.skipUnless(shutil.which("perf"), "no perf")
+    def test_a_profile_names_functions_of_each_node(self) -> None:
+        try:
+            self.lab("run", self.write(scenario("", "count = 200")), "--profile", "--out", "out")
+        except AssertionError as error:
+            if "perf cannot profile" in str(error):
+                self.skipTest("perf is not allowed here")
+            raise
+        for node in ("east", "west"):
+            place = self.place / "out" / "0001" / "nodes" / node
+            self.assertRegex((place / "profile.txt").read_text(), r"(?m)^# Samples: .*\n +[0-9.]+% ")
+            self.assertFalse((place / "perf.data").exists())
+        self.assertIn("took most of the processor of node west", (self.place / "out" / "report.html").read_text())
+
     def test_ctrl_c_leaves_nothing_and_keeps_what_was_measured(self) -> None:
         path = self.write(scenario(traffic='every = "50ms"\n'))
         process = self.begin("run", path, "--out", "out")

@@ -93,6 +93,10 @@ fn add_study(page: &mut Page, study: &Study) {
             }
         ));
         page.add(&course::of_run(shown));
+        for (node, profile) in &shown.profiles {
+            let title = format!("functions that took most of the processor of node {node}");
+            page.add(&repetition::fold(&title, profile));
+        }
     }
     page.add(&hosts::table(study));
     page.subheading("Runs");

@@ -28,7 +28,7 @@ pub(crate) fn manifest(manifest: &Value) -> String {
             ("nodes", Value::Array(nodes)) => folded += &settings(nodes),
             _ => match short(value) {
                 Some(words) => line(&mut list, key, &words),
-                None => folded += &fold(key, value),
+                None => folded += &fold(key, &whole(value)),
             },
         }
     }
@@ -91,7 +91,7 @@ fn settings(nodes: &[Value]) -> String {
         };
         let settings = told.get("settings").and_then(Value::as_object);
         let settings = Value::Object(settings.unwrap_or(&empty).clone());
-        fold(&format!("settings of node {node}{of}"), &settings)
+        fold(&format!("settings of node {node}{of}"), &whole(&settings))
     });
     let mut folded: String = folded.collect();
     if nodes.len() > FOLDED_MAX {
@@ -103,15 +103,20 @@ fn settings(nodes: &[Value]) -> String {
     folded
 }
 
-fn fold(title: &str, value: &Value) -> String {
-    let words = match value {
+/// A value in as many lines as it takes.
+fn whole(value: &Value) -> String {
+    match value {
         Value::String(words) => words.clone(),
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
-    };
+    }
+}
+
+/// Words that are folded away under a title.
+pub(crate) fn fold(title: &str, words: &str) -> String {
     format!(
         "<details><summary>{}</summary><pre>{}</pre></details>",
         escaped(title),
-        escaped(&words)
+        escaped(words)
     )
 }
 

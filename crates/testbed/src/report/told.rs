@@ -1,8 +1,11 @@
 //! One run as a report needs it: what is asked of every run is kept in short, since a study has many and each may have millions of payloads.
 
+use std::fs;
+
 use crate::results::{
     Capacity, Contact, Figure, LinkSample, Payload, Resource, Results, ResultsError, Run,
 };
+use crate::run::PROFILE;
 
 /// Delays that are kept of a run: of more, so many at equal ranks.
 const DELAYS_MAX: usize = 1_001;
@@ -65,6 +68,8 @@ pub struct Course {
     pub payloads: Vec<Payload>,
     /// What its nodes used, over time.
     pub resources: Vec<Resource>,
+    /// Functions that took most of the processor of each node, where they were looked for.
+    pub profiles: Vec<(String, String)>,
 }
 
 impl Course {
@@ -96,11 +101,22 @@ impl Course {
             .filter_map(|it| Day::of(&resources, &it.node, told.window()))
             .collect();
         Ok(Self {
+            profiles: profiles(&told, results),
             told,
             payloads,
             resources,
         })
     }
+}
+
+/// Profiles of nodes that are there.
+fn profiles(told: &Told, results: &Results) -> Vec<(String, String)> {
+    let nodes = results.of_run(&told.run.run).join("nodes");
+    let found = told.resources.iter().filter_map(|it| {
+        let text = fs::read_to_string(nodes.join(&it.node).join(PROFILE)).ok()?;
+        Some((it.node.clone(), text))
+    });
+    found.collect()
 }
 
 fn delays(payloads: &[Payload]) -> Vec<f64> {

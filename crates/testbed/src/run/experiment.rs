@@ -17,6 +17,7 @@ use super::collector::{self, Collector};
 use super::contacts::Contacts;
 use super::lab::{Check, Lab, Plot};
 use super::machine::{kernel, load_average, timestamp};
+use super::profile::Profiling;
 use super::program::{Context, Task as Program};
 use super::rates;
 use super::sampling::{self, AFTERGLOW, Processes};
@@ -58,6 +59,8 @@ pub struct Order<'a> {
     pub keep: bool,
     /// Whether packets are captured.
     pub packets: Packets,
+    /// Whether nodes are profiled.
+    pub profiling: Profiling,
     /// The version and commit of this program.
     pub build: &'static str,
 }
@@ -278,6 +281,8 @@ impl Stage<'_> {
         let Some(parts) = lab.parts() else {
             return Ok(());
         };
+        let profiling = self.order.profiling;
+        let profiles = profiling.begin(&layout, parts.daemons, self.directory)?;
         let tasks = tasks(scenario, parts.daemons);
         let receivers: BTreeSet<usize> = receivers(scenario);
         // The first sample is of nodes that run.
@@ -354,6 +359,7 @@ impl Stage<'_> {
             outcome
         });
         drop(captures);
+        profiles.finish();
         // What failed behind the last look counts as well.
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
         let network = lab.network().and_then(Network::fault).map(LabError::new);

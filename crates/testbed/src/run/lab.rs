@@ -9,6 +9,7 @@ use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind};
 
 use super::capture::Packets;
+use super::profile::Profiling;
 use super::program;
 use crate::failure::LabError;
 use crate::node::{Daemon, configurations};
@@ -194,9 +195,14 @@ pub fn possible(scenario: &Scenario, check: Check) -> Result<(), LabError> {
 ///
 /// # Errors
 /// The first thing that is missing, and how to get it.
-pub fn equipped(scenario: &Scenario, packets: Packets) -> Result<(), LabError> {
+pub fn equipped(
+    scenario: &Scenario,
+    packets: Packets,
+    profiling: Profiling,
+) -> Result<(), LabError> {
     needs::check(scenario, &Layout::new(scenario, UNNAMED)?)?;
-    packets.check()
+    packets.check()?;
+    profiling.check()
 }
 
 /// Stands for the name of a lab that is not made.

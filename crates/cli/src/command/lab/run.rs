@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use dhow_scenario::plan::{Plan, PlannedRun};
 use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
-use dhow_testbed::run::{self, Order, Packets, Standing, timestamp};
+use dhow_testbed::run::{self, Order, Packets, Profiling, Standing, timestamp};
 use serde_json::json;
 
 use super::report::{of_all, of_one};
@@ -57,6 +57,9 @@ pub struct Run {
     /// Capture what passes over links, a file for each node (needs dumpcap)
     #[arg(long)]
     pcap: bool,
+    /// Profile nodes: the functions that took most of the processor, a text for each node (needs perf)
+    #[arg(long)]
+    profile: bool,
     /// Say on stderr how far it is, a line a second, also where nobody watches
     #[arg(long)]
     progress: bool,
@@ -97,6 +100,7 @@ impl Run {
             repeats,
             keep: false,
             pcap: false,
+            profile: false,
             progress: false,
         }
     }
@@ -122,7 +126,7 @@ impl Run {
             let plan = Study::plan(&path, &settings)?;
             Study::check_report(&path, &plan)?;
             if self.backends.contains(&Place::Netns) {
-                Study::check(&plan, self.packets())?;
+                Study::check(&plan, self.packets(), self.profiling())?;
             }
             let place = if several {
                 out.join(name_of(&path))
@@ -165,7 +169,7 @@ impl Run {
     /// Runs one study; how many of its runs failed comes back.
     fn run_study(&self, study: &Study, common: &Common) -> Result<u64, Failure> {
         let backends: Vec<Backend> = self.backends.iter().map(|it| it.backend()).collect();
-        study.write_manifest(&backends, self.packets())?;
+        study.write_manifest(&backends, &self.own_programs())?;
         study.copy_paper()?;
         let mut failed = 0;
         for place in &self.backends {
@@ -223,6 +227,7 @@ impl Run {
             check,
             keep: self.keep,
             packets: self.packets(),
+            profiling: self.profiling(),
             build: BUILD,
         };
         let ran = run::run(&order, &|| !interrupt::is_requested(), &mut |standing| {
@@ -254,9 +259,13 @@ impl Run {
         ran
     }
 
-    /// Virtual time has no stores and no packets that could be left.
+    /// Virtual time has no stores, packets and processors that could be looked at.
     fn refuse_what_needs_namespaces(&self) -> Result<(), Failure> {
-        let asked = [("--pcap", self.pcap), ("--keep", self.keep)];
+        let asked = [
+            ("--pcap", self.pcap),
+            ("--keep", self.keep),
+            ("--profile", self.profile),
+        ];
         let asked = asked.iter().find(|(_, is_asked)| *is_asked);
         match asked {
             Some((option, _)) if !self.backends.contains(&Place::Netns) => {
@@ -265,6 +274,20 @@ impl Run {
             }
             _ => Ok(()),
         }
+    }
+
+    fn profiling(&self) -> Profiling {
+        match self.profile {
+            true => Profiling::Nodes,
+            false => Profiling::Nothing,
+        }
+    }
+
+    /// Programs that it uses beside those that make networks.
+    fn own_programs(&self) -> Vec<&'static str> {
+        let asked = [(self.pcap, "dumpcap"), (self.profile, "perf")];
+        let asked = asked.into_iter().filter(|(is_asked, _)| *is_asked);
+        asked.map(|(_, program)| program).collect()
     }
 
     fn packets(&self) -> Packets {

@@ -10,7 +10,7 @@ use dhow_daemon::config::FileError;
 use dhow_scenario::plan::{Extent, Plan, PlannedRun};
 use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
-use dhow_testbed::run::{Packets, described, equipped, possible, programs, timestamp};
+use dhow_testbed::run::{Packets, Profiling, described, equipped, possible, programs, timestamp};
 use dhow_testbed::simulated;
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ impl Study {
     }
 
     /// Says what of a plan cannot be done in network namespaces, before anything is.
-    pub fn check(plan: &Plan, packets: Packets) -> Result<(), Failure> {
+    pub fn check(plan: &Plan, packets: Packets, profiling: Profiling) -> Result<(), Failure> {
         // Repeats differ in their seeds alone.
         for run in plan.runs.iter().filter(|run| run.repeat == 1) {
             let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
@@ -77,7 +77,7 @@ impl Study {
                 let what = format!("cannot run the scenario: {error}");
                 hinted(Failure::usage(what), error.hint.as_ref())
             })?;
-            equipped(&scenario, packets).map_err(|error| {
+            equipped(&scenario, packets, profiling).map_err(|error| {
                 let what = format!("cannot run the scenario: {error}");
                 hinted(Failure::refused(what), error.hint.as_ref())
             })?;
@@ -177,7 +177,11 @@ impl Study {
     }
 
     /// Writes what is to run, on what.
-    pub fn write_manifest(&self, backends: &[Backend], packets: Packets) -> Result<(), Failure> {
+    pub fn write_manifest(
+        &self,
+        backends: &[Backend],
+        own_programs: &[&str],
+    ) -> Result<(), Failure> {
         let command: Vec<String> = std::env::args().collect();
         let mut manifest = json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -186,7 +190,7 @@ impl Study {
             "started": timestamp(),
             "backends": backends.iter().map(Backend::to_string).collect::<Vec<_>>(),
             "machine": described(),
-            "programs": self.programs(packets)?,
+            "programs": self.programs(own_programs)?,
             "file": self.path.display().to_string(),
         });
         if let (Value::Object(manifest), Value::Object(planned)) =
@@ -199,16 +203,12 @@ impl Study {
     }
 
     /// Programs of all runs, and of which versions they are.
-    fn programs(&self, packets: Packets) -> Result<Value, Failure> {
+    fn programs(&self, own: &[&str]) -> Result<Value, Failure> {
         let mut commands: BTreeSet<Vec<String>> = BTreeSet::new();
         for run in self.plan.runs.iter().filter(|run| run.repeat == 1) {
             let programs = self.scenario(run)?.programs;
             commands.extend(programs.into_iter().map(|program| program.words));
         }
-        let own: &[&str] = match packets {
-            Packets::Captured => &["dumpcap"],
-            Packets::Passed => &[],
-        };
         Ok(programs(commands.iter().map(Vec::as_slice), own))
     }
 
