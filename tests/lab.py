@@ -266,6 +266,20 @@ class Lab(unittest.TestCase):
             self.assertFalse((place / "perf.data").exists())
         self.assertIn("took most of the processor of node west", (self.place / "out" / "report.html").read_text())
 
+    def test_the_page_of_a_lab_has_its_title(self) -> None:
+        rope = self.place / "rope"
+        rope.mkdir()
+        for name in ("1-short.toml", "2-long.toml"):
+            (rope / name).write_text(scenario())
+        for title in ("rope", "Rope &amp; wire"):
+            out = f"out-{len(title)}"
+            self.lab("run", rope / ".", "--backend", "sim", "--out", out)
+            shutil.move(self.place / out, self.place / f"{out}-moved")
+            self.lab("report", f"{out}-moved")
+            page = (self.place / f"{out}-moved" / "report.html").read_text()
+            self.assertIn(f"<title>{title}</title>", page)
+            (rope / "README.md").write_text("Of ropes\n\n# Rope & wire\n\nText\n")
+
     def test_ctrl_c_leaves_nothing_and_keeps_what_was_measured(self) -> None:
         path = self.write(scenario(traffic='every = "50ms"\n'))
         process = self.begin("run", path, "--out", "out")

@@ -57,13 +57,18 @@ pub fn of_one(directory: &Path) -> Result<(PathBuf, Study), Failure> {
     Ok((page, study))
 }
 
-/// Writes the page of several scenarios' results, which has the name of the directory that the scenarios are of.
+/// Writes the page of several scenarios' results, which has the name of the lab that the scenarios are of.
 pub fn of_all(directory: &Path, studies: &[Study]) -> Result<PathBuf, Failure> {
-    let file = studies.first().and_then(|study| study.manifest.get("file"));
-    let scenarios = file.and_then(Value::as_str).map(Path::new);
-    let scenarios = scenarios.and_then(Path::parent).and_then(Path::file_name);
-    let name = scenarios.or(directory.file_name()).unwrap_or_default();
-    write_page(directory, &name.to_string_lossy(), studies)
+    let lab = studies.first().and_then(|study| study.manifest.get("lab"));
+    let own = || {
+        directory
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let title = lab.and_then(Value::as_str).map_or_else(own, str::to_owned);
+    write_page(directory, &title, studies)
 }
 
 /// Directories of several scenarios' results in this one, in the order of their names.

@@ -191,6 +191,7 @@ impl Study {
             "backends": backends.iter().map(Backend::to_string).collect::<Vec<_>>(),
             "machine": described(),
             "programs": self.programs(own_programs)?,
+            "lab": lab_of(&self.path),
             "file": self.path.display().to_string(),
         });
         if let (Value::Object(manifest), Value::Object(planned)) =
@@ -304,6 +305,17 @@ pub fn write_page(directory: &Path, title: &str, studies: &[Shown]) -> Result<Pa
     fs::write(&path, page(title, "", studies))
         .map_err(|error| Failure::refused(format!("cannot write {}: {error}", path.display())))?;
     Ok(path)
+}
+
+/// What the directory of a scenario is called: by the first heading of its README.md, or by its name.
+fn lab_of(path: &Path) -> Option<String> {
+    let directory = path.canonicalize().ok()?.parent()?.to_path_buf();
+    let readme = fs::read_to_string(directory.join("README.md")).unwrap_or_default();
+    let heading = readme.lines().find_map(|line| line.strip_prefix("# "));
+    let name = || Some(directory.file_name()?.to_string_lossy().into_owned());
+    heading
+        .map(|heading| heading.trim().to_owned())
+        .or_else(name)
 }
 
 /// The name of a file without its ending.
