@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -14,6 +15,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+from labs.rig import screen
 from labs.rig.binary import dhow
 from labs.rig.network import namespaces_possible
 
@@ -396,6 +398,28 @@ class Lab(unittest.TestCase):
         told = self.lab("run", path, "--out", "out", code=1, environment={"PATH": str(self.place)})
         self.assertIn("there is no program 'ip'\nhint: apt-get install iproute2", told)
         self.assertFalse((self.place / "out").exists())
+
+    def test_a_terminal_shows_a_run_while_it_goes_on_and_nothing_of_it_at_the_end(self) -> None:
+        text = scenario(traffic='count = 12\nevery = "100ms"', more="[runs]\nrepeats = 2\n")
+        path = self.write(text.replace('"20s"', '"2s"'))
+        environment = {**self.environment(), "TERM": "xterm"}
+        environment.pop("NO_COLOR", None)
+        words = [str(self.dhow), "lab", "run", str(path), "--out"]
+        _, sent = screen.run([*words, "shown"], 64, 6, self.place, environment)
+        terminal = screen.Screen(64, 6)
+        seen = terminal.play(sent)
+        for expected in (r"study run 1 of 2  .* left; all in some ", r"study run 2 of 2  .* left$",
+                         r"^  (east|west) +up +\d+\.\d % of a core$", r"payloads delivered, .*bit/s$",
+                         r"^  and 1 more nodes$"):
+            self.assertTrue(any(re.search(expected, text, re.MULTILINE) for text in seen), f"{expected}: {seen[-3:]}")
+        self.assertLessEqual(max(len(text.splitlines()) for text in seen), 6)
+        self.assertEqual([line.split(" ")[:2] for line in terminal.text().splitlines()],
+                         [["the", "report"], ["results", "are"]])
+        short = ["--repeats", "1", "--set", "traffic.count=4"]
+        for words_more, more in (([*words, "plain"], {"NO_COLOR": "1"}), ([*words, "data", "--json"], {})):
+            _, sent = screen.run([*words_more, *short], 200, 6, self.place, {**environment, **more})
+            self.assertNotIn("of a core", sent)
+            self.assertIn("2 of 2 nodes", sent)
 
     def as_nobody(self, *words: str | Path) -> subprocess.Popen[str]:
         """The command as a user without any right, in a directory of that user."""

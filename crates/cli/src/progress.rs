@@ -102,6 +102,22 @@ impl Progress {
         Self { bar }
     }
 
+    /// Lines that are drawn anew in their place, as they are.
+    pub fn lines() -> Self {
+        if !stderr_is_watched() {
+            return Self {
+                bar: ProgressBar::hidden(),
+            };
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND);
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(
+            ProgressStyle::with_template("{msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        Self { bar }
+    }
+
     /// What is so now.
     pub fn words_now(&self, words: String) {
         self.bar.set_message(words);

@@ -20,7 +20,7 @@ use super::machine::{kernel, load_average, timestamp};
 use super::profile::Profiling;
 use super::program::{Context, Task as Program};
 use super::rates;
-use super::sampling::{self, AFTERGLOW, Processes};
+use super::sampling::{self, AFTERGLOW, Latest, Processes};
 use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
 use crate::node::Daemon;
@@ -66,14 +66,20 @@ pub struct Order<'a> {
 }
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// Time since its beginning.
     pub time: Duration,
-    /// Nodes that run.
-    pub nodes: usize,
-    /// Links that are there.
-    pub links: usize,
+    /// Which nodes run, in the order of the scenario; hosts without one do as long as the lab.
+    pub nodes: Vec<bool>,
+    /// Which links are there, in the order of the scenario.
+    pub links: Vec<bool>,
+    /// The time of the last sample, from which the next two are.
+    pub sampled: Duration,
+    /// Processor time that each host has used.
+    pub busy: Vec<Duration>,
+    /// Octets that each link has carried, from the end that dials and to it.
+    pub octets: Vec<[u64; 2]>,
     /// Payloads that were delivered.
     pub delivered: u64,
     /// Octets of these.
@@ -287,6 +293,7 @@ impl Stage<'_> {
         let receivers: BTreeSet<usize> = receivers(scenario);
         // The first sample is of nodes that run.
         let processes = Processes::new(running(parts.daemons));
+        let latest: Mutex<Latest> = Mutex::default();
         let fault: Mutex<Option<LabError>> = Mutex::default();
         parts.network.begin();
         let clock = Clock::start();
@@ -297,6 +304,7 @@ impl Stage<'_> {
             .collect();
         let outcome = thread::scope(|scope| {
             let (clock, pool, fault, processes) = (&clock, &pool, &fault, &processes);
+            let latest = &latest;
             let (ledger, contacts, network) = (self.ledger, &self.contacts, parts.network);
             let directory = self.directory;
             let heed = |outcome: Result<(), LabError>| {
@@ -319,9 +327,8 @@ impl Stage<'_> {
             scope.spawn(move || heed(follow_contacts(scenario, network, clock, contacts)));
             let until = last_contact(scenario).saturating_add(AFTERGLOW);
             scope.spawn(move || {
-                heed(sampling::sample(
-                    network, processes, clock, until, directory,
-                ));
+                let shared = (processes, latest);
+                heed(sampling::sample(network, shared, clock, until, directory));
             });
             let mut powers = powers(scenario);
             let mut parts = parts;
@@ -349,7 +356,11 @@ impl Stage<'_> {
                 }
                 if now >= told {
                     told = now + TELL;
-                    watch(&parts.standing(now, contacts, self.ledger));
+                    let sample = latest
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .clone();
+                    watch(&parts.standing(now, contacts, self.ledger, sample));
                 }
                 thread::sleep(LOOK);
             };
@@ -469,20 +480,25 @@ impl super::lab::Parts<'_> {
         now: Duration,
         contacts: &Mutex<Vec<results::Contact>>,
         ledger: &Ledger,
+        sample: Latest,
     ) -> Standing {
         let contacts = contacts.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = contacts.iter().filter(|contact| contact.end_s.is_nan());
+        let open: BTreeSet<&str> = open.map(|contact| contact.link.as_str()).collect();
         let links = self.network.layout().links.iter();
-        let always = links.filter(|link| !link.planned).count();
-        let running = self
-            .daemons
-            .iter()
-            .flatten()
-            .filter(|it| it.process().is_some());
+        let links = links.map(|link| !link.planned || open.contains(link.name.as_str()));
+        let runs = |daemon: &Option<Daemon>| {
+            let process = daemon.as_ref().map(Daemon::process);
+            process.is_none_or(|process| process.is_some())
+        };
         let tally = ledger.tally();
         Standing {
             time: now,
-            nodes: running.count(),
-            links: always + contacts.iter().filter(|it| it.end_s.is_nan()).count(),
+            nodes: self.daemons.iter().map(runs).collect(),
+            links: links.collect(),
+            sampled: sample.time,
+            busy: sample.busy,
+            octets: sample.octets,
             delivered: tally.delivered,
             delivered_octets: tally.delivered_octets,
             total: ledger.total(),

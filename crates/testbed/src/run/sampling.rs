@@ -23,13 +23,23 @@ pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
 /// Processes of each host, in the order of the scenario.
 pub(super) type Processes = Mutex<Vec<Vec<u32>>>;
 
+/// What the last sample says, for whoever watches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Latest {
+    pub(super) time: Duration,
+    /// Processor time of each host.
+    pub(super) busy: Vec<Duration>,
+    /// Octets that each link has carried, from the end that dials and to it.
+    pub(super) octets: Vec<[u64; 2]>,
+}
+
 /// Takes samples until a time of the run, or its end.
 ///
 /// # Errors
 /// When they cannot be written.
 pub(super) fn sample(
     network: &Network,
-    processes: &Processes,
+    (processes, latest): (&Processes, &Mutex<Latest>),
     clock: &Clock,
     until: Duration,
     directory: &Path,
@@ -41,7 +51,9 @@ pub(super) fn sample(
     let begun = Machine::now();
     let mut at = Duration::ZERO;
     while !clock.is_over() && at <= until {
-        let time_s = clock.now().as_secs_f64();
+        let time = clock.now();
+        let time_s = time.as_secs_f64();
+        let (mut busy, mut octets) = (Vec::new(), Vec::new());
         let machine = Machine::now().since(&begun);
         let now = processes
             .lock()
@@ -58,6 +70,7 @@ pub(super) fn sample(
                 }
             }
             let row = resource(&host.name, time_s, used, &machine);
+            busy.push(Duration::from_secs_f64(row.user_s + row.system_s));
             resources.serialize(row).map_err(failed)?;
         }
         let carried = network
@@ -71,8 +84,10 @@ pub(super) fn sample(
                 lost_back,
                 ..link_sample(&link.name, time_s, first, second)
             };
+            octets.push([row.octets_forward, row.octets_back]);
             links.serialize(row).map_err(failed)?;
         }
+        *latest.lock().unwrap_or_else(PoisonError::into_inner) = Latest { time, busy, octets };
         at += EVERY;
         clock.sleep_until(at);
     }

@@ -11,6 +11,7 @@ mod run;
 mod selftest;
 mod study;
 mod up;
+mod view;
 mod watch;
 mod yardstick;
 

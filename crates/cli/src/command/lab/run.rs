@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use dhow_scenario::plan::{Plan, PlannedRun};
@@ -13,7 +13,8 @@ use serde_json::json;
 use super::report::{of_all, of_one};
 use super::rootless;
 use super::study::{Settings, Study, name_of, unkept};
-use super::watch::Watch;
+use super::view::{Series, View};
+use super::watch::{How, Watch};
 use super::{check, failure};
 use crate::arguments::Common;
 use crate::build::BUILD;
@@ -189,15 +190,20 @@ impl Run {
                 study.name()
             ));
         }
-        let mut failed = 0;
+        let (mut failed, begun, first) = (0, Instant::now(), planned - left.len() + 1);
         for (number, run) in (planned - left.len() + 1..).zip(&left) {
             if interrupt::is_requested() {
                 break;
             }
             let what = format!("{} run {number} of {planned}", study.name());
+            let series = Series {
+                over: (number - first, begun.elapsed()),
+                left: planned - number,
+                what,
+            };
             let ran = match place {
-                Place::Netns => self.on_sockets(study, run, what)?,
-                Place::Sim => self.in_virtual_time(study, run, what)?,
+                Place::Netns => self.on_sockets(study, run, series, common.form())?,
+                Place::Sim => self.in_virtual_time(study, run, series.what)?,
             };
             failed += u64::from(matches!(ran.status, Status::Failed(_)));
             match common.form() {
@@ -212,13 +218,23 @@ impl Run {
         &self,
         study: &Study,
         planned: &PlannedRun,
-        what: String,
+        series: Series,
+        form: Form,
     ) -> Result<Ran, Failure> {
         let scenario = study.scenario(planned)?;
         let program = std::env::current_exe()
             .map_err(|error| Failure::refused(format!("cannot find this program: {error}")))?;
         let of = (scenario.nodes.len(), scenario.links.len());
-        let watch = Watch::new(what, scenario.stop.at, of, self.progress);
+        let (what, end) = (series.what.clone(), scenario.stop.at);
+        let nodes = scenario.nodes.iter().map(|node| node.name.clone());
+        let links = scenario.links.iter().map(|link| link.name.clone());
+        let view = match form {
+            Form::Json => None,
+            Form::Text if self.progress => None,
+            Form::Text => View::new(series, end, nodes.collect(), links.collect()),
+        };
+        let how = view.map_or_else(|| self.plainly(), |view| How::View(Box::new(view)));
+        let watch = Watch::new(what, end, of, how);
         let order = Order {
             scenario: &scenario,
             planned,
@@ -245,14 +261,15 @@ impl Run {
     ) -> Result<Ran, Failure> {
         let scenario = study.scenario(planned)?;
         let of = (scenario.nodes.len(), scenario.links.len());
-        let watch = Watch::new(what, scenario.stop.at, of, self.progress);
+        let watch = Watch::new(what, scenario.stop.at, of, self.plainly());
+        let mut standing = Standing {
+            nodes: vec![true; of.0],
+            links: vec![true; of.1],
+            ..Standing::default()
+        };
         let ran = study.simulate(planned, &mut |time: Duration| {
-            watch.look(&Standing {
-                time,
-                nodes: of.0,
-                links: of.1,
-                ..Standing::default()
-            });
+            standing.time = time;
+            watch.look(&standing);
             !interrupt::is_requested()
         });
         watch.finish();
@@ -288,6 +305,13 @@ impl Run {
         let asked = [(self.pcap, "dumpcap"), (self.profile, "perf")];
         let asked = asked.into_iter().filter(|(is_asked, _)| *is_asked);
         asked.map(|(_, program)| program).collect()
+    }
+
+    const fn plainly(&self) -> How {
+        match self.progress {
+            true => How::Lines,
+            false => How::Bar,
+        }
     }
 
     fn packets(&self) -> Packets {

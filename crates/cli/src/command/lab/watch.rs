@@ -1,10 +1,11 @@
-//! How far a run is, for whoever waits: a bar, or a line a second.
+//! How far a run is, for whoever waits: a view of all, a bar, or a line a second.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use dhow_testbed::run::Standing;
 
+use super::view::View;
 use crate::output;
 use crate::progress::Progress;
 use crate::quantity;
@@ -12,13 +13,30 @@ use crate::quantity;
 /// How often progress is told in lines.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
+/// How it is told.
+#[derive(Debug)]
+pub enum How {
+    /// A line a second, also where nobody watches.
+    Lines,
+    /// A bar, where somebody watches.
+    Bar,
+    /// A view of all.
+    View(Box<View>),
+}
+
+#[derive(Debug)]
+enum Shown {
+    Lines,
+    Bar(Progress),
+    View(Box<View>),
+}
+
 /// Tells how far a run is.
 #[derive(Debug)]
 pub struct Watch {
     what: String,
     end: Duration,
-    in_lines: bool,
-    bar: Progress,
+    shown: Shown,
     begun: Instant,
     told: Cell<Option<Instant>>,
     /// Nodes and links that there are to be.
@@ -27,12 +45,15 @@ pub struct Watch {
 
 impl Watch {
     /// Of a run, which ends at a time at the latest.
-    pub fn new(what: String, end: Duration, of: (usize, usize), in_lines: bool) -> Self {
+    pub fn new(what: String, end: Duration, of: (usize, usize), how: How) -> Self {
         Self {
-            bar: Progress::stretch(milliseconds(end), what.clone()),
+            shown: match how {
+                How::Lines => Shown::Lines,
+                How::View(view) => Shown::View(view),
+                How::Bar => Shown::Bar(Progress::stretch(milliseconds(end), what.clone())),
+            },
             what,
             end,
-            in_lines,
             begun: Instant::now(),
             told: Cell::new(None),
             of,
@@ -41,16 +62,19 @@ impl Watch {
 
     /// Tells how far it is, where it is time to.
     pub fn look(&self, standing: &Standing) {
-        let words = self.words(standing);
-        if !self.in_lines {
-            self.bar.say(milliseconds(standing.time), words);
-            return;
+        match &self.shown {
+            Shown::View(view) => return view.look(standing),
+            Shown::Bar(bar) => {
+                return bar.say(milliseconds(standing.time), self.words(standing));
+            }
+            Shown::Lines => {}
         }
         let is_due = (self.told.get()).is_none_or(|told| told.elapsed() >= LINE_EVERY);
         if is_due {
             self.told.set(Some(Instant::now()));
             let left = self.end.saturating_sub(standing.time);
             let left = quantity::span(milliseconds(left));
+            let words = self.words(standing);
             output::talk(&format!("{}: {words}, at most {left} left", self.what));
         }
     }
@@ -64,17 +88,25 @@ impl Watch {
         format!(
             "{}, {} of {nodes} nodes, {} of {links} links, {}{total} payloads delivered, {}",
             quantity::span(milliseconds(standing.time)),
-            standing.nodes,
-            standing.links,
+            count(&standing.nodes),
+            count(&standing.links),
             quantity::thousands(standing.delivered),
             quantity::rate(standing.delivered_octets, self.begun.elapsed()),
         )
     }
 
-    /// Takes the bar away.
+    /// Takes away what is drawn.
     pub fn finish(&self) {
-        self.bar.finish();
+        match &self.shown {
+            Shown::View(view) => view.finish(),
+            Shown::Bar(bar) => bar.finish(),
+            Shown::Lines => {}
+        }
     }
+}
+
+fn count(all: &[bool]) -> usize {
+    all.iter().filter(|is_so| **is_so).count()
 }
 
 fn milliseconds(time: Duration) -> u64 {
