@@ -183,7 +183,7 @@ fn resource(node: &str, time_s: f64, used: &BTreeMap<u32, Usage>, machine: &Mach
         wait_s: Duration::from_nanos(sum(Usage::wait_ns)).as_secs_f64(),
         disk_wait_s: machine
             .tells_disk_waits
-            .then(|| ticks_s(sum(|it| it.disk_wait_ticks))),
+            .then(|| ticks_s(sum(Usage::disk_wait_ticks))),
         disk_read_octets: sum(|it| it.read_octets),
         disk_write_octets: sum(|it| it.written_octets),
     }
