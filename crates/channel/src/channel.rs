@@ -100,9 +100,14 @@ impl Channel {
         self
     }
 
-    /// The trace of its rate, if it has one, begins at an instant.
-    pub fn handle_start(&mut self, start: Instant) {
-        self.line.begin(start);
+    /// The trace of its rate, if it has one, begins at an instant. What has left by now arrives; what waits leaves by the trace as it is then.
+    pub fn handle_start(&mut self, now: Instant, start: Instant) {
+        self.depart(now);
+        if self.line.begin(start) {
+            for waiting in &mut self.waiting {
+                waiting.at = self.line.transmit(now, length(&waiting.packet));
+            }
+        }
     }
 
     /// A packet wants to cross. A single packet is taken by an empty queue whatever its size.

@@ -36,10 +36,14 @@ impl Line {
         Self(Pace::Traced(Course::new(trace, Instant::START)))
     }
 
-    /// Its trace, if it has one, begins now.
-    pub fn begin(&mut self, now: Instant) {
-        if let Pace::Traced(course) = &mut self.0 {
-            course.begin(now);
+    /// Its trace begins at an instant, and what was leaving is to leave anew; whether it has a trace.
+    pub fn begin(&mut self, start: Instant) -> bool {
+        match &mut self.0 {
+            Pace::Even(_) => false,
+            Pace::Traced(course) => {
+                course.begin(start);
+                true
+            }
         }
     }
 

@@ -457,7 +457,7 @@ fn a_trace_begins_when_it_is_told_to_and_goes_on_while_there_is_no_contact() {
     let profile = Profile::new(trace.mean(), Duration::ZERO);
     let mut channel = Channel::new(profile, 1).with_trace(trace);
     let ms = |ms: u64| Instant::from_nanos(ms * 1_000_000);
-    channel.handle_start(ms(50));
+    channel.handle_start(ms(50), ms(50));
     channel.handle_packet(ms(50), packet(0, 1504));
     channel.handle_packet(ms(50), packet(1, 1504));
     assert_eq!(channel.poll_timeout(), Some(ms(150)));
@@ -473,4 +473,28 @@ fn a_trace_begins_when_it_is_told_to_and_goes_on_while_there_is_no_contact() {
         assert!(channel.poll_packet(ms(at)).is_some());
     }
     assert_eq!(channel.counters().cut, 1);
+}
+
+#[test]
+fn what_waits_when_a_trace_begins_leaves_by_the_trace_from_then_on() {
+    let trace = RateTrace::new(vec![1, 500, 501]).unwrap();
+    let profile = Profile::new(trace.mean(), Duration::ZERO);
+    let mut channel = Channel::new(profile, 1).with_trace(trace);
+    let ms = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+    // The second waits in a gap that the beginning ends; the third comes later, and leaves later.
+    for number in 0..2 {
+        channel.handle_packet(ms(0), packet(number, 1504));
+    }
+    channel.handle_start(ms(100), ms(100));
+    channel.handle_packet(ms(100), packet(2, 1504));
+    for (number, at) in [(0, 100), (1, 101), (2, 600)] {
+        let arrived = channel.poll_timeout().map(|_| channel.poll_packet(ms(at)));
+        assert_eq!(arrived.flatten().as_ref().map(crate::number), Some(number));
+        assert_eq!(channel.poll_packet(ms(at)), None, "a burst at {at} ms");
+    }
+    // A rate that never changes has no beginning.
+    let mut even = Channel::new(Profile::new(rate(1_000), Duration::ZERO), 1);
+    even.handle_packet(ms(0), packet(0, 1_000));
+    even.handle_start(ms(500), ms(500));
+    assert_eq!(even.poll_timeout(), Some(ms(1_000)));
 }

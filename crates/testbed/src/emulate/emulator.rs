@@ -222,8 +222,9 @@ impl Emulator {
             return;
         };
         let at = Instant::START + start.saturating_duration_since(self.start);
-        self.rightward.handle_start(at);
-        self.leftward.handle_start(at);
+        let now = self.now();
+        self.rightward.handle_start(now, at);
+        self.leftward.handle_start(now, at);
         self.trace_start = None;
     }
 
