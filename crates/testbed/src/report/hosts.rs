@@ -42,7 +42,7 @@ pub(crate) fn table(study: &Study) -> String {
     format!(
         "<h3>What the hosts used</h3>{table}<p class=\"note\">Of each host's processes, from the beginning to 15 s after the last contact. Without a core are threads, one beside the other, that could have run: \
          others had it, or the host's limit was used up. What a host waits for is what took most of the time in which payloads could pass; one that waits for neither a \
-         core nor a disk waits for the network.</p>"
+         core nor a disk waits for the network, and where the kernel does not count waits for disks (kernel.task_delayacct=1) for either of the two.</p>"
     )
 }
 
@@ -53,6 +53,7 @@ fn cells(told: &Told, used: &Resource, tells_disk_waits: bool) -> Vec<String> {
         Some(Wait::Processor) => "core",
         Some(Wait::Disk) => "disk",
         Some(Wait::Network) => "network",
+        Some(Wait::NetworkOrDisk) => "network or disk",
         None => "nothing: busy",
     });
     let mut cells = vec![

@@ -44,8 +44,8 @@ pub struct Day {
     pub busy: f64,
     /// Its threads could have run and had no processor, one beside the other.
     pub waited: f64,
-    /// It waited for a disk, or where that is not known the machine had nothing to do but that.
-    pub disk: f64,
+    /// Its threads waited for disks, one beside the other; nothing where the kernel did not count it.
+    pub disk: Option<f64>,
 }
 
 /// What a node waits for.
@@ -57,6 +57,8 @@ pub enum Wait {
     Disk,
     /// What comes over the network, or anything to do.
     Network,
+    /// One of the two: what it waited for disks is not known.
+    NetworkOrDisk,
 }
 
 /// One run over time.
@@ -167,18 +169,26 @@ impl Day {
             node: node.to_owned(),
             busy: used(|it| it.user_s + it.system_s),
             waited: used(|it| it.wait_s),
-            disk: used(|it| it.disk_wait_s.unwrap_or(it.iowait_s)),
+            disk: first
+                .disk_wait_s
+                .zip(last.disk_wait_s)
+                .map(|(first, last)| (last - first) / time),
         })
     }
 
     /// For what the node waited most of the time; nothing where it was busy for longer than it waited for anything.
     #[must_use]
     pub fn waited_for(&self) -> Option<Wait> {
-        let rest = (1.0 - self.busy - self.waited - self.disk).max(0.0);
+        let disk = self.disk.unwrap_or(0.0);
+        let rest = (1.0 - self.busy - self.waited - disk).max(0.0);
+        let at_rest = match self.disk {
+            Some(_) => Wait::Network,
+            None => Wait::NetworkOrDisk,
+        };
         let waits = [
             (self.waited, Wait::Processor),
-            (self.disk, Wait::Disk),
-            (rest, Wait::Network),
+            (disk, Wait::Disk),
+            (rest, at_rest),
         ];
         let most = waits
             .into_iter()
@@ -303,10 +313,29 @@ mod tests {
             waited,
             disk,
         };
-        assert_eq!(day(0.1, 0.8, 0.0).waited_for(), Some(Wait::Processor));
-        assert_eq!(day(0.1, 0.2, 0.6).waited_for(), Some(Wait::Disk));
-        assert_eq!(day(0.1, 0.0, 0.0).waited_for(), Some(Wait::Network));
-        assert_eq!(day(0.9, 0.05, 0.0).waited_for(), None);
+        let most = |busy, waited, disk| day(busy, waited, disk).waited_for();
+        assert_eq!(most(0.1, 0.8, Some(0.0)), Some(Wait::Processor));
+        assert_eq!(most(0.1, 0.2, Some(0.6)), Some(Wait::Disk));
+        assert_eq!(most(0.1, 0.0, Some(0.0)), Some(Wait::Network));
+        assert_eq!(most(0.1, 0.0, None), Some(Wait::NetworkOrDisk));
+        assert_eq!(most(0.9, 0.05, Some(0.0)), None);
+    }
+
+    #[test]
+    fn what_the_machine_waited_for_disks_is_no_wait_of_a_node() {
+        let sample = |time_s, disk_wait_s| Resource {
+            node: "a".to_owned(),
+            time_s,
+            iowait_s: time_s,
+            disk_wait_s,
+            ..Resource::default()
+        };
+        let disk = |first, last| {
+            let samples = [sample(0.0, first), sample(4.0, last)];
+            Day::of(&samples, "a", (0.0, 4.0)).and_then(|day| day.disk)
+        };
+        assert_eq!(disk(None, None), None);
+        assert_eq!(disk(Some(1.0), Some(3.0)), Some(0.5));
     }
 
     #[test]
