@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::plan::Plan;
 use super::script::Script;
+use crate::place::needs::found;
 
 /// What the interpreter knows of OEDL, in the order in which it reads it.
 const LANGUAGE: [&str; 7] = [
@@ -176,15 +177,10 @@ fn start(properties: &[(String, String)]) -> Result<Child, OedlError> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    if !has_ruby() {
+    if found("ruby").is_none() {
         return Err(OedlError::NoRuby);
     }
     Ok(command.spawn()?)
-}
-
-fn has_ruby() -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|path| path.join("ruby").is_file())
 }
 
 fn read(source: Option<impl Read>, octets_max: u64) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! What has to be there before a lab can be: root's rights, programs, devices.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::AtEnd;
@@ -66,9 +66,7 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
 /// # Errors
 /// When it is not, with the package that has it, or may not be run.
 pub fn need(program: &str, package: &str) -> Result<(), LabError> {
-    let ways = env::var_os("PATH").unwrap_or_default();
-    let mut found = env::split_paths(&ways).map(|way| way.join(program));
-    if let Some(found) = found.find(|way| way.is_file()) {
+    if let Some(found) = found(program) {
         return access(&found, Access::EXEC_OK).map_err(|_| {
             let what = format!("{} may not be run by this user", found.display());
             LabError::new(what).with_hint("sudo dhow lab …")
@@ -76,4 +74,16 @@ pub fn need(program: &str, package: &str) -> Result<(), LabError> {
     }
     let error = LabError::new(format!("there is no program '{program}'"));
     Err(error.with_hint(format!("apt-get install {package}")))
+}
+
+/// Where a program is, as a shell looks for it; nothing for a relative way, which depends on where it is taken.
+#[must_use]
+pub fn found(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        let place = PathBuf::from(program);
+        return (place.is_absolute() && place.is_file()).then_some(place);
+    }
+    let ways = env::var_os("PATH").unwrap_or_default();
+    let mut places = env::split_paths(&ways).map(|way| way.join(program));
+    places.find(|place| place.is_file())
 }

@@ -1,14 +1,15 @@
 //! Which programs a study uses beside dhow, where they are, and what they say of their version.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+use crate::place::needs::found;
 
 /// Programs that say their version and do nothing else: their name, and what is asked.
 const KNOWN: [(&str, &[&str]); 24] = [
@@ -50,14 +51,14 @@ const OWN: [&str; 3] = ["ip", "tc", "nft"];
 /// What is known of the programs of `commands`, each the words of one, and of those that a lab uses: by name the path and, of those that
 /// can safely be asked, the version. A program that another one of the words starts is found where it is known.
 pub fn programs<'a>(commands: impl IntoIterator<Item = &'a [String]>, more: &[&str]) -> Value {
-    let mut found: BTreeMap<String, Value> = BTreeMap::new();
+    let mut known: BTreeMap<String, Value> = BTreeMap::new();
     let mut add = |word: &str| {
-        if word != "dhow" && !found.contains_key(word) {
+        if word != "dhow" && !known.contains_key(word) {
             let told = describe(word);
-            found.insert(word.to_owned(), told);
+            known.insert(word.to_owned(), told);
         }
     };
-    for own in OWN.iter().chain(more).filter(|it| on_the_way(it).is_some()) {
+    for own in OWN.iter().chain(more).filter(|it| found(it).is_some()) {
         add(own);
     }
     for words in commands {
@@ -70,12 +71,20 @@ pub fn programs<'a>(commands: impl IntoIterator<Item = &'a [String]>, more: &[&s
             .filter(|word| question(word).is_some())
             .for_each(&mut add);
     }
-    json!(found)
+    json!(known)
 }
 
 fn describe(word: &str) -> Value {
-    let path = on_the_way(word);
-    let answer = path.as_ref().and_then(|_| answer(question(word)?));
+    let path = found(word);
+    let answer = path.as_ref().and_then(|path| {
+        let (asked, words) = question(word)?.split_first()?;
+        if path.ends_with(asked) {
+            return answer(path, words);
+        }
+        // Which program of another name it goes with is known of those on the way alone.
+        let other = found(asked).filter(|_| !word.contains('/'));
+        answer(&other?, words)
+    });
     json!({"path": path.map(|path| path.display().to_string()), "version": answer})
 }
 
@@ -86,19 +95,8 @@ fn question(word: &str) -> Option<&'static [&'static str]> {
     known.map(|(_, question)| *question)
 }
 
-/// Where a program is, as a shell looks for it.
-fn on_the_way(word: &str) -> Option<PathBuf> {
-    if word.contains('/') {
-        return Path::new(word).canonicalize().ok();
-    }
-    let ways = env::var_os("PATH").unwrap_or_default();
-    let mut places = env::split_paths(&ways).map(|way| way.join(word));
-    places.find(|place| place.is_file())
-}
-
 /// The first line that a program says, on either of its outputs.
-fn answer(question: &[&str]) -> Option<String> {
-    let (program, words) = question.split_first()?;
+fn answer(program: &Path, words: &[&str]) -> Option<String> {
     let mut child = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
@@ -130,6 +128,8 @@ fn answer(question: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -150,5 +150,20 @@ mod tests {
         assert!(told["sh"]["path"].is_string() && told["sh"]["version"].is_null());
         let bash = told["bash"]["version"].as_str().unwrap();
         assert!(bash.contains("bash"), "{bash}");
+    }
+
+    #[test]
+    fn the_program_that_a_way_names_is_asked_and_not_one_of_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("bash");
+        symlink(found("echo").unwrap(), &path).unwrap();
+        let path = path.display().to_string();
+        let told = describe(&path);
+        assert_eq!(told["path"], json!(path));
+        assert_ne!(told["version"], describe("bash")["version"]);
+        assert!(told["version"].is_string(), "{told}");
+        // A program has a directory of its own, so what is here is not what it would start.
+        let nothing = json!({"path": null, "version": null});
+        assert_eq!(describe("src/../Cargo.toml"), nothing);
     }
 }
