@@ -8,7 +8,7 @@ use std::path::Path;
 
 use dhow_scenario::plan::{Extent, Plan};
 use dhow_testbed::report::{Question, Study, page};
-use dhow_testbed::results::{Resource, Results, Run, Status};
+use dhow_testbed::results::{Payload, Resource, Results, Run, Status};
 use dhow_testbed::simulated;
 
 const SCENARIO: &str = r#"
@@ -170,6 +170,9 @@ fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
     ] {
         assert!(after.contains(words), "{words} is not in {after}");
     }
+    // Where there are no payloads a host's time is that of the run.
+    results.write::<Payload>(&run.run, &[]).unwrap();
+    assert!(page_of().contains("<td>core</td>"));
 }
 
 #[test]

@@ -22,7 +22,11 @@ pub(crate) fn limit(told: &Told) -> String {
                     .map(|octets| octets / usable),
                 format!("link {name}"),
             ),
-            Limited::Processor => (busy(told, &capacity.name), format!("processor of {name}")),
+            // Without payloads it is not known when a processor was to be busy.
+            Limited::Processor => (
+                busy(told, &capacity.name).filter(|_| usable > 0.0),
+                format!("processor of {name}"),
+            ),
         };
         let Some(part) = used.map(|used| used / capacity.amount) else {
             continue;

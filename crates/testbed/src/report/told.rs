@@ -27,7 +27,7 @@ pub struct Told {
     pub links: Vec<LinkSample>,
     /// What each node had used at the end, and the most memory that it had in use.
     pub resources: Vec<Resource>,
-    /// What each node did while payloads could pass.
+    /// What each node did while payloads could pass, or where there were none in all of the run.
     pub days: Vec<Day>,
     /// What its programs told.
     pub figures: Vec<Figure>,
@@ -100,7 +100,7 @@ impl Course {
         };
         let nodes = told.resources.iter();
         told.days = nodes
-            .filter_map(|it| Day::of(&resources, &it.node, told.window()))
+            .filter_map(|it| Day::of(&resources, &it.node, told.watched()))
             .collect();
         Ok(Self {
             profiles: profiles(&told, results),
@@ -234,6 +234,14 @@ impl Told {
             last.map_or(0.0, |last| last - self.first_chance())
         };
         least.unwrap_or_else(to_the_last)
+    }
+
+    /// The time in which it counts what nodes do: that in which payloads could pass, or all where there were none.
+    fn watched(&self) -> (f64, f64) {
+        match self.first_sent_s {
+            Some(_) => self.window(),
+            None => (0.0, self.run.duration_s),
+        }
     }
 
     /// From when the first payload could pass to when the last could, or was there: seconds.
