@@ -11,7 +11,7 @@
 mod contacts;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -940,6 +940,18 @@ fn a_chunk_of_octets_with_many_refused_bundles_does_not_exhaust_the_stack() {
     assert!(node.counters().refused >= 5_000);
 }
 
+/// How many of the received bundles some disk still has: had its node died, their confirmations would not be durable, however many
+/// were under way.
+fn still_held(world: &World, received: &[(u64, Vec<u8>)]) -> usize {
+    let disks = world.machines.iter().map(|machine| &machine.store.kept);
+    let held: BTreeSet<u64> = disks
+        .flat_map(|kept| kept.bundles.values())
+        .map(|(bundle, _)| bundle.id.creation.sequence)
+        .collect();
+    let is_held = |(sequence, _): &&(u64, Vec<u8>)| held.contains(sequence);
+    received.iter().filter(is_held).count()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     /// Whatever is killed and cut, whenever: everything that was accepted arrives whole, and nothing
@@ -980,7 +992,7 @@ proptest! {
                         let stream = receiver.take().unwrap();
                         let client = world.machines[2].clients.remove(&stream).unwrap();
                         received.extend(client.received.into_iter().map(|(adu, octets)| (adu.sequence_number, octets)));
-                        unsure += 8;
+                        unsure += still_held(&world, &received);
                     }
                     world.crash(at);
                     world.pass(Duration::from_millis(wait * 900));
@@ -1081,6 +1093,7 @@ fn suffer(world: &mut World, trouble: Trouble, count: u64, receivers: &mut Recei
         Trouble::Crash(at) => {
             if at == 2 {
                 receivers.leave(world);
+                receivers.unsure += still_held(world, &receivers.received);
             }
             world.crash(at);
             steps(world, count);
@@ -1209,7 +1222,7 @@ proptest! {
         let before: Vec<u64> = receivers.received.iter().map(|(sequence, _)| *sequence).collect();
         world.until("all are there", |world| {
             let now = world.client(2, stream).received.iter().map(|(adu, _)| adu.sequence_number);
-            let there: std::collections::BTreeSet<u64> = now.chain(before.iter().copied()).collect();
+            let there: BTreeSet<u64> = now.chain(before.iter().copied()).collect();
             needed.iter().all(|sequence| there.contains(sequence))
         });
         // Whoever asked may have gone with its node.
