@@ -1,12 +1,15 @@
 //! The measuring end: points become streams, samples leave over a thread that never makes the program wait.
 //!
 //! [`Client`] is what a program has, a [`Stream`] what it measures with. [`ring`] is between it and the [`writer`], which
-//! knows filters; the [`outlet`] knows where rows go, and the [`spool`] keeps them while a collector is away.
+//! knows filters; the [`outlet`] knows where rows go (over a [`link`], in [`parcels`] or into a file), and the [`spool`] keeps them while a
+//! collector is away.
 
 mod leftover;
+mod link;
 mod outlet;
 mod parcels;
 pub(crate) mod record;
+mod retry;
 mod ring;
 mod settings;
 mod spool;

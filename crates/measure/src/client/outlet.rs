@@ -1,18 +1,16 @@
 //! The way out: a collector that may be away, or a file. What cannot leave waits, first in memory, then on disk.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use super::parcels::{Carrier, Parcels};
+use super::link::{Link, Look, WRITE_PATIENCE};
+use super::parcels::{Carrier, Parcels, ROWS_OCTETS};
 use super::spool::{Lost, Spool};
 use super::target::Target;
 use crate::omsp::Encoding;
 use crate::omsp::binary::row_start_before;
-use crate::omsp::header::{ACCEPTED, Parcel, REFUSED};
+use crate::omsp::header::Parcel;
 
 /// Octets of rows that wait in memory; what comes after waits on disk.
 const PENDING_OCTETS_MAX: usize = 1 << 20;
@@ -22,20 +20,6 @@ const WORDS_OCTETS_MAX: usize = 256 << 10;
 
 /// Octets that are read from the disk at once.
 const REFILL_OCTETS: usize = 256 << 10;
-
-/// How long a write may wait for a collector that is slow: samples must be taken meanwhile.
-const WRITE_PATIENCE: Duration = Duration::from_millis(20);
-
-/// How long a connection may take to be made.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long rows are held after the header for the collector's answer, so that nothing is lost to one that refuses. Collectors of ours
-/// answer at once, and those of OML never.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The first wait after a connection failed; each next is twice as long.
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// The way out of one client.
 #[derive(Debug)]
@@ -76,25 +60,6 @@ impl std::fmt::Debug for Way {
     }
 }
 
-/// A connection to a collector, or the next attempt at one.
-#[derive(Debug)]
-pub struct Link {
-    address: String,
-    state: LinkState,
-    wait: Duration,
-    /// Rows are held until then.
-    held_until: Instant,
-    /// Why the collector refused the last session, if it said so.
-    refusal: Option<String>,
-}
-
-#[derive(Debug)]
-enum LinkState {
-    Waiting(Instant),
-    Connecting(Receiver<io::Result<TcpStream>>),
-    Up(TcpStream),
-}
-
 /// What a row is worth where room is scarce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worth {
@@ -120,13 +85,7 @@ impl Way {
     /// A file that cannot be written, or bundles, which need a [carrier](Self::over).
     pub fn open(target: &Target) -> io::Result<Self> {
         Ok(match target {
-            Target::Tcp(address) => Self::Tcp(Link {
-                address: address.clone(),
-                state: LinkState::Waiting(Instant::now()),
-                wait: RETRY_MIN,
-                held_until: Instant::now(),
-                refusal: None,
-            }),
+            Target::Tcp(address) => Self::Tcp(Link::to(address)),
             Target::File(path) => Self::File(Box::new(File::create(path)?), HeaderState::Due),
             Target::Stdout => Self::File(Box::new(io::stdout()), HeaderState::Due),
             Target::Bundles(_) => {
@@ -160,7 +119,7 @@ impl Outlet {
     /// True once a header was written: streams that are new after it are told of in rows.
     pub const fn has_header(&self) -> bool {
         match &self.way {
-            Way::Tcp(link) => matches!(link.state, LinkState::Up(_)),
+            Way::Tcp(link) => link.is_up(),
             Way::File(_, state) => matches!(state, HeaderState::Written),
             // Each parcel has one of its own, with all streams.
             Way::Parcels(_) => false,
@@ -243,7 +202,8 @@ impl Outlet {
     fn pump_parcels(&mut self, header: impl Fn(Parcel) -> String) -> Result<(), OutletError> {
         let end = Instant::now() + WRITE_PATIENCE;
         loop {
-            if self.waiting() == 0 {
+            // A parcel is full where more rows wait behind.
+            if self.waiting() < ROWS_OCTETS {
                 self.refill()?;
             }
             let Way::Parcels(parcels) = &mut self.way else {
@@ -251,7 +211,10 @@ impl Outlet {
             };
             match parcels.pump(self.pending.get(self.sent..).unwrap_or_default(), &header) {
                 0 => return Ok(()),
-                octets => self.left(octets),
+                octets => {
+                    self.left(octets);
+                    self.release();
+                }
             }
             if Instant::now() > end {
                 return Ok(());
@@ -302,10 +265,15 @@ impl Outlet {
         self.written += u64::try_from(octets).unwrap_or_default();
     }
 
-    /// Everything in memory has left: takes from the disk.
-    fn refill(&mut self) -> Result<(), OutletError> {
-        self.pending.clear();
+    /// What has left takes no more memory.
+    fn release(&mut self) {
+        self.pending.drain(..self.sent);
         self.sent = 0;
+    }
+
+    /// Little or nothing is left in memory: takes from the disk.
+    fn refill(&mut self) -> Result<(), OutletError> {
+        self.release();
         let spool = self.spool.read(&mut self.pending, REFILL_OCTETS);
         Ok(spool?)
     }
@@ -316,25 +284,20 @@ impl Outlet {
             if self.sent == self.pending.len() {
                 self.refill()?;
             }
-            let Way::Tcp(Link {
-                state: LinkState::Up(stream),
-                held_until,
-                ..
-            }) = &mut self.way
-            else {
+            let Way::Tcp(link) = &mut self.way else {
                 return Ok(());
             };
             let octets = match self.header.is_empty() {
-                true if Instant::now() < *held_until => return Ok(()),
+                true if link.holds_rows() => return Ok(()),
                 true => self.pending.get(self.sent..).unwrap_or_default(),
                 false => self.header.as_slice(),
             };
             if octets.is_empty() {
                 return Ok(());
             }
-            match stream.write(octets) {
+            match link.write(octets) {
+                Ok(0) => return Ok(()),
                 Ok(written) => self.left(written),
-                Err(error) if is_patience(&error) => return Ok(()),
                 Err(_) => {
                     self.break_off();
                     return Ok(());
@@ -371,7 +334,7 @@ impl Outlet {
     /// Why nothing is taken, where it is known.
     pub fn refusal(&self) -> Option<&str> {
         match &self.way {
-            Way::Tcp(link) => link.refusal.as_deref(),
+            Way::Tcp(link) => link.refusal(),
             Way::File(..) => None,
             Way::Parcels(parcels) => parcels.trouble(),
         }
@@ -382,31 +345,9 @@ impl Outlet {
     /// # Errors
     /// It did not within `patience`, or cut the session: what left last may not have arrived.
     pub fn finish(&mut self, patience: Duration) -> io::Result<()> {
-        let Way::Tcp(Link {
-            state: LinkState::Up(stream),
-            ..
-        }) = &mut self.way
-        else {
-            return Ok(());
-        };
-        stream.shutdown(Shutdown::Write)?;
-        let end = Instant::now() + patience;
-        let mut said = [0; 256];
-        loop {
-            let rest = end.saturating_duration_since(Instant::now());
-            stream.set_read_timeout(Some(rest.max(WRITE_PATIENCE)))?;
-            match stream.read(&mut said)? {
-                0 => return Ok(()),
-                count => {
-                    if let Answer::Refused(why) = Answer::of(said.get(..count).unwrap_or_default())
-                    {
-                        return Err(io::Error::other(why));
-                    }
-                    if rest.is_zero() {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                }
-            }
+        match &mut self.way {
+            Way::Tcp(link) => link.finish(patience),
+            Way::File(..) | Way::Parcels(_) => Ok(()),
         }
     }
 
@@ -441,126 +382,6 @@ impl Outlet {
     }
 }
 
-fn is_patience(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
-}
-
-/// How a link is found.
-enum Look {
-    Away,
-    New,
-    Up,
-}
-
-impl Link {
-    fn look(&mut self) -> Look {
-        match &mut self.state {
-            LinkState::Up(stream) => {
-                // A collector says nothing; but it may have ended the session, and the first write after that would be lost.
-                let mut said = [0; 256];
-                let read = stream
-                    .set_nonblocking(true)
-                    .and_then(|()| stream.read(&mut said));
-                let is_open = match read {
-                    Ok(0) => false,
-                    Ok(count) => match Answer::of(said.get(..count).unwrap_or_default()) {
-                        Answer::Accepted => {
-                            self.held_until = Instant::now();
-                            true
-                        }
-                        Answer::Refused(why) => {
-                            self.refusal = Some(why);
-                            false
-                        }
-                        Answer::Other => true,
-                    },
-                    Err(error) => is_patience(&error),
-                };
-                if is_open && stream.set_nonblocking(false).is_ok() {
-                    if Instant::now() >= self.held_until {
-                        self.refusal = None;
-                    }
-                    return Look::Up;
-                }
-                self.fail();
-                Look::Away
-            }
-            LinkState::Waiting(until) if Instant::now() < *until => Look::Away,
-            LinkState::Waiting(_) => {
-                self.state = LinkState::Connecting(connect(self.address.clone()));
-                Look::Away
-            }
-            LinkState::Connecting(outcome) => match outcome.try_recv() {
-                Err(TryRecvError::Empty) => Look::Away,
-                Ok(Ok(stream)) => {
-                    self.held_until = Instant::now() + ANSWER_PATIENCE;
-                    self.state = LinkState::Up(stream);
-                    Look::New
-                }
-                Ok(Err(_)) | Err(TryRecvError::Disconnected) => {
-                    self.fail();
-                    Look::Away
-                }
-            },
-        }
-    }
-
-    fn fail(&mut self) {
-        // A session that lasted was one: only what fails again and again is tried less and less often.
-        let lasted = matches!(self.state, LinkState::Up(_)) && Instant::now() > self.held_until;
-        if lasted {
-            self.wait = RETRY_MIN;
-        }
-        self.state = LinkState::Waiting(Instant::now() + self.wait);
-        self.wait = (self.wait * 2).min(RETRY_MAX);
-    }
-}
-
-/// What a collector says of a session.
-enum Answer {
-    Accepted,
-    Refused(String),
-    Other,
-}
-
-impl Answer {
-    fn of(said: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(said);
-        let refusal = text.lines().find_map(|line| line.strip_prefix(REFUSED));
-        match refusal {
-            Some(why) => Self::Refused(why.to_owned()),
-            None if text.lines().any(|line| line == ACCEPTED) => Self::Accepted,
-            None => Self::Other,
-        }
-    }
-}
-
-/// Connects beside, since a network that answers nothing takes seconds to say so.
-fn connect(address: String) -> Receiver<io::Result<TcpStream>> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let outcome = connect_now(&address);
-        // Nobody waits any more: the client ended.
-        let _ = sender.send(outcome);
-    });
-    receiver
-}
-
-fn connect_now(address: &str) -> io::Result<TcpStream> {
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for place in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&place, CONNECT_PATIENCE) {
-            Ok(stream) => {
-                stream.set_write_timeout(Some(WRITE_PATIENCE))?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 /// Why measurements cannot leave.
 #[derive(Debug, thiserror::Error)]
 pub enum OutletError {
@@ -575,5 +396,60 @@ pub enum OutletError {
 impl From<Lost> for OutletError {
     fn from(lost: Lost) -> Self {
         Self::SpoolLost(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW_OCTETS: usize = 1000;
+
+    /// Takes all.
+    struct Taker;
+
+    impl Carrier for Taker {
+        fn carry(&mut self, _parcel: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn outlet(spool_octets: u64) -> Outlet {
+        let spool = Spool::new(std::env::temp_dir(), spool_octets);
+        Outlet::new(Way::over(Box::new(Taker)), Encoding::Text, spool)
+    }
+
+    fn add(outlet: &mut Outlet, rows: usize) {
+        let row = format!("{:>1$}\n", "", ROW_OCTETS - 1);
+        for _ in 0..rows {
+            let fate = outlet.row(2, row.as_bytes(), Worth::Sample);
+            assert_eq!(fate, Fate::Taken);
+        }
+    }
+
+    #[test]
+    fn rows_that_left_in_parcels_take_no_memory() {
+        let mut outlet = outlet(0);
+        for _ in 0..40 {
+            // A part of them always waits for the next parcel.
+            add(&mut outlet, 70);
+            outlet.pump(|_| String::new()).unwrap();
+            assert!(outlet.pending.len() < 3 * ROWS_OCTETS);
+        }
+        assert!(outlet.written() > 2 << 20);
+    }
+
+    #[test]
+    fn parcels_are_full_while_rows_wait_on_disk() {
+        let mut outlet = outlet(8 << 20);
+        let rows = 3000;
+        add(&mut outlet, rows);
+        assert!(!outlet.spool.is_empty());
+        for _ in 0..100 {
+            outlet.pump(|_| String::new()).unwrap();
+        }
+        assert!(outlet.spool.is_empty() && outlet.waiting() < ROWS_OCTETS);
+        let left = usize::try_from(outlet.written()).unwrap();
+        assert_eq!(left + outlet.waiting(), rows * ROW_OCTETS);
     }
 }

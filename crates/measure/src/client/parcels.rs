@@ -4,17 +4,14 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::retry::Retry;
 use crate::omsp::header::Parcel;
 
 /// Octets of rows in a parcel, about: a row that begins within is whole.
-const ROWS_OCTETS: usize = 64 << 10;
+pub const ROWS_OCTETS: usize = 64 << 10;
 
 /// How long the first row of a parcel waits for others.
 const GATHER: Duration = Duration::from_secs(10);
-
-/// The first wait after a parcel was not taken; each next is twice as long.
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// Takes parcels over, and answers for them from then on.
 pub trait Carrier: Send {
@@ -35,8 +32,7 @@ pub struct Parcels {
     since: Option<Instant>,
     /// No more rows will come.
     is_last: bool,
-    retry_at: Instant,
-    wait: Duration,
+    retry: Retry,
     trouble: Option<String>,
 }
 
@@ -50,8 +46,7 @@ impl Parcels {
             packed: None,
             since: None,
             is_last: false,
-            retry_at: Instant::now(),
-            wait: RETRY_MIN,
+            retry: Retry::new(),
             trouble: None,
         }
     }
@@ -59,7 +54,7 @@ impl Parcels {
     /// No more rows will come: what there is waits for no others.
     pub fn hasten(&mut self) {
         self.is_last = true;
-        self.retry_at = Instant::now();
+        self.retry.hasten();
     }
 
     /// Why the last parcel was not taken, where it was not.
@@ -77,7 +72,7 @@ impl Parcels {
         let since = *self.since.get_or_insert(now);
         let is_due =
             self.is_last || rows.len() >= ROWS_OCTETS || now.duration_since(since) >= GATHER;
-        if !is_due || now < self.retry_at {
+        if !is_due || !self.retry.is_due() {
             return 0;
         }
         let next = self.next;
@@ -92,14 +87,13 @@ impl Parcels {
                 self.packed = None;
                 self.since = None;
                 self.next.number += 1;
-                self.wait = RETRY_MIN;
+                self.retry.succeeded();
                 self.trouble = None;
                 octets
             }
             Err(error) => {
                 self.trouble = Some(error.to_string());
-                self.retry_at = Instant::now() + self.wait;
-                self.wait = (self.wait * 2).min(RETRY_MAX);
+                self.retry.failed();
                 0
             }
         }
