@@ -6,8 +6,12 @@ use super::spans::Spans;
 use crate::omsp::header::Parcel;
 use crate::omsp::{Reason, Tally};
 
-/// Runs of clients that send parcels, of which it is known what came; one more, and what is missing of another one counts as lost for good.
+/// Runs of clients that send parcels, of which it is known what came; one more, and what is missing of the one that nothing came of for the
+/// longest time counts as lost for good.
 const RUNS_MAX: usize = 1024;
+
+/// Streams of all those runs together; one run alone may have as many as an account is kept of.
+const RUN_STREAMS_MAX: usize = STREAMS_MAX;
 
 /// Streams of which an account is kept; what comes after is counted together.
 const STREAMS_MAX: usize = 10_000;
@@ -91,6 +95,10 @@ pub struct Account {
     fresh: Report,
     /// What came of parcels, by their run.
     runs: BTreeMap<u64, Run>,
+    /// Streams of those.
+    run_streams: usize,
+    /// How often rows of parcels came.
+    came: u64,
 }
 
 impl Arrival {
@@ -109,6 +117,8 @@ impl Arrival {
 struct Run {
     /// Nothing of it had come before this collector began.
     is_whole: bool,
+    /// When something came of it last, by the account's own count.
+    came: u64,
     streams: BTreeMap<StreamName, Spans>,
 }
 
@@ -176,15 +186,20 @@ impl Account {
         name: &StreamName,
         numbers: impl Iterator<Item = i64>,
     ) {
-        if !self.runs.contains_key(&parcel.run) && self.runs.len() >= RUNS_MAX {
-            let first = self.runs.pop_first();
-            self.settle_run(first.map(|(_, run)| run));
+        // Numbers of streams that are counted together say nothing.
+        if self.bounded(name) != *name {
+            return;
         }
+        self.make_room(parcel.run);
+        self.came += 1;
         let run = self.runs.entry(parcel.run).or_insert_with(|| Run {
             is_whole: arrival == Arrival::First,
+            came: 0,
             streams: BTreeMap::new(),
         });
+        run.came = self.came;
         let is_whole = run.is_whole;
+        let known = run.streams.len();
         let spans = run.streams.entry(name.clone());
         let spans = spans.or_insert_with(|| match is_whole {
             true => Spans::from_one(),
@@ -194,7 +209,23 @@ impl Account {
         for number in numbers {
             repeated += u64::from(!spans.add(number));
         }
+        self.run_streams += run.streams.len() - known;
         add(&mut self.fresh(name).repeated, repeated);
+    }
+
+    /// Settles other runs, the oldest first, until there is room for one more stream of this one.
+    fn make_room(&mut self, run: u64) {
+        while self.run_streams >= RUN_STREAMS_MAX
+            || (self.runs.len() >= RUNS_MAX && !self.runs.contains_key(&run))
+        {
+            let others = self.runs.iter().filter(|(key, _)| **key != run);
+            let oldest = others.min_by_key(|(_, other)| other.came);
+            let Some(oldest) = oldest.map(|(key, _)| *key) else {
+                return;
+            };
+            let oldest = self.runs.remove(&oldest);
+            self.settle_run(oldest);
+        }
     }
 
     /// Rows that came are those of a parcel that is stored already.
@@ -213,6 +244,7 @@ impl Account {
 
     fn settle_run(&mut self, run: Option<Run>) {
         for (name, spans) in run.into_iter().flat_map(|run| run.streams) {
+            self.run_streams = self.run_streams.saturating_sub(1);
             let missing = spans.missing();
             if missing.gaps > 0 {
                 let report = self.fresh(&name);
@@ -312,5 +344,39 @@ mod tests {
         let report = account.report();
         assert_eq!(report[&name(0)].missing, u64::MAX);
         assert_eq!(report.len(), STREAMS_MAX + 1);
+    }
+
+    #[test]
+    fn the_run_that_nothing_came_of_for_longest_makes_room() {
+        let mut account = Account::default();
+        let name = |stream: String| StreamName {
+            domain: "d".into(),
+            sender: "s".into(),
+            stream,
+        };
+        let mut came = |run: u64, stream: &str, number: i64| {
+            let (name, parcel) = (name(stream.to_owned()), Parcel { run, number: 1 });
+            account.parcel(parcel, Arrival::First, &name, std::iter::once(number));
+        };
+        let last = u64::try_from(RUNS_MAX).unwrap();
+        for run in 0..last {
+            came(run, "t", 2);
+        }
+        // Row 1 of the first run was late, and that of the second is later still.
+        came(0, "t", 1);
+        came(last, "t", 1);
+        came(1, "t", 1);
+        // A run of many streams has room for all of them.
+        let many = STREAMS_MAX - 1;
+        for stream in 0..many {
+            came(last + 1, &format!("t{stream}"), 1);
+        }
+        assert_eq!(account.runs[&(last + 1)].streams.len(), many);
+        assert!(account.run_streams <= RUN_STREAMS_MAX);
+        account.settle();
+        assert_eq!(account.run_streams, 0);
+        // Run 1 made room, and came back as another one.
+        let missing = account.report()[&name("t".into())].missing;
+        assert_eq!(missing, last - 1);
     }
 }
