@@ -123,17 +123,22 @@ impl Subscription {
         self.receiver.is_none()
     }
 
+    /// Begins anew: what was delivered and is not confirmed comes again.
+    pub fn restart(&mut self) {
+        if let Some(receiver) = self.receiver.take() {
+            // What was confirmed and not handed over comes again, and is known for a repeat.
+            let _ = receiver.finish();
+        }
+    }
+
     /// The connection is of no more use.
     pub fn lose(&mut self) {
         self.receiver = None;
     }
 
     /// Hands over all confirmations.
-    pub fn finish(self) {
-        if let Some(receiver) = self.receiver {
-            // What was not handed over comes again, and is known for a repeat.
-            let _ = receiver.finish();
-        }
+    pub fn finish(mut self) {
+        self.restart();
     }
 
     fn connect_again(&mut self, wait: Duration) -> Result<(), Failure> {

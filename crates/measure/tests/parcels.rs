@@ -9,11 +9,11 @@
 use std::io;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use dhow_measure::client::Carrier;
-use dhow_measure::collector::{Collector, Kept, Place, StreamReport, Terms};
+use dhow_measure::collector::{Collector, Kept, Notice, Place, StreamReport, Terms};
 use dhow_measure::omsp::Decoder;
 use dhow_measure::{Client, Column, Point, Settings, Target, Type};
 use rusqlite::Connection;
@@ -149,6 +149,58 @@ fn a_parcel_that_is_lost_is_missing() {
 }
 
 #[test]
+fn a_parcel_whose_database_cannot_be_opened_now_is_not_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.sq3");
+    std::fs::create_dir(&path).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tell = Arc::new(|notice| panic!("{notice:?}"));
+    let place = Place::Directory(directory.path().to_path_buf());
+    let collector = Collector::start(listener, place, Terms::default(), tell).unwrap();
+    let intake = collector.intake();
+    let parcel = &parcels()[0];
+    let kept = intake.take(parcel).unwrap().wait();
+    assert!(matches!(kept, Kept::Not(_)), "{kept:?}");
+    std::fs::remove_dir(&path).unwrap();
+    assert_eq!(intake.take(parcel).unwrap().wait(), Kept::Stored);
+    drop(intake);
+    let report = collector.stop().unwrap().report;
+    // What was given again counts once.
+    let received: u64 = report.values().map(|it| it.received).sum();
+    assert_eq!(received, rows_in(parcel));
+    assert!(report.values().all(|it| it.rejected.is_empty()));
+}
+
+#[test]
+fn who_waits_for_a_database_that_is_away_hears_of_it_when_the_collector_begins_to_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (away, is_away) = mpsc::channel();
+    let tell = Arc::new(move |notice| drop(away.send(notice)));
+    let terms = Terms {
+        end_patience: Duration::ZERO,
+        ..Terms::default()
+    };
+    let place = Place::File(path.clone());
+    let collector = Collector::start(listener, place, terms, tell).unwrap();
+    let intake = collector.intake();
+    let other = Connection::open(&path).unwrap();
+    other.busy_timeout(Duration::from_secs(20)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let pledge = intake.take(&parcels()[0]).unwrap();
+    let notice = is_away.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(matches!(notice, Notice::Away { .. }));
+    collector.begin_stop();
+    let kept = pledge.wait();
+    assert!(matches!(kept, Kept::Not(_)), "{kept:?}");
+    drop((intake, other));
+    // It comes again, so nothing of it is lost.
+    let outcome = collector.stop().unwrap();
+    assert!(outcome.lost.is_none() && outcome.report.is_empty());
+}
+
+#[test]
 fn what_is_no_parcel_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -156,7 +208,9 @@ fn what_is_no_parcel_is_refused() {
     let tell = Arc::new(|notice| panic!("{notice:?}"));
     let collector = Collector::start(listener, place, Terms::default(), tell).unwrap();
     let intake = collector.intake();
-    for octets in ["", "rubbish\n", "protocol: 5\n"] {
+    // The last could not be told from itself when it comes again.
+    let unnumbered = "protocol: 5\ndomain: d\nsender-id: s\napp-name: a\nstart-time: 1\nschema: 1 a_x n:int32\ncontent: text\n\n0.5\t1\t1\t7\n";
+    for octets in ["", "rubbish\n", "protocol: 5\n", unnumbered] {
         assert!(intake.take(octets.as_bytes()).is_err(), "{octets:?}");
     }
     drop(intake);

@@ -45,6 +45,7 @@ impl Intake {
         decoder.feed(octets)?;
         decoder.finish();
         let header = decoder.header().cloned().ok_or(IntakeError::NoHeader)?;
+        let parcel = header.parcel.ok_or(IntakeError::NoParcel)?;
         let batch = decoder.take();
         let (verdict, pledge) = mpsc::sync_channel(1);
         let rows = u64::try_from(batch.rows.len()).unwrap_or_default();
@@ -56,6 +57,7 @@ impl Intake {
             session: self.next.fetch_add(1, Ordering::Relaxed),
             said: Said::Parcel(Arrived {
                 header: Box::new(header),
+                parcel,
                 batch,
                 came_s: now_s(),
                 verdict,
@@ -71,7 +73,8 @@ impl Pledge {
     /// Waits until it is known what became of the parcel.
     #[must_use]
     pub fn wait(self) -> Kept {
-        self.0.recv().unwrap_or(Kept::Not)
+        let ended = || Kept::Not("the collector has ended".to_owned());
+        self.0.recv().unwrap_or_else(|_| ended())
     }
 }
 
@@ -84,4 +87,7 @@ pub enum IntakeError {
     /// They end within a header.
     #[error("it ends within its header")]
     NoHeader,
+    /// They are a session without a number: when they come again, nobody can tell.
+    #[error("its header has no line 'parcel'")]
+    NoParcel,
 }

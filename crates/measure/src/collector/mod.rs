@@ -210,12 +210,17 @@ impl Collector {
         Intake::new(self.calls.clone(), Arc::clone(&self.figures))
     }
 
+    /// Begins to end: a database that is away is waited for only as long as its terms say, so whoever waits for a pledge hears of it soon.
+    pub fn begin_stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Takes what has come, commits it and ends.
     ///
     /// # Errors
     /// A thread ended before its time, which no input may bring about.
     pub fn stop(self) -> Result<Outcome, CollectorError> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.begin_stop();
         self.listener.join().map_err(|_| CollectorError::Ended)?;
         drop(self.calls);
         self.store.join().map_err(|_| CollectorError::Ended)

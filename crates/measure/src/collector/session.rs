@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::database::DatabaseError;
 use super::{Figures, Notice, Tell, Terms};
-use crate::omsp::header::{ACCEPTED, REFUSED};
+use crate::omsp::header::{ACCEPTED, Parcel, REFUSED};
 use crate::omsp::{Batch, Decoder, Header};
 
 /// Octets that one read takes.
@@ -53,6 +54,8 @@ pub enum Said {
 pub struct Arrived {
     /// What it said first.
     pub header: Box<Header>,
+    /// Which it is.
+    pub parcel: Parcel,
     /// All of it.
     pub batch: Batch,
     /// When it came, seconds of Unix time.
@@ -68,8 +71,8 @@ pub enum Kept {
     Stored,
     /// It will never be stored.
     Refused(String),
-    /// Its database is away, and the collector ends.
-    Not,
+    /// It is not stored now, and why; given again, it may be.
+    Not(String),
 }
 
 /// A session that asks to be stored.
@@ -78,7 +81,7 @@ pub struct Beginning {
     /// What it said first.
     pub header: Box<Header>,
     /// Takes the answer: whether it can be stored, and why not.
-    pub verdict: SyncSender<Result<(), String>>,
+    pub verdict: SyncSender<Result<(), DatabaseError>>,
 }
 
 pub struct Session {

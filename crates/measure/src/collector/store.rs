@@ -135,22 +135,29 @@ impl Store {
     /// A session as a whole, whose giver waits for its commit.
     fn parcel(&mut self, session: SessionKey, arrived: Arrived) {
         let name = self.shelf_name(&arrived.header.domain);
-        let (parcel, (verdict, answer)) = (arrived.header.parcel, mpsc::sync_channel(1));
+        let (verdict, answer) = mpsc::sync_channel(1);
         let beginning = Beginning {
             header: arrived.header,
             verdict,
         };
         self.begin(session, beginning);
-        self.came(session, arrived.batch, arrived.came_s, parcel);
+        let refusal = match answer.try_recv() {
+            Ok(Err(error)) if error.is_away() => {
+                // It comes again, and is counted then.
+                self.sessions.remove(&session);
+                answer_to(&arrived.verdict, session::Kept::Not(error.to_string()));
+                return;
+            }
+            Ok(Err(error)) => Some(error),
+            Ok(Ok(())) | Err(_) => None,
+        };
+        self.came(session, arrived.batch, arrived.came_s, Some(arrived.parcel));
         if let Some(client) = self.sessions.get_mut(&session) {
             client.ended = true;
         }
-        match answer.try_recv() {
-            Ok(Err(why)) => {
-                // Who gave it may have gone.
-                let _ = arrived.verdict.send(session::Kept::Refused(why));
-            }
-            _ => self.pledges.push((name, arrived.verdict)),
+        match refusal {
+            Some(error) => answer_to(&arrived.verdict, session::Kept::Refused(error.to_string())),
+            None => self.pledges.push((name, arrived.verdict)),
         }
     }
 
@@ -161,11 +168,11 @@ impl Store {
                 .databases
                 .get(&name)
                 .is_some_and(|it| it.kept.is_empty());
-            // Who gave it may have gone.
-            let _ = verdict.send(match is_durable {
+            let kept = match is_durable {
                 true => session::Kept::Stored,
-                false => session::Kept::Not,
-            });
+                false => session::Kept::Not("its database is away".to_owned()),
+            };
+            answer_to(&verdict, kept);
         }
     }
 
@@ -212,7 +219,7 @@ impl Store {
             client.is_refused = true;
         }
         // A session that is gone needs no word.
-        let _ = beginning.verdict.send(outcome.map_err(|e| e.to_string()));
+        let _ = beginning.verdict.send(outcome);
     }
 
     /// Opens a session's database and finds its sender's number.
@@ -220,7 +227,7 @@ impl Store {
         if !self.databases.contains_key(name) {
             self.make_room();
             if self.databases.len() >= DATABASES_MAX {
-                return Err(DatabaseError::refused("too many domains are in use"));
+                return Err(DatabaseError::away("too many domains are in use"));
             }
             // A domain that cannot be stored at all must not hold up the others.
             let shelf = self.open_shelf(name)?;
@@ -242,7 +249,7 @@ impl Store {
         let client = self.sessions.get(&session);
         let shelf = self.databases.get_mut(name);
         let (Some(client), Some(shelf)) = (client, shelf) else {
-            return Ok(Err(DatabaseError::refused("its database is given up")));
+            return Ok(Err(DatabaseError::away("its database is given up")));
         };
         shelf.is_begun = true;
         let open = shelf.open.as_mut();
@@ -427,4 +434,9 @@ impl Store {
         };
         Open::new(database, Arc::clone(&self.tell))
     }
+}
+
+/// Tells the giver of a parcel what became of it, unless it has gone.
+fn answer_to(giver: &SyncSender<session::Kept>, kept: session::Kept) {
+    let _ = giver.send(kept);
 }

@@ -21,6 +21,9 @@ const BATCH: u16 = 64;
 /// How long the next one of them is waited for.
 const MOMENT: Duration = Duration::from_millis(1);
 
+/// How long a database that takes nothing is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Parcels that come to an endpoint.
 pub struct Parcels {
     subscription: Subscription,
@@ -98,14 +101,23 @@ impl Parcels {
         self.subscription.confirm(receipt);
     }
 
-    /// Confirms what is stored.
+    /// Confirms what is stored; all else is to come again.
     fn settle(&mut self) {
+        let mut left = None;
         for (receipt, pledge) in std::mem::take(&mut self.batch) {
             match pledge.wait() {
                 Kept::Stored => self.subscription.confirm(receipt),
                 Kept::Refused(why) => self.refuse(receipt, &why),
-                // The node keeps it.
-                Kept::Not => {}
+                Kept::Not(why) => left = Some(why),
+            }
+        }
+        if let Some(why) = left {
+            self.progress
+                .note(&format!("bundles stay at the node for now: {why}"));
+            // What is not confirmed has its place in the window, and comes again over the next connection only.
+            self.subscription.restart();
+            if !interrupt::is_requested() {
+                std::thread::sleep(PAUSE);
             }
         }
     }

@@ -105,7 +105,8 @@ impl Collect {
                 quantity::per_second(figures.rows(), began.elapsed()),
             ));
         }
-        // What it took is stored, and confirmed, before the collector ends.
+        // What was taken is stored, and confirmed, before the collector ends; what waits for a database that is away stays at the node.
+        collector.begin_stop();
         let received = match parcels.map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(received)) => received,
@@ -225,6 +226,7 @@ fn report_text(report: &Report) -> String {
         ("ROWS", Align::Right),
         ("REJECTED", Align::Right),
         ("MISSING", Align::Right),
+        ("REPEATED", Align::Right),
         ("REASONS", Align::Left),
     ]);
     for (name, stream) in report {
@@ -239,6 +241,7 @@ fn report_text(report: &Report) -> String {
             quantity::thousands(stream.received),
             quantity::thousands(stream.rejected_total()),
             quantity::thousands(stream.missing),
+            quantity::thousands(stream.repeated),
             reasons.join(", "),
         ]);
     }
