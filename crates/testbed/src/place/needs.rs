@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::AtEnd;
@@ -24,6 +25,11 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
     let shaped = |made: &Made| matches!(made, Made::Tbf { .. } | Made::Netem(_));
     if layout.links.iter().any(|link| shaped(&link.made)) {
         need("tc", "iproute2")?;
+    }
+    let delayed = |made: &Made| matches!(made, Made::Netem(_));
+    if layout.links.iter().any(|link| delayed(&link.made)) && lacks_netem() {
+        let error = LabError::new("this kernel has no netem");
+        return Err(error.with_hint("modprobe sch_netem; by = \"emulator\" needs none"));
     }
     let emulated = |made: &Made| matches!(made, Made::Emulator(..));
     let silent = layout
@@ -59,6 +65,16 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
         }
         None => Ok(()),
     }
+}
+
+/// Whether the kernel says that it knows no such queue, asked in a network that is gone at once.
+fn lacks_netem() -> bool {
+    let asked = Command::new("unshare")
+        .args(["--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem"])
+        .stdin(Stdio::null())
+        .output();
+    // Who cannot ask is told when the link is made.
+    asked.is_ok_and(|said| String::from_utf8_lossy(&said.stderr).contains("unknown"))
 }
 
 /// A program that must be on the way.
