@@ -100,14 +100,12 @@ impl Measure {
             }
             Self::Delay(hundredths) => quantile(&told.delays, f64::from(*hundredths) / 100.0),
             Self::Drain => Some(told.last_delivery_s? - told.first_chance()),
-            Self::Processor => {
-                let seconds: f64 = told
-                    .resources
-                    .iter()
-                    .map(|it| it.user_s + it.system_s)
-                    .sum();
+            // Runs of earlier versions have no such column.
+            Self::Processor => told.run.cpu_s_per_mb.or_else(|| {
+                let used = told.resources.iter();
+                let seconds: f64 = used.map(|it| it.user_s + it.system_s).sum();
                 (megabytes > 0.0).then(|| seconds / megabytes)
-            }
+            }),
             Self::LinkTime => told.run.link_s_per_mb,
             Self::Energy => told.run.joules_per_mb,
             Self::Written => {

@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use std::collections::BTreeMap;
+
 use crate::results::{
-    Capacity, Contact, Figure, LinkSample, Payload, Resource, Results, ResultsError, Run,
+    Capacity, Contact, Figure, LinkSample, Payload, Resource, Results, ResultsError, Run, last_of,
 };
 use crate::run::PROFILE;
 
@@ -91,17 +93,17 @@ impl Course {
                 .filter_map(|it| it.delivered_s)
                 .max_by(f64::total_cmp),
             contacts: results.read::<Contact>(&name)?,
-            links: last_of(results.read::<LinkSample>(&name)?, |it| &it.link),
+            links: last_of(&results.read::<LinkSample>(&name)?, |it| &it.link)
+                .into_iter()
+                .cloned()
+                .collect(),
             resources: at_the_end(&resources),
             days: Vec::new(),
             figures: results.read::<Figure>(&name)?,
             capacities: results.read::<Capacity>(&name)?,
             run,
         };
-        let nodes = told.resources.iter();
-        told.days = nodes
-            .filter_map(|it| Day::of(&resources, &it.node, told.watched()))
-            .collect();
+        told.days = days(&resources, told.watched());
         Ok(Self {
             profiles: profiles(&told, results),
             told,
@@ -135,38 +137,40 @@ fn delays(payloads: &[Payload]) -> Vec<f64> {
     (0..=parts).filter_map(at).collect()
 }
 
-/// The last line of each name: lines come in the order of time.
-fn last_of<R>(rows: Vec<R>, name: impl Fn(&R) -> &str) -> Vec<R> {
-    let mut last: Vec<R> = Vec::new();
-    for row in rows {
-        match last.iter_mut().find(|it| name(it) == name(&row)) {
-            Some(it) => *it = row,
-            None => last.push(row),
-        }
-    }
-    last
-}
-
 /// The last sample of each node, with the most memory that was in use in any of its samples.
 fn at_the_end(resources: &[Resource]) -> Vec<Resource> {
-    let mut last = last_of(resources.to_vec(), |it| &it.node);
-    for end in &mut last {
-        let own = resources.iter().filter(|it| it.node == end.node);
-        end.rss_octets = own.map(|it| it.rss_octets).max().unwrap_or(0);
+    let mut most: BTreeMap<&str, u64> = BTreeMap::new();
+    for sample in resources {
+        let most = most.entry(&sample.node).or_default();
+        *most = sample.rss_octets.max(*most);
     }
-    last
+    let last = last_of(resources, |it| &it.node).into_iter();
+    let last = last.map(|it| Resource {
+        rss_octets: most.get(it.node.as_str()).copied().unwrap_or(0),
+        ..it.clone()
+    });
+    last.collect()
+}
+
+/// What each node did from one time to another, by the first and the last of its samples between.
+fn days(resources: &[Resource], (start, end): (f64, f64)) -> Vec<Day> {
+    let mut between: BTreeMap<&str, (&Resource, &Resource)> = BTreeMap::new();
+    let within = |it: &&Resource| it.time_s >= start && it.time_s <= end;
+    for sample in resources.iter().filter(within) {
+        between.entry(&sample.node).or_insert((sample, sample)).1 = sample;
+    }
+    let days = between.into_values();
+    days.filter_map(|(first, last)| Day::between(first, last))
+        .collect()
 }
 
 impl Day {
-    /// That of a node from one time to another.
-    fn of(resources: &[Resource], node: &str, (start, end): (f64, f64)) -> Option<Self> {
-        let within = |it: &&Resource| it.node == node && it.time_s >= start && it.time_s <= end;
-        let first = resources.iter().find(within)?;
-        let last = resources.iter().rfind(within)?;
+    /// That of a node from one of its samples to a later one.
+    fn between(first: &Resource, last: &Resource) -> Option<Self> {
         let time = last.time_s - first.time_s;
         let used = |what: fn(&Resource) -> f64| (what(last) - what(first)) / time;
         (time > 0.0).then(|| Self {
-            node: node.to_owned(),
+            node: last.node.clone(),
             busy: used(|it| it.user_s + it.system_s),
             waited: used(|it| it.wait_s),
             disk: first
@@ -303,14 +307,9 @@ mod tests {
             sample("a", 7.0, 5.0),
             sample("a", 9.0, 9.0),
         ];
-        let busy = |node| Day::of(&samples, node, (1.0, 8.0)).map(|day| day.busy);
-        assert_eq!((busy("a"), busy("b")), (Some(0.5), None));
-        let last = last_of(samples.to_vec(), |it| &it.node);
-        let last: Vec<_> = last
-            .iter()
-            .map(|it| (it.node.as_str(), it.user_s))
-            .collect();
-        assert_eq!(last, [("a", 9.0), ("b", 9.0)]);
+        let days = days(&samples, (1.0, 8.0));
+        let busy: Vec<_> = days.iter().map(|it| (it.node.as_str(), it.busy)).collect();
+        assert_eq!(busy, [("a", 0.5)]);
     }
 
     #[test]
@@ -339,8 +338,8 @@ mod tests {
             ..Resource::default()
         };
         let disk = |first, last| {
-            let samples = [sample(0.0, first), sample(4.0, last)];
-            Day::of(&samples, "a", (0.0, 4.0)).and_then(|day| day.disk)
+            let day = Day::between(&sample(0.0, first), &sample(4.0, last));
+            day.and_then(|day| day.disk)
         };
         assert_eq!(disk(None, None), None);
         assert_eq!(disk(Some(1.0), Some(3.0)), Some(0.5));

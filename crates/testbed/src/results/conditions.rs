@@ -27,58 +27,71 @@ pub struct Conditions {
     pub nodes: BTreeMap<String, Value>,
 }
 
-/// Puts conditions of runs into a manifest: those of each run under its name, and settings of nodes once for all runs in which they were the same.
-pub(super) fn add_to(manifest: &mut Map<String, Value>, runs: &[(String, Conditions)]) {
-    let mut conditions = Map::new();
-    let mut nodes: Vec<(String, Value, BTreeSet<&str>)> = Vec::new();
-    let (mut octets, mut left) = (0, Vec::new());
-    for (run, of_run) in runs {
-        if octets > MANIFEST_OCTETS_MAX {
-            left.push(run.as_str());
-            continue;
+/// Conditions of many runs, as a manifest has them: those of each run under its name, and settings of nodes once for all runs in which they
+/// were the same.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    conditions: Map<String, Value>,
+    /// By the name of a node and the text of its settings: these, and the runs that had them.
+    nodes: BTreeMap<(String, String), (Value, BTreeSet<String>)>,
+    octets: usize,
+    elsewhere: Vec<String>,
+}
+
+impl Gathered {
+    /// Takes a run; its conditions are read only while there is room for them.
+    pub(super) fn add<E>(
+        &mut self,
+        run: &str,
+        read: impl FnOnce() -> Result<Conditions, E>,
+    ) -> Result<(), E> {
+        if self.octets > MANIFEST_OCTETS_MAX {
+            self.elsewhere.push(run.to_owned());
+            return Ok(());
         }
-        let own = Conditions {
-            nodes: BTreeMap::new(),
-            ..of_run.clone()
-        };
+        let mut own = read()?;
+        for (node, settings) in std::mem::take(&mut own.nodes) {
+            let text = settings.to_string();
+            let octets = text.len();
+            let known = self.nodes.entry((node, text)).or_insert_with(|| {
+                self.octets += octets;
+                (settings, BTreeSet::new())
+            });
+            known.1.insert(run.to_owned());
+        }
         let mut own = json!(own);
         if let Some(own) = own.as_object_mut() {
             own.shift_remove("nodes");
         }
-        octets += own.to_string().len();
-        conditions.insert(run.clone(), own);
-        for (node, settings) in &of_run.nodes {
-            let same = |it: &&mut (String, Value, _)| it.0 == *node && it.1 == *settings;
-            match nodes.iter_mut().find(same) {
-                Some((_, _, runs)) => {
-                    runs.insert(run);
-                }
-                None => {
-                    octets += settings.to_string().len();
-                    nodes.push((
-                        node.clone(),
-                        settings.clone(),
-                        BTreeSet::from([run.as_str()]),
-                    ));
-                }
-            }
-        }
+        self.octets += own.to_string().len();
+        self.conditions.insert(run.to_owned(), own);
+        Ok(())
     }
-    nodes.sort_by(|one, other| (&one.0, one.2.first()).cmp(&(&other.0, other.2.first())));
-    let nodes = nodes
-        .into_iter()
-        .map(|(node, settings, runs)| json!({"node": node, "runs": runs, "settings": settings}));
-    manifest.insert("conditions".to_owned(), Value::Object(conditions));
-    manifest.insert("nodes".to_owned(), nodes.collect());
-    if left.is_empty() {
-        manifest.shift_remove("conditions_elsewhere");
-    } else {
-        manifest.insert("conditions_elsewhere".to_owned(), json!(left));
+
+    /// Puts all into a manifest.
+    pub(super) fn put_into(self, manifest: &mut Map<String, Value>) {
+        let nodes = self.nodes.into_iter();
+        let mut nodes: Vec<_> = nodes
+            .map(|((node, _), (settings, runs))| (node, runs, settings))
+            .collect();
+        nodes.sort_by(|one, other| (&one.0, one.1.first()).cmp(&(&other.0, other.1.first())));
+        let nodes = nodes.into_iter().map(
+            |(node, runs, settings)| json!({"node": node, "runs": runs, "settings": settings}),
+        );
+        manifest.insert("conditions".to_owned(), Value::Object(self.conditions));
+        manifest.insert("nodes".to_owned(), nodes.collect());
+        if self.elsewhere.is_empty() {
+            manifest.shift_remove("conditions_elsewhere");
+        } else {
+            manifest.insert("conditions_elsewhere".to_owned(), json!(self.elsewhere));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
     fn conditions(load: &str, quota: u64) -> Conditions {
@@ -89,15 +102,24 @@ mod tests {
         }
     }
 
+    fn manifest(runs: &[(&str, Conditions)]) -> Map<String, Value> {
+        let mut gathered = Gathered::default();
+        for (run, conditions) in runs {
+            let read = || Ok::<_, Infallible>(conditions.clone());
+            gathered.add(run, read).unwrap();
+        }
+        let mut manifest = Map::from_iter([("conditions_elsewhere".to_owned(), json!(["0009"]))]);
+        gathered.put_into(&mut manifest);
+        manifest
+    }
+
     #[test]
     fn settings_that_are_the_same_in_many_runs_are_told_once() {
-        let runs = [("0001", 1), ("0002", 2), ("0003", 1)];
-        let runs = runs.map(|(run, quota)| (run.to_owned(), conditions("0.5", quota)));
-        let mut manifest = Map::new();
-        add_to(&mut manifest, &runs);
+        let runs = [("0001", 2), ("0002", 1), ("0003", 2)];
+        let manifest = manifest(&runs.map(|(run, quota)| (run, conditions("0.5", quota))));
         let expected = json!([
-            {"node": "beta", "runs": ["0001", "0003"], "settings": {"store": {"quota": 1}}},
-            {"node": "beta", "runs": ["0002"], "settings": {"store": {"quota": 2}}},
+            {"node": "beta", "runs": ["0001", "0003"], "settings": {"store": {"quota": 2}}},
+            {"node": "beta", "runs": ["0002"], "settings": {"store": {"quota": 1}}},
         ]);
         assert_eq!(manifest["nodes"], expected);
         let first = &manifest["conditions"]["0001"];
@@ -105,17 +127,22 @@ mod tests {
             (&first["load_before"], first.get("nodes")),
             (&json!("0.5"), None)
         );
+        assert!(!manifest.contains_key("conditions_elsewhere"));
     }
 
     #[test]
-    fn a_manifest_takes_so_much_and_says_what_it_left_out() {
+    fn a_manifest_takes_so_much_and_the_rest_is_not_even_read() {
+        let mut gathered = Gathered::default();
         let load = "x".repeat(MANIFEST_OCTETS_MAX);
-        let runs = ["0001", "0002", "0003"].map(|run| (run.to_owned(), conditions(&load, 1)));
+        gathered
+            .add("0001", || Ok::<_, &str>(conditions(&load, 1)))
+            .unwrap();
+        for run in ["0002", "0003"] {
+            gathered.add(run, || Err("it was read")).unwrap();
+        }
         let mut manifest = Map::new();
-        add_to(&mut manifest, &runs);
+        gathered.put_into(&mut manifest);
         assert_eq!(manifest["conditions"].as_object().map(Map::len), Some(1));
         assert_eq!(manifest["conditions_elsewhere"], json!(["0002", "0003"]));
-        add_to(&mut manifest, &[]);
-        assert!(!manifest.contains_key("conditions_elsewhere"));
     }
 }

@@ -1,9 +1,11 @@
 //! What a megabyte that arrived cost: time of processors and links, and energy.
 
+use std::collections::BTreeSet;
+
 use dhow_scenario::scenario::Energy;
 use serde::{Deserialize, Serialize};
 
-use super::rows::{Contact, LinkSample, Resource};
+use super::rows::{Contact, LinkSample, Resource, last_of};
 use crate::number::float;
 
 /// Costs of a megabyte (10^6 octets) that was delivered; what is not known is empty.
@@ -26,11 +28,11 @@ pub struct Used<'a> {
     pub duration_s: f64,
     /// How many hosts it had.
     pub hosts: usize,
-    /// Names of its links.
-    pub links: &'a [String],
+    /// How many links it had.
+    pub links: usize,
     /// When links that come and go were there.
     pub contacts: &'a [Contact],
-    /// What had passed over links, in the order of time.
+    /// What had passed over links, in the order of time; only energy needs it.
     pub samples: &'a [LinkSample],
     /// What hosts had used, in the order of time; nothing in virtual time.
     pub resources: &'a [Resource],
@@ -64,39 +66,26 @@ impl Cost {
 }
 
 impl Used<'_> {
-    /// Whether a link counts: it comes and goes, or none does.
-    fn counts(&self, link: &str) -> bool {
-        self.contacts.is_empty() || self.contacts.iter().any(|it| it.link == link)
-    }
-
     fn link_s(&self) -> f64 {
         match self.contacts {
-            [] => float(u64::try_from(self.links.len()).unwrap_or(u64::MAX)) * self.duration_s,
+            [] => float(u64::try_from(self.links).unwrap_or(u64::MAX)) * self.duration_s,
             contacts => contacts.iter().map(|it| it.end_s - it.start_s).sum(),
         }
     }
 
-    /// Octets that passed over links that count, both ways.
+    /// Octets that passed over links that come and go, or over all where none does, both ways.
     fn octets(&self) -> f64 {
-        let links = self.links.iter().filter(|link| self.counts(link));
-        let last = |link: &String| self.samples.iter().rfind(|it| it.link == *link);
-        let octets = links
-            .filter_map(last)
-            .map(|it| it.octets_forward + it.octets_back);
-        float(octets.sum())
+        let planned: BTreeSet<&str> = self.contacts.iter().map(|it| it.link.as_str()).collect();
+        let last = last_of(self.samples, |it| &it.link).into_iter();
+        let counted = last.filter(|it| planned.is_empty() || planned.contains(it.link.as_str()));
+        float(counted.map(|it| it.octets_forward + it.octets_back).sum())
     }
 }
 
 /// Time of processors that all hosts had used at the last sample of each, seconds.
 fn processor_s(resources: &[Resource]) -> f64 {
-    let mut last: Vec<&Resource> = Vec::new();
-    for sample in resources {
-        match last.iter_mut().find(|it| it.node == sample.node) {
-            Some(it) => *it = sample,
-            None => last.push(sample),
-        }
-    }
-    last.iter().map(|it| it.user_s + it.system_s).sum()
+    let last = last_of(resources, |it| &it.node).into_iter();
+    last.map(|it| it.user_s + it.system_s).sum()
 }
 
 #[cfg(test)]
@@ -121,7 +110,7 @@ mod tests {
             delivered_octets: 2_000_000,
             duration_s: 10.0,
             hosts: 2,
-            links: &["radio".to_owned(), "wire".to_owned()],
+            links: 2,
             contacts,
             samples: &[
                 sample("radio", 1),
@@ -174,7 +163,7 @@ mod tests {
             delivered_octets: 0,
             duration_s: 1.0,
             hosts: 1,
-            links: &[],
+            links: 0,
             contacts: &[],
             samples: &[],
             resources: &[],

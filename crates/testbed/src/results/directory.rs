@@ -1,5 +1,6 @@
 //! The directory: what a run leaves is complete or not there, so that an interrupted sweep goes on where it stopped.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use dhow_scenario::Scenario;
 use thiserror::Error;
 
-use super::conditions::{self, Conditions};
+use super::conditions::{Conditions, Gathered};
 use super::cost::{Cost, Used};
 use super::rows::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Row};
 use super::run::Run;
@@ -153,14 +154,17 @@ impl Results {
     /// # Errors
     /// When they cannot be read.
     pub fn priced(&self, run: Run, scenario: &Scenario) -> Result<Run, ResultsError> {
-        let links: Vec<String> = scenario.links.iter().map(|it| it.name.clone()).collect();
+        let samples = match scenario.energy {
+            Some(_) => self.read::<LinkSample>(&run.run)?,
+            None => Vec::new(),
+        };
         let used = Used {
             delivered_octets: run.delivered_octets,
             duration_s: run.duration_s,
             hosts: scenario.nodes.len(),
-            links: &links,
+            links: scenario.links.len(),
             contacts: &self.read::<Contact>(&run.run)?,
-            samples: &self.read::<LinkSample>(&run.run)?,
+            samples: &samples,
             resources: &self.read::<Resource>(&run.run)?,
         };
         let cost = Cost::of(&used, scenario.energy.as_ref());
@@ -258,21 +262,20 @@ impl Results {
         let serde_json::Value::Object(mut manifest) = self.manifest()? else {
             return Ok(());
         };
-        let mut found = Vec::new();
+        let mut gathered = Gathered::default();
         for run in runs {
             let path = self.of_run(&run.run).join(CONDITIONS);
-            let failed = |error: &dyn std::fmt::Display| ResultsError::new(&path, error);
-            match fs::read_to_string(&path) {
-                // Virtual time has none but the scenario's.
-                Err(error) if not_there(&error) => {}
-                Err(error) => return Err(failed(&error)),
-                Ok(text) => {
-                    let read = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-                    found.push((run.run.clone(), read));
-                }
+            // Virtual time has none but the scenario's.
+            if !path.exists() {
+                continue;
             }
+            gathered.add(&run.run, || {
+                let failed = |error: &dyn Display| ResultsError::new(&path, error);
+                let text = fs::read_to_string(&path).map_err(|error| failed(&error))?;
+                serde_json::from_str(&text).map_err(|error| failed(&error))
+            })?;
         }
-        conditions::add_to(&mut manifest, &found);
+        gathered.put_into(&mut manifest);
         self.write_manifest(&manifest.into())
     }
 

@@ -11,5 +11,6 @@ mod run;
 pub use conditions::Conditions;
 pub use cost::{Cost, Used};
 pub use directory::{Results, ResultsError};
+pub(crate) use rows::last_of;
 pub use rows::{Capacity, Contact, Figure, Limited, LinkSample, Payload, Resource, Row};
 pub use run::{Backend, Point, Run, Status};

@@ -1,5 +1,7 @@
 //! The lines of a run's tables. Times are seconds from the start of the run, sizes are octets.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// A line of a table.
@@ -157,4 +159,30 @@ impl Row for Figure {
 
 impl Row for Capacity {
     const FILE: &'static str = "capacities.csv";
+}
+
+/// The last line of each name, of lines in the order of time; names are in the order in which they first come.
+pub(crate) fn last_of<R>(rows: &[R], name: impl Fn(&R) -> &str) -> Vec<&R> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut last: Vec<&R> = Vec::new();
+    for row in rows {
+        let place = *places.entry(name(row)).or_insert(last.len());
+        match last.get_mut(place) {
+            Some(it) => *it = row,
+            None => last.push(row),
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_name_the_last_line_counts() {
+        let rows = [("b", 1), ("a", 2), ("b", 3), ("c", 4), ("a", 5)];
+        let last = last_of(&rows, |row| row.0);
+        assert_eq!(last, [&("b", 3), &("a", 5), &("c", 4)]);
+    }
 }
