@@ -102,6 +102,14 @@ pub enum Made {
     Netem(String),
 }
 
+impl Made {
+    /// Whether a queue of the kernel keeps its rate, and drops what it has no room for.
+    #[must_use]
+    pub const fn has_queue(&self) -> bool {
+        matches!(self, Self::Tbf { .. } | Self::Netem(_))
+    }
+}
+
 /// The bucket of tbf: 20 ms at the rate, at least what segmentation offload hands down at once.
 const TBF_BURST: Duration = Duration::from_millis(20);
 const TBF_BURST_MIN_OCTETS: u64 = 1 << 16;

@@ -22,8 +22,7 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
         return Err(LabError::new("network namespaces are for root").with_hint(hint));
     }
     need("ip", "iproute2")?;
-    let shaped = |made: &Made| matches!(made, Made::Tbf { .. } | Made::Netem(_));
-    if layout.links.iter().any(|link| shaped(&link.made)) {
+    if layout.links.iter().any(|link| link.made.has_queue()) {
         need("tc", "iproute2")?;
     }
     let delayed = |made: &Made| matches!(made, Made::Netem(_));

@@ -13,8 +13,7 @@ use serde_json::Value;
 
 use super::batch;
 use super::device::{Counters, Devices};
-use super::layout::{Layout, LinkPlace, Made};
-use super::needs;
+use super::layout::{HostPlace, Layout, LinkPlace, Made};
 use super::switch::Switch;
 use crate::emulate::{Emulator, Place, Tally};
 use crate::failure::LabError;
@@ -195,34 +194,44 @@ impl Network {
         Ok(carried.collect())
     }
 
-    /// The kernel's queues of hosts' interfaces, as `tc` tells them, by the names of hosts: of all that have a link with one, and of
-    /// the first others. Where no link has one and there is no `tc`, there are none.
+    /// The kernel's queues of the interfaces of hosts that have a link with a rate, as `tc` tells them, by the names of hosts.
     ///
     /// # Errors
     /// When `tc` does not say.
     pub fn queues(&self) -> Result<BTreeMap<String, Value>, LabError> {
-        let has_queue = |link: &LinkPlace| matches!(link.made, Made::Tbf { .. } | Made::Netem(_));
-        let shaped = self.layout.links.iter().filter(|link| has_queue(link));
-        let mut hosts: BTreeSet<usize> = shaped
+        let shaped = self.shaped();
+        let hosts = self.numbered().filter(|(at, _)| shaped.contains(at));
+        hosts
+            .map(|(_, host)| Ok((host.name.clone(), queues_of(host)?)))
+            .collect()
+    }
+
+    /// The same of the first hosts that have no such link; those of which `tc` says nothing are left out.
+    #[must_use]
+    pub fn plain_queues(&self) -> BTreeMap<String, Value> {
+        let shaped = self.shaped();
+        let hosts = self.numbered().filter(|(at, _)| !shaped.contains(at));
+        hosts
+            .take(PLAIN_HOSTS_MAX)
+            .filter_map(|(_, host)| Some((host.name.clone(), queues_of(host).ok()?)))
+            .collect()
+    }
+
+    /// Hosts that have a link of which the kernel keeps the rate.
+    fn shaped(&self) -> BTreeSet<usize> {
+        let shaped = self
+            .layout
+            .links
+            .iter()
+            .filter(|link| link.made.has_queue());
+        shaped
             .flat_map(|link| link.ends.each_ref().map(|end| end.host))
-            .collect();
-        if hosts.is_empty() && needs::need("tc", "iproute2").is_err() {
-            return Ok(BTreeMap::new());
-        }
-        hosts.extend(0..self.layout.hosts.len().min(PLAIN_HOSTS_MAX));
-        let told = hosts
-            .into_iter()
-            .filter_map(|host| self.layout.hosts.get(host))
-            .map(|host| {
-                let text = batch::ask(
-                    "tc",
-                    &["-statistics", "-json", "qdisc", "show"],
-                    &host.namespace,
-                )?;
-                let told = serde_json::from_str(&text).unwrap_or_default();
-                Ok((host.name.clone(), told))
-            });
-        told.collect()
+            .collect()
+    }
+
+    /// Hosts by their positions.
+    fn numbered(&self) -> impl Iterator<Item = (usize, &HostPlace)> {
+        self.layout.hosts.iter().enumerate()
     }
 
     /// Addresses, rates and states of all hosts' interfaces.
@@ -367,6 +376,13 @@ impl Drop for Network {
 
 fn lost(counters: ChannelCounters) -> u64 {
     counters.lost + counters.overflowed + counters.cut
+}
+
+/// What `tc` says of the queues of a host.
+fn queues_of(host: &HostPlace) -> Result<Value, LabError> {
+    let words = ["-statistics", "-json", "qdisc", "show"];
+    let text = batch::ask("tc", &words, &host.namespace)?;
+    Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
 fn make_namespaces(layout: &Layout) -> Result<(), LabError> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::clock::Clock;
 use super::usage::{KIB, Usage, named, page_octets};
 use crate::failure::LabError;
-use crate::place::{Counters, Network};
+use crate::place::{Counters, End, Network};
 use crate::results::{LinkSample, Resource, Row};
 
 /// From one sample to the next.
@@ -99,7 +99,8 @@ pub(super) fn sample(
     Ok(())
 }
 
-/// A last sample of links, with what the kernel's queues had no room for: only their own count tells of that. What `tc` says of them comes back.
+/// A last sample of links, with what the kernel's queues had no room for: only their own count tells of that. What `tc` says of all queues
+/// comes back.
 ///
 /// # Errors
 /// When the kernel does not say, or it cannot be written.
@@ -108,20 +109,21 @@ pub(super) fn finish(
     now: Duration,
     directory: &Path,
 ) -> Result<BTreeMap<String, Value>, LabError> {
-    let queues = network.queues()?;
-    if queues.is_empty() {
-        return Ok(queues);
+    let mut queues = network.queues()?;
+    if !queues.is_empty() {
+        add_drops(network, &queues, now, directory)?;
     }
+    queues.extend(network.plain_queues());
+    Ok(queues)
+}
+
+fn add_drops(
+    network: &Network,
+    queues: &BTreeMap<String, Value>,
+    now: Duration,
+    directory: &Path,
+) -> Result<(), LabError> {
     let failed = |what: String| LabError::new(format!("cannot write samples: {what}"));
-    let dropped = |host: usize, interface: &str| {
-        let host = network.layout().hosts.get(host);
-        let told = host.and_then(|host| queues.get(&host.name)?.as_array());
-        let queues = told.into_iter().flatten();
-        let drops = queues
-            .filter(|it| it["dev"] == interface)
-            .filter_map(|it| it["drops"].as_u64());
-        drops.max().unwrap_or(0)
-    };
     let carried = network
         .carried()
         .map_err(|error| LabError::io("cannot read counters", &error))?;
@@ -137,14 +139,27 @@ pub(super) fn finish(
     {
         let [dialling, listening] = &link.ends;
         let mut row = link_sample(&link.name, now.as_secs_f64(), first, second);
-        row.lost_forward = lost_forward + dropped(dialling.host, &dialling.interface);
-        row.lost_back = lost_back + dropped(listening.host, &listening.interface);
+        // Interfaces of other links have queues too, which only some hosts are asked for.
+        let dropped = |end: &End| {
+            let host = network.layout().hosts.get(end.host);
+            let host = host.filter(|_| link.made.has_queue())?;
+            Some(drops(queues.get(&host.name)?, &end.interface))
+        };
+        row.lost_forward = lost_forward + dropped(dialling).unwrap_or(0);
+        row.lost_back = lost_back + dropped(listening).unwrap_or(0);
         writer
             .serialize(row)
             .map_err(|error| failed(error.to_string()))?;
     }
-    writer.flush().map_err(|error| failed(error.to_string()))?;
-    Ok(queues)
+    writer.flush().map_err(|error| failed(error.to_string()))
+}
+
+/// Packets that the queues of an interface had no room for. Each of them counts what those in it dropped as well.
+fn drops(queues: &Value, interface: &str) -> u64 {
+    let queues = queues.as_array().into_iter().flatten();
+    let own = queues.filter(|it| it["dev"] == interface);
+    let drops = own.filter_map(|it| it["drops"].as_u64());
+    drops.max().unwrap_or(0)
 }
 
 fn link_sample(link: &str, time_s: f64, first: Counters, second: Counters) -> LinkSample {
