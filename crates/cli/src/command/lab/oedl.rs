@@ -7,6 +7,7 @@ use clap::Args;
 use dhow_testbed::oedl::{Note, OedlError, Options, Script, evaluate};
 use serde_json::json;
 
+use super::rootless;
 use super::run::Run;
 use super::study::{Settings, name_of};
 use crate::arguments::{Common, parse_rate};
@@ -16,7 +17,7 @@ use crate::output::{self, Form};
 const AFTER_HELP: &str = "\
 Examples:
   dhow lab oedl labs/overhead/otg-all.rb --print -- --runtime 30
-  dhow lab oedl labs/overhead/otg-all.rb --link-rate 28Mbit --out results   (as root)";
+  dhow lab oedl labs/overhead/otg-all.rb --link-rate 28Mbit --out results";
 
 /// Run an experiment in OEDL, the language of OMF
 ///
@@ -49,6 +50,13 @@ pub struct Oedl {
 impl Oedl {
     /// Makes the scenario, and runs it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        // What the script names is looked at once, where the lab is.
+        let out = self.out.as_deref().unwrap_or(Path::new("."));
+        if !self.print
+            && let Some(ending) = rootless::move_inside(&[&self.script, out])?
+        {
+            return Ok(ending);
+        }
         let (text, notes) = self.scenario()?;
         for note in &notes {
             let line = note

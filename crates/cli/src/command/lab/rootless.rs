@@ -6,9 +6,10 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
@@ -74,18 +75,22 @@ pub fn move_inside(paths: &[&Path]) -> Result<Option<Ending>, Failure> {
         // What the terminal sends comes here, and is passed on once.
         .process_group(0)
         .spawn();
-    let code = accompany(spawned.map_err(failed)?).map_err(failed)?;
-    Ok(Some(Ending::AsInside(code)))
+    accompany(spawned.map_err(failed)?).map(Some)
 }
 
-/// Waits for the command inside; its exit code.
-fn accompany(mut child: Child) -> io::Result<u8> {
+/// Waits for the command inside, and ends as it does.
+fn accompany(mut child: Child) -> Result<Ending, Failure> {
+    let failed =
+        |error: io::Error| Failure::refused(format!("cannot wait for the lab inside: {error}"));
     let mut pipe = child.stdin.take();
     let mut asked = false;
     loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = child.try_wait().map_err(failed)? {
             let code = status.code().and_then(|code| u8::try_from(code).ok());
-            return Ok(code.unwrap_or(EXIT_INTERRUPTED));
+            return match (code, status.signal()) {
+                (None, Some(signal)) if !asked => Err(killed(signal)),
+                _ => Ok(Ending::AsInside(code.unwrap_or(EXIT_INTERRUPTED))),
+            };
         }
         if interrupt::is_requested() && !asked {
             asked = true;
@@ -96,15 +101,27 @@ fn accompany(mut child: Child) -> io::Result<u8> {
     }
 }
 
+/// A command inside that a signal ended for which nobody here asked.
+fn killed(signal: i32) -> Failure {
+    let name = signal_hook::low_level::signal_name(signal);
+    let name = name.map_or_else(|| signal.to_string(), str::to_owned);
+    let failure = Failure::refused(format!("the lab inside was ended by signal {name}"));
+    failure.with_hint(
+        "the kernel does so where memory is short; --resume goes on with what is in --out",
+    )
+}
+
 /// Ends as the one outside does: in order when that asks for it, and at once when that is no more.
 fn follow_outside() {
-    thread::spawn(|| {
+    static BEGUN: Once = Once::new();
+    let follow = || {
         let mut asked = [0];
         while let Ok(1..) = io::stdin().read(&mut asked) {
             let _ = signal_hook::low_level::raise(SIGTERM);
         }
         std::process::exit(EXIT_INTERRUPTED.into());
-    });
+    };
+    BEGUN.call_once(|| drop(thread::spawn(follow)));
 }
 
 /// A command inside, whose words follow.
@@ -140,4 +157,20 @@ fn is_covered(path: &Path) -> bool {
             false => fs::canonicalize(part).ok(),
         });
     there.is_some_and(|there| there.starts_with(COVERED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_that_was_killed_is_a_failure_and_not_the_wish_of_who_started_it() {
+        let end = |script: &str| {
+            let child = Command::new("sh").args(["-c", script]).spawn();
+            accompany(child.unwrap())
+        };
+        let killed = end("kill -9 $$").expect_err("it was killed").to_string();
+        assert!(killed.contains("SIGKILL"), "{killed}");
+        assert!(matches!(end("exit 3"), Ok(Ending::AsInside(3))));
+    }
 }
