@@ -39,7 +39,12 @@ fn quantity(
     let text = entries.text(key).unwrap_or_default();
     parse(text).map_err(|error| {
         let what = format!("'{key}' cannot be so much: {error}");
-        document.fault(entries.line_of(key), what)
+        let example = match key {
+            "octet" => "100nJ",
+            _ => "1W",
+        };
+        let fault = document.fault(entries.line_of(key), what);
+        fault.with_hint(format!("for example: {key} = \"{example}\""))
     })
 }
 
@@ -56,7 +61,7 @@ mod tests {
         let scenario = Scenario::parse(Path::new("s.toml"), &text);
         scenario
             .map(|it| it.energy)
-            .map_err(|error| error.to_string())
+            .map_err(|error| format!("{error}; {}", error.hint.as_deref().unwrap_or_default()))
     }
 
     #[test]
@@ -71,7 +76,9 @@ mod tests {
         assert_eq!(said, Ok(Some(expected)));
         let refused = of("[energy]\nlink = \"3J\"\n").expect_err("it is refused");
         assert!(
-            refused.contains("s.toml:6") && refused.contains("'link' cannot be so much"),
+            refused.contains("s.toml:6")
+                && refused.contains("link = \"1W\"")
+                && refused.contains("'link' cannot be so much"),
             "{refused}"
         );
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::yardstick::Figure;
 
 /// Figures of one program that are kept, at most; how many more it printed is told.
-const FIGURES_MAX: usize = 100_000;
+pub(crate) const FIGURES_MAX: usize = 100_000;
 
 /// A figure, and when: seconds from the program's start, where it says so.
 #[derive(Clone, Debug, PartialEq)]

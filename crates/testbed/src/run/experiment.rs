@@ -404,20 +404,17 @@ impl Stage<'_> {
             program.figures(node, self.duration)
         });
         let measured = rates::read(&collector::database(self.directory))
+            .map(|(figures, more)| (figures, rates::without_room(more)))
             .map_err(|error| LabError::new(format!("cannot read measurements: {error}")));
-        let (mut rows, mut lost, mut first) = (Vec::new(), 0, Ok(()));
+        let (mut rows, mut first) = (Vec::new(), Ok(()));
         for figures in told.chain([measured]) {
             match figures {
                 Ok((figures, without_room)) => {
                     rows.extend(figures);
-                    lost += without_room;
+                    first = first.and(without_room.map_or(Ok(()), Err));
                 }
                 Err(error) => first = first.and(Err(error)),
             }
-        }
-        if lost > 0 {
-            let what = format!("{lost} figures of programs were more than a run has room for");
-            first = first.and(Err(LabError::new(what)));
         }
         let written = self.order.results.write(self.name, &rows);
         first.and(written.map_err(|error| LabError::new(error.to_string())))

@@ -16,7 +16,7 @@ use crate::failure::LabError;
 use crate::namespace;
 use crate::node::{Log, last_words};
 use crate::place::{Group, Layout};
-use crate::printed::figures;
+use crate::printed::{FIGURES_MAX, figures};
 use crate::results::Figure;
 
 /// How long a program may take to end after SIGTERM.
@@ -143,7 +143,7 @@ impl Task {
         }
     }
 
-    /// The figures in what it printed, where it was to print some, and how many there was no room for; `end` is that of the run.
+    /// The figures in what it printed, where it was to print some, and an error where there was no room for all; `end` is that of the run.
     ///
     /// # Errors
     /// When there are none.
@@ -151,12 +151,12 @@ impl Task {
         &self,
         node: &str,
         end: Duration,
-    ) -> Result<(Vec<Figure>, usize), LabError> {
+    ) -> Result<(Vec<Figure>, Option<LabError>), LabError> {
         let path = match (self.output, &self.printed) {
             // It says most of it where errors go.
             (Output::Sftp, _) => &self.log,
             (_, Some(path)) => path,
-            (_, None) => return Ok((Vec::new(), 0)),
+            (_, None) => return Ok((Vec::new(), None)),
         };
         let name = &self.name;
         let text = printed(path).map_err(|error| {
@@ -176,7 +176,7 @@ impl Task {
             value: it.figure.value,
             unit: it.figure.unit,
         });
-        Ok((rows.collect(), printed.lost))
+        Ok((rows.collect(), without_room(name, printed.lost)))
     }
 
     /// Asks it to end, and does not wait.
@@ -334,4 +334,29 @@ fn fill(text: &str, here: usize, context: &Context<'_>) -> Result<String, String
     }
     filled += rest;
     Ok(filled)
+}
+
+/// Says that a program told so many figures more than are kept; nothing where it did not.
+fn without_room(program: &str, lost: usize) -> Option<LabError> {
+    let what = format!(
+        "program '{program}' printed {lost} figures beyond the {FIGURES_MAX} that a run has room for"
+    );
+    let hint = "have it print fewer: one a second, or what came of all at its end";
+    (lost > 0).then(|| LabError::new(what).with_hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_without_room_name_their_program_and_the_bound() {
+        let error = without_room("meter", 3).expect("there is no room");
+        let what = error.to_string();
+        assert!(
+            what.contains("'meter'") && what.contains("100000"),
+            "{what}"
+        );
+        assert!(error.hint.is_some() && without_room("meter", 0).is_none());
+    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::failure::LabError;
 use crate::results::Figure;
 
 /// Columns of traffic that arrived or left: of packets, or of sums over them.
@@ -66,6 +67,15 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<(Vec<Figure>, usize)> {
         }
     }
     Ok((figures, lost))
+}
+
+/// Says that of so many more tables nothing is told; nothing where there are none.
+pub(super) fn without_room(more: usize) -> Option<LabError> {
+    let what = format!(
+        "measurements have rates in {more} tables beyond the {TABLES_MAX} that a run has room for"
+    );
+    let hint = "programs of one name share a table; give several runs what one has not room for";
+    (more > 0).then(|| LabError::new(what).with_hint(hint))
 }
 
 /// One sender's rows, each with its time, which is the end of that in which its octets came, and those octets.
