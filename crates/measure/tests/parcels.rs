@@ -27,6 +27,12 @@ static SENT: Point = Point {
     ],
 };
 
+static SILENT: Point = Point {
+    name: "silent",
+    about: "nothing ever happens",
+    columns: &[Column::new("number", Type::Uint64, "", "its number")],
+};
+
 const ROWS: u64 = 3000;
 
 /// Keeps parcels; every third attempt fails though the parcel is there.
@@ -55,6 +61,7 @@ fn parcels() -> Vec<Vec<u8>> {
         .with_spool(directory.path().into(), 1 << 20);
     let client = Client::connect_over(Box::new(keeper.clone()), settings).unwrap();
     let sent = client.stream(&SENT).unwrap();
+    let _silent = client.stream(&SILENT).unwrap();
     let text = "y".repeat(100);
     for number in 1..=ROWS {
         sent.inject(&[number.into(), text.as_str().into()]);
@@ -106,6 +113,15 @@ fn collect(path: &Path, parcels: &[Vec<u8>]) -> StreamReport {
     found.unwrap().1
 }
 
+fn tables(path: &Path) -> Vec<String> {
+    let tables =
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'";
+    let database = Connection::open(path).unwrap();
+    let mut tables = database.prepare(tables).unwrap();
+    let names = tables.query_map([], |row| row.get(0)).unwrap();
+    names.map(Result::unwrap).collect()
+}
+
 fn count(path: &Path, table: &str) -> u64 {
     let count = format!("SELECT count(*) FROM {table}");
     let database = Connection::open(path).unwrap();
@@ -124,7 +140,9 @@ fn parcels_in_any_order_and_again_are_stored_once() {
     assert_eq!((report.received, report.missing), (ROWS, 0));
     assert_eq!(report.repeated, carried - ROWS);
     assert_eq!(count(&path, "otg_sent"), ROWS);
-    assert_eq!(count(&path, "_dhow_client"), 1);
+    assert_eq!(count(&path, "_dhow_client"), 2);
+    // The other point was never measured.
+    assert_eq!(tables(&path), ["otg_sent"]);
     // A collector that was away knows what it has.
     let report = collect(&path, &parcels);
     assert_eq!((report.received, report.missing), (0, 0));

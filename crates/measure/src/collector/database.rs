@@ -36,11 +36,11 @@ pub trait Database: Send {
     /// The start time that times in it count from; where it has none, it is `start_s` from now on.
     fn start_time(&mut self, start_s: u64) -> Result<u64, DatabaseError>;
 
-    /// The number of a sender.
+    /// The number of a sender, which it gets where it has none.
     fn sender(&mut self, sender: &Sender<'_>) -> Result<i64, DatabaseError>;
 
-    /// The number of a sender that is there.
-    fn known_sender(&mut self, domain: &str, name: &str) -> Result<i64, DatabaseError>;
+    /// The number of a sender, if it is there.
+    fn known_sender(&mut self, domain: &str, name: &str) -> Result<Option<i64>, DatabaseError>;
 
     /// Makes the table `name` for a stream with that index.
     fn create(&mut self, name: &str, index: u8, schema: &Schema) -> Result<(), DatabaseError>;

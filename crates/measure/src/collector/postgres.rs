@@ -84,12 +84,8 @@ impl Database for Postgres {
     }
 
     fn sender(&mut self, sender: &Sender<'_>) -> Result<i64, DatabaseError> {
-        let known = "SELECT id FROM _dhow_senders WHERE domain = $1 AND name = $2";
-        let known = self
-            .client
-            .query_opt(known, &[&sender.domain, &sender.name])?;
-        if let Some(row) = known {
-            return Ok(row.get::<_, i32>(0).into());
+        if let Some(id) = self.known_sender(sender.domain, sender.name)? {
+            return Ok(id);
         }
         // The same name in another domain of this database is another sender.
         let whole = format!("{}@{}", sender.name, sender.domain);
@@ -118,11 +114,10 @@ impl Database for Postgres {
         Ok(id.into())
     }
 
-    fn known_sender(&mut self, domain: &str, name: &str) -> Result<i64, DatabaseError> {
+    fn known_sender(&mut self, domain: &str, name: &str) -> Result<Option<i64>, DatabaseError> {
         let known = "SELECT id FROM _dhow_senders WHERE domain = $1 AND name = $2";
         let row = self.client.query_opt(known, &[&domain, &name])?;
-        let row = row.ok_or_else(|| DatabaseError::refused("the sender is unknown"))?;
-        Ok(row.get::<_, i32>(0).into())
+        Ok(row.map(|row| row.get::<_, i32>(0).into()))
     }
 
     fn create(&mut self, name: &str, index: u8, schema: &Schema) -> Result<(), DatabaseError> {

@@ -11,6 +11,9 @@ use crate::omsp::header::Parcel;
 use crate::omsp::{Batch, Definition, Header, Reason, Row, StreamKey};
 use crate::schema::Schema;
 
+/// Senders whose numbers are known without asking the database.
+const SENDERS_MAX: usize = 4096;
+
 /// What a database said to something: outside that it is away, inside that it does not take just this.
 pub type Tried<T> = Result<Result<T, DatabaseError>, DatabaseError>;
 
@@ -38,9 +41,14 @@ impl Shelf {
 
 /// Rows that wait for their commit.
 pub struct Kept {
-    session: SessionKey,
     batch: Batch,
     came_s: f64,
+    standing: Standing,
+}
+
+/// Whose rows those are, and what the account knows of them.
+struct Standing {
+    session: SessionKey,
     /// The whole parcel that it is, if it is one.
     parcel: Option<Parcel>,
     /// The account knows whether the parcel came before.
@@ -68,7 +76,8 @@ pub struct Open {
     database: Box<dyn Database>,
     tables: Tables,
     start_s: Option<u64>,
-    senders: BTreeMap<SessionKey, i64>,
+    /// Numbers of senders, by domain and name.
+    senders: BTreeMap<(String, String), i64>,
     streams: BTreeMap<(SessionKey, StreamKey), Option<String>>,
     /// Streams of which it was said that rows are refused.
     told: BTreeSet<(SessionKey, StreamKey)>,
@@ -119,12 +128,14 @@ impl Kept {
         parcel: Option<Parcel>,
     ) -> Self {
         Self {
-            session,
             batch,
             came_s,
-            parcel,
-            is_judged: false,
-            unstored: BTreeSet::new(),
+            standing: Standing {
+                session,
+                parcel,
+                is_judged: false,
+                unstored: BTreeSet::new(),
+            },
         }
     }
 
@@ -137,13 +148,13 @@ impl Kept {
 
     /// Tells the account that none of it is stored, and says how many rows those are.
     pub fn give_up(&self, reason: Reason, clients: &Clients, account: &mut Account) -> u64 {
-        let Some(client) = clients.get(&self.session) else {
+        let Some(client) = clients.get(&self.standing.session) else {
             return 0;
         };
         let mut all = 0;
         for (stream, rows) in by_stream(&self.batch) {
             if let Some(definition) = client.streams.get(&stream)
-                && !self.unstored.contains(&stream)
+                && !self.standing.unstored.contains(&stream)
             {
                 let name = client.stream_name(definition.schema.name());
                 account.unstored(&name, reason, count_of(&rows));
@@ -155,8 +166,10 @@ impl Kept {
 }
 
 /// Rows by stream: a statement stores many of one table.
-fn by_stream(batch: &Batch) -> BTreeMap<StreamKey, Vec<Row<'_>>> {
-    let mut streams: BTreeMap<StreamKey, Vec<Row<'_>>> = BTreeMap::new();
+type Streams<'a> = BTreeMap<StreamKey, Vec<Row<'a>>>;
+
+fn by_stream(batch: &Batch) -> Streams<'_> {
+    let mut streams = Streams::new();
     for row in batch.rows.iter() {
         streams.entry(row.stream).or_default().push(row);
     }
@@ -190,48 +203,56 @@ impl Open {
         clients: &Clients,
         account: &mut Account,
     ) -> Result<(), DatabaseError> {
-        let Some(client) = clients.get(&kept.session) else {
+        let Kept {
+            batch,
+            came_s,
+            standing,
+        } = kept;
+        let Some(client) = clients.get(&standing.session) else {
             return Ok(());
         };
-        let (sender, start_s) = match self.begin(kept.session, client)? {
+        let streams = by_stream(batch);
+        let (sender, start_s) = match self.begin(client)? {
             Ok(begun) => begun,
             Err(error) => {
-                self.refuse(kept, client, None, &error, account);
+                for (stream, rows) in &streams {
+                    self.refuse(standing, client, *stream, rows, &error, account);
+                }
                 return Ok(());
             }
         };
-        if self.is_again(kept, client, account)? {
+        if self.is_again(standing, client, &streams, account)? {
             return Ok(());
         }
-        for definition in &kept.batch.definitions {
-            self.table(kept.session, definition)?;
-        }
-        let mut refused = Vec::new();
-        for (stream, rows) in by_stream(&kept.batch) {
-            // What was refused and counted so once stays refused, when all is stored again after the database was away.
-            let known = client.streams.get(&stream);
-            let Some(definition) = known.filter(|_| !kept.unstored.contains(&stream)) else {
-                continue;
-            };
-            let Some(table) = self.table(kept.session, definition)? else {
-                let error = DatabaseError::refused("it cannot have a table");
-                refused.push((stream, error));
-                continue;
-            };
-            let insert = Insert {
-                table: &table,
-                schema: &definition.schema,
-                sender,
-                offset_s: difference_s(client.header.start_s, start_s),
-                server_s: kept.came_s - difference_s(start_s, 0),
-                rows: &rows,
-            };
-            if let Err(error) = self.tried(|open| open.database.insert(&insert))? {
-                refused.push((stream, error));
+        // A client's streams have tables before they have rows, as those of OML have. Each parcel tells of all streams again.
+        if standing.parcel.is_none() {
+            for definition in &batch.definitions {
+                self.table(standing.session, definition)?;
             }
         }
-        for (stream, error) in refused {
-            self.refuse(kept, client, Some(stream), &error, account);
+        for (stream, rows) in &streams {
+            // What was refused and counted so once stays refused, when all is stored again after the database was away.
+            let known = client.streams.get(stream);
+            let Some(definition) = known.filter(|_| !standing.unstored.contains(stream)) else {
+                continue;
+            };
+            let outcome = match self.table(standing.session, definition)? {
+                Some(table) => {
+                    let insert = Insert {
+                        table: &table,
+                        schema: &definition.schema,
+                        sender,
+                        offset_s: difference_s(client.header.start_s, start_s),
+                        server_s: *came_s - difference_s(start_s, 0),
+                        rows,
+                    };
+                    self.tried(|open| open.database.insert(&insert))?
+                }
+                None => Err(DatabaseError::refused("it cannot have a table")),
+            };
+            if let Err(error) = outcome {
+                self.refuse(standing, client, *stream, rows, &error, account);
+            }
         }
         Ok(())
     }
@@ -239,25 +260,26 @@ impl Open {
     /// Whether what is kept is a parcel that is stored already. It is noted in the same transaction as its rows.
     fn is_again(
         &mut self,
-        kept: &mut Kept,
+        standing: &mut Standing,
         client: &Client,
+        streams: &Streams<'_>,
         account: &mut Account,
     ) -> Result<bool, DatabaseError> {
-        let Some(parcel) = kept.parcel else {
+        let Some(parcel) = standing.parcel else {
             return Ok(false);
         };
         let Ok(arrival) = self.tried(|open| open.database.parcel(parcel))? else {
             return Ok(false);
         };
         // One that was judged and is there was committed just as its database went.
-        if !std::mem::replace(&mut kept.is_judged, true) {
-            for (stream, rows) in by_stream(&kept.batch) {
-                let Some(definition) = client.streams.get(&stream) else {
+        if !std::mem::replace(&mut standing.is_judged, true) {
+            for (stream, rows) in streams {
+                let Some(definition) = client.streams.get(stream) else {
                     continue;
                 };
                 let name = client.stream_name(definition.schema.name());
                 if arrival == Arrival::Again {
-                    account.again(&name, count_of(&rows));
+                    account.again(&name, count_of(rows));
                 } else if definition.schema != Schema::metadata() {
                     account.parcel(parcel, arrival, &name, rows.iter().map(|row| row.sequence));
                 }
@@ -266,30 +288,28 @@ impl Open {
         Ok(arrival == Arrival::Again)
     }
 
-    /// Counts what is kept of one stream, or of all, as refused, once.
+    /// Counts rows of a stream as refused, once.
     fn refuse(
         &mut self,
-        kept: &mut Kept,
+        standing: &mut Standing,
         client: &Client,
-        only: Option<StreamKey>,
+        stream: StreamKey,
+        rows: &[Row<'_>],
         error: &DatabaseError,
         account: &mut Account,
     ) {
-        for (stream, rows) in by_stream(&kept.batch) {
-            let is_meant = only.is_none_or(|only| only == stream);
-            let Some(definition) = client.streams.get(&stream).filter(|_| is_meant) else {
-                continue;
-            };
-            if kept.unstored.insert(stream) {
-                let name = client.stream_name(definition.schema.name());
-                account.unstored(&name, Reason::NoTable, count_of(&rows));
-                if self.told.insert((kept.session, stream)) {
-                    (self.tell)(Notice::Unstored {
-                        stream: name.stream,
-                        sender: name.sender,
-                        reason: error.to_string(),
-                    });
-                }
+        let Some(definition) = client.streams.get(&stream) else {
+            return;
+        };
+        if standing.unstored.insert(stream) {
+            let name = client.stream_name(definition.schema.name());
+            account.unstored(&name, Reason::NoTable, count_of(rows));
+            if self.told.insert((standing.session, stream)) {
+                (self.tell)(Notice::Unstored {
+                    stream: name.stream,
+                    sender: name.sender,
+                    reason: error.to_string(),
+                });
             }
         }
     }
@@ -312,7 +332,7 @@ impl Open {
     }
 
     /// The number of a session's sender, and the start time that the database counts from.
-    pub fn begin(&mut self, session: SessionKey, client: &Client) -> Tried<(i64, u64)> {
+    pub fn begin(&mut self, client: &Client) -> Tried<(i64, u64)> {
         let start_s = match self.start_s {
             Some(start_s) => start_s,
             None => match self.tried(|open| open.database.start_time(client.header.start_s))? {
@@ -320,7 +340,8 @@ impl Open {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        if let Some(sender) = self.senders.get(&session) {
+        let key = (client.header.domain.clone(), client.header.sender.clone());
+        if let Some(sender) = self.senders.get(&key) {
             return Ok(Ok((*sender, start_s)));
         }
         let sender = Sender {
@@ -331,7 +352,10 @@ impl Open {
         };
         Ok(match self.tried(|open| open.database.sender(&sender))? {
             Ok(sender) => {
-                self.senders.insert(session, sender);
+                if self.senders.len() >= SENDERS_MAX {
+                    self.senders.clear();
+                }
+                self.senders.insert(key, sender);
                 Ok((sender, start_s))
             }
             Err(error) => Err(error),
@@ -370,14 +394,14 @@ impl Open {
                 client.header.sender == name.sender && client.header.domain == name.domain
             });
             let sender = match client {
-                Some((session, client)) => self.begin(*session, client)?.map(|(sender, _)| sender),
+                Some((_, client)) => self.begin(client)?.map(|(sender, _)| Some(sender)),
                 // Its parcels are stored, and it was known then.
                 None => {
                     self.tried(|open| open.database.known_sender(&name.domain, &name.sender))?
                 }
             };
             // A sender that is refused has no number; the collector's own report has what was its.
-            let Ok(sender) = sender else { continue };
+            let Ok(Some(sender)) = sender else { continue };
             let told = self.tried(|open| {
                 let mut lines = report.lines().into_iter();
                 lines.try_for_each(|(what, rows)| {
@@ -397,7 +421,6 @@ impl Open {
 
     /// Forgets the sessions that are not here any more.
     pub fn forget(&mut self, is_here: impl Fn(&SessionKey) -> bool) {
-        self.senders.retain(|key, _| is_here(key));
         self.streams.retain(|(key, _), _| is_here(key));
         self.told.retain(|(key, _)| is_here(key));
     }

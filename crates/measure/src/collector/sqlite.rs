@@ -95,11 +95,7 @@ impl Database for Sqlite {
     }
 
     fn sender(&mut self, sender: &Sender<'_>) -> Result<i64, DatabaseError> {
-        let known = "SELECT id FROM _dhow_senders WHERE domain = ? AND name = ?";
-        let known = self
-            .connection
-            .query_row(known, [sender.domain, sender.name], |row| row.get(0));
-        if let Some(id) = known.optional()? {
+        if let Some(id) = self.known_sender(sender.domain, sender.name)? {
             return Ok(id);
         }
         // The same name in another domain of this file is another sender.
@@ -132,10 +128,11 @@ impl Database for Sqlite {
         Ok(id)
     }
 
-    fn known_sender(&mut self, domain: &str, name: &str) -> Result<i64, DatabaseError> {
+    fn known_sender(&mut self, domain: &str, name: &str) -> Result<Option<i64>, DatabaseError> {
         let known = "SELECT id FROM _dhow_senders WHERE domain = ? AND name = ?";
         let mut known = self.connection.prepare_cached(known)?;
-        Ok(known.query_row([domain, name], |row| row.get(0))?)
+        let known = known.query_row([domain, name], |row| row.get(0));
+        Ok(known.optional()?)
     }
 
     fn create(&mut self, name: &str, index: u8, schema: &Schema) -> Result<(), DatabaseError> {

@@ -254,7 +254,7 @@ impl Store {
         shelf.is_begun = true;
         let open = shelf.open.as_mut();
         let open = open.ok_or_else(|| DatabaseError::away("it is closed"))?;
-        Ok(open.begin(session, client)?.map(drop))
+        Ok(open.begin(client)?.map(drop))
     }
 
     /// Closes databases whose clients are gone, where there are many.
