@@ -285,11 +285,17 @@ async fn live(
         () = stop => Ok(()),
         _ = &mut storing => Err(RunError::StoreThread),
     };
-    if ended.is_ok() && file.measure.is_some_and(|it| it.reports.is_some()) {
-        // The last report is a bundle like all others, so the node that makes it and stores it must not have ended.
+    if file.measure.is_some_and(|it| it.reports.is_some()) {
+        // The last report is a bundle like all others, so the node that makes it and stores it must not have ended. One that
+        // stores nothing any more makes none.
         core.measure_counters(counts.counts());
+        let can_report = ended.is_ok();
         if let Some(measuring) = core.end_measuring() {
-            let _ = tokio::task::spawn_blocking(move || measuring.finish()).await;
+            let end = move || match can_report {
+                true => measuring.finish(),
+                false => measuring.leave(),
+            };
+            let _ = tokio::task::spawn_blocking(end).await;
         }
     }
     accepting.abort_all();

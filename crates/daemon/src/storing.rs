@@ -347,9 +347,10 @@ impl Server {
         let begun = self.clock.now();
         let patience = (self.flushed_in * FLUSH_SHARE).max(WRITING_TIME_MIN);
         let written = loop {
-            let mut portion = Portion::of(commands);
+            let mut portion = Portion::of(commands, shared.meter.get());
             self.store.handle(&mut portion);
             self.unflushed.octets += portion.octets;
+            self.unflushed.of_others += portion.of_others;
             self.store.written(&mut self.events);
             answer(shared, &mut self.events);
             let now = self.clock.now().monotonic;
@@ -403,14 +404,19 @@ impl Server {
 /// The next commands of a batch, up to [`PORTION_OCTETS`] or a little more.
 struct Portion<'a, 'b> {
     commands: &'a mut Drain<'b, StoreCommand>,
+    meter: Option<&'a CommitMeter>,
     octets: u64,
+    /// Bundles that are committed and are no reports of this node.
+    of_others: u64,
 }
 
 impl<'a, 'b> Portion<'a, 'b> {
-    fn of(commands: &'a mut Drain<'b, StoreCommand>) -> Self {
+    fn of(commands: &'a mut Drain<'b, StoreCommand>, meter: Option<&'a CommitMeter>) -> Self {
         Self {
             commands,
+            meter,
             octets: 0,
+            of_others: 0,
         }
     }
 }
@@ -423,8 +429,16 @@ impl Iterator for Portion<'_, '_> {
             return None;
         }
         let command = self.commands.next()?;
-        if let StoreCommand::Append { octets, .. } = &command {
-            self.octets = self.octets.saturating_add(octets.length());
+        match &command {
+            StoreCommand::Append { octets, .. } => {
+                self.octets = self.octets.saturating_add(octets.length());
+            }
+            StoreCommand::Commit { bundle, .. } => {
+                let meter = self.meter;
+                let is_of_others = meter.is_some_and(|it| it.is_of_others(&bundle.id.source));
+                self.of_others += u64::from(is_of_others);
+            }
+            _ => {}
         }
         Some(command)
     }

@@ -193,11 +193,13 @@ fn a_node_reports_in_bundles_and_not_of_them() {
     let node = measuring.start();
     let told = report(&place, &node);
     assert_eq!(told["dhow_created"].len(), 3);
+    assert!(told.contains_key("dhow_commit"));
     assert_eq!(told["dhow_queue"].last().unwrap()[..], ["", "3"]);
     assert_eq!(told["dhow_state"].last().unwrap()[5], "3", "created");
     node.stop();
-    // That it was delivered is not told, as that report would be told of in the next.
+    // That it was delivered and removed is not told, as that report would be told of in the next.
     let node = place.node("ipn:1.0").start();
     let told = report(&place, &node);
     assert!(told.contains_key("dhow_state") && !told.contains_key("dhow_delivered"));
+    assert!(!told.contains_key("dhow_commit"));
 }

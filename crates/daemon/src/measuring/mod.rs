@@ -152,7 +152,8 @@ impl Measuring {
             | Occurrence::Forwarded { id, .. }
             | Occurrence::Transferred { id, .. }
             | Occurrence::Delivered { id, .. }
-            | Occurrence::Deleted { id, .. } => id,
+            | Occurrence::Deleted { id, .. }
+            | Occurrence::RefusedOutgoing { id, .. } => id,
             _ => return false,
         };
         self.own.as_ref() == Some(&id.source)
@@ -329,7 +330,10 @@ impl Measuring {
     /// Where the store tells of its commits, where it is to.
     #[must_use]
     pub fn commits(&self) -> Option<CommitMeter> {
-        self.commit.clone().map(CommitMeter)
+        self.commit.clone().map(|stream| CommitMeter {
+            stream,
+            own: self.own.clone(),
+        })
     }
 
     /// Tells what the store has done.
@@ -351,7 +355,16 @@ impl Measuring {
 
     /// Ends: what no collector takes within two seconds is left in a file, and said.
     pub fn finish(self) {
-        let summary = self.client.close_within(LINGER);
+        self.end(LINGER);
+    }
+
+    /// Ends without a collector: what has not left is left in a file, and said.
+    pub fn leave(self) {
+        self.end(Duration::ZERO);
+    }
+
+    fn end(self, linger: Duration) {
+        let summary = self.client.close_within(linger);
         if let Some(path) = &summary.left {
             tracing::warn!(path = %path.display(), "no collector took all measurements; the rest is a session in a file");
         }
@@ -370,13 +383,19 @@ impl Measuring {
 
 /// What the store's thread measures with.
 #[derive(Clone, Debug)]
-pub struct CommitMeter(Stream);
+pub struct CommitMeter {
+    stream: Stream,
+    /// The endpoint of this node's own reports, where they are bundles.
+    own: Option<EndpointId>,
+}
 
 /// What one flush of the disk has made durable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commit {
     /// Bundles.
     pub bundles: u64,
+    /// Of those, what are no reports of this node: counted where there is a meter.
+    pub of_others: u64,
     /// Octets of bundles that were written.
     pub octets: u64,
     /// Time spent writing and flushing.
@@ -386,9 +405,17 @@ pub struct Commit {
 }
 
 impl CommitMeter {
-    /// Tells of a flush.
+    /// Whether a bundle from that endpoint is no report of this node.
+    pub fn is_of_others(&self, source: &EndpointId) -> bool {
+        self.own.as_ref() != Some(source)
+    }
+
+    /// Tells of a flush. Where reports are bundles, each has flushes of its own, and one that told of those alone would cause the next.
     pub fn tell(&self, commit: &Commit) {
-        self.0.inject(&[
+        if self.own.is_some() && commit.of_others == 0 {
+            return;
+        }
+        self.stream.inject(&[
             Value::Uint64(commit.bundles),
             Value::Uint64(commit.octets),
             Value::Double(commit.busy.as_secs_f64()),

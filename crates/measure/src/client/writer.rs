@@ -131,10 +131,10 @@ impl Writer {
             }
             self.write_samples(&waiting.samples);
             self.close_windows(now_s, Occasion::Look);
-            self.pump();
             if waiting.closed {
                 return self.end(shared);
             }
+            self.pump();
             spare = waiting.samples;
             spare.clear();
         }
