@@ -92,6 +92,7 @@ impl Measured {
         };
         let domain = self.oml_domain.clone().or(config.domain);
         let sender = self.oml_id.clone().or(config.sender);
+        self.check(&target)?;
         let sender = sender.unwrap_or_else(|| {
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
             name.map_or_else(|_| app.to_owned(), |name| name.trim().to_owned())
@@ -130,6 +131,23 @@ impl Measured {
         // What has been measured is still to leave when the command is told to end.
         interrupt::allow_longer();
         Ok(Some(Measuring { client }))
+    }
+
+    /// Refuses what says nothing to bundles.
+    fn check(&self, target: &Target) -> Result<(), Failure> {
+        if !matches!(target, Target::Bundles(_)) {
+            return Ok(());
+        }
+        let refusal = match (&self.oml_token, self.oml_binary) {
+            (Some(_), _) => "no collector asks bundles for a token",
+            (None, true) => "measurements that go as bundles are always text",
+            (None, false) => return Ok(()),
+        };
+        Err(
+            Failure::usage(format!("cannot measure: {refusal}")).with_hint(
+                "leave out --oml-token (OML_TOKEN) and --oml-binary, or send to tcp:HOST:PORT",
+            ),
+        )
     }
 
     fn config(&self) -> Result<Config, Failure> {

@@ -350,6 +350,10 @@ fn what_is_measured_and_for_whom_is_read_and_checked() {
     );
     for (keys, words) in [
         ("collect = \"bundles:x\"", "'x' is no endpoint"),
+        (
+            "collect = \"bundles:ipn:9.3003\"\ntoken = \"secret\"",
+            "not for bundles",
+        ),
         ("collect = \"http://x/y\"", "neither tcp:HOST:PORT"),
         (
             "collect = \"lab\"\ndomain = \"../x\"",

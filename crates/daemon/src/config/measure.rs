@@ -31,6 +31,12 @@ pub(super) fn read_measure(
     })?;
     let reports = match &target {
         Target::Bundles(endpoint) => {
+            if entries.text("token").is_some() {
+                let what = "'token' is for a collector at a socket, not for bundles".to_owned();
+                return Err(wrong("token", what).with_hint(
+                    "leave it out: who may send bundles to the collector's endpoint is for its node to say",
+                ));
+            }
             let source = reporter(node_id)
                 .ok_or_else(|| wrong("collect", format!("'{node_id}' cannot report")))?;
             let destination: EndpointId = endpoint.parse().map_err(|error| {
