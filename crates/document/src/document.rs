@@ -123,6 +123,11 @@ impl<'a> Document<'a> {
             .filter(move |entries| entries.section.name == name)
     }
 
+    /// The sections of all names, in the order of the file, but those with keys of any name.
+    pub fn sections(&self) -> impl Iterator<Item = &Entries> {
+        self.sections.iter()
+    }
+
     /// What stands in a section with keys of any name, in the order of the file.
     pub fn loose(&self, name: &str) -> impl Iterator<Item = &Loose> {
         let found = self.loose.iter().filter(move |(known, _)| *known == name);

@@ -1,5 +1,6 @@
 //! Which runs of a scenario a study has: every combination of what is swept, each several times, in an order.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -17,6 +18,9 @@ const RUNS_MAX: usize = 1_000_000;
 
 /// What a variant is called among the keys of a point.
 const VARIANT: &str = "variant";
+
+/// Keys that name a file to read: rates of links, contact plans, lists of traffic.
+const FILES: [&str; 3] = ["rate_trace", "file", "list"];
 
 /// Whether what `[full]` says is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +142,24 @@ impl Plan {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The files that its runs read beside the scenario's, as they are named there, and where they are.
+    ///
+    /// # Errors
+    /// When a run has no scenario; the plan has read it once.
+    pub fn files(&self) -> Result<BTreeMap<String, PathBuf>, FileError> {
+        let mut files = BTreeMap::new();
+        // Repeats differ in their seeds alone.
+        for run in self.runs.iter().filter(|run| run.repeat == 1) {
+            let document = file::document(&self.path, &self.text, &run.settings)?;
+            for entries in document.sections() {
+                let named = FILES.iter().filter(|key| entries.has(key));
+                let named = named.filter_map(|key| entries.text(key));
+                files.extend(named.map(|name| (name.to_owned(), document.resolve(name))));
+            }
+        }
+        Ok(files)
     }
 
     /// The scenario of a run, whose seed is the run's.

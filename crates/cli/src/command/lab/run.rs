@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::report::{of_all, of_one};
 use super::rootless;
-use super::study::{Settings, Study, name_of, unkept};
+use super::study::{Commands, Settings, Study, name_of, unkept};
 use super::view::{Series, View};
 use super::watch::{How, Watch};
 use super::{check, failure};
@@ -122,13 +122,14 @@ impl Run {
         }
         let several = self.scenario.is_dir();
         // All files are read before anything runs.
-        let mut planned: Vec<(PathBuf, PathBuf, Plan)> = Vec::new();
+        let mut planned: Vec<(PathBuf, PathBuf, Plan, Option<Commands>)> = Vec::new();
         for path in self.files()? {
             let plan = Study::plan(&path, &settings)?;
             Study::check_report(&path, &plan)?;
-            if self.backends.contains(&Place::Netns) {
-                Study::check(&plan, self.packets(), self.profiling())?;
-            }
+            let commands = match self.backends.contains(&Place::Netns) {
+                true => Some(Study::check(&plan, self.packets(), self.profiling())?),
+                false => None,
+            };
             let place = if several {
                 out.join(name_of(&path))
             } else {
@@ -137,13 +138,13 @@ impl Run {
             if self.resume && place.is_dir() {
                 Study::check_same(&self.results(&place)?, &plan, &settings)?;
             }
-            planned.push((path, place, plan));
+            planned.push((path, place, plan, commands));
         }
         interrupt::allow_longer();
         interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
         let (mut failed, mut shown) = (0_u64, Vec::new());
-        for (path, place, plan) in planned {
-            let study = Study::new(&path, plan, &settings, self.results(&place)?);
+        for (path, place, plan, commands) in planned {
+            let study = Study::new(&path, plan, &settings, commands, self.results(&place)?);
             failed += self.run_study(&study, common)?;
             let (page, of_it) = of_one(&place)?;
             output::talk(&format!("the report is {}", page.display()));

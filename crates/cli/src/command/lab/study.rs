@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,10 +13,12 @@ use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
 use dhow_testbed::run::{Packets, Profiling, described, equipped, possible, programs, timestamp};
 use dhow_testbed::simulated;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::check;
 use crate::build::COMMIT;
+use crate::digest::hexadecimal;
 use crate::failure::Failure;
 
 /// Octets that a scenario file may have.
@@ -32,11 +35,16 @@ pub struct Settings {
     pub full: bool,
 }
 
+/// The words of programs that a study runs.
+pub type Commands = BTreeSet<Vec<String>>;
+
 /// One scenario file and its runs.
 pub struct Study {
     path: PathBuf,
     plan: Plan,
     settings: Settings,
+    /// What its programs run; nothing where none are run.
+    commands: Option<Commands>,
     pub results: Results,
 }
 
@@ -64,8 +72,9 @@ impl Study {
         Plan::parse(path, &text, &settings.settings, extent).map_err(|error| wrong(&error))
     }
 
-    /// Says what of a plan cannot be done in network namespaces, before anything is.
-    pub fn check(plan: &Plan, packets: Packets, profiling: Profiling) -> Result<(), Failure> {
+    /// Says what of a plan cannot be done in network namespaces, before anything is; what its programs run comes back.
+    pub fn check(plan: &Plan, packets: Packets, profiling: Profiling) -> Result<Commands, Failure> {
+        let mut commands = Commands::new();
         // Repeats differ in their seeds alone.
         for run in plan.runs.iter().filter(|run| run.repeat == 1) {
             let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
@@ -81,8 +90,9 @@ impl Study {
                 let what = format!("cannot run the scenario: {error}");
                 hinted(Failure::refused(what), error.hint.as_ref())
             })?;
+            commands.extend(scenario.programs.into_iter().map(|program| program.words));
         }
-        Ok(())
+        Ok(commands)
     }
 
     /// Says what of `[report]` there is not, before anything runs.
@@ -108,11 +118,12 @@ impl Study {
             // It was ended before it could say what was planned.
             return Ok(());
         }
-        let planned = manifest_of(plan, settings);
+        let planned = manifest_of(plan, settings)?;
         let named = [
             ("scenario", "the scenario"),
             ("settings", "what is --set"),
             ("full", "--full"),
+            ("files", "what the files have that the scenario names"),
             ("runs", "what is planned"),
         ];
         let changed = named
@@ -132,11 +143,18 @@ impl Study {
     }
 
     /// A plan whose results go to a directory.
-    pub fn new(path: &Path, plan: Plan, settings: &Settings, results: Results) -> Self {
+    pub fn new(
+        path: &Path,
+        plan: Plan,
+        settings: &Settings,
+        commands: Option<Commands>,
+        results: Results,
+    ) -> Self {
         Self {
             path: path.to_path_buf(),
             plan,
             settings: settings.clone(),
+            commands,
             results,
         }
     }
@@ -182,6 +200,8 @@ impl Study {
         backends: &[Backend],
         own_programs: &[&str],
     ) -> Result<(), Failure> {
+        // Virtual time has no programs.
+        let commands = self.commands.as_ref();
         let command: Vec<String> = std::env::args().collect();
         let mut manifest = json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -190,27 +210,17 @@ impl Study {
             "started": timestamp(),
             "backends": backends.iter().map(Backend::to_string).collect::<Vec<_>>(),
             "machine": described(),
-            "programs": self.programs(own_programs)?,
+            "programs": commands.map(|words| programs(words.iter().map(Vec::as_slice), own_programs)),
             "lab": lab_of(&self.path),
             "file": self.path.display().to_string(),
         });
         if let (Value::Object(manifest), Value::Object(planned)) =
-            (&mut manifest, manifest_of(&self.plan, &self.settings))
+            (&mut manifest, manifest_of(&self.plan, &self.settings)?)
         {
             manifest.extend(planned);
         }
         let written = self.results.write_manifest(&manifest);
         written.map_err(|error| unkept(&error))
-    }
-
-    /// Programs of all runs, and of which versions they are.
-    fn programs(&self, own: &[&str]) -> Result<Value, Failure> {
-        let mut commands: BTreeSet<Vec<String>> = BTreeSet::new();
-        for run in self.plan.runs.iter().filter(|run| run.repeat == 1) {
-            let programs = self.scenario(run)?.programs;
-            commands.extend(programs.into_iter().map(|program| program.words));
-        }
-        Ok(programs(commands.iter().map(Vec::as_slice), own))
     }
 
     /// Takes what others found to the results, where the report looks for it.
@@ -246,7 +256,7 @@ impl Study {
 }
 
 /// What a manifest says of a plan: the same for the same scenario and settings.
-fn manifest_of(plan: &Plan, settings: &Settings) -> Value {
+fn manifest_of(plan: &Plan, settings: &Settings) -> Result<Value, Failure> {
     let runs = plan.runs.iter().map(|run| {
         json!({
             "number": run.number,
@@ -256,12 +266,29 @@ fn manifest_of(plan: &Plan, settings: &Settings) -> Value {
             "settings": run.settings,
         })
     });
-    json!({
+    let files = plan.files().map_err(|error| wrong(&error))?;
+    let files = files.into_iter();
+    let files = files.map(|(name, path)| Ok((name, json!({"sha256": digest_of(&path)?}))));
+    let files = files.collect::<Result<Map<_, _>, Failure>>()?;
+    let mut manifest = json!({
         "scenario": plan.text(),
         "settings": settings.settings,
         "full": settings.full,
         "runs": runs.collect::<Vec<_>>(),
-    })
+    });
+    if let Some(manifest) = manifest.as_object_mut().filter(|_| !files.is_empty()) {
+        manifest.insert("files".to_owned(), files.into());
+    }
+    Ok(manifest)
+}
+
+/// What a file has, in short.
+fn digest_of(path: &Path) -> Result<String, Failure> {
+    let mut digest = Sha256::new();
+    File::open(path)
+        .and_then(|mut file| io::copy(&mut file, &mut digest))
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    Ok(hexadecimal(&digest.finalize()))
 }
 
 /// What results show, as the scenario that they are of asks.
@@ -337,5 +364,33 @@ fn wrong(error: &FileError) -> Failure {
     match &error.hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_not_gone_on_with_once_a_file_of_the_scenario_is_another() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, trace) = (place.path().join("s.toml"), place.path().join("cell.trace"));
+        fs::write(&trace, "1\n2\n").unwrap();
+        let text =
+            "[[line]]\nname = \"n\"\ncount = 2\nrate_trace = \"cell.trace\"\n[stop]\nat = \"1s\"\n";
+        fs::write(&path, text).unwrap();
+        let settings = Settings {
+            settings: Vec::new(),
+            full: false,
+        };
+        let plan = || Study::plan(&path, &settings).unwrap();
+        let results = Results::create(&place.path().join("out")).unwrap();
+        let study = Study::new(&path, plan(), &settings, None, results.clone());
+        study.write_manifest(&[Backend::Sim], &[]).unwrap();
+        assert_eq!(results.manifest().unwrap()["programs"], Value::Null);
+        Study::check_same(&results, &plan(), &settings).unwrap();
+        fs::write(&trace, "1\n3\n").unwrap();
+        let refused = Study::check_same(&results, &plan(), &settings).unwrap_err();
+        assert!(refused.to_string().contains("files"), "{refused}");
     }
 }
