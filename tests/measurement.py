@@ -52,6 +52,7 @@ class Collecting:
 
     def __init__(self, crew: Crew, log: Path, *options: str) -> None:
         command = [str(dhow("debug")), "collect", "--json", "--listen", "127.0.0.1:0", *options]
+        self.log = log
         self.program: Program = crew.start(command, log=log)
         ready = json.loads(str(self.program.line(PATIENCE_S)))
         host, _, port = ready["listen"].rpartition(":")
@@ -187,6 +188,33 @@ class Measurement(unittest.TestCase):
         time.sleep(0.5)
         self.assertEqual(sum(line["repeated"] for line in again.stop().values()), 0)
         self.assertEqual(beta.stop(), 0)
+
+    def test_reports_stay_at_their_node_until_their_database_can_be_opened(self) -> None:
+        node = Node(self.crew, dhow("debug"), self.directory / "alpha", Settings(
+            "ipn:1.0", more='[measure]\ncollect = "bundles:ipn:1.3003"\ndomain = "far"\npoints = ["created"]\n'))
+        node.start()
+        done = node.run("send", "ipn:1.42", str(ROOT / "LICENSE"), "--count", "50")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Its end makes the report.
+        self.assertEqual(node.stop(), 0)
+        node.start()
+        in_the_way = self.directory / "far.sq3"
+        in_the_way.mkdir()
+        collecting = self.collect("--dir", str(self.directory), "--node", str(node.socket), "--endpoint", "ipn:1.3003")
+        deadline = time.monotonic() + PATIENCE_S
+        while "bundles stay at the node" not in collecting.log.read_text():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        in_the_way.rmdir()
+        parcels: list[tuple] = []
+        while parcels != [(1,)]:
+            self.assertLess(time.monotonic(), deadline, parcels)
+            time.sleep(0.05)
+            with contextlib.suppress(sqlite3.Error):
+                parcels = self.count("far", "SELECT count(*) FROM _dhow_parcels") if in_the_way.exists() else []
+        counts = collecting.stop()["far", "dhow_created"]
+        self.assertEqual((counts["rows"], counts["repeated"], counts["rejected"]), (50, 0, 0))
+        self.assertEqual(node.stop(), 0)
 
     def test_recorded_sessions_of_otg_give_the_rows_that_they_have(self) -> None:
         collecting = self.collect("--dir", str(self.directory))
