@@ -203,10 +203,13 @@ fn who_waits_for_a_database_that_is_away_hears_of_it_when_the_collector_begins_t
     let place = Place::File(path.clone());
     let collector = Collector::start(listener, place, terms, tell).unwrap();
     let intake = collector.intake();
+    let parcels = parcels();
+    let [first, second] = [&parcels[0], &parcels[1]];
+    assert_eq!(intake.take(first).unwrap().wait(), Kept::Stored);
     let other = Connection::open(&path).unwrap();
     other.busy_timeout(Duration::from_secs(20)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let pledge = intake.take(&parcels()[0]).unwrap();
+    let pledge = intake.take(second).unwrap();
     let notice = is_away.recv_timeout(Duration::from_secs(60)).unwrap();
     assert!(matches!(notice, Notice::Away { .. }));
     collector.begin_stop();
@@ -215,7 +218,10 @@ fn who_waits_for_a_database_that_is_away_hears_of_it_when_the_collector_begins_t
     drop((intake, other));
     // It comes again, so nothing of it is lost.
     let outcome = collector.stop().unwrap();
-    assert!(outcome.lost.is_none() && outcome.report.is_empty());
+    assert!(outcome.lost.is_none());
+    let received: u64 = outcome.report.values().map(|it| it.received).sum();
+    assert_eq!(received, rows_in(first));
+    assert!(outcome.report.values().all(|it| it.rejected.is_empty()));
 }
 
 #[test]

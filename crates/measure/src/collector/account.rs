@@ -235,6 +235,12 @@ impl Account {
         add(&mut report.repeated, rows);
     }
 
+    /// Rows that came and are not committed will come again.
+    pub fn withdrawn(&mut self, name: &StreamName, rows: u64) {
+        let report = self.fresh(name);
+        report.received = report.received.saturating_sub(rows);
+    }
+
     /// No more parcels will come: what is missing of them is lost.
     pub fn settle(&mut self) {
         for run in std::mem::take(&mut self.runs).into_values() {

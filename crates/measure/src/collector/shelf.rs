@@ -146,6 +146,25 @@ impl Kept {
         self.batch.rows.octets() + definitions
     }
 
+    /// Tells the account that the collector ends with none of it stored, and says how many rows are lost: those of a parcel are still with
+    /// its giver.
+    pub fn end(&self, clients: &Clients, account: &mut Account) -> u64 {
+        if self.standing.parcel.is_none() {
+            return self.give_up(Reason::Lost, clients, account);
+        }
+        if let Some(client) = clients.get(&self.standing.session) {
+            for (stream, rows) in by_stream(&self.batch) {
+                if let Some(definition) = client.streams.get(&stream)
+                    && !self.standing.unstored.contains(&stream)
+                {
+                    let name = client.stream_name(definition.schema.name());
+                    account.withdrawn(&name, count_of(&rows));
+                }
+            }
+        }
+        0
+    }
+
     /// Tells the account that none of it is stored, and says how many rows those are.
     pub fn give_up(&self, reason: Reason, clients: &Clients, account: &mut Account) -> u64 {
         let Some(client) = clients.get(&self.standing.session) else {

@@ -286,8 +286,10 @@ impl Store {
         }
         let Some(shelf) = self.databases.get_mut(&name) else {
             // The database was given up as the collector ends.
-            let rows = kept.give_up(Reason::Lost, &self.sessions, &mut self.account);
-            self.lose(rows, DatabaseError::away("it is closed"));
+            let rows = kept.end(&self.sessions, &mut self.account);
+            if rows > 0 {
+                self.lose(rows, DatabaseError::away("it is closed"));
+            }
             return;
         };
         let octets = kept.octets();
@@ -405,9 +407,12 @@ impl Store {
         };
         let mut rows = 0;
         for kept in &shelf.kept {
-            rows += kept.give_up(Reason::Lost, &self.sessions, &mut self.account);
+            rows += kept.end(&self.sessions, &mut self.account);
         }
-        self.lose(rows, error);
+        // Where no rows are kept, what it does not know is the account.
+        if rows > 0 || shelf.kept.is_empty() {
+            self.lose(rows, error);
+        }
     }
 
     fn lose(&mut self, rows: u64, error: DatabaseError) {
