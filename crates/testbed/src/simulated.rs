@@ -150,10 +150,11 @@ fn links(outcome: &Outcome) -> Vec<LinkSample> {
     links.collect()
 }
 
-/// What links carry and nodes may take.
+/// What links carry and nodes may take. A rate that follows a trace is another in every contact, so such links have none.
 #[must_use]
 pub fn capacities(scenario: &Scenario) -> Vec<Capacity> {
-    let links = scenario.links.iter().map(|link| Capacity {
+    let even = scenario.links.iter().filter(|it| it.rate_trace.is_none());
+    let links = even.map(|link| Capacity {
         name: link.name.clone(),
         resource: Limited::Link,
         amount: float(link.rate.octets_per_s()),
@@ -184,5 +185,20 @@ mod tests {
         let told = contacts(&scenario, Duration::from_secs(10));
         let spans: Vec<(f64, f64)> = told.iter().map(|it| (it.start_s, it.end_s)).collect();
         assert_eq!(spans, [(1.0, 6.0), (9.0, 10.0)]);
+    }
+
+    #[test]
+    fn a_link_whose_rate_follows_a_trace_has_no_capacity() {
+        let place = tempfile::tempdir().expect("a directory");
+        std::fs::write(place.path().join("cell"), "1\n900\n").expect("a trace");
+        let line =
+            |name: &str, rate: &str| format!("[[line]]\nname = \"{name}\"\ncount = 2\n{rate}\n");
+        let even = line("even", "rate = \"8Mbit\"");
+        let traced = line("traced", "rate_trace = \"cell\"");
+        let text = format!("{even}{traced}[stop]\nat = \"1s\"\n");
+        let scenario = Scenario::parse(&place.path().join("s.toml"), &text).expect("a scenario");
+        let told = capacities(&scenario);
+        let told: Vec<f64> = told.iter().map(|it| it.amount).collect();
+        assert_eq!((scenario.links.len(), told), (2, vec![1_000_000.0]));
     }
 }

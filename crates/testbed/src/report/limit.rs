@@ -38,8 +38,18 @@ pub(crate) fn limit(told: &Told) -> String {
     match most {
         None => "–".to_owned(),
         Some((part, what)) if part >= FULL => format!("{what} ({:.0} %)", part * 100.0),
+        Some((part, what)) if follows_trace(told) => format!(
+            "not known, as a link follows a trace: most used of others was {what} ({:.0} %)",
+            part * 100.0
+        ),
         Some((part, what)) => format!("none: most used was {what} ({:.0} %)", part * 100.0),
     }
+}
+
+/// Whether there is a link of which no capacity is told.
+fn follows_trace(told: &Told) -> bool {
+    let known = |link: &str| told.capacities.iter().any(|it| it.name == link);
+    told.links.iter().any(|it| !known(&it.link))
 }
 
 /// Octets that went over a link, in the direction in which more did.
