@@ -55,6 +55,20 @@ class Readme(unittest.TestCase):
         self.assertIn("2 sent, 2 received", said)
         self.assertRegex(said, r"ipn:2\.0 +two +yes")
 
+    def test_the_first_scenario_of_the_lab_runs_as_the_document_shows_it(self) -> None:
+        text = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+        shown = re.search(r"^## A first scenario\n.*?```toml\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+        if shown is None:
+            self.fail("docs/lab.md shows no first scenario")
+        self.assertEqual(shown.group(1), (ROOT / "labs" / "first.toml").read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory(prefix="dhow-readme-") as directory:
+            (Path(directory) / "first.toml").write_text(shown.group(1), encoding="utf-8")
+            command = [dhow("debug"), "lab", "run", "first.toml", "--backend", "sim"]
+            ran = subprocess.run(
+                command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stdout.count("done; 100 of 100 payloads delivered"), 4, ran.stdout)
+
     def test_the_house_is_told_at_a_glance(self) -> None:
         lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
         self.assertLessEqual(len(lines), 200)
