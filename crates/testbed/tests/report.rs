@@ -8,7 +8,7 @@ use std::path::Path;
 
 use dhow_scenario::plan::{Extent, Plan};
 use dhow_testbed::report::{Question, Study, page};
-use dhow_testbed::results::{Payload, Resource, Results, Run, Status};
+use dhow_testbed::results::{Figure, Payload, Resource, Results, Run, Status};
 use dhow_testbed::simulated;
 
 const SCENARIO: &str = r#"
@@ -46,13 +46,19 @@ paper = "paper.csv"
 
 /// A study of which every run took place in virtual time.
 fn study(place: &Path) -> (Results, Question) {
+    study_with(place, &[])
+}
+
+/// That of the scenario with values set over it.
+fn study_with(place: &Path, settings: &[&str]) -> (Results, Question) {
+    let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
     let path = place.join("drive-by.toml");
     std::fs::write(
         place.join("paper.csv"),
         "x,group,value,source\n# bit/s\n10kB,,100000,Fig 7\n50kB,,2000000,Fig 7\n",
     )
     .unwrap();
-    let plan = Plan::parse(&path, SCENARIO, &[], Extent::Usual).unwrap();
+    let plan = Plan::parse(&path, SCENARIO, &settings, Extent::Usual).unwrap();
     let results = Results::create(&place.join("out")).unwrap();
     let mut question = None;
     for planned in &plan.runs {
@@ -173,6 +179,69 @@ fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
     // Where there are no payloads a host's time is that of the run.
     results.write::<Payload>(&run.run, &[]).unwrap();
     assert!(page_of().contains("<td>core</td>"));
+}
+
+#[test]
+fn where_not_all_was_delivered_there_is_no_time_until_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study_with(place.path(), &["report.y=drain", "traffic.count=100"]);
+    let study = Study::read(question, &results).unwrap();
+    let page = page("Drive-by", "", &[study]);
+    // 5 MB in bundles do not fit the contact.
+    let words = "Not all was delivered in 2 of 6 runs, which have no such time: whether it went as was expected cannot be said.";
+    assert!(page.contains(words), "{page}");
+    assert!(
+        !page.contains("The hypothesis") && page.contains("<td>50kB</td><td>–</td>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn goodput_of_what_arrived_whole_is_not_judged() {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study_with(place.path(), &["traffic.count=10"]);
+    let study = Study::read(question, &results).unwrap();
+    let page = page("Drive-by", "", &[study]);
+    let words = "Everything that was sent arrived, so goodput is what was sent: whether";
+    assert!(
+        page.contains(words) && !page.contains("The hypothesis"),
+        "{page}"
+    );
+}
+
+#[test]
+fn runs_without_payloads_show_what_programs_told() {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study_with(place.path(), &["traffic.count=10"]);
+    for run in results.runs().unwrap() {
+        results.write::<Payload>(&run.run, &[]).unwrap();
+        let (sent, delivered) = (0, 0);
+        let none = Run {
+            sent,
+            delivered,
+            ..run
+        };
+        results.seal(&none).unwrap();
+    }
+    let page_of = || {
+        let study = Study::read(question.clone(), &results).unwrap();
+        page("Drive-by", "", &[study])
+    };
+    let words = "The runs came to their end and have no payloads: what hosts used is in";
+    assert!(page_of().contains(words), "{}", page_of());
+    for run in results.runs().unwrap() {
+        let figure = Figure {
+            node: "beta".to_owned(),
+            program: "probe".to_owned(),
+            time_s: 1.0,
+            name: "rate".to_owned(),
+            value: 8e6,
+            unit: "bit/s".to_owned(),
+        };
+        results.write(&run.run, &[figure]).unwrap();
+    }
+    let words = "Rate of probe was the same everywhere: <strong>8.00 Mbit/s</strong>.";
+    assert!(page_of().contains(words), "{}", page_of());
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use dhow_page::quantity::count;
 use dhow_page::{Axis, Curve, List, Look, Picture, Scale, escaped, text};
 
-use super::limit;
 use super::measure::{placed, said};
 use super::statistics::Spread;
 use super::study::{Cell, Others, Study};
 use super::worth::{axis_of, worth};
+use super::{doubt, limit};
 use crate::number::float;
 
 /// A cell with its values.
@@ -23,7 +23,7 @@ pub(crate) fn points(study: &Study) -> Vec<Point<'_>> {
     cells
         .map(|cell| {
             let values = cell.runs.iter();
-            let values = values.filter_map(|told| study.question.y.of(told));
+            let values = values.filter_map(|told| study.y.of(told));
             let spread = Spread::of(values.collect());
             Point { cell, spread }
         })
@@ -67,7 +67,7 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
         return String::new();
     };
     let along = Along::new(points, &question.others);
-    let up = question.y.axis(&study.runs);
+    let up = study.y.axis(&study.runs);
     let mut curves: Vec<Curve> = Vec::new();
     for point in points {
         let Some(spread) = &point.spread else {
@@ -110,7 +110,7 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             Scale::Linear
         }
     };
-    let title = format!("{}, by {x}", capital(&question.y.to_string()));
+    let title = format!("{}, by {x}", capital(&study.y.to_string()));
     let mut picture = Picture::new(&title, &curves, along.axis, up);
     picture.along_scale = scale(question.log_x && along.axis != Axis::Name);
     picture.up_scale = scale(question.log_y);
@@ -151,14 +151,14 @@ fn of_others(others: &[Others], along: &Along, up: Axis) -> Vec<Curve> {
 /// The table: every point with its spread, what others found there, and what limited it.
 pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     let question = &study.question;
-    let axis = question.y.axis(&study.runs);
+    let axis = study.y.axis(&study.runs);
     let others = !question.others.is_empty();
     let mut columns = vec![question.x.clone().unwrap_or_else(|| "all runs".to_owned())];
     let grouped = points.iter().any(|point| !point.cell.group.is_empty());
     if grouped {
         columns.push(question.group_by.clone().unwrap_or_else(|| "of".to_owned()));
     }
-    let measured = question.y.to_string();
+    let measured = study.y.to_string();
     columns.extend([measured.as_str(), "±, 95 %", "σ", "least", "most", "runs"].map(str::to_owned));
     if others {
         columns.extend(["the paper", "times the paper"].map(str::to_owned));
@@ -208,8 +208,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
 
 /// What was found, in a sentence or two: where it was least and where most, and whether that was expected.
 pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
-    let question = &study.question;
-    let axis = question.y.axis(&study.runs);
+    let axis = study.y.axis(&study.runs);
     let known: Vec<(&Point<'_>, &Spread)> = points
         .iter()
         .filter_map(|point| Some((point, point.spread.as_ref()?)))
@@ -219,9 +218,9 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
     };
     let (Some(least), Some(most)) = (known.iter().min_by(by_mean), known.iter().max_by(by_mean))
     else {
-        return "No run came to its end.".to_owned();
+        return doubt::nothing(study);
     };
-    let what = capital(&question.y.to_string());
+    let what = capital(&study.y.to_string());
     if known.len() == 1 {
         return format!("{what} was <strong>{}</strong>.", said(axis, most.1.mean));
     }
@@ -246,9 +245,12 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
     words
 }
 
-/// Whether each curve went as was expected; nothing where nothing was.
+/// Whether each curve went as was expected, or why that cannot be said; nothing where nothing was expected.
 pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
     use super::study::Expected;
+    if let Some(doubt) = doubt::doubt(study) {
+        return doubt;
+    }
     let Some(expects) = study.question.expects else {
         return String::new();
     };
@@ -287,7 +289,7 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
         };
         Some(format!(
             "The hypothesis that {}{of} {expected} {verdict}.",
-            study.question.y
+            study.y
         ))
     });
     sentences.collect::<Vec<_>>().join(" ")

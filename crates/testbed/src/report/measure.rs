@@ -19,7 +19,7 @@ pub enum Measure {
     Delivery,
     /// The time from sending to delivery, within which so many hundredths of what was delivered were: seconds.
     Delay(u8),
-    /// The time from when the first payload could leave to the last delivery: seconds.
+    /// The time from when the first payload could leave to the last delivery, where all were delivered: seconds.
     Drain,
     /// Processor time of all nodes for a megabyte delivered: seconds.
     Processor,
@@ -93,13 +93,16 @@ impl Measure {
         match self {
             Self::Goodput => {
                 let time = told.usable_s();
-                (time > 0.0).then(|| delivered * 8.0 / time)
+                (time > 0.0 && told.run.sent > 0).then(|| delivered * 8.0 / time)
             }
             Self::Delivery => {
                 (told.run.sent > 0).then(|| float(told.run.delivered) / float(told.run.sent))
             }
             Self::Delay(hundredths) => quantile(&told.delays, f64::from(*hundredths) / 100.0),
-            Self::Drain => Some(told.last_delivery_s? - told.first_chance()),
+            Self::Drain => {
+                let last = told.last_delivery_s.filter(|_| told.is_drained());
+                last.map(|last| last - told.first_chance())
+            }
             // Runs of earlier versions have no such column.
             Self::Processor => told.run.cpu_s_per_mb.or_else(|| {
                 let used = told.resources.iter();

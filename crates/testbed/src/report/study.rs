@@ -74,8 +74,8 @@ pub struct Question {
     pub found: String,
     /// The key that goes along; nothing where nothing is swept.
     pub x: Option<String>,
-    /// What is measured.
-    pub y: Measure,
+    /// What is measured; nothing where that is left to the runs.
+    pub y: Option<Measure>,
     /// The key that makes a curve of its own.
     pub group_by: Option<String>,
     /// Whether what goes along does so by ratio.
@@ -101,7 +101,7 @@ impl Question {
         let text = |key: &str| keys.get(key).cloned().unwrap_or_default();
         let set = |key: &str| Some(text(key)).filter(|text| !text.is_empty());
         let yes = |key: &str| set(key).is_some_and(|text| text != "no");
-        let y = set("y").unwrap_or_else(|| "goodput".to_owned());
+        let y = set("y").map(|y| y.parse().map_err(ReportError::Question));
         let expects = match set("expects").as_deref() {
             None => None,
             Some("rises") => Some(Expected::Rises),
@@ -121,7 +121,7 @@ impl Question {
             question: text("question"),
             found: text("found"),
             x: set("x"),
-            y: y.parse().map_err(ReportError::Question)?,
+            y: y.transpose()?,
             group_by: set("group_by"),
             log_x: yes("log_x"),
             log_y: yes("log_y"),
@@ -149,6 +149,8 @@ fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
 pub struct Study {
     /// What is asked.
     pub question: Question,
+    /// What is measured: what is asked for, or else goodput, or of runs without payloads the first figure that a program told.
+    pub y: Measure,
     /// The runs.
     pub runs: Vec<Told>,
     /// The first that came to its end, over time.
@@ -190,12 +192,20 @@ impl Study {
                 shown = Some(course);
             }
         }
+        let y = question.y.clone();
         Ok(Self {
+            y: y.unwrap_or_else(|| usual(&runs)),
             question,
             runs,
             shown,
             manifest: results.manifest()?,
         })
+    }
+
+    /// The runs that came to their end.
+    pub(crate) fn done(&self) -> impl Iterator<Item = &Told> {
+        let done = |told: &&Told| told.run.status == Status::Done;
+        self.runs.iter().filter(done)
     }
 
     /// Whether runs are of more than one backend, which makes a curve of each.
@@ -256,5 +266,15 @@ impl Study {
         }
         cells.sort_by_key(|cell| groups.iter().position(|it| *it == cell.group));
         cells
+    }
+}
+
+/// What is measured of runs where nothing is asked for.
+fn usual(runs: &[Told]) -> Measure {
+    let done = || runs.iter().filter(|told| told.run.status == Status::Done);
+    let figure = done().find_map(|told| told.figures.first());
+    match figure.filter(|_| done().all(|told| told.run.sent == 0)) {
+        Some(it) => Measure::Figure(it.name.clone(), Some(it.program.clone())),
+        None => Measure::Goodput,
     }
 }

@@ -210,6 +210,19 @@ impl Told {
         self.contacts.iter().filter(comes_or_goes)
     }
 
+    /// Whether all was delivered that nodes had not refused.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.run.delivered > 0 && self.run.delivered + self.run.refused >= self.run.sent
+    }
+
+    /// Whether it was the load alone that decided its goodput: all that was sent arrived, in contacts whose length nothing that nodes do
+    /// changes.
+    pub(super) fn is_bounded_by_load(&self) -> bool {
+        let arrived = self.run.sent > 0 && self.run.delivered >= self.run.sent;
+        arrived && self.planned().next().is_some()
+    }
+
     /// When the first payload could leave: it had been sent, and if links come and go, one was there.
     pub(super) fn first_chance(&self) -> f64 {
         let open = self.planned().map(|it| it.start_s).min_by(f64::total_cmp);
