@@ -169,7 +169,11 @@ fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
     let samples = [sample(6.0, 0.0, 0.0, 9_000_000), sample(10.0, 1.0, 3.5, 1)];
     results.write(&run.run, &samples).unwrap();
     let after = page_of();
+    assert!(!after.contains("± 0"), "{after}");
     for words in [
+        "s, whatever the seed</td>",
+        "<td>the seed changes nothing</td>",
+        "<td>10kB</td><td>–</td>",
         "<th>no core</th><th>machine idle for disk</th>",
         "<td>1.0 s</td><td>0 ms</td><td>3.5 s</td><td>0 ms</td><td>9.0 MB</td><td>0</td><td>1,234</td>",
         "<td>core</td>",

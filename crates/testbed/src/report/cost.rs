@@ -18,9 +18,13 @@ pub(crate) fn table(study: &Study) -> String {
             let spread = Spread::of(cell.runs.iter().filter_map(|it| measure.of(it)).collect());
             is_known |= spread.is_some();
             let axis = measure.axis(&study.runs);
-            let words = spread.map(|spread| match spread.confidence() {
-                Some(half) => format!("{} ± {}", said(axis, spread.mean), said(axis, half)),
-                None => said(axis, spread.mean),
+            let words = spread.map(|spread| {
+                let mean = said(axis, spread.mean);
+                match spread.confidence() {
+                    Some(_) if cell.is_of_no_seed(&spread) => format!("{mean}, whatever the seed"),
+                    Some(half) => format!("{mean} ± {}", said(axis, half)),
+                    None => mean,
+                }
             });
             cells.push(text(words.unwrap_or_else(|| "–".to_owned())));
         }

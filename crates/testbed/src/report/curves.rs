@@ -176,7 +176,9 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         cells.extend(
             [
                 or(spread.map(|it| it.mean)),
-                or(spread.and_then(Spread::confidence)),
+                spread
+                    .and_then(|it| point.cell.confidence(it, axis))
+                    .unwrap_or_else(|| or(None)),
                 or(spread.and_then(|it| it.deviation)),
                 or(spread.map(Spread::least)),
                 or(spread.map(Spread::most)),

@@ -9,6 +9,7 @@ use dhow_page::quantity;
 use super::statistics::quantile;
 use super::told::Told;
 use crate::number::{float, micros, whole};
+use crate::results::Backend;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,8 @@ impl Measure {
                 let last = told.last_delivery_s.filter(|_| told.is_drained());
                 last.map(|last| last - told.first_chance())
             }
+            // Virtual time has no processors.
+            Self::Processor if told.run.backend == Backend::Sim => None,
             // Runs of earlier versions have no such column.
             Self::Processor => told.run.cpu_s_per_mb.or_else(|| {
                 let used = told.resources.iter();

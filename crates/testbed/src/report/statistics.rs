@@ -53,6 +53,15 @@ impl Spread {
         Some(quantile * deviation / count.sqrt())
     }
 
+    /// Whether there are several values and all are the same.
+    #[expect(
+        clippy::float_cmp,
+        reason = "the same to the last digit is what is asked"
+    )]
+    pub(crate) fn is_one(&self) -> bool {
+        self.values.len() > 1 && self.least() == self.most()
+    }
+
     /// The least.
     pub(crate) fn least(&self) -> f64 {
         self.values.first().copied().unwrap_or(self.mean)

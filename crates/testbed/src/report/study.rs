@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dhow_page::Axis;
 use thiserror::Error;
 
-use super::measure::Measure;
+use super::measure::{Measure, said};
+use super::statistics::Spread;
 use super::told::{Course, Told};
-use crate::results::{Results, ResultsError, Status};
+use crate::results::{Backend, Results, ResultsError, Status};
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -170,6 +172,20 @@ pub(crate) struct Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// How far a mean may be off, as it is read; nothing of one value.
+    pub(crate) fn confidence(&self, spread: &Spread, axis: Axis) -> Option<String> {
+        match self.is_of_no_seed(spread) {
+            true => Some("the seed changes nothing".to_owned()),
+            false => spread.confidence().map(|half| said(axis, half)),
+        }
+    }
+
+    /// Whether values of repeats in virtual time are one, so that more repeats tell no more.
+    pub(crate) fn is_of_no_seed(&self, spread: &Spread) -> bool {
+        let mut runs = self.runs.iter();
+        spread.is_one() && runs.all(|told| told.run.backend == Backend::Sim)
+    }
+
     /// What it is called; nothing where it is the only one.
     pub(crate) fn name(&self) -> String {
         let parts = [self.x.as_str(), self.group.as_str()];
