@@ -39,6 +39,8 @@ pub struct Outcome {
     pub left: usize,
     /// So many after these could not: there is no way now. They are gone.
     pub failed: usize,
+    /// So many that left earlier met nobody, which was told only now.
+    pub refused: usize,
 }
 
 /// How a carrier's work ends.
@@ -46,7 +48,7 @@ pub struct Outcome {
 pub enum Ending {
     /// All that left is away.
     Whole,
-    /// Of the packet that left last a part stays here.
+    /// Of the packet that left last a part stays here, or it met nobody.
     Cut,
 }
 
@@ -75,7 +77,7 @@ impl Carrier for Null {
     fn send(&mut self, packets: &[Packet]) -> io::Result<Outcome> {
         Ok(Outcome {
             left: packets.len(),
-            failed: 0,
+            ..Outcome::default()
         })
     }
 }

@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-use super::carrier::{BATCH_PACKETS, Carrier, Outcome, Packet};
+use super::carrier::{BATCH_PACKETS, Carrier, Ending, Outcome, Packet};
 use super::sample::now_ns;
 
 /// How long a call waits for room or for datagrams.
@@ -25,6 +25,10 @@ const DATAGRAM_OCTETS_MAX: usize = 65_535;
 /// Octets that are asked for a socket to keep until they are read; the kernel gives what `net.core.rmem_max` allows.
 const WAITING_OCTETS: usize = 4 << 20;
 
+/// So many packets go one by one after a sign that nobody listens: what an earlier packet met is told only where it stops the first
+/// packet of a call, and not where it stops a later one.
+const ALONE_PACKETS: usize = 8;
+
 /// The sending end, for one receiver.
 pub struct DatagramWriter {
     socket: UdpSocket,
@@ -32,6 +36,8 @@ pub struct DatagramWriter {
     zeros: Vec<u8>,
     /// What becomes of a packet that finds no room.
     without_room: Outcome,
+    /// So many packets still go one by one.
+    alone: usize,
 }
 
 impl DatagramWriter {
@@ -46,6 +52,7 @@ impl DatagramWriter {
             headers: MultiHeaders::preallocate(BATCH_PACKETS, None),
             zeros: vec![0; DATAGRAM_OCTETS_MAX],
             without_room: Outcome::default(),
+            alone: 0,
         })
     }
 
@@ -55,7 +62,7 @@ impl DatagramWriter {
     /// When the socket cannot be set up so.
     pub fn without_waiting(mut self) -> io::Result<Self> {
         self.socket.set_nonblocking(true)?;
-        self.without_room = Outcome { left: 0, failed: 1 };
+        self.without_room = gone();
         Ok(self)
     }
 
@@ -82,19 +89,57 @@ impl DatagramWriter {
 
 impl Carrier for DatagramWriter {
     fn send(&mut self, packets: &[Packet]) -> io::Result<Outcome> {
-        let packets = packets.get(..BATCH_PACKETS).unwrap_or(packets);
+        let together = if self.alone > 0 { 1 } else { BATCH_PACKETS };
+        let packets = packets.get(..together).unwrap_or(packets);
+        self.alone = self.alone.saturating_sub(1);
         let mut sent = self.call(packets);
-        // What an earlier datagram met is told to the next call, which then sends nothing.
-        if matches!(&sent, Err(error) if error.kind() == io::ErrorKind::ConnectionRefused) {
+        let mut refused = 0;
+        // That an earlier packet met nobody is told to this call, which then has sent nothing.
+        if sent.as_ref().is_err_and(is_refused) {
+            refused = 1;
             sent = self.call(packets);
         }
-        match sent {
-            Ok(left) => Ok(Outcome { left, failed: 0 }),
-            Err(error) if is_without_room(&error) => Ok(self.without_room),
-            Err(error) if is_without_way(&error) => Ok(Outcome { left: 0, failed: 1 }),
-            Err(error) => Err(error),
+        let outcome = match sent {
+            Ok(left) => Outcome {
+                left,
+                ..Outcome::default()
+            },
+            Err(error) if is_without_room(&error) => self.without_room,
+            Err(error) if is_refused(&error) => Outcome {
+                refused: 1,
+                ..Outcome::default()
+            },
+            Err(error) if is_without_way(&error) => gone(),
+            Err(error) => return Err(error),
+        };
+        if refused > 0 || outcome.left < packets.len() {
+            self.alone = ALONE_PACKETS;
         }
+        Ok(Outcome {
+            refused: outcome.refused + refused,
+            ..outcome
+        })
     }
+
+    fn finish(&mut self) -> io::Result<Ending> {
+        let told = self.socket.take_error()?;
+        Ok(match told.as_ref().is_some_and(is_refused) {
+            true => Ending::Cut,
+            false => Ending::Whole,
+        })
+    }
+}
+
+/// The first packet is gone.
+fn gone() -> Outcome {
+    Outcome {
+        failed: 1,
+        ..Outcome::default()
+    }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
 }
 
 fn is_without_room(error: &io::Error) -> bool {
@@ -237,7 +282,7 @@ mod tests {
         });
         let before = now_ns();
         let outcome = writer.send(&packets).unwrap();
-        assert_eq!(outcome, Outcome { left: 7, failed: 0 });
+        assert_eq!((outcome.left, outcome.failed, outcome.refused), (7, 0, 0));
         let mut found = Vec::new();
         while found.len() < lengths.len() {
             reader
@@ -260,9 +305,21 @@ mod tests {
             header: [0; HEADER_OCTETS],
             octets: 100,
         };
-        for _ in 0..20 {
-            let outcome = writer.send(&[packet]).unwrap();
-            assert_eq!(outcome.left + outcome.failed, 1);
+        let (mut left, mut refused) = (0, 0);
+        // Many at once, and one by one.
+        for packets in [[packet; BATCH_PACKETS].as_slice(), &[packet]] {
+            for _ in 0..100 {
+                let outcome = writer.send(packets).unwrap();
+                assert_eq!(outcome.failed, 0);
+                left += outcome.left;
+                refused += outcome.refused;
+            }
         }
+        let last = usize::from(writer.finish().unwrap() == Ending::Cut);
+        // The kernel may tell of several at once where it is late.
+        assert!(
+            refused > 100 && refused + last <= left,
+            "{refused} of {left}"
+        );
     }
 }

@@ -147,6 +147,7 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
             .max(now.saturating_sub(self.sender.schedule.peek().at));
         let packets: Vec<Packet> = batch.iter().map(|(packet, _)| *packet).collect();
         let outcome = self.carrier.send(&packets)?;
+        self.take_back(outcome.refused);
         let gone = outcome.left + outcome.failed;
         for (_, sample) in batch.iter().take(outcome.left) {
             self.sent.packets += 1;
@@ -165,11 +166,18 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
     /// What is still under way leaves, or has not been sent.
     fn finish(&mut self) -> io::Result<()> {
         if self.carrier.finish()? == Ending::Cut {
-            self.sent.packets = self.sent.packets.saturating_sub(1);
-            self.sent.octets = self.sent.octets.saturating_sub(self.last_octets.into());
-            self.sent.failed += 1;
+            self.take_back(1);
         }
         Ok(())
+    }
+
+    /// So many of the packets that were counted as sent found no way.
+    fn take_back(&mut self, packets: usize) {
+        let packets = u64::try_from(packets).unwrap_or(u64::MAX);
+        let octets = packets.saturating_mul(self.last_octets.into());
+        self.sent.packets = self.sent.packets.saturating_sub(packets);
+        self.sent.octets = self.sent.octets.saturating_sub(octets);
+        self.sent.failed += packets;
     }
 
     fn packet(&self, place: usize, octets: u32) -> (Packet, Sample) {
@@ -364,10 +372,13 @@ mod tests {
             self.0 += 1;
             Ok(match self.0 % 3 {
                 0 => Outcome::default(),
-                1 => Outcome { left: 0, failed: 1 },
+                1 => Outcome {
+                    failed: 1,
+                    ..Outcome::default()
+                },
                 _ => Outcome {
                     left: packets.len().min(3),
-                    failed: 0,
+                    ..Outcome::default()
                 },
             })
         }

@@ -88,7 +88,10 @@ impl Carrier for StreamWriter {
             true => packets.len(),
             false => self.keep_begun(&ends),
         };
-        Ok(Outcome { left, failed: 0 })
+        Ok(Outcome {
+            left,
+            ..Outcome::default()
+        })
     }
 
     fn finish(&mut self) -> io::Result<Ending> {
