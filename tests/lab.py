@@ -164,6 +164,19 @@ class Lab(unittest.TestCase):
                         at = float(row["delivered_s"])
                         self.assertTrue(any(start <= at <= end for start, end in spans), (at, spans))
 
+    def test_a_contact_that_is_reset_ends_its_session_at_both_nodes(self) -> None:
+        contacts = '[[contact]]\nlink = "wire"\nstart = "500ms"\nfor = "500ms"\nevery = "1s"\n'
+        for by in ("tbf", "emulator"):
+            with self.subTest(by=by):
+                path = self.write(scenario(f'by = "{by}"\n', 'count = 60\nevery = "50ms"\n', more=contacts))
+                self.lab("run", path, "--out", by)
+                for node in ("east", "west"):
+                    log = (self.place / by / "0001" / "nodes" / node / "node.log").read_text()
+                    told = re.findall(r"session (up|down)", log)
+                    # A session that outlived its contact would end only when the next is up.
+                    self.assertEqual(told, (["up", "down"] * len(told))[:len(told)], log)
+                    self.assertGreaterEqual(told.count("up"), 3, log)
+
     def test_limits_programs_and_crashes_are_as_the_scenario_says(self) -> None:
         node = 'cpu = "50%"\nmemory = "256MiB"\nsettings = ["store.durability=contact"]\n'
         more = (

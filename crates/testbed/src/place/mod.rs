@@ -10,6 +10,7 @@ mod group;
 mod layout;
 pub mod needs;
 mod network;
+mod reset;
 mod state;
 mod switch;
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::batch;
 use super::device::{Counters, Devices};
 use super::layout::{HostPlace, Layout, LinkPlace, Made};
+use super::reset::reset;
 use super::switch::Switch;
 use crate::emulate::{Emulator, Place, Tally};
 use crate::failure::LabError;
@@ -140,6 +141,9 @@ impl Network {
                 for switch in switches.iter().rev() {
                     switch.set(up).map_err(failed)?;
                 }
+                if !up {
+                    self.reset(place).map_err(failed)?;
+                }
             }
             Cut::Channel(writer) => {
                 let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,6 +161,13 @@ impl Network {
             }
         }
         Ok(())
+    }
+
+    /// Resets the connections at both ends of a link.
+    fn reset(&self, place: &LinkPlace) -> io::Result<()> {
+        let ends = place.ends.iter();
+        let mut hosts = ends.filter_map(|end| Some((self.layout.hosts.get(end.host)?, end)));
+        hosts.try_for_each(|(host, end)| reset(&host.namespace, end.address))
     }
 
     /// What each link has carried, from the end that dials and to it, in the order of the scenario; and what it lost of either.
