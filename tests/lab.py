@@ -385,6 +385,7 @@ class Lab(unittest.TestCase):
             (scenario(more='[faults]\nstall_every = "1s"\n'), "needs virtual time"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), "names no node"),
             (scenario(more='[report]\ny = "speed"\n'), "'speed' is not measured"),
+            (scenario(more='[report]\nx = "traffic.size"\n'), "x is 'traffic.size', which is not swept: nothing is"),
             (scenario(more='[report]\npaper = "there-is-none.csv"\n'), "there-is-none.csv"),
         ]:
             with self.subTest(said=said):

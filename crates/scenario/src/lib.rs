@@ -46,7 +46,7 @@ pub mod scenario;
 pub mod schema;
 mod traffic;
 
-pub use dhow_document::FileError as ScenarioError;
+pub use dhow_document::{FileError as ScenarioError, nearest};
 pub use entropy::Entropy;
 pub use plan::Plan;
 pub use rate_trace::read_rate_trace;

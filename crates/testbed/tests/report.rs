@@ -256,6 +256,25 @@ fn what_a_report_cannot_show_is_named() {
         question.unwrap_err().to_string()
     };
     assert!(asked("y", "speed").starts_with("[report]: 'speed' is not measured: goodput,"));
-    assert!(asked("expects", "wonders").contains("'wonders': rises, falls, level"));
+    assert!(asked("y", "godput").contains("did you mean 'goodput'? goodput, delivery,"));
+    assert!(
+        asked("expects", "wonders")
+            .ends_with("'wonders': 'rises', 'falls' and 'level' are what it can be")
+    );
+    assert!(asked("expects", "rise").contains("did you mean 'rises'?"));
+    let unswept = |key, value, swept: &[&str]| {
+        let question = Question::read("x", &keys(key, value), Path::new("/nowhere")).unwrap();
+        question.check_swept(swept).unwrap_err().to_string()
+    };
+    assert_eq!(
+        unswept("x", "traffic.sise", &["variant", "traffic.size"]),
+        "[report]: x is 'traffic.sise', which is not swept: did you mean 'traffic.size'? 'variant', 'traffic.size' are"
+    );
+    assert!(
+        unswept("group_by", "a", &["b"]).ends_with("group_by is 'a', which is not swept: 'b' is")
+    );
+    assert!(unswept("x", "a", &[]).ends_with("not swept: nothing is"));
+    let swept = Question::read("x", &keys("x", "a"), Path::new("/nowhere")).unwrap();
+    assert!(swept.check_swept(&["b", "a"]).is_ok());
     assert!(asked("paper", "paper.csv").starts_with("/nowhere/paper.csv: "));
 }

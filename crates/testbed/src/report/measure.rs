@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use dhow_page::Axis;
 use dhow_page::quantity;
+use dhow_scenario::nearest;
 
 use super::statistics::quantile;
 use super::told::Told;
@@ -34,8 +35,19 @@ pub enum Measure {
     Figure(String, Option<String>),
 }
 
-/// All names, for messages.
-const NAMES: &str = "goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM";
+/// All names but those of figures.
+const NAMES: [&str; 10] = [
+    "goodput",
+    "delivery",
+    "delay_median",
+    "delay_p95",
+    "delay_max",
+    "drain",
+    "cpu_per_mb",
+    "link_seconds_per_mb",
+    "energy_per_mb",
+    "written_per_octet",
+];
 
 impl FromStr for Measure {
     type Err = String;
@@ -60,10 +72,25 @@ impl FromStr for Measure {
                     };
                     Self::Figure(name.to_owned(), program)
                 }
-                None => return Err(format!("'{text}' is not measured: {NAMES} are")),
+                None => return Err(not_measured(text)),
             },
         })
     }
+}
+
+/// What is to be said of a name that is none.
+fn not_measured(text: &str) -> String {
+    let meant = did_you_mean(text, &NAMES);
+    format!(
+        "'{text}' is not measured: {meant}{}, figure:NAME and figure:NAME:PROGRAM are",
+        NAMES.join(", ")
+    )
+}
+
+/// The name that is near enough to be meant, as a question before all names; nothing where there is none.
+pub(super) fn did_you_mean(text: &str, names: &[&str]) -> String {
+    let meant = nearest(text, names.iter().copied());
+    meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "))
 }
 
 impl fmt::Display for Measure {

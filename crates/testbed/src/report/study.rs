@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dhow_page::Axis;
 use thiserror::Error;
 
-use super::measure::{Measure, said};
+use super::measure::{Measure, did_you_mean, said};
 use super::statistics::Spread;
 use super::told::{Course, Told};
 use crate::results::{Backend, Results, ResultsError, Status};
@@ -110,7 +110,10 @@ impl Question {
             Some("falls") => Some(Expected::Falls),
             Some("level") => Some(Expected::Level),
             Some(other) => {
-                let what = format!("nothing can be expected to '{other}': rises, falls, level");
+                let meant = did_you_mean(other, &["rises", "falls", "level"]);
+                let what = format!(
+                    "expects has no '{other}': {meant}'rises', 'falls' and 'level' are what it can be"
+                );
                 return Err(ReportError::Question(what));
             }
         };
@@ -130,6 +133,29 @@ impl Question {
             expects,
             others,
         })
+    }
+}
+
+impl Question {
+    /// Says whether the keys that go along or make curves are among those that are swept.
+    ///
+    /// # Errors
+    /// When one is not: all runs would be one point.
+    pub fn check_swept(&self, swept: &[&str]) -> Result<(), ReportError> {
+        let asked = [("x", &self.x), ("group_by", &self.group_by)];
+        for (key, value) in asked {
+            let Some(value) = value.as_deref().filter(|it| !swept.contains(it)) else {
+                continue;
+            };
+            let what = match swept {
+                [] => "nothing is".to_owned(),
+                [one] => format!("'{one}' is"),
+                all => format!("{}'{}' are", did_you_mean(value, all), all.join("', '")),
+            };
+            let what = format!("{key} is '{value}', which is not swept: {what}");
+            return Err(ReportError::Question(what));
+        }
+        Ok(())
     }
 }
 

@@ -102,8 +102,9 @@ impl Study {
         };
         let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
         let near = path.parent().unwrap_or(Path::new(""));
+        let swept: Vec<&str> = run.point.iter().map(|(key, _)| key.as_str()).collect();
         Question::read(&scenario.name, &scenario.report, near)
-            .map(|_| ())
+            .and_then(|question| question.check_swept(&swept))
             .map_err(|error| {
                 let what = format!("cannot read the scenario: {}: {error}", path.display());
                 Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
