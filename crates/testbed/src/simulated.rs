@@ -9,6 +9,7 @@ use dhow_sim::NetworkError;
 use dhow_sim::run::{Outcome, Run as Simulation};
 
 use crate::number::float;
+use crate::report::measured;
 use crate::results::{
     Backend, Capacity, Contact, Limited, LinkSample, Payload, Point, Results, ResultsError, Run,
     Status,
@@ -76,8 +77,13 @@ pub fn run(
         cpu_s_per_mb: None,
         link_s_per_mb: None,
         joules_per_mb: None,
+        goodput_bit_s: None,
+        delivery: None,
+        delay_median_s: None,
+        delay_p95_s: None,
+        drain_s: None,
     };
-    let run = results.priced(run, scenario)?;
+    let run = measured(results.priced(run, scenario)?, results)?;
     results.seal(&run)?;
     Ok(run)
 }

@@ -189,6 +189,15 @@ fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
 fn where_not_all_was_delivered_there_is_no_time_until_it_was() {
     let place = tempfile::tempdir().unwrap();
     let (results, question) = study_with(place.path(), &["report.y=drain", "traffic.count=100"]);
+    for run in results.runs().unwrap() {
+        let is_whole = run.point.value("traffic.size") != Some("50kB");
+        assert_eq!(run.drain_s.is_some(), is_whole);
+        assert_eq!(run.delivery == Some(1.0), is_whole);
+        let octets = f64::from(u32::try_from(run.delivered_octets).unwrap());
+        assert_eq!(run.goodput_bit_s, Some(octets * 8.0 / 20.0));
+        let delays = run.delay_median_s.zip(run.delay_p95_s).unwrap();
+        assert!(delays.0 > 5.0 && delays.0 < delays.1 && delays.1 < 25.0);
+    }
     let study = Study::read(question, &results).unwrap();
     let page = page("Drive-by", "", &[study]);
     // 5 MB in bundles do not fit the contact.

@@ -2,7 +2,7 @@
 //!
 //! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`Told`] one run in short and a
 //! [`Course`] one over time, a [`Measure`] what is measured of each. `curves` shows it against what was set, `course` one run over time, `both` real sockets beside virtual
-//! time, `doubt` why a number says less than it seems to, `limit` which resource a run had none left of, `hosts` what each host used and waited for, `cost` what a megabyte took, and `repetition` what is needed to run it again.
+//! time, `doubt` why a number says less than it seems to, `line` what `runs.csv` has of it, `limit` which resource a run had none left of, `hosts` what each host used and waited for, `cost` what a megabyte took, and `repetition` what is needed to run it again.
 
 mod both;
 mod cost;
@@ -11,6 +11,7 @@ mod curves;
 mod doubt;
 mod hosts;
 mod limit;
+mod line;
 mod measure;
 mod page;
 mod repetition;
@@ -19,6 +20,7 @@ mod study;
 mod told;
 mod worth;
 
+pub use line::measured;
 pub use measure::Measure;
 pub use page::page;
 pub use study::{Expected, Others, Question, ReportError, Study};

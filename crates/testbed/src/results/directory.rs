@@ -355,6 +355,11 @@ mod tests {
             cpu_s_per_mb: Some(0.25),
             link_s_per_mb: Some(1.5),
             joules_per_mb: None,
+            goodput_bit_s: None,
+            delivery: None,
+            delay_median_s: None,
+            delay_p95_s: None,
+            drain_s: None,
         }
     }
 

@@ -166,6 +166,21 @@ pub struct Run {
     /// Energy for a megabyte delivered, joules; empty without `[energy]`.
     #[serde(default)]
     pub joules_per_mb: Option<f64>,
+    /// Payload that was delivered, by the time in which it could pass; empty without payloads.
+    #[serde(default)]
+    pub goodput_bit_s: Option<f64>,
+    /// The share of payloads that were delivered, of 1; empty without payloads.
+    #[serde(default)]
+    pub delivery: Option<f64>,
+    /// The median of times from sending to delivery; empty where nothing was delivered.
+    #[serde(default)]
+    pub delay_median_s: Option<f64>,
+    /// The time within which 95 of 100 that were delivered were; empty where nothing was.
+    #[serde(default)]
+    pub delay_p95_s: Option<f64>,
+    /// The time until all was delivered; empty where not all was.
+    #[serde(default)]
+    pub drain_s: Option<f64>,
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
 use crate::node::Daemon;
 use crate::place::Network;
+use crate::report::measured;
 use crate::results::{self, Backend, Conditions, Results, ResultsError, Run, Status};
 
 /// From one look at everything to the next.
@@ -178,8 +179,14 @@ pub fn run(
         cpu_s_per_mb: None,
         link_s_per_mb: None,
         joules_per_mb: None,
+        goodput_bit_s: None,
+        delivery: None,
+        delay_median_s: None,
+        delay_p95_s: None,
+        drain_s: None,
     };
     let run = order.results.priced(run, order.scenario).map_err(kept)?;
+    let run = measured(run, order.results).map_err(kept)?;
     order.results.seal(&run).map_err(kept)?;
     Ok(run)
 }
