@@ -70,3 +70,17 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }
+
+/// What there is, by name and in its order, for a hint where nothing is near; of many the first ten.
+#[must_use]
+pub fn there_are(names: impl ExactSizeIterator<Item = String>) -> String {
+    const NAMES_MAX: usize = 10;
+    let count = names.len();
+    let shown: Vec<String> = names.take(NAMES_MAX).collect();
+    let shown = shown.join(", ");
+    match count {
+        1 => format!("there is one: {shown}"),
+        0..=NAMES_MAX => format!("there are {count}: {shown}"),
+        _ => format!("there are {count}: {shown}, …"),
+    }
+}

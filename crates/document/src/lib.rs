@@ -37,6 +37,6 @@ mod settled;
 mod value;
 
 pub use document::{Document, Entries};
-pub use fault::{FileError, nearest};
+pub use fault::{FileError, nearest, there_are};
 pub use json_schema::json_schema;
 pub use loose::Loose;

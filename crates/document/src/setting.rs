@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::document::Document;
-use crate::fault::{FileError, nearest};
+use crate::fault::{FileError, nearest, there_are};
 use crate::schema::{Key, Kind, Occurs, Section};
 
 /// What a section is called, where it has a name.
@@ -136,13 +136,18 @@ fn find(entries: &DeArray<'_>, which: &str, naming: Naming) -> Result<usize, Str
     {
         return Ok(place);
     }
-    Err(match nearest(which, names.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean '{meant}'?"),
-        None => match entries.len() {
-            1 => "there is one: 0".to_owned(),
-            count => format!("there are {count}, from 0 on"),
-        },
-    })
+    if let Some(meant) = nearest(which, names.iter().map(String::as_str)) {
+        return Err(format!("did you mean '{meant}'?"));
+    }
+    // One without a name is called by its position.
+    let called = names
+        .iter()
+        .enumerate()
+        .map(|(place, name)| match name.is_empty() {
+            true => place.to_string(),
+            false => name.clone(),
+        });
+    Err(there_are(called))
 }
 
 fn insert<'t>(table: &mut DeTable<'t>, key: &'static Key, value: &'t str, offset: usize) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use dhow_document::{Document, Entries, FileError, nearest};
+use dhow_document::{Document, Entries, FileError, nearest, there_are};
 
 use crate::kind::{LinkKind, NodeKind};
 use crate::scenario::{Contact, Link, LinkIndex, Node, NodeIndex, Presence};
@@ -126,11 +126,19 @@ impl Network {
         Err(
             match nearest(name, self.by_name.keys().map(String::as_str)) {
                 Some(meant) => error.with_hint(format!("did you mean '{meant}'?")),
-                None => error.with_hint(
-                    "each node has a [[node]] with its name, or a section that makes several",
-                ),
+                None => error.with_hint(self.there_are()),
             },
         )
+    }
+
+    /// Which nodes there are, for a hint.
+    fn there_are(&self) -> String {
+        match self.nodes.is_empty() {
+            true => {
+                "each node has a [[node]] with its name, or a section that makes several".to_owned()
+            }
+            false => there_are(self.nodes.iter().map(|node| node.name.clone())),
+        }
     }
 
     /// The nodes whose names a key tells, with `*` for whatever is there; one without it.
@@ -152,7 +160,8 @@ impl Network {
         let found: Vec<NodeIndex> = named.map(|(index, _)| index).collect();
         if found.is_empty() {
             let what = format!("there is no node '{pattern}'");
-            return Err(document.fault(entries.line_of(key), what));
+            let error = document.fault(entries.line_of(key), what);
+            return Err(error.with_hint(self.there_are()));
         }
         Ok(found)
     }

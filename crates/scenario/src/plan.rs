@@ -84,6 +84,16 @@ impl Plan {
         let mut points = variants(&document, path, text, &base)?;
         for swept in document.loose("sweep") {
             let wrong = |what: String| document.fault(swept.line, what);
+            if let Some(setting) = settings.iter().find(|it| is_overridden(it, &swept.path)) {
+                let (path, value) = setting.split_once('=').unwrap_or((setting, ""));
+                let path = path.trim();
+                let error = wrong(format!(
+                    "'{}' is swept, so --set {path} would say nothing",
+                    swept.path
+                ));
+                let hint = format!("--set 'sweep.{}=[\"{}\"]'", swept.path, value.trim());
+                return Err(error.with_hint(hint));
+            }
             if swept.values.is_empty() {
                 return Err(wrong(format!("'{}' has no values", swept.path)));
             }
@@ -211,6 +221,20 @@ fn variants(
         points.push(Point::default());
     }
     Ok(points)
+}
+
+/// Whether a sweep of a path sets all that a setting does: the same key, of the same section or of each of its name.
+fn is_overridden(setting: &str, swept: &str) -> bool {
+    let path = setting
+        .split_once('=')
+        .map_or(setting, |(path, _)| path)
+        .trim();
+    let of_all = || {
+        let (section, rest) = path.split_once('.')?;
+        let (_, key) = rest.rsplit_once('.')?;
+        Some((section, key))
+    };
+    path == swept || of_all().is_some_and(|parts| swept.split_once('.') == Some(parts))
 }
 
 /// All settings, where they make a scenario.
@@ -360,6 +384,28 @@ repeats = 2
         );
         let fewer = plan(&["runs.repeats=1"], Extent::Full).expect("a plan");
         assert_eq!(fewer.runs.len(), 4 * 3);
+    }
+
+    #[test]
+    fn a_setting_in_whose_place_a_sweep_is_would_say_nothing() {
+        for setting in [
+            "traffic.size=3kB",
+            " traffic.size = 3kB",
+            "traffic.0.size=3kB",
+        ] {
+            let error = plan(&[setting], Extent::Usual).expect_err(setting);
+            assert!(
+                error
+                    .what
+                    .contains("'traffic.size' is swept, so --set traffic."),
+                "{error}"
+            );
+            let hint = "--set 'sweep.traffic.size=[\"3kB\"]'";
+            assert_eq!(error.hint.as_deref(), Some(hint));
+        }
+        for setting in ["sweep.traffic.size=[\"3kB\"]", "traffic.0.count=3"] {
+            plan(&[setting], Extent::Usual).expect(setting);
+        }
     }
 
     #[test]

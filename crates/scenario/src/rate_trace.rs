@@ -34,7 +34,12 @@ pub(crate) fn read(
             true => Ok(None),
             false => {
                 let error = document.fault(entries.line(), what);
-                Err(error.with_hint("for example: rate = \"1Mbit\""))
+                Err(error.with_hint(match entries.text("by") {
+                    Some("veth") => {
+                        "rate = \"10Gbit\", say: it is for virtual time, and the cable of a lab goes as fast as it can"
+                    }
+                    _ => "for example: rate = \"1Mbit\"",
+                }))
             }
         };
     };

@@ -93,7 +93,7 @@ fn what_cannot_be_set_is_named_with_what_was_meant() {
         ),
         (
             "boat.2.load=1",
-            "there is no [[boat]] '2'; there are 2, from 0 on",
+            "there is no [[boat]] '2'; there are 2: dhow, sambuk",
         ),
         (
             "boat.dow.load=1",

@@ -46,6 +46,10 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:9: a link has a 'rate' or a 'rate_trace'; for example: rate = \"1Mbit\"",
         ),
         (
+            "[[link]]\nbetween = [\"east\", \"west\"]\nby = \"veth\"\n",
+            "s.toml:9: a link has a 'rate' or a 'rate_trace'; rate = \"10Gbit\", say: it is for virtual time, and the cable of a lab goes as fast as it can",
+        ),
+        (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"8bit\"\nrate_trace = \"cell.trace\"\n",
             "s.toml:11: 'rate' does not go with 'rate_trace', which says how fast octets leave",
         ),

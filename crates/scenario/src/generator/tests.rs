@@ -264,7 +264,7 @@ fn generators_say_what_they_cannot_make() {
             format!(
                 "[[line]]\nname = \"n\"\ncount = 3\n{wire}[[traffic]]\nfrom = \"m*\"\nto = \"n1\"\nsize = \"2kB\"\ncount = 1\n"
             ),
-            "s.toml:6: there is no node 'm*'",
+            "s.toml:6: there is no node 'm*'; there are 3: n1, n2, n3",
         ),
     ] {
         assert_eq!(refused(&text), said, "{text}");
