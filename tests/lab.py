@@ -442,10 +442,12 @@ class Lab(unittest.TestCase):
                                   capture_output=True, text=True, check=False)
         if possible.returncode != 0:
             self.skipTest(f"no namespaces for users: {possible.stderr.strip()}")
-        if subprocess.run([*user, self.dhow, "--version"], capture_output=True, check=False).returncode != 0:
-            self.skipTest(f"{self.dhow} is not for other users")
+        # The one that was built may lie where other users cannot go.
+        mine = self.place / "dhow"
+        if not mine.exists():
+            shutil.copy(self.dhow, mine)
         os.chown(self.place, 65534, 65534)
-        return subprocess.Popen([*user, str(self.dhow), "lab", *map(str, words)], cwd=self.place, text=True,
+        return subprocess.Popen([*user, str(mine), "lab", *map(str, words)], cwd=self.place, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def test_who_is_not_root_has_a_lab_of_which_nothing_is_left(self) -> None:
@@ -468,6 +470,7 @@ class Lab(unittest.TestCase):
                 lab = self.as_nobody("run", path, "--out", f"out{number}")
                 end = time.monotonic() + PATIENCE_S
                 while not (self.place / f"out{number}" / "0001" / "links.csv").exists():
+                    self.assertIsNone(lab.poll(), "the lab ended before it began")
                     self.assertLess(time.monotonic(), end, "the lab does not begin")
                     time.sleep(0.05)
                 lab.send_signal(sent)
