@@ -60,6 +60,18 @@ impl CrcType {
         }
     }
 
+    /// The checksum of octets of which those up to some place have the checksum `first`, and the `octets` behind it `second`.
+    fn joined(self, first: u32, second: u32, octets: u64) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Crc32C => joined_crc32c(first, second, octets),
+            Self::Crc16 => {
+                let joined = crc_fast::checksum_combine(CRC16, first.into(), second.into(), octets);
+                u32::try_from(joined).unwrap_or(0)
+            }
+        }
+    }
+
     /// The CRC field as it is populated while the checksum is computed (RFC 9171 4.3.1, 4.3.2): zeros.
     pub(crate) const fn zeroed_field(self) -> &'static [u8] {
         match self {
@@ -131,10 +143,21 @@ impl CrcDigest {
             return None;
         }
         let own = crc32c(octets);
-        let length = u64::try_from(octets.len()).unwrap_or(u64::MAX);
-        // The state is the checksum before its last step, which inverts it (RFC 7143 13.1).
-        self.state = !joined_crc32c(self.value(), own, length);
+        self.join(own, u64::try_from(octets.len()).unwrap_or(u64::MAX));
         Some(own)
+    }
+
+    /// Adds so many octets of which this kind of checksum is known: a CRC-32C.
+    ///
+    /// # Panics
+    /// When this computes another checksum.
+    pub fn join(&mut self, crc32c: u32, octets: u64) {
+        assert!(
+            self.crc_type == CrcType::Crc32C,
+            "a CRC-32C is joined with its like"
+        );
+        // The state is the checksum before its last step, which inverts it (RFC 7143 13.1).
+        self.state = !joined_crc32c(self.value(), crc32c, octets);
     }
 
     /// The checksum of all octets so far; 0 for [`CrcType::None`].
@@ -152,24 +175,21 @@ impl CrcDigest {
     /// The checksum as it would be had the octets added so far, of which the last `octets` came behind `before`,
     /// come behind `instead`.
     pub(crate) fn behind(&self, before: &[u8], instead: &[u8], octets: u64) -> u32 {
-        let algorithm = match self.crc_type {
-            CrcType::None => return 0,
-            CrcType::Crc16 => CrcAlgorithm::Crc16IbmSdlc,
-            CrcType::Crc32C => CrcAlgorithm::Crc32Iscsi,
+        let of = |octets: &[u8]| {
+            let mut digest = Self::new(self.crc_type);
+            digest.update(octets);
+            digest.value()
         };
-        let of = |octets: &[u8]| crc_fast::checksum(algorithm, octets);
         // The checksum of two parts is that of the first, moved on by the second's length, plus that of the
         // second: so what `before` adds is taken out, and what `instead` adds put in.
-        let moved = |crc: u64| crc_fast::checksum_combine(algorithm, crc, 0, octets);
-        let own = u64::from(self.value()) ^ moved(of(before));
+        let joined = |first, second, octets| self.crc_type.joined(first, second, octets);
+        let own = joined(of(before), self.value(), octets);
         let field = self.crc_type.zeroed_field();
-        let ended = crc_fast::checksum_combine(
-            algorithm,
-            moved(of(instead)) ^ own,
+        joined(
+            joined(of(instead), own, octets),
             of(field),
             u64::try_from(field.len()).unwrap_or(0),
-        );
-        u32::try_from(ended).unwrap_or(0)
+        )
     }
 
     /// Whether these octets are the checksum in network byte order.

@@ -2,8 +2,10 @@
 
 use std::io::IoSlice;
 
+use dhow_bundle::crc::crc32c;
+
 use crate::disk::{Disk, DiskError};
-use crate::record::{Layout, Place, crc, put, u32_at, u64_at};
+use crate::record::{Layout, Place, put, u32_at, u64_at};
 use crate::superblock::{COPY_OCTETS, CheckpointPlace};
 
 const MAGIC: [u8; 8] = *b"DHOWEND\n";
@@ -39,7 +41,7 @@ impl ClosingNote {
         put(&mut octets, 32, &self.segment.to_le_bytes());
         put(&mut octets, 36, &self.end.offset.to_le_bytes());
         put(&mut octets, 40, &self.bundles.to_le_bytes());
-        let sum = crc(octets.get(..60).unwrap_or_default());
+        let sum = crc32c(octets.get(..60).unwrap_or_default());
         put(&mut octets, 60, &sum.to_le_bytes());
         octets
     }
@@ -48,7 +50,7 @@ impl ClosingNote {
         let offset = u32_at(octets, 36)?;
         let valid = octets.get(..8)? == MAGIC
             && u64_at(octets, 8)? == layout.seed
-            && u32_at(octets, 60)? == crc(octets.get(..60)?)
+            && u32_at(octets, 60)? == crc32c(octets.get(..60)?)
             && offset <= layout.segment_octets;
         valid.then_some(Self {
             checkpoint: u64_at(octets, 16)?,

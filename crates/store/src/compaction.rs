@@ -1,11 +1,12 @@
 //! Emptying segments: the bundles of the emptiest one are copied to the log's end (docs/store-format.md 7).
 
 use bytes::Bytes;
+use dhow_bundle::crc::{CrcDigest, CrcType, crc32c};
 use dhow_bundle::storage::{BundleKey, Extent, StoreEvent};
 
 use crate::disk::DiskError;
 use crate::error::Trouble;
-use crate::record::{HEADER_OCTETS, Header, Kind, Place, RunningCrc, crc};
+use crate::record::{HEADER_OCTETS, Header, Kind, Place};
 use crate::room::Purpose;
 use crate::segment::{Reference, Segment, Turn, Usage};
 use crate::slot::{Before, Slot, reference};
@@ -120,7 +121,7 @@ impl Store {
         let Some(header) = self.header_of(extent)? else {
             return Ok(false);
         };
-        let mut running = RunningCrc::new();
+        let mut running = CrcDigest::new(CrcType::Crc32C);
         let mut at = 0;
         while at < extent.length {
             let step = (extent.length - at).min(COPY_OCTETS);
@@ -330,7 +331,7 @@ impl Store {
         held: &mut Vec<Reference>,
     ) -> Result<(), Hindrance> {
         let header = self.header_of(extent)?.ok_or(Hindrance::Corrupt)?;
-        let mut running = RunningCrc::new();
+        let mut running = CrcDigest::new(CrcType::Crc32C);
         let mut at = 0;
         while at < extent.length {
             let step = (extent.length - at)
@@ -365,7 +366,7 @@ impl Store {
         let header = self.header_of(extent)?.ok_or(Hindrance::Corrupt)?;
         let mut octets = vec![0; index(extent.length)];
         self.log.disk.read_at(extent.offset, &mut octets)?;
-        if self.log.matches(&header, crc(&octets)) {
+        if self.log.matches(&header, crc32c(&octets)) {
             Ok(octets.into())
         } else {
             Err(Hindrance::Corrupt)
@@ -377,7 +378,7 @@ impl Store {
         let header = self.header_of(own)?.ok_or(Hindrance::Corrupt)?;
         let mut body = vec![0; index(slot.body)];
         self.log.disk.read_at(own.offset + own.length, &mut body)?;
-        if header.body_octets == slot.body && crc(&body) == header.body_crc {
+        if header.body_octets == slot.body && crc32c(&body) == header.body_crc {
             Ok(body)
         } else {
             Err(Hindrance::Corrupt)

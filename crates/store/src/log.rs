@@ -4,13 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use dhow_bundle::crc::{CrcDigest, CrcType, crc32c};
 
 use crate::arriving::Portion;
 use crate::disk::{Chunk, Disk, DiskError};
 use crate::error::Trouble;
-use crate::record::{
-    HEADER_OCTETS, Header, Kind, Layout, Place, RunningCrc, crc, padding, record_octets,
-};
+use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place, padding, record_octets};
 use crate::segment::{Segment, Segments};
 use crate::store::Durability;
 use crate::wire::{length, put_varint};
@@ -338,7 +337,7 @@ impl Log {
             payload_octets: u32::try_from(payload_octets).unwrap_or(u32::MAX),
             body_octets: u32::try_from(body.len()).unwrap_or(u32::MAX),
             payload_crc,
-            body_crc: crc(body),
+            body_crc: crc32c(body),
         };
         let octets = header.record_octets();
         let position = self.layout.position(head.segment, head.offset);
@@ -470,13 +469,13 @@ impl Log {
 fn payload_crc(payload: &[Portion]) -> u32 {
     match payload {
         [] => 0,
-        [Portion { octets, crc: None }] => crc(octets),
+        [Portion { octets, crc: None }] => crc32c(octets),
         [Portion { crc: Some(crc), .. }] => *crc,
         portions => {
-            let mut running = RunningCrc::new();
+            let mut running = CrcDigest::new(CrcType::Crc32C);
             for portion in portions {
                 match portion.crc {
-                    Some(crc) => running.join(crc, portion.octets.len()),
+                    Some(crc) => running.join(crc, length(portion.octets.len())),
                     None => running.update(&portion.octets),
                 }
             }

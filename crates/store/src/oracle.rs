@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use dhow_bundle::crc::crc32c;
 use dhow_bundle::storage::{BundleKey, Piece, StoreCommand, StoreEvent, StoredBundle};
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId};
 
-use crate::record::{Header, Layout, SEGMENTS_START, crc, put};
+use crate::record::{Header, Layout, SEGMENTS_START, put};
 use crate::store::{Options, Store};
 use crate::wire::{index, length};
 use crate::{Disk, FaultyDisk};
@@ -119,8 +120,8 @@ fn mend(log: &mut [u8], records: &[(u64, Header)]) {
             continue;
         };
         let header = Header {
-            payload_crc: crc(payload),
-            body_crc: crc(octets),
+            payload_crc: crc32c(payload),
+            body_crc: crc32c(octets),
             ..*header
         };
         let encoded = header.encode(SEED, *position);

@@ -1,9 +1,8 @@
 //! A record's header, and where records lie (docs/store-format.md 2 and 3).
 
-use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
-use dhow_bundle::crc::joined_crc32c;
+use dhow_bundle::crc::crc32c;
 
-use crate::wire::{index, length};
+use crate::wire::index;
 
 /// Octets of a record's header.
 pub(crate) const HEADER_OCTETS: u32 = 32;
@@ -97,39 +96,6 @@ pub(crate) struct Header {
     pub(crate) body_crc: u32,
 }
 
-/// CRC-32C of some octets.
-pub(crate) fn crc(octets: &[u8]) -> u32 {
-    if octets.is_empty() {
-        0
-    } else {
-        crc32_iscsi(octets)
-    }
-}
-
-/// CRC-32C of octets that come in pieces.
-pub(crate) struct RunningCrc(Digest);
-
-impl RunningCrc {
-    pub(crate) fn new() -> Self {
-        Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
-    }
-
-    pub(crate) fn update(&mut self, octets: &[u8]) {
-        self.0.update(octets);
-    }
-
-    /// Adds octets of which the checksum is known.
-    pub(crate) fn join(&mut self, crc: u32, octets: usize) {
-        let joined = joined_crc32c(self.value(), crc, length(octets));
-        // The library's state is the checksum before it is inverted.
-        self.0 = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!joined));
-    }
-
-    pub(crate) fn value(&self) -> u32 {
-        u32::try_from(self.0.finalize() & 0xffff_ffff).unwrap_or(0)
-    }
-}
-
 /// Octets that a record with these lengths takes, padding included.
 pub(crate) fn record_octets(payload_octets: u64, body_octets: u64) -> u64 {
     let octets = u64::from(HEADER_OCTETS)
@@ -158,7 +124,7 @@ impl Header {
         put(&mut covered, 36, &self.payload_crc.to_le_bytes());
         put(&mut covered, 40, &self.body_crc.to_le_bytes());
         let mut header = [0; 32];
-        put(&mut header, 0, &crc32_iscsi(&covered).to_le_bytes());
+        put(&mut header, 0, &crc32c(&covered).to_le_bytes());
         put(&mut header, 4, covered.get(16..).unwrap_or_default());
         header
     }
@@ -241,14 +207,5 @@ mod tests {
             assert_eq!(Header::decode(&rotten, 99, 4096, None), None, "bit {bit}");
         }
         assert_eq!(header.record_octets(), 48);
-    }
-
-    #[test]
-    fn running_crc_equals_the_crc_of_the_whole() {
-        let mut running = RunningCrc::new();
-        running.update(b"12345");
-        running.update(b"6789");
-        assert_eq!(running.value(), 0xe306_9283);
-        assert_eq!(crc(b"123456789"), 0xe306_9283);
     }
 }

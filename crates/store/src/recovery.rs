@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dhow_bundle::crc::crc32c;
 use dhow_bundle::{BundleId, DtnTime};
 
 use crate::checkpoint::{Contents, Listed};
@@ -11,7 +12,7 @@ use crate::disk::{Disk, DiskError};
 use crate::error::OpenError;
 use crate::image::{Builder, Image, RecoveredBundles};
 use crate::loss::{Count, Loss};
-use crate::record::{HEADER_OCTETS, Header, Kind, Layout, crc};
+use crate::record::{HEADER_OCTETS, Header, Kind, Layout};
 use crate::removed::Removed;
 use crate::replay::Replay;
 use crate::store::{Durability, Options};
@@ -197,7 +198,8 @@ fn read_checkpoint(
             };
             let payload = layout.position(*segment, offset) + u64::from(HEADER_OCTETS);
             let payload = window.octets(payload, u64::from(header.payload_octets))?;
-            let Some(payload) = payload.filter(|payload| crc(payload) == header.payload_crc) else {
+            let Some(payload) = payload.filter(|payload| crc32c(payload) == header.payload_crc)
+            else {
                 return Ok(None);
             };
             if number != checkpoint.number || part != wanted {
@@ -289,7 +291,7 @@ fn read_summary(
         position + u64::from(HEADER_OCTETS),
         u64::from(header.body_octets),
     )?;
-    let Some(body) = body.filter(|body| crc(body) == header.body_crc) else {
+    let Some(body) = body.filter(|body| crc32c(body) == header.body_crc) else {
         return Ok(false);
     };
     let mut reader = Reader(body);

@@ -2,9 +2,11 @@
 
 use std::io::IoSlice;
 
+use dhow_bundle::crc::crc32c;
+
 use crate::disk::{Disk, DiskError};
 use crate::error::OpenError;
-use crate::record::{Layout, Place, SEGMENTS_START, crc, put, u32_at, u64_at};
+use crate::record::{Layout, Place, SEGMENTS_START, put, u32_at, u64_at};
 use crate::wire::length;
 
 /// The format that this program writes, and the newest that it reads.
@@ -76,7 +78,7 @@ impl Superblock {
         );
         put(&mut octets, 40, &self.checkpoint.segment.to_le_bytes());
         put(&mut octets, 44, &self.checkpoint.place.offset.to_le_bytes());
-        let sum = crc(octets.get(..60).unwrap_or_default());
+        let sum = crc32c(octets.get(..60).unwrap_or_default());
         put(&mut octets, 60, &sum.to_le_bytes());
         octets
     }
@@ -86,7 +88,7 @@ impl Superblock {
         let valid = octets.get(..8)? == MAGIC
             && u32_at(octets, 8)? == FORMAT_VERSION
             && segment_octets_allowed(segment_octets)
-            && u32_at(octets, 60)? == crc(octets.get(..60)?);
+            && u32_at(octets, 60)? == crc32c(octets.get(..60)?);
         valid.then_some(Self {
             layout: Layout {
                 segment_octets,

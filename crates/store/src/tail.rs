@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use dhow_bundle::crc::{CrcDigest, CrcType};
 use dhow_bundle::mutant::{Mutant, planted};
 
 use crate::disk::DiskError;
 use crate::loss::{Cause, Loss, LostPlace};
-use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place, RunningCrc};
+use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place};
 use crate::recovery::Map;
 use crate::replay::Replay;
 use crate::superblock::CheckpointPlace;
@@ -277,7 +278,7 @@ impl Tail {
             if unchecked.place < self.durable {
                 continue;
             }
-            let mut running = RunningCrc::new();
+            let mut running = CrcDigest::new(CrcType::Crc32C);
             let mut at = 0;
             let mut whole = true;
             while at < u64::from(unchecked.octets) {

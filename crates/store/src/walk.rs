@@ -1,7 +1,9 @@
 //! Walking a segment record by record, over what is damaged (docs/store-format.md 8).
 
+use dhow_bundle::crc::crc32c;
+
 use crate::disk::{Disk, DiskError};
-use crate::record::{ALIGNMENT, HEADER_OCTETS, Header, Kind, Layout, crc};
+use crate::record::{ALIGNMENT, HEADER_OCTETS, Header, Kind, Layout};
 use crate::wire::{index, length};
 
 /// Octets read at once where records follow one another.
@@ -140,7 +142,9 @@ impl Walk {
             + u64::from(header.payload_octets);
         self.body.clear();
         match window.octets(body, u64::from(header.body_octets))? {
-            Some(octets) if crc(octets) == header.body_crc => self.body.extend_from_slice(octets),
+            Some(octets) if crc32c(octets) == header.body_crc => {
+                self.body.extend_from_slice(octets)
+            }
             _ => return Ok(Some(Step::Damaged(offset, header))),
         }
         Ok(Some(Step::Record(offset, header)))
@@ -180,7 +184,7 @@ pub(crate) fn generation(
         let body = position + u64::from(HEADER_OCTETS) + u64::from(header.payload_octets);
         let previous = window
             .octets(body, count)?
-            .filter(|octets| crc(octets) == header.body_crc)
+            .filter(|octets| crc32c(octets) == header.body_crc)
             .and_then(|octets| {
                 let mut reader = crate::wire::Reader(octets);
                 reader.varint()?;

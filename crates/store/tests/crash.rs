@@ -156,7 +156,7 @@ impl World {
         }
         self.batch.push(StoreCommand::Append {
             key: BundleKey(key),
-            crc: Some(crc_fast::crc32_iscsi(&octets)),
+            crc: Some(dhow_bundle::crc::crc32c(&octets)),
             octets: Piece::Octets(octets),
         });
     }
