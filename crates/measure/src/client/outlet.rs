@@ -297,7 +297,13 @@ impl Outlet {
             }
             match link.write(octets) {
                 Ok(0) => return Ok(()),
-                Ok(written) => self.left(written),
+                Ok(written) => {
+                    self.left(written);
+                    if self.sent > PENDING_OCTETS_MAX {
+                        // Something may always wait behind it.
+                        self.release_rows();
+                    }
+                }
                 Err(_) => {
                     self.break_off();
                     return Ok(());
@@ -319,6 +325,12 @@ impl Outlet {
     /// The connection is gone: the row that was on its way goes again, whole.
     fn rewind(&mut self) {
         self.header.clear();
+        self.release_rows();
+        self.sent = 0;
+    }
+
+    /// Rows that have left take no more memory; one that has left in part stays whole.
+    fn release_rows(&mut self) {
         let start = match self.encoding {
             Encoding::Text => self
                 .pending
@@ -328,7 +340,7 @@ impl Outlet {
             Encoding::Binary => row_start_before(&self.pending, self.sent),
         };
         self.pending.drain(..start);
-        self.sent = 0;
+        self.sent -= start;
     }
 
     /// Why nothing is taken, where it is known.
@@ -403,6 +415,11 @@ impl From<Lost> for OutletError {
 mod tests {
     use super::*;
 
+    use std::io::Read as _;
+    use std::net::TcpListener;
+
+    use crate::omsp::header::ACCEPTED;
+
     const ROW_OCTETS: usize = 1000;
 
     /// Takes all.
@@ -437,6 +454,37 @@ mod tests {
             assert!(outlet.pending.len() < 3 * ROWS_OCTETS);
         }
         assert!(outlet.written() > 2 << 20);
+    }
+
+    #[test]
+    fn rows_that_left_over_a_connection_take_no_memory_though_others_always_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let spool = Spool::new(std::env::temp_dir(), 0);
+        let way = Way::open(&Target::Tcp(address)).unwrap();
+        let mut outlet = Outlet::new(way, Encoding::Text, spool);
+        let pump = |outlet: &mut Outlet| outlet.pump(|_| "header\n".to_owned()).unwrap();
+        while !outlet.has_header() {
+            pump(&mut outlet);
+        }
+        let (mut collector, _) = listener.accept().unwrap();
+        collector.write_all(ACCEPTED.as_bytes()).unwrap();
+        collector.write_all(b"\n").unwrap();
+        // The connection's own buffers are filled first; then as much is read as is added.
+        let mut read = 0;
+        let mut octets = vec![0; 256 << 10];
+        while read < 6 << 20 {
+            while outlet.waiting() < 700 << 10 {
+                add(&mut outlet, 100);
+            }
+            pump(&mut outlet);
+            if outlet.waiting() > 500 << 10 {
+                read += collector.read(&mut octets).unwrap();
+            }
+            assert!(outlet.pending.len() < 3 << 20, "{}", outlet.pending.len());
+        }
+        let text = String::from_utf8(octets).unwrap();
+        assert!(text.lines().any(|line| line.len() == ROW_OCTETS - 1));
     }
 
     #[test]
