@@ -74,16 +74,9 @@ pub fn run(
         delivered_octets: delivered_octets(&outcome),
         samples: 0,
         samples_lost: 0,
-        cpu_s_per_mb: None,
-        link_s_per_mb: None,
-        joules_per_mb: None,
-        goodput_bit_s: None,
-        delivery: None,
-        delay_median_s: None,
-        delay_p95_s: None,
-        drain_s: None,
+        ..Run::default()
     };
-    let run = measured(results.priced(run, scenario)?, results)?;
+    let run = measured(run, results, scenario)?;
     results.seal(&run)?;
     Ok(run)
 }

@@ -222,7 +222,7 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
     else {
         return doubt::nothing(study);
     };
-    let what = capital(&study.y.to_string());
+    let what = escaped(&capital(&study.y.to_string()));
     if known.len() == 1 {
         return format!("{what} was <strong>{}</strong>.", said(axis, most.1.mean));
     }
@@ -291,7 +291,7 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
         };
         Some(format!(
             "The hypothesis that {}{of} {expected} {verdict}.",
-            study.y
+            escaped(&study.y.to_string())
         ))
     });
     sentences.collect::<Vec<_>>().join(" ")

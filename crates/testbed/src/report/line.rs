@@ -1,16 +1,31 @@
 //! What reports show of a run, in its line of `runs.csv`.
 
+use dhow_scenario::Scenario;
+
 use super::measure::Measure;
 use super::told::Course;
-use crate::results::{Results, ResultsError, Run};
+use crate::results::{Cost, Results, ResultsError, Run, Used};
 
-/// A run with what was measured of it, by the tables that it has.
+/// A run with what was measured of it and what a megabyte of it cost, by the tables that it has.
 ///
 /// # Errors
 /// When they cannot be read.
-pub fn measured(run: Run, results: &Results) -> Result<Run, ResultsError> {
+pub fn measured(run: Run, results: &Results, scenario: &Scenario) -> Result<Run, ResultsError> {
     let told = Course::read(run, results)?.told;
+    let used = Used {
+        delivered_octets: told.run.delivered_octets,
+        duration_s: told.run.duration_s,
+        hosts: scenario.nodes.len(),
+        links: scenario.links.len(),
+        contacts: &told.contacts,
+        passed: &told.links,
+        resources: &told.resources,
+    };
+    let cost = Cost::of(&used, scenario.energy.as_ref());
     Ok(Run {
+        cpu_s_per_mb: cost.processor_s,
+        link_s_per_mb: cost.link_s,
+        joules_per_mb: cost.joules,
         goodput_bit_s: Measure::Goodput.of(&told),
         delivery: Measure::Delivery.of(&told),
         delay_median_s: Measure::Delay(50).of(&told),

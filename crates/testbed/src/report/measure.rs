@@ -10,7 +10,6 @@ use dhow_scenario::nearest;
 use super::statistics::quantile;
 use super::told::Told;
 use crate::number::{float, micros, whole};
-use crate::results::Backend;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +116,6 @@ impl Measure {
     #[must_use]
     pub fn of(&self, told: &Told) -> Option<f64> {
         let delivered = float(told.run.delivered_octets);
-        let megabytes = delivered / 1e6;
         match self {
             Self::Goodput => {
                 let time = told.usable_s();
@@ -131,14 +129,7 @@ impl Measure {
                 let last = told.last_delivery_s.filter(|_| told.is_drained());
                 last.map(|last| last - told.first_chance())
             }
-            // Virtual time has no processors.
-            Self::Processor if told.run.backend == Backend::Sim => None,
-            // Runs of earlier versions have no such column.
-            Self::Processor => told.run.cpu_s_per_mb.or_else(|| {
-                let used = told.resources.iter();
-                let seconds: f64 = used.map(|it| it.user_s + it.system_s).sum();
-                (megabytes > 0.0).then(|| seconds / megabytes)
-            }),
+            Self::Processor => told.run.cpu_s_per_mb,
             Self::LinkTime => told.run.link_s_per_mb,
             Self::Energy => told.run.joules_per_mb,
             Self::Written => {

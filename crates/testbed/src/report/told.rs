@@ -5,9 +5,9 @@ use std::fs;
 use std::collections::BTreeMap;
 
 use crate::results::{
-    Capacity, Contact, Figure, LinkSample, Payload, Resource, Results, ResultsError, Run, last_of,
+    Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Resource, Results, ResultsError, Run,
+    last_of,
 };
-use crate::run::PROFILE;
 
 /// Delays that are kept of a run: of more, so many at equal ranks.
 const DELAYS_MAX: usize = 1_001;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dhow_scenario::scenario::Energy;
 use serde::{Deserialize, Serialize};
 
-use super::rows::{Contact, LinkSample, Resource, last_of};
+use super::rows::{Contact, LinkSample, Resource};
 use crate::number::float;
 
 /// Costs of a megabyte (10^6 octets) that was delivered; what is not known is empty.
@@ -32,9 +32,9 @@ pub struct Used<'a> {
     pub links: usize,
     /// When links that come and go were there.
     pub contacts: &'a [Contact],
-    /// What had passed over links, in the order of time; only energy needs it.
-    pub samples: &'a [LinkSample],
-    /// What hosts had used, in the order of time; nothing in virtual time.
+    /// What had passed over each link at the end; only energy needs it.
+    pub passed: &'a [LinkSample],
+    /// What each host had used at the end; nothing in virtual time.
     pub resources: &'a [Resource],
 }
 
@@ -76,16 +76,18 @@ impl Used<'_> {
     /// Octets that passed over links that come and go, or over all where none does, both ways.
     fn octets(&self) -> f64 {
         let planned: BTreeSet<&str> = self.contacts.iter().map(|it| it.link.as_str()).collect();
-        let last = last_of(self.samples, |it| &it.link).into_iter();
-        let counted = last.filter(|it| planned.is_empty() || planned.contains(it.link.as_str()));
+        let counted = self
+            .passed
+            .iter()
+            .filter(|it| planned.is_empty() || planned.contains(it.link.as_str()));
         float(counted.map(|it| it.octets_forward + it.octets_back).sum())
     }
 }
 
-/// Time of processors that all hosts had used at the last sample of each, seconds.
+/// Time of processors that all hosts used, seconds.
 fn processor_s(resources: &[Resource]) -> f64 {
-    let last = last_of(resources, |it| &it.node).into_iter();
-    last.map(|it| it.user_s + it.system_s).sum()
+    let each = resources.iter();
+    each.map(|it| it.user_s + it.system_s).sum()
 }
 
 #[cfg(test)]
@@ -93,9 +95,8 @@ mod tests {
     use super::*;
 
     fn used(contacts: &[Contact]) -> (Cost, Cost) {
-        let resource = |node: &str, time_s, user_s| Resource {
+        let resource = |node: &str, user_s| Resource {
             node: node.to_owned(),
-            time_s,
             user_s,
             system_s: 0.25,
             ..Resource::default()
@@ -112,16 +113,8 @@ mod tests {
             hosts: 2,
             links: 2,
             contacts,
-            samples: &[
-                sample("radio", 1),
-                sample("wire", 5_000_000),
-                sample("radio", 3_000_000),
-            ],
-            resources: &[
-                resource("a", 1.0, 9.0),
-                resource("b", 1.0, 0.5),
-                resource("a", 2.0, 1.0),
-            ],
+            passed: &[sample("radio", 3_000_000), sample("wire", 5_000_000)],
+            resources: &[resource("a", 1.0), resource("b", 0.5)],
         };
         let energy = Energy {
             processor_uw: 2_000_000,
@@ -165,7 +158,7 @@ mod tests {
             hosts: 1,
             links: 0,
             contacts: &[],
-            samples: &[],
+            passed: &[],
             resources: &[],
         };
         assert_eq!(

@@ -5,11 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use dhow_scenario::Scenario;
 use thiserror::Error;
 
 use super::conditions::{Conditions, Gathered};
-use super::cost::{Cost, Used};
 use super::rows::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Row};
 use super::run::Run;
 
@@ -18,6 +16,9 @@ const SEAL: &str = "run.json";
 
 /// The file in a run's directory that says under which conditions it took place.
 const CONDITIONS: &str = "conditions.json";
+
+/// The file in a node's directory, in that of a run, that says where its processor time went.
+pub(crate) const PROFILE: &str = "profile.txt";
 
 /// The table of all runs.
 const RUNS: &str = "runs.csv";
@@ -147,33 +148,6 @@ impl Results {
             &path,
             &text.map_err(|error| ResultsError::new(&path, error))?,
         )
-    }
-
-    /// A run with what a megabyte of it cost, by the tables that it has.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub fn priced(&self, run: Run, scenario: &Scenario) -> Result<Run, ResultsError> {
-        let samples = match scenario.energy {
-            Some(_) => self.read::<LinkSample>(&run.run)?,
-            None => Vec::new(),
-        };
-        let used = Used {
-            delivered_octets: run.delivered_octets,
-            duration_s: run.duration_s,
-            hosts: scenario.nodes.len(),
-            links: scenario.links.len(),
-            contacts: &self.read::<Contact>(&run.run)?,
-            samples: &samples,
-            resources: &self.read::<Resource>(&run.run)?,
-        };
-        let cost = Cost::of(&used, scenario.energy.as_ref());
-        Ok(Run {
-            cpu_s_per_mb: cost.processor_s,
-            link_s_per_mb: cost.link_s,
-            joules_per_mb: cost.joules,
-            ..run
-        })
     }
 
     /// Says that a run's tables are complete: the last that is written of a run.
@@ -354,12 +328,7 @@ mod tests {
             samples_lost: 0,
             cpu_s_per_mb: Some(0.25),
             link_s_per_mb: Some(1.5),
-            joules_per_mb: None,
-            goodput_bit_s: None,
-            delivery: None,
-            delay_median_s: None,
-            delay_p95_s: None,
-            drain_s: None,
+            ..Run::default()
         }
     }
 

@@ -10,6 +10,7 @@ mod run;
 
 pub use conditions::Conditions;
 pub use cost::{Cost, Used};
+pub(crate) use directory::PROFILE;
 pub use directory::{Results, ResultsError};
 pub(crate) use rows::last_of;
 pub use rows::{Capacity, Contact, Figure, Limited, LinkSample, Payload, Resource, Row};

@@ -6,10 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Where a scenario ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// In network namespaces of this machine, by real time.
+    #[default]
     Netns,
     /// In one process, in virtual time.
     Sim,
@@ -25,7 +26,7 @@ impl fmt::Display for Backend {
 }
 
 /// What became of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Status {
     /// It came to its end.
@@ -33,6 +34,7 @@ pub enum Status {
     /// Something failed; the sentence says what.
     Failed(String),
     /// It was ended before its end.
+    #[default]
     Interrupted,
 }
 
@@ -119,7 +121,7 @@ impl TryFrom<String> for Point {
 }
 
 /// One run: a line of `runs.csv`.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Run {
     /// Its name, which is that of its directory: `0001`, in the order of the plan.
     pub run: String,
@@ -158,28 +160,20 @@ pub struct Run {
     /// Measurements that are known to have been lost on their way there.
     pub samples_lost: u64,
     /// Time of processors for a megabyte delivered, seconds; empty where nothing was, and in virtual time.
-    #[serde(default)]
     pub cpu_s_per_mb: Option<f64>,
     /// Time in which links were there for a megabyte delivered, seconds.
-    #[serde(default)]
     pub link_s_per_mb: Option<f64>,
     /// Energy for a megabyte delivered, joules; empty without `[energy]`.
-    #[serde(default)]
     pub joules_per_mb: Option<f64>,
     /// Payload that was delivered, by the time in which it could pass; empty without payloads.
-    #[serde(default)]
     pub goodput_bit_s: Option<f64>,
     /// The share of payloads that were delivered, of 1; empty without payloads.
-    #[serde(default)]
     pub delivery: Option<f64>,
     /// The median of times from sending to delivery; empty where nothing was delivered.
-    #[serde(default)]
     pub delay_median_s: Option<f64>,
     /// The time within which 95 of 100 that were delivered were; empty where nothing was.
-    #[serde(default)]
     pub delay_p95_s: Option<f64>,
     /// The time until all was delivered; empty where not all was.
-    #[serde(default)]
     pub drain_s: Option<f64>,
 }
 

@@ -1,10 +1,17 @@
 //! Contacts in their order: when which link comes and goes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dhow_scenario::scenario::{Contact, LinkIndex};
+use dhow_scenario::Scenario;
+use dhow_scenario::scenario::{Contact, LinkIndex, Presence};
+
+use super::clock::Clock;
+use crate::failure::LabError;
+use crate::place::Network;
+use crate::results;
 
 /// A link comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +85,71 @@ impl Iterator for Contacts<'_> {
             }
         }
     }
+}
+
+/// When the last contact ends.
+pub(super) fn last_contact(scenario: &Scenario) -> Duration {
+    let end = scenario.stop.at;
+    if scenario
+        .links
+        .iter()
+        .any(|link| link.presence == Presence::Always)
+    {
+        return end;
+    }
+    let mut up = BTreeSet::new();
+    let mut last = Duration::ZERO;
+    for switching in Contacts::new(&scenario.contacts, end) {
+        last = switching.at;
+        match switching.up {
+            true => up.insert(switching.link),
+            false => up.remove(&switching.link),
+        };
+    }
+    if up.is_empty() { last } else { end }
+}
+
+/// Has links come and go, and writes down when they did.
+pub(super) fn follow_contacts(
+    scenario: &Scenario,
+    network: &Network,
+    clock: &Clock,
+    contacts: &Mutex<Vec<results::Contact>>,
+) -> Result<(), LabError> {
+    let name = |link: LinkIndex| {
+        let found = scenario.links.get(link.0);
+        found.map_or_else(String::new, |link| link.name.clone())
+    };
+    let begin = |link: LinkIndex, at: Duration| results::Contact {
+        link: name(link),
+        start_s: at.as_secs_f64(),
+        end_s: f64::NAN,
+    };
+    let lock = || contacts.lock().unwrap_or_else(PoisonError::into_inner);
+    for switching in Contacts::new(&scenario.contacts, scenario.stop.at) {
+        clock.sleep_until(switching.at);
+        if clock.is_over() {
+            break;
+        }
+        // What it takes to switch a link is within its contact, at either end.
+        let before = clock.now();
+        network.set(switching.link.0, switching.up)?;
+        let now = clock.now();
+        let mut contacts = lock();
+        if switching.up {
+            contacts.push(begin(switching.link, before));
+            continue;
+        }
+        let link = name(switching.link);
+        let open = contacts.iter_mut().rev();
+        if let Some(contact) = open
+            .into_iter()
+            .find(|it| it.link == link && it.end_s.is_nan())
+        {
+            contact.end_s = now.as_secs_f64();
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
-use dhow_scenario::scenario::{LinkIndex, Presence};
 
 use super::capture::{Captures, Packets};
 use super::clock::Clock;
 use super::collector::{self, Collector};
-use super::contacts::Contacts;
+use super::contacts::{follow_contacts, last_contact};
+use super::crash::{Power, powers};
 use super::lab::{Check, Lab, Plot};
 use super::machine::{kernel, load_average, timestamp};
 use super::profile::Profiling;
 use super::program::{Context, Task as Program};
 use super::rates;
 use super::sampling::{self, AFTERGLOW, Latest, Processes};
+use super::standing::Standing;
 use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
 use crate::node::Daemon;
@@ -64,29 +65,6 @@ pub struct Order<'a> {
     pub profiling: Profiling,
     /// The version and commit of this program.
     pub build: &'static str,
-}
-
-/// How far a run is.
-#[derive(Clone, Debug, Default)]
-pub struct Standing {
-    /// Time since its beginning.
-    pub time: Duration,
-    /// Which nodes run, in the order of the scenario; hosts without one do as long as the lab.
-    pub nodes: Vec<bool>,
-    /// Which links are there, in the order of the scenario.
-    pub links: Vec<bool>,
-    /// The time of the last sample, from which the next two are.
-    pub sampled: Duration,
-    /// Processor time that each host has used.
-    pub busy: Vec<Duration>,
-    /// Octets that each link has carried, from the end that dials and to it.
-    pub octets: Vec<[u64; 2]>,
-    /// Payloads that were delivered.
-    pub delivered: u64,
-    /// Octets of these.
-    pub delivered_octets: u64,
-    /// Payloads that are to be sent in all, where that has an end.
-    pub total: Option<u64>,
 }
 
 /// Runs it, for as long as `goes_on`, and says how far it is.
@@ -176,17 +154,9 @@ pub fn run(
         delivered_octets: tally.delivered_octets,
         samples: samples.0,
         samples_lost: samples.1,
-        cpu_s_per_mb: None,
-        link_s_per_mb: None,
-        joules_per_mb: None,
-        goodput_bit_s: None,
-        delivery: None,
-        delay_median_s: None,
-        delay_p95_s: None,
-        drain_s: None,
+        ..Run::default()
     };
-    let run = order.results.priced(run, order.scenario).map_err(kept)?;
-    let run = measured(run, order.results).map_err(kept)?;
+    let run = measured(run, order.results, order.scenario).map_err(kept)?;
     order.results.seal(&run).map_err(kept)?;
     Ok(run)
 }
@@ -217,14 +187,6 @@ struct Stage<'a> {
     /// Measurements that were stored, and that are known to be missing.
     samples: (u64, u64),
     conditions: Conditions,
-}
-
-/// A crash, or its end.
-#[derive(Clone, Copy, Debug)]
-struct Power {
-    at: Duration,
-    node: usize,
-    on: bool,
 }
 
 impl Stage<'_> {
@@ -478,36 +440,6 @@ impl super::lab::Parts<'_> {
         *processes.lock().unwrap_or_else(PoisonError::into_inner) = running;
         Ok(())
     }
-
-    fn standing(
-        &self,
-        now: Duration,
-        contacts: &Mutex<Vec<results::Contact>>,
-        ledger: &Ledger,
-        sample: Latest,
-    ) -> Standing {
-        let contacts = contacts.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = contacts.iter().filter(|contact| contact.end_s.is_nan());
-        let open: BTreeSet<&str> = open.map(|contact| contact.link.as_str()).collect();
-        let links = self.network.layout().links.iter();
-        let links = links.map(|link| !link.planned || open.contains(link.name.as_str()));
-        let runs = |daemon: &Option<Daemon>| {
-            let process = daemon.as_ref().map(Daemon::process);
-            process.is_none_or(|process| process.is_some())
-        };
-        let tally = ledger.tally();
-        Standing {
-            time: now,
-            nodes: self.daemons.iter().map(runs).collect(),
-            links: links.collect(),
-            sampled: sample.time,
-            busy: sample.busy,
-            octets: sample.octets,
-            delivered: tally.delivered,
-            delivered_octets: tally.delivered_octets,
-            total: ledger.total(),
-        }
-    }
 }
 
 /// The processes of each host's node.
@@ -556,86 +488,6 @@ fn receivers(scenario: &Scenario) -> BTreeSet<usize> {
         std::iter::once(traffic.to.0).chain(reported)
     });
     ends.collect()
-}
-
-/// Crashes and their ends, the last first.
-fn powers(scenario: &Scenario) -> Vec<Power> {
-    let mut powers: Vec<Power> = scenario
-        .crashes
-        .iter()
-        .flat_map(|crash| {
-            let node = crash.node.0;
-            let at = |at, on| Power { at, node, on };
-            [at(crash.at, false), at(crash.at + crash.down, true)]
-        })
-        .collect();
-    powers.sort_by_key(|power| std::cmp::Reverse(power.at));
-    powers
-}
-
-/// When the last contact ends.
-fn last_contact(scenario: &Scenario) -> Duration {
-    let end = scenario.stop.at;
-    if scenario
-        .links
-        .iter()
-        .any(|link| link.presence == Presence::Always)
-    {
-        return end;
-    }
-    let mut up = BTreeSet::new();
-    let mut last = Duration::ZERO;
-    for switching in Contacts::new(&scenario.contacts, end) {
-        last = switching.at;
-        match switching.up {
-            true => up.insert(switching.link),
-            false => up.remove(&switching.link),
-        };
-    }
-    if up.is_empty() { last } else { end }
-}
-
-/// Has links come and go, and writes down when they did.
-fn follow_contacts(
-    scenario: &Scenario,
-    network: &Network,
-    clock: &Clock,
-    contacts: &Mutex<Vec<results::Contact>>,
-) -> Result<(), LabError> {
-    let name = |link: LinkIndex| {
-        let found = scenario.links.get(link.0);
-        found.map_or_else(String::new, |link| link.name.clone())
-    };
-    let begin = |link: LinkIndex, at: Duration| results::Contact {
-        link: name(link),
-        start_s: at.as_secs_f64(),
-        end_s: f64::NAN,
-    };
-    let lock = || contacts.lock().unwrap_or_else(PoisonError::into_inner);
-    for switching in Contacts::new(&scenario.contacts, scenario.stop.at) {
-        clock.sleep_until(switching.at);
-        if clock.is_over() {
-            break;
-        }
-        // What it takes to switch a link is within its contact, at either end.
-        let before = clock.now();
-        network.set(switching.link.0, switching.up)?;
-        let now = clock.now();
-        let mut contacts = lock();
-        if switching.up {
-            contacts.push(begin(switching.link, before));
-            continue;
-        }
-        let link = name(switching.link);
-        let open = contacts.iter_mut().rev();
-        if let Some(contact) = open
-            .into_iter()
-            .find(|it| it.link == link && it.end_s.is_nan())
-        {
-            contact.end_s = now.as_secs_f64();
-        }
-    }
-    Ok(())
 }
 
 /// Tells all programs to end, waits, and kills those that stay.

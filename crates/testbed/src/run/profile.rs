@@ -12,9 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::failure::LabError;
 use crate::node::Daemon;
 use crate::place::{Layout, needs};
-
-/// What is kept of it, in a node's directory.
-pub(crate) const PROFILE: &str = "profile.txt";
+use crate::results::PROFILE;
 
 /// What perf records before that.
 const RECORDED: &str = "perf.data";
