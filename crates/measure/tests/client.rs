@@ -79,6 +79,12 @@ fn all_of(stream: &mut TcpStream) -> Vec<u8> {
     octets
 }
 
+/// A port at which nobody listens.
+fn nobody() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
 #[test]
 fn a_file_is_a_session_with_every_sample_and_the_account() {
     let directory = tempfile::tempdir().unwrap();
@@ -115,11 +121,7 @@ fn a_file_is_a_session_with_every_sample_and_the_account() {
 #[test]
 fn what_is_measured_before_the_collector_comes_arrives_in_order() {
     let directory = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = nobody();
     let client = Client::connect(settings(tcp(port), directory.path())).unwrap();
     let sent = client.stream(&SENT).unwrap();
     // More than fits into memory on its way, so that the disk is needed.
@@ -179,11 +181,7 @@ fn a_collector_that_comes_back_gets_a_header_and_whole_rows() {
 #[test]
 fn what_nobody_takes_is_left_in_a_file_or_counted_as_dropped() {
     let directory = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = nobody();
     let client = Client::connect(
         settings(tcp(port), directory.path())
             .with_spool(directory.path().to_path_buf(), 1 << 20)
@@ -229,11 +227,7 @@ fn fill_the_rest(sent: &dhow_measure::Stream) -> u64 {
 #[test]
 fn two_clients_leave_two_files() {
     let directory = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = nobody();
     let clients: Vec<Client> = (0..2)
         .map(|_| Client::connect(settings(tcp(port), directory.path())).unwrap())
         .collect();

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_channel::RateTrace;
+use dhow_scenario::Scenario;
 use world::{run, scenario};
 
-/// How long it takes until all has come over a link with these keys.
-fn taken(link: &str, seed: u64) -> (Duration, u64) {
-    let text = format!(
+/// Bundles of 100 kB over a link with these keys.
+fn over(link: &str, count: u64) -> Scenario {
+    scenario(&format!(
         r#"
         [[node]]
         name = "a"
@@ -26,22 +27,31 @@ fn taken(link: &str, seed: u64) -> (Duration, u64) {
         [[link]]
         between = ["a", "b"]
         rate = "8Mbit"
-        delay = "50ms"
         {link}
         [[traffic]]
         from = "a"
         to = "b"
-        count = 50
+        count = {count}
         size = "100kB"
         [stop]
         at = "1h"
         when_delivered = true
         expects_all = true
         "#
-    );
-    let world = run(&scenario(&text), seed);
-    assert_eq!(world.ledger().delivered, 50);
+    ))
+}
+
+/// How long it takes until all has come, and the hash of its trace.
+fn time_of(scenario: &Scenario, count: u64, seed: u64) -> (Duration, u64) {
+    let world = run(scenario, seed);
+    assert_eq!(world.ledger().delivered, count);
     (world.now().since(Instant::START), world.trace().hash())
+}
+
+/// How long it takes until all has come over a link with these keys.
+fn taken(link: &str, seed: u64) -> (Duration, u64) {
+    let scenario = over(&format!("delay = \"50ms\"\n{link}"), 50);
+    time_of(&scenario, 50, seed)
 }
 
 #[test]
@@ -67,31 +77,11 @@ fn lost_packets_cost_time_and_nothing_else() {
 
 #[test]
 fn octets_leave_when_the_trace_of_a_rate_lets_them() {
-    let text = r#"
-        [[node]]
-        name = "a"
-        [[node]]
-        name = "b"
-        [[link]]
-        between = ["a", "b"]
-        rate = "8Mbit"
-        [[traffic]]
-        from = "a"
-        to = "b"
-        count = 10
-        size = "100kB"
-        [stop]
-        at = "1h"
-        when_delivered = true
-        expects_all = true
-        "#;
-    let mut scenario = scenario(text);
+    let mut scenario = over("", 10);
     // A tenth of each second has all but one of the moments: 101 × 1504 octets a second.
     let moments = (1..=100).chain([1000]).collect();
     scenario.links[0].rate_trace = Some(RateTrace::new(moments).unwrap());
-    let world = run(&scenario, 1);
-    assert_eq!(world.ledger().delivered, 10);
-    let taken = world.now().since(Instant::START);
+    let (taken, _) = time_of(&scenario, 10, 1);
     let sixth = Duration::from_secs(6)..Duration::from_millis(6_200);
     assert!(sixth.contains(&taken), "{taken:?}");
 }
