@@ -364,10 +364,12 @@ impl Server {
             store.commit(events);
             self.debt.settle();
         }
-        let stored = events
-            .iter()
-            .filter(|event| matches!(event, StoreEvent::Stored { .. }));
-        self.unflushed.bundles += u64::try_from(stored.count()).unwrap_or(u64::MAX);
+        if shared.meter.get().is_some() {
+            let stored = events
+                .iter()
+                .filter(|event| matches!(event, StoreEvent::Stored { .. }));
+            self.unflushed.bundles += u64::try_from(stored.count()).unwrap_or(u64::MAX);
+        }
         answer(shared, events);
         let end = self.clock.now().monotonic;
         self.flushed_in = end.since(written);
