@@ -82,17 +82,19 @@ impl Plan {
         let repeats = entries.count("repeats").unwrap_or(1);
         let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
         let mut points = variants(&document, path, text, &base)?;
+        let (of_full, of_command) = base.split_at(base.len() - settings.len());
+        let of_full = of_full.iter().map(|it| (Given::Full, it));
+        let of_command = of_command.iter().map(|it| (Given::Command, it));
+        let given: Vec<_> = of_full.chain(of_command).collect();
         for swept in document.loose("sweep") {
             let wrong = |what: String| document.fault(swept.line, what);
-            if let Some(setting) = settings.iter().find(|it| is_overridden(it, &swept.path)) {
+            for (given, setting) in &given {
                 let (path, value) = setting.split_once('=').unwrap_or((setting, ""));
-                let path = path.trim();
-                let error = wrong(format!(
-                    "'{}' is swept, so --set {path} would say nothing",
-                    swept.path
-                ));
-                let hint = format!("--set 'sweep.{}=[\"{}\"]'", swept.path, value.trim());
-                return Err(error.with_hint(hint));
+                let (path, value) = (path.trim(), value.trim());
+                if is_overridden(path, &swept.path) {
+                    let error = wrong(given.is_idle(path, &swept.path));
+                    return Err(error.with_hint(given.hint(value, &swept.path)));
+                }
             }
             if swept.values.is_empty() {
                 return Err(wrong(format!("'{}' has no values", swept.path)));
@@ -223,12 +225,33 @@ fn variants(
     Ok(points)
 }
 
-/// Whether a sweep of a path sets all that a setting does: the same key, of the same section or of each of its name.
-fn is_overridden(setting: &str, swept: &str) -> bool {
-    let path = setting
-        .split_once('=')
-        .map_or(setting, |(path, _)| path)
-        .trim();
+/// Who sets a value beside what is swept.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    Full,
+    Command,
+}
+
+impl Given {
+    /// What is wrong where a sweep sets the same.
+    fn is_idle(self, path: &str, swept: &str) -> String {
+        let said = match self {
+            Self::Full => format!("'{path}' of [full]"),
+            Self::Command => format!("--set {path}"),
+        };
+        format!("'{swept}' is swept, so {said} would say nothing")
+    }
+
+    fn hint(self, value: &str, swept: &str) -> String {
+        match self {
+            Self::Full => format!("\"sweep.{swept}\" = [\"{value}\"] in [full] sets what is swept"),
+            Self::Command => format!("--set 'sweep.{swept}=[\"{value}\"]'"),
+        }
+    }
+}
+
+/// Whether a sweep of a path sets all that a setting of another does: the same key, of the same section or of each of its name.
+fn is_overridden(path: &str, swept: &str) -> bool {
     let of_all = || {
         let (section, rest) = path.split_once('.')?;
         let (_, key) = rest.rsplit_once('.')?;
@@ -406,6 +429,14 @@ repeats = 2
         for setting in ["sweep.traffic.size=[\"3kB\"]", "traffic.0.count=3"] {
             plan(&[setting], Extent::Usual).expect(setting);
         }
+        let full = "[full]\n\"traffic.size\" = \"9kB\"\n";
+        let text = format!("{}{full}", STUDY.split("[full]").next().expect("a part"));
+        let error = Plan::parse(Path::new("s.toml"), &text, &[], Extent::Full);
+        let error = error.expect_err("it is refused");
+        assert!(
+            error.what.contains("'traffic.size' of [full]") && error.hint.is_some(),
+            "{error}"
+        );
     }
 
     #[test]
