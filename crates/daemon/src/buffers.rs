@@ -68,17 +68,20 @@ impl ReceivePool {
         free.unwrap_or_else(|| BytesMut::with_capacity(BUFFER_OCTETS))
     }
 
-    /// Frees a lent buffer, if nobody has slices of it any more.
+    /// Frees the lent buffers of which nobody has slices any more, as far as they are met one behind the other: the last of
+    /// them is the one that was in use last.
     fn reclaim(&mut self) {
         for _ in 0..LOOKS.min(self.lent.len()) {
-            let Some(mut buffer) = self.lent.pop_front() else {
-                return;
-            };
-            if buffer.try_reclaim(BUFFER_OCTETS) {
+            while let Some(mut buffer) = self.lent.pop_front() {
+                if !buffer.try_reclaim(BUFFER_OCTETS) {
+                    self.lent.push_back(buffer);
+                    break;
+                }
                 self.free.push(buffer);
+            }
+            if !self.free.is_empty() {
                 return;
             }
-            self.lent.push_back(buffer);
         }
     }
 

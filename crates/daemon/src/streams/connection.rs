@@ -42,8 +42,10 @@ pub struct Connection {
     more: bool,
 }
 
-/// Why a connection's run of turns ended.
+/// Why a connection's turn ended.
 enum Stop {
+    /// The thread's others are to have theirs.
+    Rest,
     /// TLS is to start.
     StartTls,
     /// Everything is written and the node wants the connection closed.
@@ -99,6 +101,7 @@ async fn serve_here(
     };
     loop {
         match std::future::poll_fn(|context| connection.turn(context, &mut socket)).await {
+            Stop::Rest => rest().await,
             Stop::StartTls => {
                 connection.core.tls_started(stream);
                 match side.secure(socket, tls.as_ref()).await {
@@ -123,6 +126,12 @@ async fn serve_here(
     connection.core.close_stream(stream);
 }
 
+/// Lets a thread's other tasks have their turn, and those first that wait for a socket or for another thread: a task that wakes
+/// itself instead is done with its next turn before the runtime looks whom they concern.
+pub async fn rest() {
+    tokio::task::yield_now().await;
+}
+
 impl Connection {
     fn turn(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> Poll<Stop> {
         let begun = self.core.now().monotonic;
@@ -138,8 +147,7 @@ impl Connection {
                 }
             }
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
+        Poll::Ready(Stop::Rest)
     }
 
     /// Writes once and reads once, as far as both go without waiting.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dhow_link::Gather;
 use dhow_node::door::{Event, StreamId};
 
-use super::connection::{GATHER_OCTETS, TURN_TIME};
+use super::connection::{GATHER_OCTETS, TURN_TIME, rest};
 use super::pipe::{News, Orders, Pipe};
 use crate::core::Core;
 
@@ -25,7 +25,9 @@ pub async fn relay(core: Core, stream: StreamId, pipe: Arc<Pipe>) {
         more: true,
         closing: false,
     };
-    std::future::poll_fn(|context| relay.turn(context)).await;
+    while let Stop::Rest = std::future::poll_fn(|context| relay.turn(context)).await {
+        rest().await;
+    }
     relay.core.close_stream(stream);
 }
 
@@ -40,6 +42,13 @@ struct Relay {
     closing: bool,
 }
 
+/// Why a turn ended.
+enum Stop {
+    /// The thread's others are to have theirs.
+    Rest,
+    Gone,
+}
+
 enum Step {
     Progress,
     Nothing,
@@ -47,18 +56,17 @@ enum Step {
 }
 
 impl Relay {
-    fn turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Poll<Stop> {
         let begun = self.core.now().monotonic;
         for _ in 0..STEPS_PER_TURN {
             match self.step(context) {
                 Step::Progress if self.core.now().monotonic.since(begun) > TURN_TIME => break,
                 Step::Progress => {}
                 Step::Nothing => return Poll::Pending,
-                Step::Gone => return Poll::Ready(()),
+                Step::Gone => return Poll::Ready(Stop::Gone),
             }
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
+        Poll::Ready(Stop::Rest)
     }
 
     fn step(&mut self, context: &mut Context<'_>) -> Step {

@@ -12,7 +12,7 @@ use dhow_bundle::storage::Piece;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
-use super::connection::Side;
+use super::connection::{Side, rest};
 use super::flow::{Flow, farewell};
 use super::pipe::Pipe;
 use super::socket::{Detached, Socket};
@@ -119,8 +119,10 @@ async fn take(mut assignments: mpsc::UnboundedReceiver<Assignment>, reader: Exte
     }
 }
 
-/// Why a connection's run of turns ended.
+/// Why a connection's turn ended.
 enum Stop {
+    /// The thread's others are to have theirs.
+    Rest,
     StartTls,
     Close,
     Gone,
@@ -154,6 +156,7 @@ async fn attend(
     loop {
         let stop = std::future::poll_fn(|context| connection.turn(context, &mut socket)).await?;
         match stop {
+            Stop::Rest => rest().await,
             Stop::StartTls => match side.secure(socket, tls.as_ref()).await {
                 Ok((secured, identities)) => {
                     socket = secured;
@@ -190,8 +193,7 @@ impl Connection {
                 Step::Stop(stop) => return Poll::Ready(Ok(stop)),
             }
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
+        Poll::Ready(Ok(Stop::Rest))
     }
 
     /// Writes once and reads once, as far as both go without waiting.

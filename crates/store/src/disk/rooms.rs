@@ -88,16 +88,7 @@ impl WriteRooms {
     fn next(&mut self) -> BytesMut {
         let whole = ROOM_OCTETS + BLOCK_OCTETS;
         if self.free.is_empty() {
-            for _ in 0..LOOKS.min(self.full.len()) {
-                let Some(mut buffer) = self.full.pop_front() else {
-                    break;
-                };
-                if buffer.try_reclaim(whole) {
-                    self.free.push(buffer);
-                    break;
-                }
-                self.full.push_back(buffer);
-            }
+            self.reclaim(whole);
         }
         let mut buffer = self
             .free
@@ -107,6 +98,23 @@ impl WriteRooms {
         buffer.resize(skipped, 0);
         drop(buffer.split());
         buffer
+    }
+
+    /// Frees the full buffers that nobody reads any more, as far as they are met one behind the other: the last of them is the
+    /// one that was in use last.
+    fn reclaim(&mut self, octets: usize) {
+        for _ in 0..LOOKS.min(self.full.len()) {
+            while let Some(mut buffer) = self.full.pop_front() {
+                if !buffer.try_reclaim(octets) {
+                    self.full.push_back(buffer);
+                    break;
+                }
+                self.free.push(buffer);
+            }
+            if !self.free.is_empty() {
+                return;
+            }
+        }
     }
 
     fn give(&mut self, full: BytesMut) {
