@@ -238,3 +238,47 @@ enum Step {
     Nothing,
     Stop(Stop),
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A thread that is never without work hears another at once, and not after some dozens of its turns.
+    #[test]
+    fn who_rests_lets_those_have_their_turn_that_another_thread_woke() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let sent = Arc::new(AtomicBool::new(false));
+        let heard = Arc::new(AtomicBool::new(false));
+        let local = tokio::task::LocalSet::new();
+        let flag = Arc::clone(&heard);
+        local.spawn_local(async move {
+            receiver.await.unwrap();
+            flag.store(true, Ordering::SeqCst);
+        });
+        let flag = Arc::clone(&sent);
+        let busy = local.spawn_local(async move {
+            // The one that waits does so before anything is sent.
+            rest().await;
+            let other = std::thread::spawn(move || {
+                sender.send(()).unwrap();
+                flag.store(true, Ordering::SeqCst);
+            });
+            let (mut turns, begun) = (0, Instant::now());
+            while !heard.load(Ordering::SeqCst) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "nobody heard");
+                turns += u32::from(sent.load(Ordering::SeqCst));
+                rest().await;
+            }
+            other.join().unwrap();
+            turns
+        });
+        let turns = local.block_on(&runtime, busy).unwrap();
+        assert!(turns <= 3, "{turns} turns");
+    }
+}
