@@ -133,6 +133,11 @@ class Lab(unittest.TestCase):
         """All labs, as `inspect` tells them."""
         return [json.loads(line) for line in self.lab("inspect", "--json").splitlines()]
 
+    def received(self, lab: str, node: str) -> int:
+        """How many bundles a node has received."""
+        asked = ("exec", lab, node, "--", self.dhow, "status", "--json")
+        return json.loads(self.lab(*asked))["counters"]["received"]
+
     def table(self, name: str, out: str = "out") -> list[dict[str, str]]:
         """A table of the results."""
         with (self.place / out / name).open() as file:
@@ -360,6 +365,10 @@ class Lab(unittest.TestCase):
         path = self.write(scenario(traffic='every = "50ms"\n'))
         process = self.begin("run", path, "--out", "out")
         [lab] = self.labs()
+        end = time.monotonic() + PATIENCE_S
+        while not self.received(lab["lab"], "west"):
+            self.assertLess(time.monotonic(), end, "nothing arrives")
+            time.sleep(0.02)
         os.kill(lab["nodes"][1]["process"], signal.SIGKILL)
         process.wait(PATIENCE_S)
         self.assertEqual(process.returncode, 1)
