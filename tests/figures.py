@@ -3,6 +3,7 @@
 import json
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,37 @@ class Counted:
     def metrics(self) -> dict[str, float]:
         """The next count, the last one again and again."""
         return {arrival.RECEIVED: self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]}
+
+
+class Clock:
+    """A clock that goes on when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds since the beginning."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """That passes at once."""
+        self.now += seconds
+
+
+class Bursting:
+    """A node to which half of the bundles comes in the last twentieth of the time."""
+
+    def __init__(self, clock: Clock, takes_s: float, bundles: int) -> None:
+        self.clock = clock
+        self.takes_s = takes_s
+        self.bundles = bundles
+        self.questions = 0
+
+    def metrics(self) -> dict[str, float]:
+        """How many are there by now."""
+        self.questions += 1
+        done = min(self.clock.now / self.takes_s, 1.0)
+        return {arrival.RECEIVED: self.bundles * (done / 1.9 if done < 0.95 else 0.5 + (done - 0.95) * 10)}
 
     def last_words(self) -> str:
         """Nothing."""
@@ -131,6 +163,15 @@ class Figures(unittest.TestCase):
         node = Counted([0.0, 10.0, 20.0, 30.0])
         arrival.wait_for(node, 30)  # type: ignore[arg-type]
         self.assertEqual(node.counts, [30.0])
+
+    def test_an_end_that_comes_suddenly_is_noticed_at_once(self) -> None:
+        for takes_s in (0.1, 1.0, 60.0):
+            clock = Clock()
+            node = Bursting(clock, takes_s, 1000)
+            with unittest.mock.patch.object(arrival, "time", clock):
+                seen = arrival.wait_for(node, 1000)  # type: ignore[arg-type]
+            self.assertLess(seen, takes_s * 1.021 + 0.006)
+            self.assertLess(node.questions, 400)
 
     def test_sizes_are_read_as_they_are_written(self) -> None:
         for size in (100, 1_000, 2_000, 50_000, 1_000_000, 16_000_000):

@@ -4,13 +4,15 @@ import time
 
 from labs.rig.node import Node, NodeFailed
 
-# Seconds between two questions: as long as what is missing should still take, within these bounds. The shortest is
-# how late the end may be noticed; a question costs a node about 0.1 ms.
-SHORTEST_S = 0.003
-LONGEST_S = 0.25
+# Seconds between two questions, at least: one costs a node about 0.1 ms.
+SHORTEST_S = 0.005
 
-# The part of the time that should be left after which the next question is asked.
-PART = 0.7
+# The part of the time that should be left after which the next question is asked; what is left often comes faster than
+# what came until now.
+PART = 0.5
+
+# How late the end may be noticed, as a part of the time that has passed.
+LATE = 0.02
 
 # Seconds without progress after which a measurement is given up.
 STALL_S = 30.0
@@ -31,8 +33,8 @@ def wait_for(node: Node, bundles: int, counter: str = RECEIVED) -> float:
     while last < bundles:
         elapsed = time.monotonic() - began
         rate = (last - first) / elapsed if elapsed else 0.0
-        left = (bundles - last) / rate if rate else SHORTEST_S * 4
-        time.sleep(min(max(left * PART, SHORTEST_S), LONGEST_S))
+        left = (bundles - last) / rate if rate else elapsed
+        time.sleep(max(min(left * PART, elapsed * LATE), SHORTEST_S))
         asked = time.monotonic()
         count = node.metrics().get(counter, 0.0)
         if count > last:
