@@ -20,7 +20,7 @@ use dhow_node::door::{
 };
 use tokio::sync::{Notify, oneshot};
 
-use crate::buffers::ReceivePool;
+use crate::buffers::{Buffers, ReceivePool};
 use crate::clock::Clock;
 use crate::contact::Contact;
 use crate::counts::DriverCounts;
@@ -123,7 +123,7 @@ struct Signals {
 }
 
 impl Core {
-    /// A core around a node that has recovered its store.
+    /// A core around a node that has recovered its store; what arrives is read into `buffers`.
     #[must_use]
     pub fn new(
         node: Node,
@@ -131,6 +131,7 @@ impl Core {
         store: StoreThread,
         reader: ExtentReader,
         journal: Journal,
+        buffers: Buffers,
     ) -> Self {
         let state = State {
             node,
@@ -139,7 +140,7 @@ impl Core {
             batch: Vec::new(),
             reader,
             reads: Vec::new(),
-            pool: ReceivePool::default(),
+            pool: ReceivePool::of(buffers),
             streams: BTreeMap::new(),
             crowd: Crowd::default(),
             established: BTreeSet::new(),

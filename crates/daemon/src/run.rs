@@ -23,7 +23,7 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::admin::ask::{self, Asker};
 use crate::admin::routes::{Facts, Office, router};
 use crate::admin::server::{AdminThread, Doors};
-use crate::buffers::ReceivePool;
+use crate::buffers::Buffers;
 use crate::clock::Clock;
 use crate::config::NodeFile;
 use crate::config::file::{DurabilitySetting, StoreSettings, default_segment_octets};
@@ -207,13 +207,14 @@ async fn live(
     let clock = Clock::start(file.clock);
     file.node.seed = random_seed();
     let mut recording = record.map(begin_recording).transpose()?;
-    let (store, node) = recover(&file, clock, recording.as_mut())?;
+    let buffers = buffers(&file);
+    let (store, node) = recover(&file, clock, recording.as_mut(), &buffers)?;
     let bound = Bound::bind(&file)?;
     let queue_octets = file.node.store_queue_octets;
     let reader = ExtentReader::new(store.reader()).with_spare_octets(queue_octets);
     let workers = match file.threads {
         0 | 1 => None,
-        threads => Some(Workers::start(threads - 1, &reader)?),
+        threads => Some(Workers::start(threads - 1, &reader, &buffers)?),
     };
     let store = match file.store.durability {
         DurabilitySetting::Memory if file.store.flush_delay.is_zero() => {
@@ -224,15 +225,7 @@ async fn live(
     let answers = store.answers();
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
-    let core = Core::new(node, clock, store, reader, journal);
-    let kept_octets = match file.store.durability {
-        // What arrives stays in the buffers that it came in.
-        DurabilitySetting::Memory => u64::MAX,
-        DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
-            queue_octets
-        }
-    };
-    core.with_pool(|pool| *pool = ReceivePool::with_octets(kept_octets));
+    let core = Core::new(node, clock, store, reader, journal, buffers);
     if let Some(workers) = workers {
         core.employ(workers);
     }
@@ -345,20 +338,39 @@ fn begin_recording(order: RecordingOrder) -> Result<Recording, RunError> {
     Recording::create(order).map_err(|error| RunError::Recording { path, error })
 }
 
+/// The buffers that the node reads into and that its store writes from.
+fn buffers(file: &NodeFile) -> Buffers {
+    let queue_octets = file.node.store_queue_octets;
+    let memory_octets = file.store.memory_octets;
+    Buffers::with_octets(match file.store.durability {
+        // What arrives stays in the buffers that it came in.
+        DurabilitySetting::Memory => u64::MAX,
+        // Of what is kept in memory each buffer holds a little less than it could.
+        DurabilitySetting::Sync => queue_octets
+            .saturating_add(memory_octets)
+            .saturating_add(memory_octets / 8),
+        DurabilitySetting::Contact | DurabilitySetting::Os => queue_octets,
+    })
+}
+
 /// Opens the store and tells the node what it holds.
 fn recover(
     file: &NodeFile,
     clock: Clock,
     mut recording: Option<&mut Recording>,
+    buffers: &Buffers,
 ) -> Result<(Store, Node), RunError> {
     let settings = &file.store;
     let (mut disk, history): (Arc<dyn Disk>, History) = match settings.durability {
-        DurabilitySetting::Memory => (Arc::new(MemoryDisk::new()), History::Unused),
+        DurabilitySetting::Memory => {
+            let disk = MemoryDisk::with_buffers(buffers.clone());
+            (Arc::new(disk), History::Unused)
+        }
         DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
             let mut disk = FileDisk::open(&settings.path)?;
             // What is not flushed before it is acknowledged is to be in the system's hands at once, not on the disk.
             if settings.durability == DurabilitySetting::Sync && settings.memory_octets > 0 {
-                disk = disk.with_memory(settings.memory_octets);
+                disk = disk.with_memory(settings.memory_octets, buffers.clone());
             }
             let history = disk.history();
             tracing::info!(

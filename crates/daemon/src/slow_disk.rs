@@ -38,6 +38,10 @@ impl Disk for SlowDisk {
         self.disk.append_at(offset, octets)
     }
 
+    fn grain(&self) -> Option<usize> {
+        self.disk.grain()
+    }
+
     fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
         self.disk.share(offset, most)
     }

@@ -1,6 +1,7 @@
 //! Bundles that arrive: their octets, and the commit that makes them whole.
 
 use bytes::Bytes;
+use dhow_bundle::crc::{crc32c, joined_crc32c};
 use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreEvent, StoreRefusal, StoredBundle};
 
 use crate::error::Trouble;
@@ -14,8 +15,18 @@ use crate::wire::{index, length, put_varint};
 /// A bundle, or the rest of one, of at most so many octets is not divided at the end of a segment.
 const WHOLE_OCTETS: u64 = 16 * 1024;
 
+/// A portion with so many whole blocks (of 4096 octets: 64 KiB) gets a record of its own, which the disk takes without a copy. It
+/// keeps the buffer that it came in, of which others may have had the rest: a disk that keeps it in memory has to count with that.
+const BLOCKS: usize = 16;
+
+/// Extents up to which a bundle's portions get such records: each takes memory as long as the bundle is here.
+const BLOCK_EXTENTS: usize = 1024;
+
 /// Stored octets are copied in steps of this many.
 const COPY_STEP_OCTETS: u64 = 1024 * 1024;
+
+/// Of a portion from whose beginning fewer octets are split off, the rest has a checksum that is computed from them.
+const SPLIT_OCTETS: usize = 8 * 1024;
 
 /// Pieces for which the room of one bundle is kept for the next.
 const SPARE_PIECES: usize = 16;
@@ -71,6 +82,21 @@ impl Arriving {
         }
     }
 
+    /// How many octets are pending before the first place from which whole blocks can be written as they are, and how many
+    /// there are from there to the end of their portion.
+    fn blocks(&self, grain: usize) -> Option<(u64, u64)> {
+        let mut before = 0;
+        for portion in &self.pending {
+            let octets = portion.octets.len();
+            let lead = portion.octets.as_ptr().align_offset(grain).min(octets);
+            if octets - lead >= BLOCKS * grain {
+                return Some((length(before + lead), length(octets - lead)));
+            }
+            before += octets;
+        }
+        None
+    }
+
     /// Takes the first `count` octets of what is pending.
     fn take(&mut self, count: u64) -> Vec<Portion> {
         if count == self.pending_octets {
@@ -88,9 +114,14 @@ impl Arriving {
                 wanted -= octets;
                 taken.push(portion);
             } else {
-                taken.push(portion.octets.split_to(index(wanted)).into());
+                let first = portion.octets.split_to(index(wanted));
+                // Where much is split off, the rest's is computed if it is wanted.
+                let crc = portion.crc.filter(|_| first.len() < SPLIT_OCTETS);
+                let left = length(portion.octets.len());
+                portion.crc = crc.map(|crc| joined_crc32c(crc32c(&first), crc, left));
+                taken.push(first.into());
                 wanted = 0;
-                rest.push(portion.octets.into());
+                rest.push(portion);
             }
         }
         self.pending = rest;
@@ -234,10 +265,35 @@ impl Store {
 
     /// Writes what is pending of a bundle as octets records.
     fn write_pending(&mut self, arriving: &mut Arriving) -> Result<(), Trouble> {
-        while arriving.pending_octets > 0 {
-            let least = arriving.pending_octets.min(WHOLE_OCTETS);
+        self.write_blocks(arriving)?;
+        self.write_octets(arriving, arriving.pending_octets)
+    }
+
+    /// Writes what is pending of a bundle up to the last of it that the disk takes without a copy.
+    fn write_blocks(&mut self, arriving: &mut Arriving) -> Result<(), Trouble> {
+        let Some(grain) = self.log.grain() else {
+            return Ok(());
+        };
+        while arriving.extents.len() < BLOCK_EXTENTS
+            && let Some((before, blocks)) = arriving.blocks(grain)
+        {
+            self.write_octets(arriving, before)?;
+            let most = length(2 * grain);
+            self.make_room(blocks.min(WHOLE_OCTETS) + most, 0, Purpose::Bundle)?;
+            self.log.pad(grain)?;
+            self.write_octets(arriving, blocks)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the first `count` octets of what is pending of a bundle.
+    fn write_octets(&mut self, arriving: &mut Arriving, count: u64) -> Result<(), Trouble> {
+        let end = arriving.written + count;
+        while arriving.written < end {
+            let left = end - arriving.written;
+            let least = left.min(WHOLE_OCTETS);
             self.make_room(least, 0, Purpose::Bundle)?;
-            let most = arriving.pending_octets.min(self.log.room(0));
+            let most = left.min(self.log.room(0));
             let count = if self.fits(most, 0, Purpose::Bundle)? {
                 most
             } else {
@@ -307,6 +363,7 @@ impl Store {
         bundle: &StoredBundle,
         body: &mut Vec<u8>,
     ) -> Result<Slot, Trouble> {
+        self.write_blocks(arriving)?;
         self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
         self.envelope.put(body, bundle);
         if !self

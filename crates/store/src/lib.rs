@@ -50,7 +50,8 @@ mod wire;
 
 pub use compaction::Verdict;
 pub use disk::{
-    Chunk, Disk, DiskError, Failure, FaultyDisk, FileDisk, History, LockError, MemoryDisk,
+    BUFFER_OCTETS, Buffers, Chunk, Disk, DiskError, Failure, FaultyDisk, FileDisk, History,
+    LockError, MemoryDisk,
 };
 pub use error::OpenError;
 pub use image::RecoveredBundles;

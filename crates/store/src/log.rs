@@ -12,7 +12,7 @@ use crate::error::Trouble;
 use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place, padding, record_octets};
 use crate::segment::{Segment, Segments};
 use crate::store::Durability;
-use crate::wire::{length, put_varint};
+use crate::wire::{index, length, put_varint};
 
 /// Payload pieces below this many octets are copied into the staging buffer: one more slice in a gather-write costs
 /// as much as copying this.
@@ -24,6 +24,12 @@ const STAGE_OCTETS: u64 = 1024 * 1024 - 4096;
 /// The first segment gets room on the disk in steps of this many octets ahead of its records, so that a small store
 /// stays small.
 const ROOM_OCTETS: u32 = 4 * 1024 * 1024;
+
+/// Padding is taken from here.
+static ZEROS: [u8; 8192] = [0; 8192];
+
+/// Payloads have their places chosen in segments of so many blocks (of 4096 octets: 1 MiB) or more.
+const BLOCKS_OF_SEGMENT: usize = 256;
 
 /// Octets that a seal's body takes beside its entries.
 const SEAL_OCTETS: u64 = 10;
@@ -167,6 +173,31 @@ impl Log {
 
     fn summary_bound(&self) -> u64 {
         u64::from(self.layout.segment_octets) / SUMMARY_SHARE
+    }
+
+    /// Of what the places and addresses of payloads had better be multiples.
+    pub(crate) fn grain(&self) -> Option<usize> {
+        let segment = index(self.layout.segment_octets);
+        let fits = |grain: &usize| *grain < ZEROS.len() && grain * BLOCKS_OF_SEGMENT <= segment;
+        self.disk.grain().filter(fits)
+    }
+
+    /// Has the payload of the next record begin at a multiple of `grain`: an octets record without payload fills what lies between.
+    /// There must be room for it.
+    pub(crate) fn pad(&mut self, grain: usize) -> Result<(), Trouble> {
+        let Some(head) = &self.head else {
+            return Ok(());
+        };
+        let header = u64::from(HEADER_OCTETS);
+        let payload = self.layout.position(head.segment, head.offset) + header;
+        let grain = length(grain);
+        let gap = payload.next_multiple_of(grain) - payload;
+        if gap > 0 {
+            let body = if gap < header { gap + grain } else { gap } - header;
+            let zeros = ZEROS.get(..index(body)).unwrap_or_default();
+            self.append(Kind::Octets, &[], zeros)?;
+        }
+        Ok(())
     }
 
     /// Whether a record fits behind what is there, as far as that is known without a closer look.

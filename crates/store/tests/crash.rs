@@ -109,8 +109,8 @@ fn small() -> Options {
 }
 
 impl World {
-    fn new() -> Self {
-        let disk = Arc::new(FaultyDisk::new());
+    fn new(grain: Option<usize>) -> Self {
+        let disk = Arc::new(FaultyDisk::new().with_grain(grain));
         let (store, _) = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, small()).unwrap();
         Self {
             disk,
@@ -227,7 +227,8 @@ impl World {
                 let octets = self.disk.octets();
                 // What a failed store could not cut off yet is cut by the next opening.
                 let failed = self.store.failure().is_some();
-                self.reopen(Arc::new(FaultyDisk::with_octets(octets)), failed);
+                let disk = FaultyDisk::with_octets(octets).with_grain(self.disk.grain());
+                self.reopen(Arc::new(disk), failed);
             }
         }
     }
@@ -412,9 +413,9 @@ thread_local! {
     static SLOW: std::cell::RefCell<BTreeSet<u32>> = const { std::cell::RefCell::new(BTreeSet::new()) };
 }
 
-fn history(ops: Vec<Op>) -> World {
+fn history(ops: Vec<Op>, grain: Option<usize>) -> World {
     SLOW.with(|numbers| numbers.borrow_mut().clear());
-    let mut world = World::new();
+    let mut world = World::new(grain);
     for op in ops {
         let part = matches!(op, Op::Part(_));
         world.run(op);
@@ -431,8 +432,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_acknowledged_holds_after_any_crash(ops in prop::collection::vec(op(), 1..160)) {
-        history(ops);
+    fn what_was_acknowledged_holds_after_any_crash(
+        ops in prop::collection::vec(op(), 1..160),
+        grain in prop_oneof![Just(None), Just(Some(64_usize))],
+    ) {
+        history(ops, grain);
     }
 }
 
@@ -456,7 +460,7 @@ fn bundles_are_moved_and_segments_reused_under_load() {
             ops.push(Op::Crash(4, state as u64));
         }
     }
-    let world = history(ops);
+    let world = history(ops, None);
     assert!(world.moved > 0, "nothing was moved");
     assert!(
         world.store.statistics().log_octets <= 8192 + 16 * 65_536,

@@ -10,7 +10,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dhow_store::{Chunk, Disk, FileDisk, MemoryDisk};
+use dhow_store::{Buffers, Chunk, Disk, FileDisk, MemoryDisk};
 use proptest::prelude::*;
 
 /// A block of direct writes.
@@ -23,6 +23,8 @@ const LOG_OCTETS: usize = 3 << 20;
 enum Step {
     /// So many octets in so many slices at the growing end.
     Append(usize, usize),
+    /// So many octets that lie in memory as the log's blocks do, at the next of them, between a few.
+    Blocks(usize),
     /// The growing end moves.
     Jump(usize),
     /// It moves back by so many octets.
@@ -41,6 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     let place = 0_usize..LOG_OCTETS;
     prop_oneof![
         6 => (length.clone(), 1_usize..5).prop_map(|(octets, slices)| Step::Append(octets, slices)),
+        2 => (1_usize..600_000).prop_map(Step::Blocks),
         1 => place.clone().prop_map(Step::Jump),
         1 => (1_usize..50_000).prop_map(Step::Back),
         1 => (place.clone(), 1_usize..10_000).prop_map(|(at, octets)| Step::Write(at, octets)),
@@ -65,6 +68,15 @@ impl Model {
     }
 }
 
+/// Octets that begin at a multiple of a block's.
+fn aligned(octets: usize, octet: impl Fn(usize) -> u8) -> Bytes {
+    let mut room: Vec<u8> = Vec::with_capacity(octets + BLOCK);
+    let lead = room.as_ptr().align_offset(BLOCK);
+    room.resize(lead, 0);
+    room.extend((0..octets).map(octet));
+    Bytes::from(room).slice(lead..)
+}
+
 fn read(disk: &dyn Disk, model: &Model, at: usize, octets: usize) -> Result<(), TestCaseError> {
     let octets = octets.min(LOG_OCTETS - at);
     if let Some(shared) = disk.share(at as u64, octets as u64) {
@@ -81,7 +93,7 @@ proptest! {
 
     #[test]
     fn whatever_is_written_is_read_back(
-        memory in prop_oneof![Just(None), Just(Some(0_u64)), Just(Some(1 << 16)), Just(Some(1 << 19)), Just(Some(8 << 20))],
+        memory in prop_oneof![Just(None), Just(Some(0_u64)), Just(Some(1 << 16)), Just(Some(1 << 19)), Just(Some(8 << 20)), Just(Some(64 << 20))],
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let directory = tempfile::tempdir().unwrap();
@@ -89,7 +101,7 @@ proptest! {
         let disk: Arc<dyn Disk> = match memory {
             None => Arc::new(MemoryDisk::new()),
             Some(0) => Arc::new(file()),
-            Some(memory) => Arc::new(file().with_memory(memory)),
+            Some(memory) => Arc::new(file().with_memory(memory, Buffers::with_octets(memory))),
         };
         disk.reserve(LOG_OCTETS as u64).unwrap();
         let mut model = Model(vec![Some(0); LOG_OCTETS]);
@@ -113,6 +125,23 @@ proptest! {
                     if octets > 0 {
                         model.0[end..block].fill(None);
                     }
+                }
+                Step::Blocks(octets) => {
+                    let start = end.next_multiple_of(BLOCK);
+                    if start + octets + 100 > LOG_OCTETS {
+                        continue;
+                    }
+                    let few = vec![value; start - end];
+                    let blocks = aligned(octets, |place| value ^ place.to_le_bytes()[1]);
+                    let behind = Bytes::from(vec![!value; 100]);
+                    let chunks = [Chunk::Lent(&few), Chunk::Shared(&blocks), Chunk::Shared(&behind)];
+                    disk.append_at(end as u64, &chunks).unwrap();
+                    for octet in [&few[..], &blocks, &behind].concat() {
+                        model.0[end] = Some(octet);
+                        end += 1;
+                    }
+                    let block = end.next_multiple_of(BLOCK).min(LOG_OCTETS);
+                    model.0[end..block].fill(None);
                 }
                 Step::Jump(to) => end = to,
                 Step::Back(octets) => end = end.saturating_sub(octets),
@@ -152,7 +181,7 @@ fn a_write_over_others_that_are_under_way_comes_after_them() {
         let directory = tempfile::tempdir().unwrap();
         let disk = FileDisk::open(directory.path())
             .unwrap()
-            .with_memory(8 << 20);
+            .with_memory(8 << 20, Buffers::with_octets(0));
         disk.reserve(LOG_OCTETS as u64).unwrap();
         let append = |at: usize, value: u8, octets: usize| {
             let octets = vec![value; octets];

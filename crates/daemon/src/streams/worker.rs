@@ -17,7 +17,7 @@ use super::flow::{Flow, farewell};
 use super::pipe::Pipe;
 use super::socket::{Detached, Socket};
 use super::tls::Tls;
-use crate::buffers::ReceivePool;
+use crate::buffers::{Buffers, ReceivePool};
 use crate::extents::ExtentReader;
 
 /// Reads and writes of one connection before the others of the thread get their turn.
@@ -49,13 +49,13 @@ pub struct Assignment {
 }
 
 impl Workers {
-    /// Start `count` threads.
+    /// Start `count` threads, which read into buffers of a pool.
     ///
     /// # Errors
     /// The system gives no thread or runtime.
-    pub fn start(count: usize, reader: &ExtentReader) -> io::Result<Self> {
+    pub fn start(count: usize, reader: &ExtentReader, buffers: &Buffers) -> io::Result<Self> {
         let threads = (0..count)
-            .map(|_| Worker::start(reader.clone()))
+            .map(|_| Worker::start(reader.clone(), ReceivePool::of(buffers.clone())))
             .collect::<io::Result<_>>()?;
         Ok(Self { threads, next: 0 })
     }
@@ -75,7 +75,7 @@ impl Workers {
 }
 
 impl Worker {
-    fn start(reader: ExtentReader) -> io::Result<Self> {
+    fn start(reader: ExtentReader, pool: ReceivePool) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -84,7 +84,7 @@ impl Worker {
             .name("streams".to_owned())
             .spawn(move || {
                 let local = LocalSet::new();
-                local.block_on(&runtime, take(receiver, reader));
+                local.block_on(&runtime, take(receiver, reader, pool));
             })?;
         Ok(Self {
             assignments: Some(sender),
@@ -105,8 +105,12 @@ impl Drop for Worker {
 }
 
 /// Attends connections until no more can come; those that are left then are closed.
-async fn take(mut assignments: mpsc::UnboundedReceiver<Assignment>, reader: ExtentReader) {
-    let pool = Rc::new(RefCell::new(ReceivePool::default()));
+async fn take(
+    mut assignments: mpsc::UnboundedReceiver<Assignment>,
+    reader: ExtentReader,
+    pool: ReceivePool,
+) {
+    let pool = Rc::new(RefCell::new(pool));
     while let Some(assignment) = assignments.recv().await {
         let (pool, reader) = (Rc::clone(&pool), reader.clone());
         tokio::task::spawn_local(async move {

@@ -51,6 +51,7 @@ struct State {
     operations: u64,
     power_off_at: Option<u64>,
     record: VecDeque<Operation>,
+    grain: Option<usize>,
 }
 
 impl Default for FaultyDisk {
@@ -79,8 +80,16 @@ impl FaultyDisk {
                 operations: 0,
                 power_off_at: None,
                 record: VecDeque::new(),
+                grain: None,
             }),
         }
+    }
+
+    /// The same, which says that places and addresses had better be multiples of so many octets.
+    #[must_use]
+    pub fn with_grain(self, octets: Option<usize>) -> Self {
+        self.lock().grain = octets;
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -169,7 +178,7 @@ impl FaultyDisk {
                 rest = later;
             }
         }
-        Self::with_octets(octets)
+        Self::with_octets(octets).with_grain(state.grain)
     }
 }
 
@@ -223,6 +232,10 @@ impl State {
 }
 
 impl Disk for FaultyDisk {
+    fn grain(&self) -> Option<usize> {
+        self.lock().grain
+    }
+
     fn size(&self) -> Result<u64, DiskError> {
         Ok(u64::try_from(self.lock().current.len()).unwrap_or(u64::MAX))
     }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use bytes::Bytes;
 
+use super::buffers::Buffers;
 use super::direct::{Direct, Written};
 use super::{Chunk, Disk, DiskError, slices};
 
@@ -108,10 +109,10 @@ impl FileDisk {
     }
 
     /// The same log, written and read past the system's page cache where the file system has a way; so many octets of it, those
-    /// written last and those read ahead, are kept in memory.
+    /// written last and those read ahead, are kept in memory, in buffers of a pool.
     #[must_use]
-    pub fn with_memory(mut self, octets: u64) -> Self {
-        self.direct = Direct::open(&self.path, octets);
+    pub fn with_memory(mut self, octets: u64, buffers: Buffers) -> Self {
+        self.direct = Direct::open(&self.path, octets, buffers);
         self
     }
 
@@ -190,26 +191,31 @@ impl FileDisk {
         if let [only] = octets {
             return Ok(self.file.write_all_at(only, offset)?);
         }
-        let mut offset = offset;
-        let mut rest: Vec<IoSlice<'_>> = octets
-            .iter()
-            .filter(|slice| !slice.is_empty())
-            .copied()
-            .collect();
-        let mut rest = rest.as_mut_slice();
-        while !rest.is_empty() {
-            let slices = rest.get(..SLICES_PER_CALL).unwrap_or(rest);
-            let written = match rustix::io::pwritev(&self.file, slices, offset) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(written) => written,
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(io::Error::from(error).into()),
-            };
-            offset = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
-            IoSlice::advance_slices(&mut rest, written);
-        }
-        Ok(())
+        let slices = octets.iter().filter(|slice| !slice.is_empty());
+        let mut slices: Vec<IoSlice<'_>> = slices.copied().collect();
+        Ok(write_slices(&self.file, offset, &mut slices)?)
     }
+}
+
+/// Writes slices, none of them empty, one after the other from `offset`.
+pub(super) fn write_slices(
+    file: &File,
+    offset: u64,
+    mut rest: &mut [IoSlice<'_>],
+) -> io::Result<()> {
+    let mut offset = offset;
+    while !rest.is_empty() {
+        let slices = rest.get(..SLICES_PER_CALL).unwrap_or(rest);
+        let written = match rustix::io::pwritev(file, slices, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => written,
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        offset = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+        IoSlice::advance_slices(&mut rest, written);
+    }
+    Ok(())
 }
 
 impl Disk for FileDisk {
@@ -231,14 +237,17 @@ impl Disk for FileDisk {
     }
 
     fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
-        let octets = &slices(octets);
         if let Some(direct) = self.direct() {
             match direct.write(offset, octets, &self.file)? {
                 Written::Yes => return Ok(()),
                 Written::Unsupported => self.is_indirect.store(true, Ordering::Relaxed),
             }
         }
-        self.write_at(offset, octets)
+        self.write_at(offset, &slices(octets))
+    }
+
+    fn grain(&self) -> Option<usize> {
+        self.direct()?.grain()
     }
 
     fn share(&self, offset: u64, most: u64) -> Option<Bytes> {

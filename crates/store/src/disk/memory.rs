@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 
+use super::buffers::Buffers;
 use super::rooms::{Source, WriteRooms};
-use super::{Chunk, Disk, DiskError, slices};
+use super::{Chunk, Disk, DiskError};
 
 /// A sparse log in memory: what was never written takes none. What is appended in large pieces is kept as it came, and what was
 /// written is lent, not copied.
@@ -33,10 +34,7 @@ struct Log {
 
 impl Default for MemoryDisk {
     fn default() -> Self {
-        Self {
-            log: RwLock::default(),
-            rooms: Mutex::new(WriteRooms::new(usize::MAX, GRAIN_OCTETS)),
-        }
+        Self::with_buffers(Buffers::with_octets(u64::MAX))
     }
 }
 
@@ -47,8 +45,33 @@ impl MemoryDisk {
         Self::default()
     }
 
+    /// An empty log, which takes what it copies into from a pool.
+    #[must_use]
+    pub fn with_buffers(buffers: Buffers) -> Self {
+        Self {
+            log: RwLock::default(),
+            rooms: Mutex::new(WriteRooms::new(buffers, GRAIN_OCTETS)),
+        }
+    }
+
     fn log(&self) -> RwLockReadGuard<'_, Log> {
         self.log.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a copy.
+    fn copy_at(&self, offset: u64, chunks: &[Chunk<'_>]) {
+        let mut left: usize = chunks.iter().map(|chunk| chunk.octets().len()).sum();
+        let mut source = Source::of(chunks);
+        let mut offset = offset;
+        while left > 0 {
+            let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = rooms.offer(left);
+            let written = rooms.put_together(count, |room| source.read(count, room));
+            drop(rooms);
+            self.log_mut().put(offset, written.slice(..count));
+            offset = add(offset, count);
+            left -= count;
+        }
     }
 
     fn log_mut(&self) -> RwLockWriteGuard<'_, Log> {
@@ -133,18 +156,8 @@ impl Disk for MemoryDisk {
     }
 
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
-        let mut left = octets.iter().map(|slice| slice.len()).sum::<usize>();
-        let mut source = Source::of(octets);
-        let mut offset = offset;
-        while left > 0 {
-            let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = rooms.offer(left);
-            let written = rooms.put_together(count, |room| source.read(count, room));
-            drop(rooms);
-            self.log_mut().put(offset, written.slice(..count));
-            offset = add(offset, count);
-            left -= count;
-        }
+        let chunks: Vec<Chunk<'_>> = octets.iter().map(|slice| Chunk::Lent(slice)).collect();
+        self.copy_at(offset, &chunks);
         Ok(())
     }
 
@@ -156,7 +169,7 @@ impl Disk for MemoryDisk {
                 [chunk @ Chunk::Shared(octets)] if is_kept(chunk) => {
                     self.log_mut().put(offset, Bytes::clone(octets));
                 }
-                copied => self.write_at(offset, &slices(copied))?,
+                copied => self.copy_at(offset, copied),
             }
             let octets = chunks.iter().map(|chunk| chunk.octets().len()).sum();
             offset = add(offset, octets);

@@ -1,6 +1,7 @@
 //! The calls that a store needs of what it writes on, and what has them: a file (`file`, past the page cache by `direct`,
-//! `recent` and `rooms`), memory, and one for tests that fails.
+//! `recent`, `rooms` and `buffers`), memory, and one for tests that fails.
 
+mod buffers;
 mod direct;
 mod faulty;
 mod file;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use buffers::{BUFFER_OCTETS, Buffers};
 pub use faulty::{Failure, FaultyDisk, Operation};
 pub use file::{FileDisk, History, LockError};
 pub use memory::MemoryDisk;
@@ -98,6 +100,12 @@ pub trait Disk: Send + Sync {
     /// As [`Disk::write_at`].
     fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
         self.write_at(offset, &slices(octets))
+    }
+
+    /// Whole blocks are written from where they are, without a copy: of so many octets must the place in the log, and the address
+    /// in memory, of a large shared chunk be a multiple for that. `None` where that makes no difference.
+    fn grain(&self) -> Option<usize> {
+        None
     }
 
     /// Octets from `offset` on, at least one and at most `most`, without a copy; `None` where they are to be read by

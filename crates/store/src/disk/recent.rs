@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
+use super::buffers::BUFFER_OCTETS;
+
 /// Stretches of the log in memory. No two have an octet in common, and what is written is dropped from them first.
 #[derive(Debug)]
 pub(super) struct Recent {
@@ -11,16 +13,21 @@ pub(super) struct Recent {
     stretches: BTreeMap<u64, Stretch>,
     /// First octets and numbers, the oldest first; what is gone from `stretches` may still be named.
     order: VecDeque<(u64, u64)>,
+    /// What they take of memory.
     octets: u64,
     bound: u64,
     /// A stretch takes a multiple of so many octets of memory.
     grain: u64,
     next_number: u64,
+    /// The stretch with which the buffer of others was counted that was kept last: its number, and where it begins in memory.
+    lent: Option<(u64, usize)>,
 }
 
 #[derive(Debug)]
 struct Stretch {
     octets: Bytes,
+    /// What it takes of memory, in octets.
+    weight: u64,
     number: u64,
     /// Where to read on once somebody reads here; `None` when that is done, or for what was written.
     leads_to: Option<u64>,
@@ -49,6 +56,7 @@ impl Recent {
             bound,
             grain,
             next_number: 0,
+            lent: None,
         }
     }
 
@@ -77,7 +85,25 @@ impl Recent {
     /// Keep octets that were written at `offset`.
     pub(super) fn keep(&mut self, offset: u64, octets: Bytes) {
         self.forget(offset, offset.saturating_add(length(octets.len())));
-        self.add(offset, octets, None);
+        let weight = self.weight(&octets);
+        self.add(offset, octets, weight, None);
+    }
+
+    /// The same for octets in a buffer of others, which stays as long as they do, whatever else was in it: all of it counts with
+    /// the first of its stretches.
+    pub(super) fn keep_lent(&mut self, offset: u64, octets: Bytes) {
+        self.forget(offset, offset.saturating_add(length(octets.len())));
+        let address = octets.as_ptr().addr();
+        let is_counted = self.lent.is_some_and(|(_, first)| {
+            let behind = address.checked_sub(first);
+            behind.is_some_and(|behind| behind < BUFFER_OCTETS)
+        });
+        if is_counted {
+            self.add(offset, octets, 0, None);
+        } else {
+            self.lent = Some((self.next_number, address));
+            self.add(offset, octets, length(BUFFER_OCTETS), None);
+        }
     }
 
     /// Keep octets that were read at `offset`, as far as nothing is there yet.
@@ -89,21 +115,23 @@ impl Recent {
             octets.truncate(usize::try_from(next - offset).unwrap_or(usize::MAX));
         }
         let end = offset.saturating_add(length(octets.len()));
-        self.add(offset, octets, Some(end));
+        let weight = self.weight(&octets);
+        self.add(offset, octets, weight, Some(end));
     }
 
-    fn add(&mut self, offset: u64, octets: Bytes, leads_to: Option<u64>) {
-        if octets.is_empty() || self.weight(&octets) > self.bound {
-            return;
-        }
+    fn add(&mut self, offset: u64, octets: Bytes, weight: u64, leads_to: Option<u64>) {
         let number = self.next_number;
         self.next_number += 1;
-        self.octets += self.weight(&octets);
+        if octets.is_empty() || weight > self.bound {
+            return;
+        }
+        self.octets += weight;
         self.order.push_back((offset, number));
         self.stretches.insert(
             offset,
             Stretch {
                 octets,
+                weight,
                 number,
                 leads_to,
             },
@@ -151,7 +179,9 @@ impl Recent {
 
     fn remove(&mut self, offset: u64) {
         if let Some(stretch) = self.stretches.remove(&offset) {
-            self.octets -= self.weight(&stretch.octets);
+            self.octets -= stretch.weight;
+            // The buffer may be used again, and counts anew.
+            self.lent = self.lent.filter(|(number, _)| *number != stretch.number);
         }
     }
 }
@@ -197,8 +227,8 @@ mod tests {
                         prop_assert_eq!(&found.octets[..], &log[place..place + found.octets.len()]);
                     }
                 }
-                let held: usize = recent.stretches.values().map(|it| it.octets.len()).sum();
-                prop_assert!(held as u64 == recent.octets && recent.octets <= bound);
+                let held: u64 = recent.stretches.values().map(|it| it.weight).sum();
+                prop_assert!(held == recent.octets && recent.octets <= bound);
                 prop_assert!(recent.order.len() <= 2 * recent.stretches.len() + SLACK);
             }
         }
@@ -212,5 +242,25 @@ mod tests {
         assert_eq!(recent.find(12, 2).unwrap().leads_to, Some(15));
         assert_eq!(recent.find(12, 2).unwrap().leads_to, None);
         assert_eq!(recent.find(15, 2).unwrap().leads_to, None);
+    }
+
+    #[test]
+    fn a_buffer_of_others_counts_whole_and_once() {
+        const WHOLE: u64 = BUFFER_OCTETS as u64;
+        let mut recent = Recent::new(2 * WHOLE, 1);
+        let buffers = [vec![1; BUFFER_OCTETS], vec![2; BUFFER_OCTETS]].map(Bytes::from);
+        let [first, second] = &buffers;
+        recent.keep_lent(0, first.slice(..10));
+        recent.keep_lent(10, first.slice(500..600));
+        assert_eq!(recent.octets, WHOLE);
+        // What is used again once nobody has anything of it counts as often as it is kept.
+        recent.forget(0, 110);
+        assert_eq!(recent.octets, 0);
+        recent.keep_lent(200, first.slice(..10));
+        recent.keep_lent(300, second.slice(700..750));
+        assert_eq!(recent.octets, 2 * WHOLE);
+        // The oldest goes for more.
+        recent.keep(400, Bytes::from_static(b"more"));
+        assert_eq!((recent.end_of(200), recent.octets), (None, WHOLE + 4));
     }
 }

@@ -1,159 +1,160 @@
 //! Buffers in which octets go to the disk and come from it without passing through the page cache.
 
-use std::collections::VecDeque;
-use std::io::IoSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+
+use super::Chunk;
+use super::buffers::{BUFFER_ROOM_OCTETS, Buffers};
 
 /// What lengths and places of direct reads and writes, and the buffers for them, are multiples of: no disk or file system in
 /// use wants more.
 pub(super) const BLOCK_OCTETS: usize = 4096;
 
-/// Octets of the largest room: a write of so many is worth its system call.
+/// Octets of the largest room, and of a write: so many are worth a system call.
 pub(super) const ROOM_OCTETS: usize = 1 << 20;
 
-/// Room for what is written: one write behind the other in large buffers, each of which begins at a multiple of
-/// [`BLOCK_OCTETS`].
+/// Fewer octets are copied: one more write costs as much.
+const UNCOPIED_OCTETS: usize = 32 << 10;
+
+/// Room for what is written: one write behind the other in buffers of a pool, each write at a multiple of its grain.
 #[derive(Debug)]
 pub(super) struct WriteRooms {
-    current: BytesMut,
-    /// Free buffers, the last used last: the processor's caches may still hold it.
-    free: Vec<BytesMut>,
-    /// Buffers that were filled, in the order in which they are looked at.
-    full: VecDeque<BytesMut>,
-    bound: usize,
+    /// The one that is filled.
+    current: Option<BytesMut>,
+    buffers: Buffers,
     /// Octets of which a write is made a multiple.
     grain: usize,
 }
 
 /// The rest of a buffer is left when it has fewer octets than this, and than what is wanted.
-const REST_OCTETS: usize = 128 << 10;
-
-/// Full buffers that are looked at for one that nobody reads any more; the next search goes on behind them. Fresh memory costs
-/// more than all of them.
-const LOOKS: usize = 64;
-
-/// Buffers beside those whose octets are kept: the ones on their way to the disk, and one part in so many of the others.
-const UNDER_WAY: usize = 4;
-const UNDER_WAY_PART: usize = 8;
+const REST_OCTETS: usize = 32 << 10;
 
 impl WriteRooms {
-    /// Room of which so many octets are kept for use again, for writes that are made multiples of `grain` octets.
-    pub(super) fn new(octets: usize, grain: usize) -> Self {
+    /// Room for writes that are made multiples of `grain` octets.
+    pub(super) fn new(buffers: Buffers, grain: usize) -> Self {
         Self {
+            current: None,
+            buffers,
             grain,
-            current: BytesMut::new(),
-            free: Vec::new(),
-            full: VecDeque::new(),
-            bound: (octets / ROOM_OCTETS)
-                .saturating_add(octets / ROOM_OCTETS / UNDER_WAY_PART)
-                .saturating_add(UNDER_WAY),
         }
     }
 
     /// How many of `wanted` octets are best put together next: what is left of a buffer is not to be lost.
     pub(super) fn offer(&self, wanted: usize) -> usize {
-        let left = self.current.capacity() - self.current.capacity() % self.grain;
+        let left = self.current.as_ref().map_or(0, BytesMut::capacity);
+        let left = left - left % self.grain;
         let most = if left < wanted.min(REST_OCTETS) {
-            ROOM_OCTETS
+            BUFFER_ROOM_OCTETS
         } else {
             left
         };
         wanted.min(most)
     }
 
-    /// What `fill` puts together, `octets` of it and at most [`ROOM_OCTETS`], with zeros behind it up to a multiple of the grain.
+    /// What `fill` puts together, `octets` of it and at most [`BUFFER_ROOM_OCTETS`], with zeros behind it up to a multiple of the grain.
     pub(super) fn put_together(
         &mut self,
         octets: usize,
         fill: impl FnOnce(&mut BytesMut),
     ) -> Bytes {
         let padded = octets.next_multiple_of(self.grain);
-        if self.current.capacity() < padded {
-            let full = std::mem::replace(&mut self.current, BytesMut::new());
-            self.current = self.next();
-            self.give(full);
-        }
-        fill(&mut self.current);
+        let mut buffer = match self.current.take() {
+            Some(begun) if begun.capacity() >= padded => begun,
+            full => {
+                let buffer = self.buffers.take();
+                full.into_iter().for_each(|full| self.buffers.give(full));
+                buffer
+            }
+        };
+        fill(&mut buffer);
         assert!(
-            self.current.len() == octets,
+            buffer.len() == octets,
             "as much is put together as was said"
         );
-        self.current.resize(padded, 0);
-        self.current.split().freeze()
-    }
-
-    /// An empty buffer that begins at a multiple of [`BLOCK_OCTETS`].
-    fn next(&mut self) -> BytesMut {
-        let whole = ROOM_OCTETS + BLOCK_OCTETS;
-        if self.free.is_empty() {
-            self.reclaim(whole);
-        }
-        let mut buffer = self
-            .free
-            .pop()
-            .unwrap_or_else(|| BytesMut::with_capacity(whole));
-        let skipped = buffer.as_ptr().align_offset(BLOCK_OCTETS).min(BLOCK_OCTETS);
-        buffer.resize(skipped, 0);
-        drop(buffer.split());
-        buffer
-    }
-
-    /// Frees the full buffers that nobody reads any more, as far as they are met one behind the other: the last of them is the
-    /// one that was in use last.
-    fn reclaim(&mut self, octets: usize) {
-        for _ in 0..LOOKS.min(self.full.len()) {
-            while let Some(mut buffer) = self.full.pop_front() {
-                if !buffer.try_reclaim(octets) {
-                    self.full.push_back(buffer);
-                    break;
-                }
-                self.free.push(buffer);
-            }
-            if !self.free.is_empty() {
-                return;
-            }
-        }
-    }
-
-    fn give(&mut self, full: BytesMut) {
-        self.full.push_back(full);
-        if self.free.len() + self.full.len() > self.bound {
-            drop(self.full.pop_front());
-        }
+        buffer.resize(padded, 0);
+        let together = buffer.split().freeze();
+        self.current = Some(buffer);
+        together
     }
 }
 
-/// Slices read one after the other.
+/// Chunks read one after the other.
 #[derive(Debug)]
-pub(super) struct Source<'a, 'b> {
-    slices: &'a [IoSlice<'b>],
-    /// Octets of the first slice that are read.
+pub(super) struct Source<'a> {
+    chunks: &'a [Chunk<'a>],
+    /// Octets of the first chunk that are read.
     used: usize,
 }
 
-impl<'a, 'b> Source<'a, 'b> {
-    pub(super) const fn of(slices: &'a [IoSlice<'b>]) -> Self {
-        Self { slices, used: 0 }
+impl<'a> Source<'a> {
+    pub(super) const fn of(chunks: &'a [Chunk<'a>]) -> Self {
+        Self { chunks, used: 0 }
     }
 
     /// Adds the next `count` octets to `out`; there must be as many.
     pub(super) fn read(&mut self, mut count: usize, out: &mut BytesMut) {
         while count > 0
-            && let Some((first, rest)) = self.slices.split_first()
+            && let Some(first) = self.chunks.first()
         {
-            let left = first.get(self.used..).unwrap_or_default();
+            let left = first.octets().get(self.used..).unwrap_or_default();
             let now = left.get(..count).unwrap_or(left);
             out.extend_from_slice(now);
             count -= now.len();
             self.used += now.len();
-            if self.used == first.len() {
-                self.slices = rest;
-                self.used = 0;
-            }
+            self.pass_read();
         }
     }
+
+    /// Goes on to a chunk that is not read to its end.
+    fn pass_read(&mut self) {
+        while let Some((first, rest)) = self.chunks.split_first()
+            && first.octets().len() == self.used
+        {
+            self.chunks = rest;
+            self.used = 0;
+        }
+    }
+
+    /// The next octets, for `offset` of the log, as they are, where they may be kept and are whole blocks there and in memory.
+    pub(super) fn take_blocks(&mut self, offset: u64) -> Option<Bytes> {
+        self.pass_read();
+        let Some(Chunk::Shared(octets)) = self.chunks.first() else {
+            return None;
+        };
+        let octets = octets.slice(self.used..);
+        if !are_blocks(&octets, offset) {
+            return None;
+        }
+        let count = octets.len() - octets.len() % BLOCK_OCTETS;
+        self.used += count;
+        Some(octets.slice(..count))
+    }
+
+    /// How many octets, the next of which is for `offset` of the log and does not begin such blocks, are there before the next that
+    /// does; 0 at the end.
+    pub(super) fn before_blocks(&mut self, offset: u64) -> usize {
+        self.pass_read();
+        let Some((first, rest)) = self.chunks.split_first() else {
+            return 0;
+        };
+        let mut count = first.octets().len() - self.used;
+        for chunk in rest {
+            let at = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+            match chunk {
+                Chunk::Shared(octets) if are_blocks(octets, at) => break,
+                _ => count += chunk.octets().len(),
+            }
+        }
+        count
+    }
+}
+
+/// Whether octets for this place in the log are enough blocks, there and in memory, to be written as they are.
+fn are_blocks(octets: &Bytes, offset: u64) -> bool {
+    u64::try_from(BLOCK_OCTETS).is_ok_and(|block| offset.is_multiple_of(block))
+        && octets.len() >= UNCOPIED_OCTETS
+        && octets.as_ptr().align_offset(BLOCK_OCTETS) == 0
 }
 
 /// Rooms that were given back, to be used again: the last first, which the processor's caches may still hold.
@@ -258,10 +259,10 @@ mod tests {
 
     #[test]
     fn writes_lie_aligned_one_behind_the_other_in_buffers_that_are_used_again() {
-        let mut rooms = WriteRooms::new(4 * ROOM_OCTETS, BLOCK_OCTETS);
+        let mut rooms = WriteRooms::new(Buffers::with_octets(0), BLOCK_OCTETS);
         let mut addresses = std::collections::BTreeSet::new();
         for round in 1..200_usize {
-            let octets = round * 7_919 % ROOM_OCTETS;
+            let octets = round * 7_919 % BUFFER_ROOM_OCTETS;
             let room = rooms.put_together(octets, |room| room.resize(octets, 7));
             let (written, padding) = room.split_at(octets);
             assert!(
@@ -269,13 +270,16 @@ mod tests {
             );
             assert!(room.len().is_multiple_of(BLOCK_OCTETS) && padding.len() < BLOCK_OCTETS);
             assert_eq!(room.as_ptr() as usize % BLOCK_OCTETS, 0);
-            addresses.insert(rooms.current.as_ptr() as usize / ROOM_OCTETS);
+            addresses.insert(room.as_ptr() as usize / (BUFFER_ROOM_OCTETS / 2));
         }
-        assert!(addresses.len() <= 6, "{addresses:?}");
+        assert!(addresses.len() <= 9, "{addresses:?}");
         let kept: Vec<Bytes> = (0..20)
-            .map(|_| rooms.put_together(ROOM_OCTETS, |room| room.resize(ROOM_OCTETS, 1)))
+            .map(|_| {
+                rooms.put_together(BUFFER_ROOM_OCTETS, |room| {
+                    room.resize(BUFFER_ROOM_OCTETS, 1)
+                })
+            })
             .collect();
-        assert!(rooms.full.len() + rooms.free.len() <= rooms.bound);
         assert!(kept.iter().all(|room| room.iter().all(|octet| *octet == 1)));
     }
 

@@ -21,14 +21,20 @@ use self::crew::Crew;
 use self::reading::{Load, SPARE_WINDOWS, Trails, window_octets};
 pub(super) use self::writing::Written;
 use self::writing::{Edge, Write};
+use super::buffers::Buffers;
 use super::recent::Recent;
 use super::rooms::{BLOCK_OCTETS, Rooms, WriteRooms};
+
+/// Octets of memory from which on it is ample.
+const AMPLE_OCTETS: usize = 32 << 20;
 
 /// A log without a page cache. One thread writes it.
 #[derive(Debug)]
 pub(super) struct Direct {
     shared: Arc<Shared>,
     write_rooms: Mutex<WriteRooms>,
+    /// There is memory for buffers of others, which count whole although perhaps only a part of them was written.
+    is_ample: bool,
     readers: Crew,
     writers: Crew,
 }
@@ -114,7 +120,7 @@ fn wait<'a>(change: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, St
 
 impl Direct {
     /// The log at `path`, of which so many octets are kept in memory; `None` where the file system has no direct reads and writes.
-    pub(super) fn open(path: &Path, memory_octets: u64) -> Option<Self> {
+    pub(super) fn open(path: &Path, memory_octets: u64, buffers: Buffers) -> Option<Self> {
         let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
         let memory = usize::try_from(memory_octets).unwrap_or(usize::MAX);
@@ -143,10 +149,16 @@ impl Direct {
         };
         Some(Self {
             shared: Arc::new(shared),
-            write_rooms: Mutex::new(WriteRooms::new(memory, BLOCK_OCTETS)),
+            write_rooms: Mutex::new(WriteRooms::new(buffers, BLOCK_OCTETS)),
+            is_ample: memory >= AMPLE_OCTETS,
             readers: Crew::default(),
             writers: Crew::default(),
         })
+    }
+
+    /// What large chunks must be multiples of to be written as they are.
+    pub(super) fn grain(&self) -> Option<usize> {
+        self.is_ample.then_some(BLOCK_OCTETS)
     }
 
     /// The octets of a span are to be changed by another way: nothing of them is on its way any more.

@@ -9,7 +9,10 @@ use bytes::Bytes;
 
 use super::crew::THREADS;
 use super::{Direct, Shared, Span, State, lead, length, lock, wait};
-use crate::disk::rooms::{BLOCK_OCTETS, Source};
+use crate::disk::Chunk;
+use crate::disk::file::write_slices;
+use crate::disk::recent::Recent;
+use crate::disk::rooms::{BLOCK_OCTETS, ROOM_OCTETS, Source};
 
 /// Fewer octets wait for those that follow, or for the next sync, which writes them itself: one write takes as long for few as for none.
 const SMALL_OCTETS: usize = 128 << 10;
@@ -17,10 +20,14 @@ const SMALL_OCTETS: usize = 128 << 10;
 /// Writes on their way at a time: more would make no disk faster, and would take memory.
 const WRITES_BOUND: usize = 8;
 
+/// How octets of a buffer are kept in memory after they were written at an offset.
+type Keep = fn(&mut Recent, u64, Bytes);
+
 /// Whole blocks on their way to the disk.
 #[derive(Debug)]
 pub(super) struct Write {
-    octets: Bytes,
+    /// One behind the other.
+    parts: Vec<Bytes>,
     span: Span,
 }
 
@@ -28,8 +35,22 @@ impl Write {
     fn new(start: u64, octets: Bytes) -> Self {
         Self {
             span: Span::new(start, octets.len()),
-            octets,
+            parts: vec![octets],
         }
+    }
+
+    /// Whether what follows is better written with this: one write takes as long for few octets as for none.
+    fn takes(&self, next: &Self) -> bool {
+        self.span.end == next.span.start && next.span.end - self.span.start <= length(ROOM_OCTETS)
+    }
+
+    fn write(&self, file: &File) -> io::Result<()> {
+        if let [only] = self.parts.as_slice() {
+            return file.write_all_at(only, self.span.start);
+        }
+        let mut slices: Vec<IoSlice<'_>> =
+            self.parts.iter().map(|part| IoSlice::new(part)).collect();
+        write_slices(file, self.span.start, &mut slices)
     }
 }
 
@@ -81,19 +102,32 @@ pub(in super::super) enum Written {
 }
 
 impl Direct {
-    /// Write slices one after the other from `offset`: whole blocks are on their way when this returns, the last one may wait
+    /// Write chunks one after the other from `offset`: whole blocks are on their way when this returns, the last one may wait
     /// for more, and all is on the disk after [`Direct::settle`]. What follows in the last block becomes zeros; `before` reads
     /// what precedes in the first one, where that is not known.
     pub(in super::super) fn write(
         &self,
         offset: u64,
-        slices: &[IoSlice<'_>],
+        chunks: &[Chunk<'_>],
         before: &File,
     ) -> io::Result<Written> {
-        let mut source = Source::of(slices);
+        let mut source = Source::of(chunks);
         let mut offset = offset;
-        let mut left: usize = slices.iter().map(|slice| slice.len()).sum();
-        while left > 0 {
+        loop {
+            let blocks = self.grain().and_then(|_| source.take_blocks(offset));
+            if let Some(blocks) = blocks {
+                if let Written::Unsupported =
+                    self.send(offset, 0, blocks.len(), &blocks, Recent::keep_lent)?
+                {
+                    return Ok(Written::Unsupported);
+                }
+                offset += length(blocks.len());
+                continue;
+            }
+            let left = source.before_blocks(offset);
+            if left == 0 {
+                break;
+            }
             let lead = lead(offset);
             let start = offset - length(lead);
             let head = self.read_edge(start, lead, before)?;
@@ -102,12 +136,14 @@ impl Direct {
                 room.extend_from_slice(&head);
                 source.read(count, room);
             });
-            if let Written::Unsupported = self.send(start, lead, lead + count, &padded)? {
+            if let Written::Unsupported =
+                self.send(start, lead, lead + count, &padded, Recent::keep)?
+            {
                 return Ok(Written::Unsupported);
             }
             offset += length(count);
-            left -= count;
         }
+        self.shared.write_wanted.notify_all();
         Ok(Written::Yes)
     }
 
@@ -127,7 +163,15 @@ impl Direct {
 
     /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, on their way to
     /// the disk: many at once, few with what follows or with the next sync. Zeros stand behind them up to the end of the last block.
-    fn send(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
+    /// `keep` has them kept in memory.
+    fn send(
+        &self,
+        start: u64,
+        known: usize,
+        count: usize,
+        padded: &Bytes,
+        keep: Keep,
+    ) -> io::Result<Written> {
         // What is on its way is not overtaken: of two writes under way, either may be the later one.
         let span = Span::new(start, padded.len());
         let mut state = self.shared.wait_for_writes(|state| {
@@ -135,7 +179,7 @@ impl Direct {
         });
         if !state.proven {
             drop(state);
-            return self.prove(start, known, count, padded);
+            return self.prove(start, known, count, padded, keep);
         }
         let edge = &state.edge;
         let is_covered = edge.span().meets(span) && !edge.span().holds(start);
@@ -154,11 +198,13 @@ impl Direct {
             dirty: count > whole,
         };
         let read = padded.slice(known..count);
-        state.recent.keep(start + length(known), read);
+        keep(&mut state.recent, start + length(known), read);
         let blocks = (whole > 0).then(|| Write::new(start, padded.slice(..whole)));
         for write in before.into_iter().chain(blocks) {
-            state.unwritten.push(write.span);
-            state.writes.push_back(write);
+            state.ask_for(write);
+        }
+        if state.writes.len() > 1 {
+            // To the last one more may come.
             self.shared.write_wanted.notify_one();
         }
         if !state.writes.is_empty()
@@ -174,7 +220,14 @@ impl Direct {
     }
 
     /// The first write tells whether the file system has direct ones.
-    fn prove(&self, start: u64, known: usize, count: usize, padded: &Bytes) -> io::Result<Written> {
+    fn prove(
+        &self,
+        start: u64,
+        known: usize,
+        count: usize,
+        padded: &Bytes,
+        keep: Keep,
+    ) -> io::Result<Written> {
         match self.shared.file.write_all_at(padded, start) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
@@ -192,7 +245,7 @@ impl Direct {
             dirty: false,
         };
         let read = padded.slice(known..count);
-        state.recent.keep(start + length(known), read);
+        keep(&mut state.recent, start + length(known), read);
         Ok(Written::Yes)
     }
 
@@ -254,9 +307,15 @@ impl Shared {
     fn wait_for_writes(&self, is_enough: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let mut state = lock(&self.state);
         while !is_enough(&state) {
-            state = wait(&self.written, state);
+            state = self.wait_for_write(state);
         }
         state
+    }
+
+    /// Waits until something was written.
+    fn wait_for_write<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.write_wanted.notify_all();
+        wait(&self.written, state)
     }
 
     /// Writes what is to be written until the log is closed and nothing is left.
@@ -279,7 +338,7 @@ impl Shared {
             return state;
         };
         drop(state);
-        let written = self.file.write_all_at(&write.octets, write.span.start);
+        let written = write.write(&self.file);
         let mut state = lock(&self.state);
         state.end_write(write.span);
         if let Err(error) = written {
@@ -295,7 +354,7 @@ impl Shared {
         mut state: MutexGuard<'a, State>,
     ) -> io::Result<MutexGuard<'a, State>> {
         while state.is_under_way(state.edge.span()) {
-            state = wait(&self.written, state);
+            state = self.wait_for_write(state);
         }
         if !state.edge.dirty {
             return Ok(state);
@@ -313,6 +372,20 @@ impl Shared {
 }
 
 impl State {
+    fn ask_for(&mut self, write: Write) {
+        if let Some(last) = self.writes.back_mut().filter(|last| last.takes(&write)) {
+            let before = last.span;
+            last.span.end = write.span.end;
+            last.parts.extend(write.parts);
+            if let Some(span) = self.unwritten.iter_mut().find(|span| **span == before) {
+                span.end = write.span.end;
+            }
+        } else {
+            self.unwritten.push(write.span);
+            self.writes.push_back(write);
+        }
+    }
+
     fn end_write(&mut self, span: Span) {
         if let Some(at) = self.unwritten.iter().position(|other| *other == span) {
             self.unwritten.swap_remove(at);
