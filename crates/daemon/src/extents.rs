@@ -7,8 +7,8 @@ use dhow_store::{DiskError, StoreReader};
 use crate::buffers::{BUFFER_OCTETS, PooledBuffer, ReadPool};
 
 /// Octets between two extents that are read along rather than skipped by a read of their own: small
-/// bundles lie one after another in the log with a record's framing between them.
-const GAP_OCTETS: u64 = 2048;
+/// bundles lie one after another in the log with a record's framing between them, and the portions of large ones with as much padding.
+const GAP_OCTETS: u64 = 8192;
 
 /// Longer extents come in as they lie in memory, in parts; shorter ones as one, if that takes a copy.
 const WHOLE_OCTETS: u64 = 16 << 10;

@@ -20,7 +20,7 @@ const WHOLE_OCTETS: u64 = 16 * 1024;
 const BLOCKS: usize = 16;
 
 /// Extents up to which a bundle's portions get such records: each takes memory as long as the bundle is here.
-const BLOCK_EXTENTS: usize = 1024;
+const BLOCK_EXTENTS: usize = 128;
 
 /// Stored octets are copied in steps of this many.
 const COPY_STEP_OCTETS: u64 = 1024 * 1024;

@@ -6,8 +6,11 @@ use crate::disk::{Disk, DiskError};
 use crate::record::{ALIGNMENT, HEADER_OCTETS, Header, Kind, Layout};
 use crate::wire::{index, length};
 
-/// Octets read at once where records follow one another.
+/// Octets read at once where many records follow one another.
 const WINDOW_OCTETS: u64 = 1024 * 1024;
+
+/// A piece that is near the last one has so many times its octets: a few records between two jumps are no reason to read far.
+const GROWTH: u64 = 4;
 
 /// Octets read at once after a jump over a payload.
 const GLANCE_OCTETS: u64 = 4096;
@@ -48,7 +51,10 @@ impl<'a> Window<'a> {
         let window_end = self.start + length(self.filled);
         if at < self.start || end > window_end {
             let near = at >= self.start && at <= window_end.saturating_add(NEAR_OCTETS);
-            let wanted = if near { WINDOW_OCTETS } else { GLANCE_OCTETS };
+            let wanted = match near {
+                true => (length(self.filled) * GROWTH).clamp(GLANCE_OCTETS, WINDOW_OCTETS),
+                false => GLANCE_OCTETS,
+            };
             let octets = wanted.max(count).min(self.size - at);
             let wanted = index(octets);
             if self.octets.len() < wanted {

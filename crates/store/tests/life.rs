@@ -11,14 +11,16 @@
 
 mod world;
 
+use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent, StoreRefusal};
 use dhow_bundle::{DtnTime, EndpointId};
 use dhow_store::{
-    Disk, Durability, FaultyDisk, FileDisk, History, LockError, MemoryDisk, OpenError, Options,
-    Origin, Store, Verdict,
+    Disk, DiskError, Durability, FaultyDisk, FileDisk, History, LockError, MemoryDisk, OpenError,
+    Options, Origin, Store, Verdict,
 };
 use world::{append, bundle, commit, contents, octets, options, put, read, stored, sum};
 
@@ -578,4 +580,79 @@ fn a_segment_that_is_used_again_in_the_batch_after_it_became_empty_keeps_what_it
             );
         }
     }
+}
+
+/// Counts what is read.
+struct Read {
+    disk: FaultyDisk,
+    octets: AtomicUsize,
+}
+
+impl Disk for Read {
+    fn size(&self) -> Result<u64, DiskError> {
+        self.disk.size()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), DiskError> {
+        self.octets.fetch_add(out.len(), Ordering::Relaxed);
+        self.disk.read_at(offset, out)
+    }
+
+    fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
+        self.disk.write_at(offset, octets)
+    }
+
+    fn grain(&self) -> Option<usize> {
+        Some(4096)
+    }
+
+    fn resize(&self, octets: u64) -> Result<(), DiskError> {
+        self.disk.resize(octets)
+    }
+
+    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+        self.disk.reserve(octets)
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.disk.sync()
+    }
+}
+
+#[test]
+fn a_store_of_large_bundles_is_opened_without_reading_them() {
+    const BUNDLES: u32 = 60;
+    const OCTETS: usize = 200_000;
+    let disk = Arc::new(Read {
+        disk: FaultyDisk::new(),
+        octets: AtomicUsize::new(0),
+    });
+    let options = Options {
+        segment_octets: 4 << 20,
+        quota_octets: 64 << 20,
+        ..options()
+    };
+    let open = || Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap();
+    let (mut store, _) = open();
+    for n in 0..BUNDLES {
+        put(&mut store, n, OCTETS);
+    }
+    store.close(&mut Vec::new());
+    disk.octets.store(0, Ordering::Relaxed);
+    let (store, recovered) = open();
+    let read_octets = disk.octets.load(Ordering::Relaxed);
+    assert!(
+        read_octets < BUNDLES as usize * OCTETS / 4,
+        "{read_octets} octets were read"
+    );
+    let mut found = 0;
+    for (key, _, extents) in recovered.bundles {
+        let Extents::Many(parts) = &extents else {
+            panic!("it did not lie as the disk's blocks: {extents:?}")
+        };
+        assert!(parts.iter().any(|part| part.offset.is_multiple_of(4096)));
+        assert_eq!(read(&store, &extents), octets(key.0, OCTETS));
+        found += 1;
+    }
+    assert_eq!(found, BUNDLES);
 }

@@ -1,6 +1,6 @@
 //! Buffers that are used again: those that octets arrive in, and those that octets go to the disk from. Often they are the same.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
@@ -33,6 +33,8 @@ struct Pool {
     free: Vec<BytesMut>,
     /// Slices of them are, or were, in use; in the order in which they are looked at.
     lent: VecDeque<BytesMut>,
+    /// Where buffers begin, those that were dropped as well until another lies there.
+    bases: BTreeSet<usize>,
     bound: usize,
 }
 
@@ -44,6 +46,7 @@ impl Buffers {
         let pool = Pool {
             free: Vec::new(),
             lent: VecDeque::new(),
+            bases: BTreeSet::new(),
             bound: (octets / BUFFER_OCTETS).max(BUFFERS_MIN),
         };
         Self {
@@ -55,7 +58,7 @@ impl Buffers {
     #[must_use]
     pub fn take(&self) -> BytesMut {
         let known = self.with_pool(Pool::take);
-        let mut buffer = known.unwrap_or_else(|| BytesMut::with_capacity(BUFFER_OCTETS));
+        let mut buffer = known.unwrap_or_else(|| self.make());
         let skipped = buffer.as_ptr().align_offset(BLOCK_OCTETS).min(BLOCK_OCTETS);
         buffer.resize(skipped, 0);
         drop(buffer.split());
@@ -67,6 +70,20 @@ impl Buffers {
         let dropped = self.with_pool(|pool| pool.give(buffer));
         // Outside the lock: to give memory back to the system takes long.
         drop(dropped);
+    }
+
+    fn make(&self) -> BytesMut {
+        let buffer = BytesMut::with_capacity(BUFFER_OCTETS);
+        let base = buffer.as_ptr().addr();
+        self.with_pool(|pool| pool.note(base));
+        buffer
+    }
+
+    /// Where the buffer begins in which octets lie as a whole; `None` where there is none. No two buffers have the same.
+    pub(super) fn base_of(&self, octets: &[u8]) -> Option<usize> {
+        let first = octets.as_ptr().addr();
+        let base = self.with_pool(|pool| pool.bases.range(..=first).next_back().copied())?;
+        (first - base + octets.len() <= BUFFER_OCTETS).then_some(base)
     }
 
     fn with_pool<T>(&self, work: impl FnOnce(&mut Pool) -> T) -> T {
@@ -99,6 +116,20 @@ impl Pool {
         }
     }
 
+    /// A buffer was made; what would meet it is gone.
+    fn note(&mut self, base: usize) {
+        let from = base.saturating_sub(BUFFER_OCTETS - 1);
+        let gone: Vec<usize> = self
+            .bases
+            .range(from..base.saturating_add(BUFFER_OCTETS))
+            .copied()
+            .collect();
+        gone.iter().for_each(|gone| {
+            self.bases.remove(gone);
+        });
+        self.bases.insert(base);
+    }
+
     fn give(&mut self, buffer: BytesMut) -> Option<BytesMut> {
         self.lent.push_back(buffer);
         let is_too_much = self.free.len() + self.lent.len() > self.bound;
@@ -126,6 +157,33 @@ mod tests {
         assert_ne!(other.as_ptr(), address, "the slice is still in use");
         drop(slice);
         assert_eq!(buffers.take().as_ptr(), address);
+    }
+
+    #[test]
+    fn octets_are_known_for_their_buffer_s() {
+        let buffers = Buffers::with_octets(0);
+        let made: Vec<BytesMut> = (0..50).map(|_| buffers.take()).collect();
+        let mut bases = BTreeSet::new();
+        for mut buffer in made {
+            buffer.resize(buffer.capacity(), 7);
+            let base = buffers.base_of(&buffer[..10]);
+            assert!(base.is_some_and(|base| bases.insert(base)));
+            assert_eq!(buffers.base_of(&buffer[buffer.len() - 10..]), base);
+        }
+        assert_eq!(buffers.base_of(&vec![7; 2 * BUFFER_OCTETS]), None);
+        buffers.with_pool(|pool| {
+            pool.bases.clear();
+            let eighth = BUFFER_OCTETS / 8;
+            for place in [8, 11, 9, 10, 11, 19] {
+                pool.note(place * eighth);
+            }
+            let left: Vec<usize> = pool.bases.iter().copied().collect();
+            assert_eq!(
+                left,
+                [11 * eighth, 19 * eighth],
+                "the others would meet these"
+            );
+        });
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) struct Recent {
     /// A stretch takes a multiple of so many octets of memory.
     grain: u64,
     next_number: u64,
-    /// The stretch with which the buffer of others was counted that was kept last: its number, and where it begins in memory.
+    /// The stretch with which the buffer of others was counted that was kept last: its number, and where the buffer begins.
     lent: Option<(u64, usize)>,
 }
 
@@ -90,20 +90,17 @@ impl Recent {
     }
 
     /// The same for octets in a buffer of others, which stays as long as they do, whatever else was in it: all of it counts with
-    /// the first of its stretches.
-    pub(super) fn keep_lent(&mut self, offset: u64, octets: Bytes) {
+    /// the first of its stretches, and where it is not known where it begins, with each.
+    pub(super) fn keep_lent(&mut self, offset: u64, octets: Bytes, base: Option<usize>) {
         self.forget(offset, offset.saturating_add(length(octets.len())));
-        let address = octets.as_ptr().addr();
-        let is_counted = self.lent.is_some_and(|(_, first)| {
-            let behind = address.checked_sub(first);
-            behind.is_some_and(|behind| behind < BUFFER_OCTETS)
-        });
-        if is_counted {
-            self.add(offset, octets, 0, None);
+        let is_counted = base.is_some() && self.lent.is_some_and(|(_, last)| base == Some(last));
+        let weight = if is_counted {
+            0
         } else {
-            self.lent = Some((self.next_number, address));
-            self.add(offset, octets, length(BUFFER_OCTETS), None);
-        }
+            self.lent = base.map(|base| (self.next_number, base));
+            length(octets.len().max(BUFFER_OCTETS))
+        };
+        self.add(offset, octets, weight, None);
     }
 
     /// Keep octets that were read at `offset`, as far as nothing is there yet.
@@ -248,19 +245,22 @@ mod tests {
     fn a_buffer_of_others_counts_whole_and_once() {
         const WHOLE: u64 = BUFFER_OCTETS as u64;
         let mut recent = Recent::new(2 * WHOLE, 1);
-        let buffers = [vec![1; BUFFER_OCTETS], vec![2; BUFFER_OCTETS]].map(Bytes::from);
-        let [first, second] = &buffers;
-        recent.keep_lent(0, first.slice(..10));
-        recent.keep_lent(10, first.slice(500..600));
+        let octets = Bytes::from(vec![1; 2 * BUFFER_OCTETS]);
+        let (first, second) = (Some(1 << 20), Some(2 << 20));
+        recent.keep_lent(0, octets.slice(..10), first);
+        recent.keep_lent(10, octets.slice(500..600), first);
         assert_eq!(recent.octets, WHOLE);
         // What is used again once nobody has anything of it counts as often as it is kept.
         recent.forget(0, 110);
         assert_eq!(recent.octets, 0);
-        recent.keep_lent(200, first.slice(..10));
-        recent.keep_lent(300, second.slice(700..750));
+        recent.keep_lent(200, octets.slice(..10), first);
+        recent.keep_lent(300, octets.slice(700..750), second);
         assert_eq!(recent.octets, 2 * WHOLE);
         // The oldest goes for more.
         recent.keep(400, Bytes::from_static(b"more"));
         assert_eq!((recent.end_of(200), recent.octets), (None, WHOLE + 4));
+        recent.keep_lent(500, octets.slice(..5), None);
+        recent.keep_lent(600, octets.slice(..BUFFER_OCTETS + 1), None);
+        assert_eq!(recent.octets, WHOLE + 1, "nobody knows what others have");
     }
 }

@@ -33,6 +33,7 @@ const AMPLE_OCTETS: usize = 32 << 20;
 pub(super) struct Direct {
     shared: Arc<Shared>,
     write_rooms: Mutex<WriteRooms>,
+    buffers: Buffers,
     /// There is memory for buffers of others, which count whole although perhaps only a part of them was written.
     is_ample: bool,
     readers: Crew,
@@ -149,7 +150,8 @@ impl Direct {
         };
         Some(Self {
             shared: Arc::new(shared),
-            write_rooms: Mutex::new(WriteRooms::new(buffers, BLOCK_OCTETS)),
+            write_rooms: Mutex::new(WriteRooms::new(buffers.clone(), BLOCK_OCTETS)),
+            buffers,
             is_ample: memory >= AMPLE_OCTETS,
             readers: Crew::default(),
             writers: Crew::default(),

@@ -20,8 +20,27 @@ const SMALL_OCTETS: usize = 128 << 10;
 /// Writes on their way at a time: more would make no disk faster, and would take memory.
 const WRITES_BOUND: usize = 8;
 
-/// How octets of a buffer are kept in memory after they were written at an offset.
-type Keep = fn(&mut Recent, u64, Bytes);
+/// Parts of a write, each of which may be all that is used of a buffer.
+const PARTS_BOUND: usize = 8;
+
+/// Whose buffer octets lie in that are written.
+#[derive(Clone, Copy, Debug)]
+enum Lies {
+    /// The log's own.
+    Here,
+    /// That of others; where it begins, if that is known.
+    Elsewhere(Option<usize>),
+}
+
+impl Lies {
+    /// Keeps octets in memory that were written at an offset.
+    fn keep(self, recent: &mut Recent, offset: u64, octets: Bytes) {
+        match self {
+            Self::Here => recent.keep(offset, octets),
+            Self::Elsewhere(base) => recent.keep_lent(offset, octets, base),
+        }
+    }
+}
 
 /// Whole blocks on their way to the disk.
 #[derive(Debug)]
@@ -41,7 +60,9 @@ impl Write {
 
     /// Whether what follows is better written with this: one write takes as long for few octets as for none.
     fn takes(&self, next: &Self) -> bool {
-        self.span.end == next.span.start && next.span.end - self.span.start <= length(ROOM_OCTETS)
+        self.span.end == next.span.start
+            && next.span.end - self.span.start <= length(ROOM_OCTETS)
+            && self.parts.len() < PARTS_BOUND
     }
 
     fn write(&self, file: &File) -> io::Result<()> {
@@ -116,9 +137,8 @@ impl Direct {
         loop {
             let blocks = self.grain().and_then(|_| source.take_blocks(offset));
             if let Some(blocks) = blocks {
-                if let Written::Unsupported =
-                    self.send(offset, 0, blocks.len(), &blocks, Recent::keep_lent)?
-                {
+                let lies = Lies::Elsewhere(self.buffers.base_of(&blocks));
+                if let Written::Unsupported = self.send(offset, 0, blocks.len(), &blocks, lies)? {
                     return Ok(Written::Unsupported);
                 }
                 offset += length(blocks.len());
@@ -137,7 +157,7 @@ impl Direct {
                 source.read(count, room);
             });
             if let Written::Unsupported =
-                self.send(start, lead, lead + count, &padded, Recent::keep)?
+                self.send(start, lead, lead + count, &padded, Lies::Here)?
             {
                 return Ok(Written::Unsupported);
             }
@@ -163,14 +183,13 @@ impl Direct {
 
     /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, on their way to
     /// the disk: many at once, few with what follows or with the next sync. Zeros stand behind them up to the end of the last block.
-    /// `keep` has them kept in memory.
     fn send(
         &self,
         start: u64,
         known: usize,
         count: usize,
         padded: &Bytes,
-        keep: Keep,
+        lies: Lies,
     ) -> io::Result<Written> {
         // What is on its way is not overtaken: of two writes under way, either may be the later one.
         let span = Span::new(start, padded.len());
@@ -179,7 +198,7 @@ impl Direct {
         });
         if !state.proven {
             drop(state);
-            return self.prove(start, known, count, padded, keep);
+            return self.prove(start, known, count, padded, lies);
         }
         let edge = &state.edge;
         let is_covered = edge.span().meets(span) && !edge.span().holds(start);
@@ -198,7 +217,7 @@ impl Direct {
             dirty: count > whole,
         };
         let read = padded.slice(known..count);
-        keep(&mut state.recent, start + length(known), read);
+        lies.keep(&mut state.recent, start + length(known), read);
         let blocks = (whole > 0).then(|| Write::new(start, padded.slice(..whole)));
         for write in before.into_iter().chain(blocks) {
             state.ask_for(write);
@@ -226,7 +245,7 @@ impl Direct {
         known: usize,
         count: usize,
         padded: &Bytes,
-        keep: Keep,
+        lies: Lies,
     ) -> io::Result<Written> {
         match self.shared.file.write_all_at(padded, start) {
             Ok(()) => {}
@@ -245,7 +264,7 @@ impl Direct {
             dirty: false,
         };
         let read = padded.slice(known..count);
-        keep(&mut state.recent, start + length(known), read);
+        lies.keep(&mut state.recent, start + length(known), read);
         Ok(Written::Yes)
     }
 
