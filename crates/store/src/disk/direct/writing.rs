@@ -42,6 +42,29 @@ impl Lies {
     }
 }
 
+/// Octets for the log, from the beginning of a block on.
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    /// So many are there already.
+    known: usize,
+    /// Octets in all.
+    count: usize,
+    /// They, and zeros up to the end of the last block.
+    padded: Bytes,
+    lies: Lies,
+}
+
+impl Piece {
+    /// What was known of its place is old; it is kept in memory instead.
+    fn take_place(&self, state: &mut State) {
+        let first = self.start + length(self.known);
+        state.forget(Span::new(first, self.padded.len() - self.known));
+        let octets = self.padded.slice(self.known..self.count);
+        self.lies.keep(&mut state.recent, first, octets);
+    }
+}
+
 /// Whole blocks on their way to the disk.
 #[derive(Debug)]
 pub(super) struct Write {
@@ -138,10 +161,18 @@ impl Direct {
             let blocks = self.grain().and_then(|_| source.take_blocks(offset));
             if let Some(blocks) = blocks {
                 let lies = Lies::Elsewhere(self.buffers.base_of(&blocks));
-                if let Written::Unsupported = self.send(offset, 0, blocks.len(), &blocks, lies)? {
+                let count = blocks.len();
+                let piece = Piece {
+                    start: offset,
+                    known: 0,
+                    count,
+                    padded: blocks,
+                    lies,
+                };
+                if let Written::Unsupported = self.send(piece)? {
                     return Ok(Written::Unsupported);
                 }
-                offset += length(blocks.len());
+                offset += length(count);
                 continue;
             }
             let left = source.before_blocks(offset);
@@ -156,9 +187,14 @@ impl Direct {
                 room.extend_from_slice(&head);
                 source.read(count, room);
             });
-            if let Written::Unsupported =
-                self.send(start, lead, lead + count, &padded, Lies::Here)?
-            {
+            let piece = Piece {
+                start,
+                known: lead,
+                count: lead + count,
+                padded,
+                lies: Lies::Here,
+            };
+            if let Written::Unsupported = self.send(piece)? {
                 return Ok(Written::Unsupported);
             }
             offset += length(count);
@@ -181,32 +217,30 @@ impl Direct {
         Ok(head.into())
     }
 
-    /// Sends `count` octets, which begin with a block at `start` and of which the first `known` are there already, on their way to
-    /// the disk: many at once, few with what follows or with the next sync. Zeros stand behind them up to the end of the last block.
-    fn send(
-        &self,
-        start: u64,
-        known: usize,
-        count: usize,
-        padded: &Bytes,
-        lies: Lies,
-    ) -> io::Result<Written> {
+    /// Sends octets on their way to the disk: many at once, few with what follows or with the next sync.
+    fn send(&self, piece: Piece) -> io::Result<Written> {
         // What is on its way is not overtaken: of two writes under way, either may be the later one.
-        let span = Span::new(start, padded.len());
+        let span = Span::new(piece.start, piece.padded.len());
         let mut state = self.shared.wait_for_writes(|state| {
             state.unwritten.len() < WRITES_BOUND && !state.is_under_way(span)
         });
         if !state.proven {
             drop(state);
-            return self.prove(start, known, count, padded, lies);
+            return self.prove(piece);
         }
         let edge = &state.edge;
-        let is_covered = edge.span().meets(span) && !edge.span().holds(start);
-        if edge.dirty && (is_covered || edge.is_cut_at(start)) {
+        let is_covered = edge.span().meets(span) && !edge.span().holds(piece.start);
+        if edge.dirty && (is_covered || edge.is_cut_at(piece.start)) {
             state = self.shared.write_edge(state)?;
         }
         // From here on the lock is not let go: what is read before is old, and what is read after waits.
-        state.forget(Span::new(start + length(known), padded.len() - known));
+        piece.take_place(&mut state);
+        let Piece {
+            start,
+            count,
+            padded,
+            ..
+        } = piece;
         let before = state.edge.before(start);
         let whole = Some(count - count % BLOCK_OCTETS).filter(|whole| *whole >= SMALL_OCTETS);
         let whole = whole.unwrap_or(0);
@@ -216,8 +250,6 @@ impl Direct {
             octets: count - whole,
             dirty: count > whole,
         };
-        let read = padded.slice(known..count);
-        lies.keep(&mut state.recent, start + length(known), read);
         let blocks = (whole > 0).then(|| Write::new(start, padded.slice(..whole)));
         for write in before.into_iter().chain(blocks) {
             state.ask_for(write);
@@ -239,15 +271,8 @@ impl Direct {
     }
 
     /// The first write tells whether the file system has direct ones.
-    fn prove(
-        &self,
-        start: u64,
-        known: usize,
-        count: usize,
-        padded: &Bytes,
-        lies: Lies,
-    ) -> io::Result<Written> {
-        match self.shared.file.write_all_at(padded, start) {
+    fn prove(&self, piece: Piece) -> io::Result<Written> {
+        match self.shared.file.write_all_at(&piece.padded, piece.start) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return Ok(Written::Unsupported);
@@ -255,16 +280,14 @@ impl Direct {
             Err(error) => return Err(error),
         }
         let mut state = lock(&self.shared.state);
-        state.forget(Span::new(start + length(known), padded.len() - known));
+        piece.take_place(&mut state);
         state.proven = true;
         state.edge = Edge {
-            start,
-            blocks: padded.clone(),
-            octets: count,
+            start: piece.start,
+            blocks: piece.padded,
+            octets: piece.count,
             dirty: false,
         };
-        let read = padded.slice(known..count);
-        lies.keep(&mut state.recent, start + length(known), read);
         Ok(Written::Yes)
     }
 
