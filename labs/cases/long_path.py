@@ -58,8 +58,7 @@ def bundles_mbit_s(place: Workplace, sender: Node, receiver: Node, seconds: int)
     sender.link_up("west")
     wait_for(receiver, before + 1)
     start, first = time.monotonic(), received(receiver) - before
-    wait_for(receiver, before + count)
-    elapsed = time.monotonic() - start
+    elapsed = wait_for(receiver, before + count) - start
     place.run(sender, "link", "down", "west")
     return (count - first) * BUNDLE_OCTETS * 8 / elapsed / 1e6, start - opened
 

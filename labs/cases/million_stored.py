@@ -40,8 +40,7 @@ class Trio:
         cpu = self.relay.cpu_seconds()
         start = time.monotonic()
         self.source.link_up("next")
-        wait_for(self.sink, before + bundles)
-        elapsed = time.monotonic() - start
+        elapsed = wait_for(self.sink, before + bundles) - start
         wait_empty(self.relay, left=self.held)
         cpu = self.relay.cpu_seconds() - cpu
         place.run(self.source, "link", "down", "next")

@@ -93,8 +93,7 @@ impl Node {
             Some(Origin::Neighbour { stream, transfer }) => {
                 let subject = self.reported(entry, ReportKind::Received);
                 let id = self.told(entry);
-                self.counters.received += 1;
-                self.counters.received_octets += octets;
+                self.counters.count_received(now.monotonic, octets);
                 if let Some(neighbour) = self.neighbours.get_mut(&stream) {
                     neighbour.bundles_received += 1;
                     neighbour.octets_received += octets;

@@ -411,8 +411,7 @@ impl Node {
         let id = self.told(entry);
         let from = entry.previous.map(|index| self.endpoints.id(index));
         let from = from.and_then(EndpointId::node_id);
-        self.counters.received += 1;
-        self.counters.received_octets += octets;
+        self.counters.count_received(now.monotonic, octets);
         self.counters.kept += 1;
         if let Some((from, id)) = from.zip(id) {
             self.occurred(Occurrence::Received { id, from, octets });

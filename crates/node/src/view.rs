@@ -176,6 +176,8 @@ pub struct Counters {
     pub received: u64,
     /// Octets of them.
     pub received_octets: u64,
+    /// When the last of them was stored.
+    pub last_received: Option<Instant>,
     /// Bundles that came again.
     pub duplicates: u64,
     /// Bundles that neighbours took.
@@ -210,4 +212,13 @@ pub struct Counters {
     pub resumed: u64,
     /// Bundles put together from fragments.
     pub reassembled: u64,
+}
+
+impl Counters {
+    /// A bundle from a neighbour is stored.
+    pub(crate) fn count_received(&mut self, now: Instant, octets: u64) {
+        self.received += 1;
+        self.received_octets += octets;
+        self.last_received = Some(now);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use dhow_bundle::{Instant, Now};
 use dhow_node::Node;
@@ -27,6 +28,7 @@ pub struct Snapshot {
     sessions: usize,
     registrations: usize,
     uptime_s: u64,
+    since_received: Option<Duration>,
     links: Vec<(String, bool)>,
 }
 
@@ -42,6 +44,10 @@ impl Snapshot {
             sessions: node.sessions().len(),
             registrations: node.registrations().len(),
             uptime_s: now.monotonic.since(Instant::START).as_secs(),
+            since_received: node
+                .counters()
+                .last_received
+                .map(|last| now.monotonic.since(last)),
             links: node
                 .links()
                 .into_iter()
@@ -82,6 +88,7 @@ impl Collector for Metrics {
             sessions,
             registrations,
             uptime_s,
+            since_received,
             links,
         } = &self.snapshot;
         for (name, help, value) in bundle_counters(counters)
@@ -108,6 +115,15 @@ impl Collector for Metrics {
             ("uptime_seconds", "Time since the node started", *uptime_s),
         ] {
             gauge(&mut encoder, name, help, value)?;
+        }
+        if let Some(since) = since_received {
+            let metric = encoder.encode_descriptor(
+                "bundles_received_age_seconds",
+                "Time since the last bundle from a neighbour was stored",
+                None,
+                MetricType::Gauge,
+            )?;
+            ConstGauge::new(since.as_secs_f64()).encode(metric)?;
         }
         let mut family = encoder.encode_descriptor(
             "link_up",

@@ -68,6 +68,8 @@ struct State {
     writes: VecDeque<Write>,
     /// Where something is to be written or is being written.
     unwritten: Vec<Span>,
+    /// How many wait for writes.
+    waiting: usize,
     /// Why a write failed, until somebody asks.
     failure: Option<io::Error>,
     edge: Edge,
@@ -137,6 +139,7 @@ impl Direct {
                 next_load: 0,
                 writes: VecDeque::new(),
                 unwritten: Vec::new(),
+                waiting: 0,
                 failure: None,
                 edge: Edge::default(),
                 proven: false,

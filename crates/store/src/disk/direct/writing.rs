@@ -12,7 +12,7 @@ use super::{Direct, Shared, Span, State, lead, length, lock, wait};
 use crate::disk::Chunk;
 use crate::disk::file::write_slices;
 use crate::disk::recent::Recent;
-use crate::disk::rooms::{BLOCK_OCTETS, ROOM_OCTETS, Source};
+use crate::disk::rooms::{BLOCK_OCTETS, Source};
 
 /// Fewer octets wait for those that follow, or for the next sync, which writes them itself: one write takes as long for few as for none.
 const SMALL_OCTETS: usize = 128 << 10;
@@ -20,8 +20,14 @@ const SMALL_OCTETS: usize = 128 << 10;
 /// Writes on their way at a time: more would make no disk faster, and would take memory.
 const WRITES_BOUND: usize = 8;
 
+/// A write waits for more as long as it has fewer octets and nobody waits for it.
+const WORTHWHILE_OCTETS: usize = 1 << 20;
+
+/// Octets of a write at most: what one costs, in a virtual machine above all, hardly depends on how many it has.
+const WRITE_OCTETS: usize = 4 << 20;
+
 /// Parts of a write, each of which may be all that is used of a buffer.
-const PARTS_BOUND: usize = 8;
+const PARTS_BOUND: usize = 32;
 
 /// Whose buffer octets lie in that are written.
 #[derive(Clone, Copy, Debug)]
@@ -81,11 +87,15 @@ impl Write {
         }
     }
 
-    /// Whether what follows is better written with this: one write takes as long for few octets as for none.
+    /// Whether what follows is better written with this.
     fn takes(&self, next: &Self) -> bool {
         self.span.end == next.span.start
-            && next.span.end - self.span.start <= length(ROOM_OCTETS)
+            && next.span.end - self.span.start <= length(WRITE_OCTETS)
             && self.parts.len() < PARTS_BOUND
+    }
+
+    const fn is_worthwhile(&self) -> bool {
+        self.span.end - self.span.start >= WORTHWHILE_OCTETS as u64
     }
 
     fn write(&self, file: &File) -> io::Result<()> {
@@ -199,7 +209,6 @@ impl Direct {
             }
             offset += length(count);
         }
-        self.shared.write_wanted.notify_all();
         Ok(Written::Yes)
     }
 
@@ -254,10 +263,6 @@ impl Direct {
         for write in before.into_iter().chain(blocks) {
             state.ask_for(write);
         }
-        if state.writes.len() > 1 {
-            // To the last one more may come.
-            self.shared.write_wanted.notify_one();
-        }
         if !state.writes.is_empty()
             && !self
                 .writers
@@ -266,6 +271,9 @@ impl Direct {
             while !state.writes.is_empty() {
                 state = self.shared.write_next(state);
             }
+        }
+        if state.is_to_be_written() {
+            self.shared.write_wanted.notify_one();
         }
         Ok(Written::Yes)
     }
@@ -355,16 +363,19 @@ impl Shared {
     }
 
     /// Waits until something was written.
-    fn wait_for_write<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_for_write<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
         self.write_wanted.notify_all();
-        wait(&self.written, state)
+        let mut state = wait(&self.written, state);
+        state.waiting -= 1;
+        state
     }
 
     /// Writes what is to be written until the log is closed and nothing is left.
     fn serve_writes(&self) {
         let mut state = lock(&self.state);
         loop {
-            if !state.writes.is_empty() {
+            if state.is_to_be_written() {
                 state = self.write_next(state);
             } else if state.closed {
                 return;
@@ -414,6 +425,14 @@ impl Shared {
 }
 
 impl State {
+    /// What is first in line is to be written: to the only one more may come.
+    fn is_to_be_written(&self) -> bool {
+        let is_wanted = self.waiting > 0 || self.closed || self.writes.len() > 1;
+        self.writes
+            .front()
+            .is_some_and(|first| is_wanted || first.is_worthwhile())
+    }
+
     fn ask_for(&mut self, write: Write) {
         if let Some(last) = self.writes.back_mut().filter(|last| last.takes(&write)) {
             let before = last.span;
