@@ -30,11 +30,11 @@ lint:            ## formatting, clippy (of the planted mistakes too), no_std, th
 
 bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP in the same run (25 minutes; ARGS=--quick: 3)
 	@labs/setup bench
-	$(CARGO) build --release --locked -p dhow -p dhow-yardstick
+	$(CARGO) build --release --locked -p dhow -p dhow-stream -p dhow-yardstick
 	@$(PYTHON) -m labs.bench $(ARGS)
 
 profile:         ## where a daemon's processor time goes, by perf (ARGS='relay --size 10kB')
-	$(CARGO) build --release --locked -p dhow
+	$(CARGO) build --release --locked -p dhow -p dhow-stream
 	@$(PYTHON) -m labs.profile $(ARGS)
 
 interop:         ## builds the peers (about 20 minutes the first time) and prints peer x direction x size

@@ -14,7 +14,7 @@ from labs.bench.plan import CASES, QUICK_SIZES, SIZES, Plan, Results
 from labs.bench.row import rows
 from labs.bench.sample import size_of
 from labs.bench.workshop import Workshop
-from labs.rig.binary import ROOT, dhow, yardstick
+from labs.rig.binary import ROOT, dhow, stream, yardstick
 from labs.rig.crew import Crew, end_on_sigterm
 from labs.rig.machine import machine
 from labs.rig.node import NodeFailed
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, room: Path, results: Results) -> None:
     """All rounds."""
     end = time.monotonic() + options.minutes * 60
     with Crew() as crew, ExitStack() as ends:
-        workshop = ends.enter_context(closing(Workshop(crew, dhow("release"), yardstick(), room)))
+        workshop = ends.enter_context(closing(Workshop(crew, dhow("release"), yardstick(), stream(), room)))
         plan = Plan(workshop, results, options.cases, options.sizes, options.durability, options.scale)
         bar = Bar(options.rounds * len(plan.round()), "measurements")
         done = 0

@@ -10,12 +10,23 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from labs.rig.crew import Crew
 from labs.rig.node import Node, NodeFailed, Settings
 
 # Seconds that one command of an application may take.
 COMMAND_S = 600.0
+
+
+class Stands(Protocol):
+    """What stands until it is let go."""
+
+    def kill(self) -> None:
+        """Ends it."""
+
+
+Standing = TypeVar("Standing", bound=Stands)
 
 
 @dataclass
@@ -25,11 +36,12 @@ class Workshop:
     crew: Crew
     dhow: Path
     yardstick: Path
+    stream: Path
     room: Path  # the directory for stores and logs; the same disk for all
-    _standing: dict[Hashable, list[Node]] = field(default_factory=dict)
+    _standing: dict[Hashable, list[Any]] = field(default_factory=dict)
     _ends: ExitStack = field(default_factory=ExitStack)
 
-    def standing(self, key: Hashable, make: Callable[[Path, ExitStack], list[Node]]) -> list[Node]:
+    def standing(self, key: Hashable, make: Callable[[Path, ExitStack], list[Standing]]) -> list[Standing]:
         """Nodes that are made once and then stand to the end, or until one of their measurements fails."""
         if key not in self._standing:
             self._standing[key] = make(self._ends.enter_context(self.directory()), self._ends)
@@ -37,8 +49,8 @@ class Workshop:
 
     def dismiss(self, key: Hashable) -> None:
         """Lets standing nodes go: something went wrong with them."""
-        for node in self._standing.pop(key, []):
-            node.kill()
+        for each in self._standing.pop(key, []):
+            each.kill()
 
     def close(self) -> None:
         """Ends all that stands."""

@@ -15,7 +15,7 @@ from labs.bench.sample import Kind, size_name, size_of
 from labs.bench.workshop import Workshop
 from labs.profile.record import CannotRecord, Recording, perf_missing
 from labs.profile.scene import CASES, scene
-from labs.rig.binary import ROOT, dhow
+from labs.rig.binary import ROOT, dhow, stream
 from labs.rig.crew import Crew, end_on_sigterm
 from labs.rig.machine import machine
 from labs.rig.node import NodeFailed
@@ -67,13 +67,12 @@ def profile(options: argparse.Namespace, room: Path) -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     for old in KEPT.iterdir():
         old.unlink()
-    with Crew() as crew, scene(Workshop(crew, binary, Path(), room), kind, bundles) as ready:
+    with Crew() as crew, scene(Workshop(crew, binary, Path(), stream(), room), kind, bundles) as ready:
         say(f"{options.case}: {bundles:,} bundles of {size_name(options.size)}, {kind.terms}")
         recordings: list[Recording] = []
         try:
-            for name, node in ready.nodes.items():
-                assert node.program, "a node of a scene runs"
-                recordings.append(Recording(name, node.program.pid, KEPT))
+            for name, pid in ready.pids.items():
+                recordings.append(Recording(name, pid, KEPT))
             start = time.monotonic()
             ready.act()
             seconds = time.monotonic() - start

@@ -22,6 +22,11 @@ def yardstick() -> Path:
     return built("yardstick", "release", "dhow-yardstick", "YARDSTICK_BIN")
 
 
+def stream() -> Path:
+    """The binary of a stream's two ends, release; STREAM_BIN overrides it. Exits when there is none."""
+    return built("stream", "release", "dhow-stream", "STREAM_BIN")
+
+
 def built(name: str, profile: str, package: str, variable: str) -> Path:
     """What cargo built; exits when it is not there."""
     path = Path(os.environ.get(variable, target_directory() / profile / name)).resolve()

@@ -211,6 +211,12 @@ class Node:
         assert self.program, "memory before start"
         Path(f"/proc/{self.program.pid}/clear_refs").write_text("5")
 
+    @property
+    def pid(self) -> int:
+        """The process ID."""
+        assert self.program, "a process before start"
+        return self.program.pid
+
     def cpu_seconds(self) -> float:
         """Processor time of the node's process so far, user and system."""
         assert self.program, "processor time before start"

@@ -94,8 +94,8 @@ impl Write {
             && self.parts.len() < PARTS_BOUND
     }
 
-    const fn is_worthwhile(&self) -> bool {
-        self.span.end - self.span.start >= WORTHWHILE_OCTETS as u64
+    fn is_worthwhile(&self) -> bool {
+        self.span.end - self.span.start >= length(WORTHWHILE_OCTETS)
     }
 
     fn write(&self, file: &File) -> io::Result<()> {
@@ -451,5 +451,59 @@ impl State {
         if let Some(at) = self.unwritten.iter().position(|other| *other == span) {
             self.unwritten.swap_remove(at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::buffers::Buffers;
+
+    /// Octets that say where they lie.
+    fn octets(start: usize, count: usize) -> Vec<u8> {
+        (start..start + count)
+            .map(|place| u8::try_from(place / 4096 % 251).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_write_waits_until_it_is_worthwhile_or_somebody_waits_for_it() {
+        let room = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = room.path().join("log");
+        let mut options = File::options();
+        let options = options.create_new(true).read(true).write(true);
+        let file = options.open(&path).unwrap();
+        file.set_len(16 << 20).unwrap();
+        let memory = 64 << 20;
+        let Some(direct) = Direct::open(&path, memory, Buffers::with_octets(memory)) else {
+            return eprintln!("skipped: no writes past the page cache here");
+        };
+        let write = |start: usize, count: usize| {
+            let octets = octets(start, count);
+            let chunks = [Chunk::Lent(&octets)];
+            let written = direct.write(length(start), &chunks, &file).unwrap();
+            assert!(matches!(written, Written::Yes));
+        };
+        // The first one tells whether the file system has such writes.
+        write(0, 4096);
+        write(4096, 200 << 10);
+        write(4096 + (200 << 10), 200 << 10);
+        let waiting = |state: &State| (state.writes.len(), state.unwritten.len());
+        assert_eq!(waiting(&lock(&direct.shared.state)), (1, 1));
+        let mut there = vec![7; 4096];
+        file.read_exact_at(&mut there, 8192).unwrap();
+        assert!(
+            there.iter().all(|octet| *octet == 0),
+            "it is written already"
+        );
+        direct.wait_until_written(8192, 10).unwrap();
+        assert_eq!(waiting(&lock(&direct.shared.state)), (0, 0));
+        let start = 4096 + (400 << 10);
+        write(start, 5 << 20);
+        direct.settle().unwrap();
+        let end = start + (5 << 20);
+        let mut there = vec![0; end];
+        file.read_exact_at(&mut there, 0).unwrap();
+        assert!(there == octets(0, end));
     }
 }
