@@ -23,6 +23,7 @@ class End:
         directory.mkdir(parents=True, exist_ok=True)
         self.log = directory / "end.log"
         self.words = words
+        self.crew = crew
         self.program: Program = crew.start([str(binary), *words], log=self.log, typed=True)
 
     @property
@@ -37,22 +38,30 @@ class End:
         except queue.Empty:
             line = None
         if line is None:
-            raise NodeFailed(f"stream {self.words[0]}: {self.log.read_text(errors='replace').strip()[-500:] or 'silent'}")
+            raise self._failed()
         return line
 
     def order(self, *words: int) -> Callable[[], dict[str, float]]:
         """Orders something; what it answers, to be asked for."""
-        self.program.type(" ".join(str(word) for word in words))
+        try:
+            self.program.type(" ".join(str(word) for word in words))
+        except OSError:
+            raise self._failed() from None
         return lambda: json.loads(self.said(ORDER_S))
+
+    def _failed(self) -> NodeFailed:
+        words = self.log.read_text(errors="replace").strip()[-500:]
+        return NodeFailed(f"stream {self.words[0]}: {words or 'silent'}")
 
     def cpu_seconds(self) -> float:
         """Processor time so far, user and system."""
         return process_cpu_seconds(self.pid)
 
     def end(self) -> None:
-        """Ends it."""
+        """Ends it, in whatever state it is."""
         if self.program.running():
             self.program.kill()
+            self.crew.dismiss(self.program)
 
 
 def end_of(crew: Crew, binary: Path, directory: Path, ends: ExitStack, words: Sequence[str]) -> End:

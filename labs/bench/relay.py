@@ -70,7 +70,8 @@ def transfer(kind: Kind, bundles: int, relay: Relay) -> Sample:
     taken = relay.sink.order(bundles)
     start = time.monotonic()
     acknowledged = relay.generator.order(bundles, kind.size)
-    seconds = taken()["ended"] - start
+    # The generator first: should it fail, its own sentence is told.
     acknowledged()
+    seconds = taken()["ended"] - start
     cpu = sum(part.cpu_seconds() for part in parts) - before
     return Sample(kind, bundles, seconds, cpu, {"node": node.peak_memory_octets() / 1e6})

@@ -44,7 +44,11 @@ class Workshop:
     def standing(self, key: Hashable, make: Callable[[Path, ExitStack], list[Standing]]) -> list[Standing]:
         """Nodes that are made once and then stand to the end, or until one of their measurements fails."""
         if key not in self._standing:
-            self._standing[key] = make(self._ends.enter_context(self.directory()), self._ends)
+            with ExitStack() as ends:
+                made = make(ends.enter_context(self.directory()), ends)
+                # Only what stands stays; half of it is gone here.
+                self._standing[key] = made
+                self._ends.push(ends.pop_all())
         return self._standing[key]
 
     def dismiss(self, key: Hashable) -> None:

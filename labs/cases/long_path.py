@@ -56,8 +56,8 @@ def bundles_mbit_s(place: Workplace, sender: Node, receiver: Node, seconds: int)
     place.run(sender, "send", "ipn:2.42", str(place.payload(BUNDLE_OCTETS)), "--count", str(count))
     opened = time.monotonic()
     sender.link_up("west")
-    wait_for(receiver, before + 1)
-    start, first = time.monotonic(), received(receiver) - before
+    start = wait_for(receiver, before + 1)
+    first = received(receiver) - before
     elapsed = wait_for(receiver, before + count) - start
     place.run(sender, "link", "down", "west")
     return (count - first) * BUNDLE_OCTETS * 8 / elapsed / 1e6, start - opened

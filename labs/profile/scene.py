@@ -1,5 +1,6 @@
 """The cases of the bench in steps: what is made ready first, and what is then recorded."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class Scene:
     """Processes that are ready, and what is left to do."""
 
     pids: dict[str, int]
-    act: Callable[[], object]
+    act: Callable[[], float]  # seconds that it took
 
 
 @contextmanager
@@ -43,9 +44,10 @@ def _pair(workshop: Workshop, kind: Kind, bundles: int, directory: Path, file: P
         with workshop.node(directory / "sender", settings) as sender:
             spend(sender, "send", DESTINATION, str(file), "--count", str(bundles))
 
-            def act() -> None:
+            def act() -> float:
+                start = time.monotonic()
                 sender.link_up("receiver")
-                wait_for(receiver, bundles)
+                return wait_for(receiver, bundles) - start
 
             yield Scene({"sender": sender.pid, "receiver": receiver.pid}, act)
 
@@ -54,15 +56,15 @@ def _relay(workshop: Workshop, kind: Kind, bundles: int, directory: Path) -> Ite
     with ExitStack() as ends:
         way = relay.stand(workshop, directory, ends, kind)
         pids = {"generator": way.generator.pid, "node": way.node.pid, "sink": way.sink.pid}
-        yield Scene(pids, lambda: relay.transfer(kind, bundles, way))
+        yield Scene(pids, lambda: relay.transfer(kind, bundles, way).seconds)
 
 
 def _application(workshop: Workshop, kind: Kind, bundles: int, directory: Path, file: Path) -> Iterator[Scene]:
     with workshop.node(directory / "node", settings_of("ipn:2.0", kind)) as node:
         send = ["send", DESTINATION, str(file), "--count", str(bundles)]
         if kind.case == node_to_node.API_SEND:
-            yield Scene({"node": node.pid}, lambda: spend(node, *send))
+            yield Scene({"node": node.pid}, lambda: spend(node, *send).seconds)
             return
         spend(node, *send)
         receive = ["recv", DESTINATION, "--stdout", "--count", str(bundles), "--timeout", "60s"]
-        yield Scene({"node": node.pid}, lambda: spend(node, *receive))
+        yield Scene({"node": node.pid}, lambda: spend(node, *receive).seconds)

@@ -40,6 +40,9 @@ const ACTIONS_PER_TURN: usize = 65_536;
 /// prepared, which takes a slow processor seconds.
 const READS_PER_TURN: usize = 256;
 
+/// Answers of the store that one turn takes: the next turn knows how late it has become.
+const ANSWERS_PER_TURN: usize = 1024;
+
 /// The answer to an operator.
 pub type Outcome = Result<(), OperatorRefusal>;
 
@@ -170,11 +173,14 @@ impl Core {
 
     /// Tell the node what its store answered; `events` is empty afterwards.
     pub fn handle_answers(&self, events: &mut Vec<StoreEvent>) {
-        self.turn(|state, now| {
-            for event in events.drain(..) {
-                state.node.handle(now, Event::Store(event));
-            }
-        });
+        let mut events = events.drain(..);
+        while events.len() > 0 {
+            self.turn(|state, now| {
+                for event in events.by_ref().take(ANSWERS_PER_TURN) {
+                    state.node.handle(now, Event::Store(event));
+                }
+            });
+        }
     }
 
     /// Number a new stream between `ends`, and tell the node of it.

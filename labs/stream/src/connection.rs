@@ -76,6 +76,7 @@ impl Connection {
 
     /// Tells the session what to do.
     pub fn command(&mut self, command: LinkCommand) {
+        self.dry = false;
         self.session.handle_command(now(), command);
     }
 
@@ -111,7 +112,7 @@ impl Connection {
         let written = self.write()?;
         let read = self.read()?;
         if !written && !read {
-            self.wait()?;
+            self.wait(self.session.wants_octets())?;
         }
         Ok(None)
     }
@@ -127,7 +128,7 @@ impl Connection {
                 return Ok(());
             }
             if !written {
-                self.wait()?;
+                self.wait(false)?;
             }
         }
     }
@@ -191,11 +192,11 @@ impl Connection {
         Ok(true)
     }
 
-    fn wait(&self) -> Result<(), Failure> {
-        let mut flags = PollFlags::IN;
-        if !self.outgoing.is_empty() {
-            flags |= PollFlags::OUT;
-        }
+    /// Waits until something can be written, or read where that is wanted.
+    fn wait(&self, for_octets: bool) -> Result<(), Failure> {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, for_octets);
+        flags.set(PollFlags::OUT, !self.outgoing.is_empty());
         let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.socket, flags)], Some(&patience)) {
             Ok(0) => Err(Failure::Stalled(PATIENCE.as_secs())),

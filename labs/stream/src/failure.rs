@@ -19,6 +19,9 @@ pub enum Failure {
     /// What came is no bundle, or not whole.
     #[error("a bundle is wrong: {0}")]
     Bundle(#[from] Refusal),
+    /// A bundle came that no generator makes.
+    #[error("a bundle came that is {0}")]
+    Foreign(&'static str),
     /// Nothing moved for too long.
     #[error("nothing moved for {0} s")]
     Stalled(u64),

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::{CreationTimestamp, HeaderReader, PayloadVerifier, Reading};
+use dhow_bundle::{
+    BundleId, CrcType, CreationTimestamp, EndpointId, HeaderReader, PayloadVerifier, Reading,
+};
 use dhow_link::stream::{LinkCommand, LinkEvent};
 use serde::Serialize;
 
@@ -40,9 +42,15 @@ struct Incoming {
     trailer: Vec<u8>,
 }
 
-/// Sequence numbers that have come, by creation time.
+/// The generator, and the sequence numbers that have come, by creation time.
 #[derive(Default)]
-struct Seen(HashMap<u64, Vec<u64>>);
+struct Seen {
+    source: Option<EndpointId>,
+    sequences: HashMap<u64, Vec<u64>>,
+}
+
+/// Sequence numbers are below this: each takes a bit.
+const SEQUENCES: u64 = 1 << 30;
 
 impl Sink {
     /// Over a session that is established.
@@ -73,8 +81,8 @@ impl Sink {
                     self.connection
                         .command(LinkCommand::Acknowledge { transfer, octets });
                     if end {
-                        let created = std::mem::take(&mut self.current).finish()?;
-                        match self.seen.note(created) {
+                        let id = std::mem::take(&mut self.current).finish()?;
+                        match self.seen.note(id)? {
                             true => bundles += 1,
                             false => duplicates += 1,
                         }
@@ -127,14 +135,19 @@ impl Incoming {
         Ok(())
     }
 
-    fn finish(self) -> Result<CreationTimestamp, Failure> {
+    /// Which bundle that was, with the endpoint that made it.
+    fn finish(self) -> Result<BundleId, Failure> {
         let Some(body) = self.body else {
             return Err(Failure::Session(
                 "a transfer ended in its header".to_owned(),
             ));
         };
         body.finish(&self.trailer)?;
-        Ok(self.reader.header().id().creation)
+        let header = self.reader.header();
+        if header.payload.crc_type == CrcType::None {
+            return Err(Failure::Foreign("without a checksum of its payload"));
+        }
+        Ok(header.id())
     }
 }
 
@@ -147,19 +160,30 @@ fn verify<'a>(body: &mut PayloadVerifier, octets: &'a [u8]) -> &'a [u8] {
 }
 
 impl Seen {
-    /// Notes a bundle of the one source; false when it has come before.
-    fn note(&mut self, created: CreationTimestamp) -> bool {
-        let words = self.0.entry(created.time.as_millis()).or_default();
-        let word = usize::try_from(created.sequence / 64).unwrap_or(usize::MAX);
+    /// Notes a bundle; false when it has come before.
+    fn note(&mut self, id: BundleId) -> Result<bool, Failure> {
+        let source = self.source.get_or_insert_with(|| id.source.clone());
+        if *source != id.source {
+            return Err(Failure::Foreign("of another source"));
+        }
+        if id.fragment.is_some() {
+            return Err(Failure::Foreign("a fragment"));
+        }
+        let CreationTimestamp { time, sequence } = id.creation;
+        if sequence >= SEQUENCES {
+            return Err(Failure::Foreign("numbered as no generator does"));
+        }
+        let words = self.sequences.entry(time.as_millis()).or_default();
+        let word = usize::try_from(sequence / 64).unwrap_or(usize::MAX);
         if words.len() <= word {
             words.resize(word.saturating_add(1), 0);
         }
-        let bit = 1 << (created.sequence % 64);
-        words.get_mut(word).is_some_and(|word| {
+        let bit = 1 << (sequence % 64);
+        Ok(words.get_mut(word).is_some_and(|word| {
             let is_new = *word & bit == 0;
             *word |= bit;
             is_new
-        })
+        }))
     }
 }
 
@@ -168,7 +192,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread::JoinHandle;
 
-    use dhow_bundle::{BundleBuilder, DtnTime};
+    use dhow_bundle::{BundleBuilder, DtnTime, FragmentRange};
     use dhow_link::stream::TransferId;
     use dhow_link::tcpcl::v4::Role;
 
@@ -251,9 +275,27 @@ mod tests {
 
     #[test]
     fn what_comes_again_is_no_bundle_more() {
+        let id = |source: &str, sequence| BundleId {
+            source: source.parse().unwrap(),
+            creation: created(sequence),
+            fragment: None,
+        };
         let mut seen = Seen::default();
-        assert!([0, 63, 64, 1_000].iter().all(|at| seen.note(created(*at))));
-        assert!([0, 63, 64, 1_000].iter().all(|at| !seen.note(created(*at))));
-        assert!(seen.note(created(1)));
+        for is_new in [true, false] {
+            for at in [0, 63, 64, 1_000] {
+                assert_eq!(seen.note(id("ipn:1.1", at)).unwrap(), is_new);
+            }
+        }
+        assert!(seen.note(id("ipn:1.1", 1)).unwrap());
+        let fragment = BundleId {
+            fragment: Some(FragmentRange {
+                offset: 0,
+                length: 5,
+            }),
+            ..id("ipn:1.1", 2)
+        };
+        for foreign in [fragment, id("ipn:1.2", 2), id("ipn:1.1", u64::MAX)] {
+            assert!(matches!(seen.note(foreign), Err(Failure::Foreign(_))));
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::buffers::{BUFFER_ROOM_OCTETS, Buffers};
 /// use wants more.
 pub(super) const BLOCK_OCTETS: usize = 4096;
 
-/// Octets of the largest room, and of a write: so many are worth a system call.
+/// Octets of the largest room: so many are worth a system call.
 pub(super) const ROOM_OCTETS: usize = 1 << 20;
 
 /// Fewer octets are copied: one more write costs as much.

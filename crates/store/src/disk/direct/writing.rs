@@ -138,6 +138,12 @@ impl Edge {
         self.start <= start && start < last
     }
 
+    /// All of it, to be written as it is now.
+    fn take(&mut self) -> Option<Write> {
+        let is_wanted = std::mem::take(&mut self.dirty);
+        is_wanted.then(|| Write::new(self.start, self.blocks.clone()))
+    }
+
     /// What is to be written of it when the next write begins with the block at `start`.
     fn before(&self, start: u64) -> Option<Write> {
         let span = self.span();
@@ -156,8 +162,8 @@ pub(in super::super) enum Written {
 }
 
 impl Direct {
-    /// Write chunks one after the other from `offset`: whole blocks are on their way when this returns, the last one may wait
-    /// for more, and all is on the disk after [`Direct::settle`]. What follows in the last block becomes zeros; `before` reads
+    /// Write chunks one after the other from `offset`: they are on their way as soon as they are worth a write, and all is on the
+    /// disk after [`Direct::settle`]. What follows in the last block becomes zeros; `before` reads
     /// what precedes in the first one, where that is not known.
     pub(in super::super) fn write(
         &self,
@@ -302,28 +308,23 @@ impl Direct {
     /// Returns once everything written is on the disk.
     pub(in super::super) fn settle(&self) -> io::Result<()> {
         let mut state = lock(&self.shared.state);
-        let written = if state.edge.dirty {
-            match self.shared.write_edge(state) {
-                Ok(after) => {
-                    state = after;
-                    Ok(())
-                }
-                Err(error) => {
-                    state = lock(&self.shared.state);
-                    Err(error)
-                }
-            }
-        } else {
-            Ok(())
-        };
+        while state.edge.dirty && state.is_under_way(state.edge.span()) {
+            state = self.shared.wait_for_write(state);
+        }
+        let edge = state.edge.take();
+        edge.into_iter().for_each(|edge| state.ask_for(edge));
+        if state.writes.len() > 1 {
+            self.shared.write_wanted.notify_all();
+        }
+        // Whoever waits helps.
+        while !state.writes.is_empty() {
+            state = self.shared.write_next(state);
+        }
         drop(state);
         let mut state = self
             .shared
             .wait_for_writes(|state| state.unwritten.is_empty());
-        match state.failure.take() {
-            Some(failure) => Err(failure),
-            None => written,
-        }
+        state.failure.take().map_or(Ok(()), Err)
     }
 
     /// Nothing of the octets from `offset` on is on its way to the disk when this returns.
@@ -409,16 +410,14 @@ impl Shared {
         while state.is_under_way(state.edge.span()) {
             state = self.wait_for_write(state);
         }
-        if !state.edge.dirty {
+        let Some(edge) = state.edge.take() else {
             return Ok(state);
-        }
-        state.edge.dirty = false;
-        let (blocks, span) = (state.edge.blocks.clone(), state.edge.span());
-        state.unwritten.push(span);
+        };
+        state.unwritten.push(edge.span);
         drop(state);
-        let written = self.file.write_all_at(&blocks, span.start);
+        let written = edge.write(&self.file);
         let mut state = lock(&self.state);
-        state.end_write(span);
+        state.end_write(edge.span);
         self.written.notify_all();
         written.map(|()| state)
     }
@@ -502,8 +501,30 @@ mod tests {
         write(start, 5 << 20);
         direct.settle().unwrap();
         let end = start + (5 << 20);
-        let mut there = vec![0; end];
-        file.read_exact_at(&mut there, 0).unwrap();
-        assert!(there == octets(0, end));
+        let is_there = |from: usize, to: usize| {
+            let mut there = vec![0; to - from];
+            file.read_exact_at(&mut there, length(from)).unwrap();
+            there == octets(from, to - from)
+        };
+        assert!(is_there(0, end));
+        // Nobody waits for these: one is long enough, and one has another behind it.
+        let is_written_by_itself = |from: usize, to: usize| {
+            let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while !is_there(from, to) {
+                assert!(std::time::Instant::now() < patience, "nobody writes it");
+                std::thread::yield_now();
+            }
+        };
+        write(end, 2 << 20);
+        is_written_by_itself(end, end + WORTHWHILE_OCTETS);
+        let (first, second) = (10 << 20, 12 << 20);
+        write(first, 200 << 10);
+        write(second, 200 << 10);
+        is_written_by_itself(first, first + (200 << 10));
+        drop(direct);
+        assert!(
+            is_there(second, second + (200 << 10)),
+            "the close writes it"
+        );
     }
 }
