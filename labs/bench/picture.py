@@ -17,8 +17,8 @@ UPPER, LOWER = 300, 220  # heights of the two panels
 GAP = 72
 HEIGHT = TOP + UPPER + GAP + LOWER + 36
 
-# The upper end of the scale of shares.
-SHARE_MAX = 1.1
+# The least upper end of the scale of shares, and room above the highest.
+SHARE_LEAST, SHARE_ROOM = 1.0, 0.1
 
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#24292f}.title{font-size:15px;font-weight:600}.head{font-weight:600}"
@@ -209,10 +209,11 @@ class Picture:
     @staticmethod
     def _shares(drawn: list[Bars], sizes: list[int]) -> list[str]:
         """The lower panel: shares of what they are measured by, with floors and goals."""
-        panel = Panel(TOP + UPPER + GAP, LOWER, 0.0, SHARE_MAX, sizes)
+        highest = max([SHARE_LEAST, *(row.reached or 0.0 for kind in drawn for row in kind.rows)])
+        panel = Panel(TOP + UPPER + GAP, LOWER, 0.0, highest + SHARE_ROOM, sizes)
         parts = [text(LEFT, panel.top - 10, "share of the yardstick, or of iperf3", kind="head")]
-        for step in range(0, 11, 2):
-            parts += panel.level(step / 10, f"{step / 10:.1f}")
+        for step in range(int((highest + SHARE_ROOM) * 5) + 1):
+            parts += panel.level(step / 5, f"{step / 5:.1f}")
         width = panel.column * 0.8 / max(1, len(drawn))
         for number, kind in enumerate(drawn):
             for row in kind.rows:
