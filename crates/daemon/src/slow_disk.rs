@@ -54,8 +54,12 @@ impl Disk for SlowDisk {
         self.disk.resize(octets)
     }
 
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
-        self.disk.reserve(octets)
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
+        self.disk.reserve(from, until)
+    }
+
+    fn available(&self) -> Option<u64> {
+        self.disk.available()
     }
 
     fn sync(&self) -> Result<(), DiskError> {

@@ -304,7 +304,8 @@ impl Server {
         // A pause is waited out once; then one step of preparation follows the other until something comes.
         let mut pause = IDLE;
         while let Some(contact) = wait(shared, &mut batch, || self.patience(pause)) {
-            if batch.is_empty() && self.owed().is_none() && !self.was_failing {
+            let is_idle = batch.is_empty() && self.owed().is_none() && !self.was_failing;
+            if is_idle && !self.store.is_unsettled() {
                 self.store.prepare();
                 pause = Duration::ZERO;
                 continue;
@@ -324,6 +325,8 @@ impl Server {
         match self.owed() {
             Some(left) => Patience::Debt(left),
             None if self.was_failing => Patience::Pause(RETRY),
+            // Room that was made is to be given before it is asked for again.
+            None if self.store.is_unsettled() => Patience::Pause(Duration::ZERO),
             None if self.store.is_preparable() => Patience::Pause(pause),
             None => Patience::Endless,
         }

@@ -53,8 +53,8 @@ impl Disk for TellingDisk {
         self.disk.resize(octets)
     }
 
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
-        self.disk.reserve(octets)
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
+        self.disk.reserve(from, until)
     }
 
     fn sync(&self) -> Result<(), DiskError> {

@@ -60,8 +60,6 @@ pub enum Blow {
 #[derive(Debug)]
 pub struct SimDisk {
     hand: Hand,
-    /// Length that the log may have, octets.
-    capacity_octets: u64,
     state: Mutex<State>,
 }
 
@@ -75,6 +73,11 @@ struct Page {
 #[derive(Debug, Default)]
 struct State {
     pages: Vec<Option<Page>>,
+    /// Octets of the log that the disk has room for.
+    capacity_octets: u64,
+    /// Pages that have their room, a bit each.
+    taken: Vec<u64>,
+    taken_pages: u64,
     octets: u64,
     /// Length of the log that is durable.
     durable_octets: u64,
@@ -107,18 +110,22 @@ impl SimDisk {
     pub fn new(hand: Hand, capacity_octets: u64) -> Self {
         Self {
             hand,
-            capacity_octets,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                capacity_octets,
+                ..State::default()
+            }),
         }
     }
 
-    /// Whether the log may reach so far, and anything be written.
-    fn check_room(&self, state: &State, end: u64) -> Result<(), DiskError> {
-        let grows = end > state.octets && end > self.capacity_octets;
-        match state.full || grows {
-            true => Err(DiskError::Full),
-            false => Ok(()),
-        }
+    /// From now on the disk has room for so many octets of the log: others take the rest, or have given some back.
+    pub fn limit(&self, capacity_octets: u64) {
+        self.lock().capacity_octets = capacity_octets;
+    }
+
+    /// Octets that have their room.
+    #[must_use]
+    pub fn taken_octets(&self) -> u64 {
+        self.lock().taken_octets()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -208,6 +215,61 @@ impl SimDisk {
 }
 
 impl State {
+    fn taken_octets(&self) -> u64 {
+        let page = u64::try_from(PAGE_OCTETS).unwrap_or(u64::MAX);
+        self.taken_pages.saturating_mul(page)
+    }
+
+    /// Takes room for octets of the log. A disk that is full for a while takes no writes at all, also where there is room.
+    fn take_room(&mut self, octets: Range<u64>) -> Result<(), DiskError> {
+        if self.full {
+            return Err(DiskError::Full);
+        }
+        if octets.is_empty() {
+            return Ok(());
+        }
+        let (first, last) = (locate(octets.start).0, locate(octets.end - 1).0);
+        if self.taken.len() <= last / 64 {
+            self.taken.resize(last / 64 + 1, 0);
+        }
+        let is_taken = |taken: &[u64], page: usize| {
+            taken
+                .get(page / 64)
+                .is_some_and(|word| word >> (page % 64) & 1 == 1)
+        };
+        let new = (first..=last).filter(|page| !is_taken(&self.taken, *page));
+        let new = add(0, new.count());
+        if new > 0 {
+            let wanted = new.saturating_mul(add(0, PAGE_OCTETS));
+            if self.taken_octets().saturating_add(wanted) > self.capacity_octets {
+                return Err(DiskError::Full);
+            }
+            self.taken_pages += new;
+            for page in first..=last {
+                if let Some(word) = self.taken.get_mut(page / 64) {
+                    *word |= 1 << (page % 64);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies behind the log's end has no room.
+    fn give_room_back(&mut self) {
+        let pages = usize::try_from(self.octets)
+            .unwrap_or(usize::MAX)
+            .div_ceil(PAGE_OCTETS);
+        self.taken.truncate(pages.div_ceil(64));
+        if let Some(last) = self.taken.get_mut(pages / 64) {
+            *last &= (1 << (pages % 64)) - 1;
+        }
+        self.taken_pages = self
+            .taken
+            .iter()
+            .map(|word| u64::from(word.count_ones()))
+            .sum();
+    }
+
     fn lose(&mut self, entropy: &mut Entropy) {
         let mut epochs = std::mem::take(&mut self.epochs);
         let mut scratch = Vec::new();
@@ -222,6 +284,7 @@ impl State {
             replaced.octets.copy_from_slice(&scratch);
         }
         self.octets = self.durable_octets;
+        self.give_room_back();
         let count = u64::try_from(epochs.len()).unwrap_or(u64::MAX);
         let reached = usize::try_from(entropy.below(count)).unwrap_or(0);
         for (number, epoch) in epochs.iter().enumerate().take(reached + 1) {
@@ -342,7 +405,7 @@ impl Disk for SimDisk {
         let mut state = self.lock();
         let length = octets.iter().map(|slice| slice.len()).sum();
         let written = offset..add(offset, length);
-        self.check_room(&state, written.end)?;
+        state.take_room(written.clone())?;
         let mut before = vec![0; length].into_boxed_slice();
         state.copy_out(offset, &mut before);
         if state.epochs.is_empty() {
@@ -368,7 +431,6 @@ impl Disk for SimDisk {
 
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         let mut state = self.lock();
-        self.check_room(&state, octets)?;
         if octets < state.octets {
             // Only a store that is being made cuts its log: what was there is nobody's.
             let (page, start) = locate(octets);
@@ -382,14 +444,20 @@ impl Disk for SimDisk {
         state.octets = octets;
         state.durable_octets = octets;
         state.flushed_octets = octets;
+        state.give_room_back();
         Ok(())
     }
 
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
         let mut state = self.lock();
-        self.check_room(&state, octets)?;
-        state.octets = state.octets.max(octets);
+        state.take_room(from..until)?;
+        state.octets = state.octets.max(until);
         Ok(())
+    }
+
+    fn available(&self) -> Option<u64> {
+        let state = self.lock();
+        Some(state.capacity_octets.saturating_sub(state.taken_octets()))
     }
 
     fn sync(&self) -> Result<(), DiskError> {

@@ -207,6 +207,24 @@ impl Storage {
         matches!(self, Self::Log { store: Some(store), .. } if store.failure().is_some())
     }
 
+    /// Whether the store has something to do before it gives all room that was made, though nothing is asked of it.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        matches!(self, Self::Log { store: Some(store), .. } if store.is_unsettled())
+    }
+
+    /// Octets of the log that have their room on the disk, and of one of its segments; `None` where there is no log.
+    #[must_use]
+    pub fn log_octets(&self) -> Option<(u64, u32)> {
+        match self {
+            Self::Log {
+                disk,
+                store: Some(store),
+            } => Some((disk.taken_octets(), store.segment_octets())),
+            _ => None,
+        }
+    }
+
     /// Forgets remembered identities that have expired.
     pub fn forget_expired(&mut self, now: DtnTime) {
         match self {
@@ -243,18 +261,6 @@ impl Storage {
         match self {
             Self::Log { .. } => None,
             Self::Shelf(shelf) => Some(shelf),
-        }
-    }
-
-    /// Octets of the log and of one of its segments; `None` where there is no log.
-    #[must_use]
-    pub fn log_octets(&self) -> Option<(u64, u32)> {
-        match self {
-            Self::Log {
-                disk,
-                store: Some(store),
-            } => Some((disk.size().unwrap_or(0), store.segment_octets())),
-            _ => None,
         }
     }
 

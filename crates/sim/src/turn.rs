@@ -277,7 +277,8 @@ impl World {
         let Some(running) = &mut machine.running else {
             return false;
         };
-        if running.flushing || running.batch.is_empty() && running.retry != Retry::Due {
+        let is_due = running.retry == Retry::Due || machine.storage.is_unsettled();
+        if running.flushing || running.batch.is_empty() && !is_due {
             return false;
         }
         if running.retry == Retry::Due {

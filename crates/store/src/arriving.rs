@@ -294,11 +294,7 @@ impl Store {
             let least = left.min(WHOLE_OCTETS);
             self.make_room(least, 0, Purpose::Bundle)?;
             let most = left.min(self.log.room(0));
-            let count = if self.fits(most, 0, Purpose::Bundle)? {
-                most
-            } else {
-                least
-            };
+            let count = if self.log.fits(most, 0) { most } else { least };
             let payload = arriving.take(count);
             let appended = self.log.append(Kind::Octets, &payload, &[])?;
             let extent = Extent {
@@ -372,7 +368,7 @@ impl Store {
         {
             let whole = arriving.pending_octets
                 <= WHOLE_OCTETS.min(self.log.largest_payload(length(body.len())))
-                || self.fits(arriving.pending_octets, length(body.len()), Purpose::Bundle)?;
+                || self.log.fits(arriving.pending_octets, length(body.len()));
             if !whole {
                 self.write_pending(arriving)?;
                 self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
@@ -486,7 +482,10 @@ impl Store {
     /// Refuses an arriving bundle because of what happened to its octets.
     fn refuse_after(&mut self, key: BundleKey, trouble: Trouble) {
         match trouble {
-            Trouble::Full => self.refuse(key, StoreRefusal::Full),
+            Trouble::Full => {
+                self.is_wanting = true;
+                self.refuse(key, StoreRefusal::Full);
+            }
             Trouble::Disk(error) => {
                 self.refuse(key, StoreRefusal::Disk);
                 self.fail(error);

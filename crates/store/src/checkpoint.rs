@@ -11,8 +11,23 @@ use crate::store::Store;
 use crate::superblock::{CheckpointPlace, Superblock};
 use crate::wire::{Reader, length, put_varint};
 
-/// A part of a checkpoint has at most so many octets.
-const PART_OCTETS: u32 = 1024 * 1024;
+/// A part of a checkpoint has one in so many of a unit's octets, at most.
+const UNIT_SHARE: u32 = 8;
+
+/// Parts that fit into a unit: with their frames and those of the segment, one less than there would be without any.
+pub(crate) const PARTS_OF_UNIT: u64 = 7;
+
+/// Octets of a checkpoint beside its segments and remembered identifiers, at most: varints.
+const FIXED_OCTETS: u64 = 70;
+
+/// Octets of a segment in a checkpoint beside its commits, at most: five varints.
+const SEGMENT_OCTETS: u64 = 30;
+
+/// Octets of a live commit in a checkpoint, at most.
+const COMMIT_OCTETS: u64 = 5;
+
+/// Segments that may be added before this is asked for again.
+const SEGMENTS_MORE: u64 = 8;
 
 /// How far the newest checkpoint has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +90,21 @@ impl Contents {
 }
 
 impl Store {
+    /// Octets of a checkpoint's part, at most.
+    pub(crate) fn part_octets(&self) -> u32 {
+        self.unit_octets() / UNIT_SHARE
+    }
+
+    /// Octets that a checkpoint takes at most, now and however the bundles that are here go: each that goes may leave an identifier.
+    pub(crate) fn checkpoint_most_octets(&self) -> u64 {
+        let segments = length(self.log.segments.len()) + SEGMENTS_MORE;
+        let leavings = self.slots.identifier_octets();
+        FIXED_OCTETS
+            + segments * SEGMENT_OCTETS
+            + length(self.slots.len()) * COMMIT_OCTETS
+            + self.removed.octets_with(leavings)
+    }
+
     fn encode_checkpoint(&self, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
         for value in [
@@ -112,8 +142,7 @@ impl Store {
     /// Writes a checkpoint of all that was written before it.
     pub(crate) fn write_checkpoint(&mut self) -> Result<(), Trouble> {
         self.write_deletions()?;
-        let part_octets = PART_OCTETS.min(self.log.layout.segment_octets / 4);
-        self.make_room(u64::from(part_octets), 30, Purpose::Upkeep)?;
+        let part_octets = self.part_octets();
         // The copy of the superblock that is durable must not be written over by the next one.
         let mut number = self.last_number + 1;
         if number % 2 == self.checkpoint.number % 2 && self.checkpoint.number != 0 {
@@ -131,7 +160,11 @@ impl Store {
             put_varint(&mut body, number);
             put_varint(&mut body, part);
             put_varint(&mut body, parts);
-            self.make_room(length(payload.len()), length(body.len()), Purpose::Upkeep)?;
+            self.make_room(
+                length(payload.len()),
+                length(body.len()),
+                Purpose::Checkpoint,
+            )?;
             let appended = self
                 .log
                 .append(Kind::Checkpoint, &[payload.into()], &body)?;
@@ -154,20 +187,28 @@ impl Store {
         match self.progress {
             Progress::Idle => {}
             Progress::Written(checkpoint) => {
-                Superblock {
-                    layout: self.log.layout,
-                    checkpoint,
-                }
-                .write(&*self.log.disk)?;
+                self.naming = Some(checkpoint);
+                self.name(checkpoint)?;
                 self.progress = Progress::Named(checkpoint);
             }
-            Progress::Named(checkpoint) => {
-                self.checkpoint = checkpoint;
-                self.progress = Progress::Idle;
-                self.log.segments.reclaim(checkpoint.place.generation);
-            }
+            Progress::Named(checkpoint) => self.named(checkpoint),
         }
         Ok(())
+    }
+
+    /// Writes a checkpoint's name into the superblock.
+    pub(crate) fn name(&self, checkpoint: CheckpointPlace) -> Result<(), Trouble> {
+        let layout = self.log.layout;
+        let superblock = Superblock { layout, checkpoint };
+        Ok(superblock.write(&*self.log.disk)?)
+    }
+
+    /// The superblock that names a checkpoint is durable.
+    pub(crate) fn named(&mut self, checkpoint: CheckpointPlace) {
+        self.checkpoint = checkpoint;
+        self.naming = None;
+        self.progress = Progress::Idle;
+        self.log.segments.reclaim(checkpoint.place.generation);
     }
 
     /// Has a checkpoint of all so far durable before it returns.

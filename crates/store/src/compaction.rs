@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use dhow_bundle::crc::{CrcDigest, CrcType, crc32c};
-use dhow_bundle::storage::{BundleKey, Extent, StoreEvent};
+use dhow_bundle::storage::{BundleKey, Extent, StoreEvent, StoreRefusal};
 
 use crate::disk::DiskError;
 use crate::error::Trouble;
-use crate::record::{HEADER_OCTETS, Header, Kind, Place};
+use crate::record::{HEADER_OCTETS, Header, Kind, Place, record_octets};
 use crate::room::Purpose;
 use crate::segment::{Reference, Segment, Turn, Usage};
 use crate::slot::{Before, Slot, reference};
@@ -16,6 +16,9 @@ use crate::wire::{Reader, index, length};
 /// Octets copied after one batch of commands, so that a batch is not held up for a whole segment.
 const STEP_OCTETS: u64 = 4 * 1024 * 1024;
 
+/// Segments emptied after one batch, at most: to find what lies in one the table of all bundles is gone through.
+const STEP_SEGMENTS: usize = 16;
+
 /// Octets read, checked and written at a time.
 const COPY_OCTETS: u64 = 1024 * 1024;
 
@@ -24,6 +27,15 @@ const INLINE_OCTETS: u64 = 16 * 1024;
 
 /// A segment is not worth copying when more than this many eighths of it are live.
 const WORTH_EIGHTHS: u64 = 7;
+
+/// Segments whose bundles are looked at for the one to empty.
+const CANDIDATES: usize = 4;
+
+/// Batches in which nothing can be emptied and something is wanted, after which slow arrivals give way.
+const WAITS: u32 = 2;
+
+/// Octets that a move adds to a bundle's records, about: the place of the former, and an extent more.
+const MOVE_OCTETS: u64 = 64;
 
 /// A log that may grow is kept short all the same: a segment of which so many eighths or less are live, a few bundles that
 /// stay while all others went, is emptied rather than another one added.
@@ -135,17 +147,37 @@ impl Store {
 
     /// Goes on emptying a segment, or chooses one when free segments run low.
     pub(crate) fn compact(&mut self) -> Result<(), Trouble> {
-        if self.compaction.is_none() {
-            self.compaction = self.choose_victim();
-        }
-        let Some(mut compaction) = self.compaction.take() else {
-            return Ok(());
-        };
-        self.log.flush()?;
+        self.is_changed = false;
         let mut moved_octets = 0;
-        while moved_octets < STEP_OCTETS {
-            let Some(key) = compaction.keys.pop() else {
+        for _ in 0..STEP_SEGMENTS {
+            let Some(compaction) = self.compaction.take().or_else(|| self.choose_victim()) else {
                 return Ok(());
+            };
+            self.log.flush()?;
+            match self.empty(compaction, STEP_OCTETS - moved_octets)? {
+                Some(moved) => moved_octets += moved,
+                None => return Ok(()),
+            }
+            if moved_octets >= STEP_OCTETS {
+                break;
+            }
+        }
+        // There may be more to empty.
+        self.is_changed = true;
+        Ok(())
+    }
+
+    /// Moves bundles out of a segment, of at least so many octets where there are; how many were moved, `None` when there was
+    /// no room for more.
+    fn empty(&mut self, mut compaction: Compaction, most: u64) -> Result<Option<u64>, Trouble> {
+        let mut moved_octets = 0;
+        while moved_octets < most {
+            let Some(key) = compaction.keys.pop() else {
+                // Some may be on their way already: not before these are released there is more to be moved.
+                if let Some(emptied) = self.log.segments.at(compaction.segment) {
+                    self.stuck.insert(compaction.segment, emptied.live_octets);
+                }
+                return Ok(Some(moved_octets));
             };
             if self.moved.contains_key(&key) {
                 continue;
@@ -161,21 +193,36 @@ impl Store {
                 Ok(octets) => moved_octets += octets,
                 Err(Hindrance::Corrupt) => self.quarantine(key),
                 // There is no room for more; what has been moved may make some.
-                Err(Hindrance::Trouble(Trouble::Full)) => return Ok(()),
+                Err(Hindrance::Trouble(Trouble::Full)) => {
+                    // With room left, its bundle's record fits in none of the segments that are free.
+                    let victim = self.log.segments.at(compaction.segment);
+                    if let Some(victim) = victim
+                        && self.octets_for_moves() > self.cost(compaction.segment, &[key])
+                    {
+                        self.stuck.insert(compaction.segment, victim.live_octets);
+                    }
+                    return Ok(None);
+                }
                 Err(Hindrance::Trouble(trouble)) => return Err(trouble),
             }
         }
         self.compaction = Some(compaction);
-        Ok(())
+        Ok(Some(moved_octets))
     }
 
-    fn choose_victim(&self) -> Option<Compaction> {
+    /// Whether there is more to be done before all room that was made can be given.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        let changed = self.is_changed && (self.is_wanting || self.is_short());
+        self.failure.is_none() && (self.compaction.is_some() || changed)
+    }
+
+    fn choose_victim(&mut self) -> Option<Compaction> {
         let segments = &self.log.segments;
-        let grows = !self.cramped && segments.len() < self.bound(Purpose::Bundle);
-        let enough = segments.free() > self.reserve(Purpose::Bundle) + 1;
+        let grows = self.grows();
         // Where the log may grow, a checkpoint need not free what is dead before more is made so.
         let freeing = segments.dead() > 0 && (!grows || segments.dead() * 8 >= segments.len());
-        if enough || freeing || !self.moved.is_empty() {
+        if freeing || !(self.is_short() || self.is_wanting) {
             return None;
         }
         let spoiled: Vec<u32> = self
@@ -186,30 +233,98 @@ impl Store {
             .map(|reference| reference.segment)
             .collect();
         let eighths = if grows { SPARSE_EIGHTHS } else { WORTH_EIGHTHS };
-        let worth = u64::from(self.log.layout.segment_octets) / 8 * eighths;
+        let worth = |segment: &Segment| u64::from(segment.filled) / 8 * eighths;
         let settled = |segment: &Segment| {
             !grows || segment.touched.saturating_add(SETTLED_SEGMENTS) <= segments.newest()
         };
-        let (victim, _) = segments
-            .iter()
-            .filter(|(number, segment)| {
-                segment.usage == Usage::Sealed
-                    && segment.pinned == 0
-                    && segment.live_octets <= worth
-                    && segment.live_octets > 0
-                    && settled(segment)
-                    && !spoiled.contains(number)
-            })
-            .min_by_key(|(_, segment)| segment.live_octets)?;
-        let inside = |extent: &Extent| reference(&self.log.layout, extent).segment == victim;
+        let sparse = |number: u32, segment: &Segment| {
+            segment.usage == Usage::Sealed
+                && segment.live_octets <= worth(segment)
+                && segment.live_octets > 0
+                && settled(segment)
+                && !spoiled.contains(&number)
+        };
+        let room = self.octets_for_moves();
+        let candidates = segments.iter().filter(|(number, segment)| {
+            segment.pinned == 0
+                && segment.live_octets <= room
+                && self.stuck.get(number) != Some(&segment.live_octets)
+                && sparse(*number, segment)
+        });
+        let mut candidates: Vec<(u64, u32)> = candidates
+            .map(|(number, segment)| (segment.share(), number))
+            .collect();
+        candidates.sort_unstable();
+        for (_, segment) in candidates.into_iter().take(CANDIDATES) {
+            let keys = self.keys_in(segment);
+            let cost = self.cost(segment, &keys);
+            let at = self.log.segments.at(segment)?;
+            if cost > worth(at) {
+                self.stuck.insert(segment, at.live_octets);
+                self.is_changed = true;
+            } else if cost <= room {
+                self.waited = 0;
+                return Some(Compaction { segment, keys });
+            }
+        }
+        // All that could be emptied is held by bundles that still arrive, or that somebody reads where they were.
+        if self.is_wanting && !grows {
+            self.waited += 1;
+            if self.moved.is_empty() || self.waited >= WAITS {
+                self.refuse_arrivals(&spoiled);
+            }
+        }
+        None
+    }
+
+    /// The bundles that have octets or their commit record in a segment.
+    fn keys_in(&self, segment: u32) -> Vec<BundleKey> {
+        let inside = |extent: &Extent| reference(&self.log.layout, extent).segment == segment;
         let keys = self
             .slots
             .iter()
-            .filter(|(_, slot)| slot.segment == victim || slot.before().iter().any(inside));
-        Some(Compaction {
-            segment: victim,
-            keys: keys.map(|(key, _)| key).collect(),
-        })
+            .filter(|(_, slot)| slot.segment == segment || slot.before().iter().any(inside));
+        keys.map(|(key, _)| key).collect()
+    }
+
+    /// Octets of records that emptying a segment writes, about.
+    fn cost(&self, segment: u32, keys: &[BundleKey]) -> u64 {
+        let live = self.log.segments.at(segment).map_or(0, |at| at.live_octets);
+        let slots = keys.iter().filter_map(|key| self.slots.at(*key));
+        // A bundle of which only octets lie here gets a new commit record too.
+        let elsewhere = slots.filter(|slot| slot.segment != segment);
+        let commits = elsewhere.map(|slot| record_octets(0, u64::from(slot.body)));
+        live + commits.sum::<u64>() + length(keys.len()) * MOVE_OCTETS
+    }
+
+    /// Bundles that arrive slowly give way to those that could be here long ago: whoever sends them still has them. Those go first
+    /// that hold the emptiest segment.
+    fn refuse_arrivals(&mut self, spoiled: &[u32]) {
+        let layout = self.log.layout;
+        let segment_of = |extent: &Extent| reference(&layout, extent).segment;
+        let held = self
+            .arriving
+            .values()
+            .flat_map(|arriving| &arriving.extents);
+        let sparse = held.map(segment_of).filter_map(|number| {
+            let segment = self.log.segments.at(number)?;
+            let is_sparse = segment.usage == Usage::Sealed
+                && segment.live_octets <= u64::from(segment.filled) / 8 * WORTH_EIGHTHS
+                && !spoiled.contains(&number);
+            is_sparse.then(|| (segment.share(), number))
+        });
+        let Some((_, emptiest)) = sparse.min() else {
+            return;
+        };
+        let arriving = self.arriving.iter();
+        let keys: Vec<BundleKey> = arriving
+            .filter(|(_, arriving)| arriving.extents.iter().any(|it| segment_of(it) == emptiest))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in keys {
+            self.refuse(key, StoreRefusal::Full);
+        }
+        self.is_changed = true;
     }
 
     /// Copies what a bundle has in a segment, and writes a commit record that replaces its old one. The octets copied come back.

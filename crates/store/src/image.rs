@@ -7,10 +7,11 @@ use crate::checkpoint::Listed;
 use crate::closing::ClosingNote;
 use crate::compaction::split_body;
 use crate::loss::{Cause, EarlyEnd, Loss, LostPlace};
-use crate::record::{HEADER_OCTETS, Layout, SEGMENTS_START};
+use crate::record::{ALIGNMENT, HEADER_OCTETS, Layout, SEGMENTS_START};
 use crate::recovery::Map;
 use crate::removed::Removed;
 use crate::replay::{Commit, Replay};
+use crate::room::UNIT_OCTETS;
 use crate::segment::{Segment, Segments, Usage};
 use crate::slot::{Before, Slot, Slots};
 use crate::superblock::CheckpointPlace;
@@ -67,20 +68,23 @@ pub(crate) struct Builder<'a> {
 
 impl Builder<'_> {
     fn segments(&self, checkpoint: u64) -> Segments {
-        let mut segments = Segments::default();
+        let mut segments = Segments::new(self.layout.segment_octets.min(UNIT_OCTETS));
         let segment_octets = self.layout.segment_octets;
-        for (number, (generation, _)) in (0_u32..).zip(&self.map.segments) {
+        let last_effective = self.tail.last_effective().max(checkpoint);
+        for (number, known) in (0_u32..).zip(&self.map.segments) {
             let there = self.size.saturating_sub(self.layout.position(number, 0));
-            let filled = u32::try_from(there).unwrap_or(u32::MAX).min(segment_octets);
-            let mut segment = Segment::empty(filled);
-            segment.generation = *generation;
+            let there = u32::try_from(there).unwrap_or(u32::MAX).min(segment_octets);
+            let generation = &known.generation;
             let tail = self.tail.segments.get(generation);
-            let unused = *generation == 0
-                || (*generation > checkpoint && tail.is_some_and(|tail| !tail.effective));
-            if unused && filled < segment_octets && number > 0 {
-                // The log's last segment, half filled: it is filled when it is wanted.
-                break;
-            }
+            let unused = *generation == 0 || (*generation > last_effective && tail.is_some());
+            // A segment that was never begun gets its room when it is wanted, where it has not got it already.
+            let octets = match (known.octets, generation) {
+                (Some(octets), _) => octets,
+                (None, 0) => 0,
+                (None, _) => segment_octets,
+            };
+            let mut segment = Segment::empty(octets.min(there) / ALIGNMENT * ALIGNMENT);
+            segment.generation = *generation;
             if !unused {
                 segment.usage = Usage::Sealed;
                 segment.end = tail.map_or(segment_octets, |tail| tail.end);

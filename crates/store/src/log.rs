@@ -10,7 +10,7 @@ use crate::arriving::Portion;
 use crate::disk::{Chunk, Disk, DiskError};
 use crate::error::Trouble;
 use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place, padding, record_octets};
-use crate::segment::{Segment, Segments};
+use crate::segment::Segments;
 use crate::store::Durability;
 use crate::wire::{index, length, put_varint};
 
@@ -20,10 +20,6 @@ const COPY_OCTETS: usize = 4096;
 
 /// Staged octets at which they are written even in the middle of a batch.
 const STAGE_OCTETS: u64 = 1024 * 1024 - 4096;
-
-/// The first segment gets room on the disk in steps of this many octets ahead of its records, so that a small store
-/// stays small.
-const ROOM_OCTETS: u32 = 4 * 1024 * 1024;
 
 /// Padding is taken from here.
 static ZEROS: [u8; 8192] = [0; 8192];
@@ -53,6 +49,8 @@ struct Head {
     generation: u64,
     /// Where the next record goes.
     offset: u32,
+    /// No record goes further.
+    limit: u32,
     /// Records that end before this offset fit without a closer look.
     sure: u32,
     /// Entries of the seal's body so far; `None` when there are too many.
@@ -136,11 +134,24 @@ impl Log {
 
     /// The largest payload of a record with such a body in an empty segment.
     pub(crate) fn largest_payload(&self, body_octets: u64) -> u64 {
-        let frame = record_octets(0, 32)
+        let frame = Self::frame_octets(body_octets);
+        u64::from(self.layout.segment_octets).saturating_sub(frame + body_octets)
+    }
+
+    /// Octets that an empty segment has at least in which such a record fits.
+    pub(crate) fn segment_for(&self, payload_octets: u64, body_octets: u64) -> u32 {
+        let octets = Self::frame_octets(body_octets)
+            .saturating_add(body_octets)
+            .saturating_add(payload_octets)
+            .saturating_add(8);
+        u32::try_from(octets).unwrap_or(u32::MAX)
+    }
+
+    fn frame_octets(body_octets: u64) -> u64 {
+        record_octets(0, 40)
             + record_octets(0, body_octets)
             + record_octets(0, SEAL_OCTETS + 64)
-            + 64;
-        u64::from(self.layout.segment_octets).saturating_sub(frame + body_octets)
+            + 64
     }
 
     /// Octets of payload that fit behind what is there, if a record with such a body goes there.
@@ -150,7 +161,7 @@ impl Log {
             + record_octets(0, body_octets)
             + 8
             + self.seal_octets(body_octets);
-        u64::from(self.layout.segment_octets).saturating_sub(used)
+        u64::from(head.limit).saturating_sub(used)
     }
 
     /// Octets that a seal takes after one more record with such a body, at most: a commit is one more entry of the summary or the
@@ -172,7 +183,8 @@ impl Log {
     }
 
     fn summary_bound(&self) -> u64 {
-        u64::from(self.layout.segment_octets) / SUMMARY_SHARE
+        let limit = self.head.as_ref().map_or(0, |head| head.limit);
+        u64::from(limit) / SUMMARY_SHARE
     }
 
     /// Of what the places and addresses of payloads had better be multiples.
@@ -208,98 +220,65 @@ impl Log {
         })
     }
 
-    /// Whether a record fits behind what is there, with `spare` octets to spare unless the segment ends before; sees
-    /// to the disk's room for it.
-    pub(crate) fn fits(
-        &mut self,
-        payload_octets: u64,
-        body_octets: u64,
-        spare: u32,
-    ) -> Result<bool, Trouble> {
+    /// Whether a record fits behind what is there.
+    pub(crate) fn fits(&self, payload_octets: u64, body_octets: u64) -> bool {
         let Some(head) = &self.head else {
-            return Ok(false);
+            return false;
         };
         let needed = u64::from(head.offset)
-            + record_octets(payload_octets, body_octets)
-            + self.seal_octets(body_octets);
-        if needed > u64::from(self.layout.segment_octets) {
-            return Ok(false);
-        }
-        let needed = needed + u64::from(spare);
-        let segment = head.segment;
-        let needed = u32::try_from(needed)
-            .unwrap_or(u32::MAX)
-            .min(self.layout.segment_octets);
-        let filled = |segments: &Segments| segments.at(segment).map_or(0, |at| at.filled);
-        if filled(&self.segments) < needed {
-            match self.fill(segment, needed.saturating_add(ROOM_OCTETS)) {
-                Ok(()) => {}
-                Err(DiskError::Full) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
+            .saturating_add(record_octets(payload_octets, body_octets))
+            .saturating_add(self.seal_octets(body_octets));
+        needed <= u64::from(head.limit)
+    }
+
+    /// Records of bundles may go to the segment that is being written.
+    pub(crate) fn be_sure(&mut self) {
         let seal = record_octets(0, SEAL_OCTETS + self.summary_bound() + ENTRY_OCTETS);
-        let behind = u32::try_from(seal)
-            .unwrap_or(u32::MAX)
-            .saturating_add(spare);
-        let sure = filled(&self.segments).saturating_sub(behind);
-        if let Some(head) = &mut self.head
-            && spare > 0
-        {
-            head.sure = sure;
+        if let Some(head) = &mut self.head {
+            let seal = u32::try_from(seal).unwrap_or(u32::MAX);
+            head.sure = head.limit.saturating_sub(seal);
         }
-        Ok(true)
     }
 
-    /// Sees that the disk has room for a segment up to an offset in it. Zeros are not written on the way of records that
-    /// wait: that would be all octets twice, where room alone costs a journal commit at each sync of a first use.
-    fn fill(&mut self, number: u32, until: u32) -> Result<(), DiskError> {
-        let until = until.min(self.layout.segment_octets);
-        self.disk.reserve(self.layout.position(number, until))?;
-        if let Some(segment) = self.segments.at_mut(number) {
-            segment.filled = until;
-        }
-        Ok(())
-    }
-
-    /// Makes the log one segment longer, up to `bound` segments. The first segment gets its room as it is used.
-    pub(crate) fn allocate(&mut self, bound: usize) -> Result<(), Trouble> {
-        let full = self.segments.len() >= bound;
-        if full {
-            return Err(Trouble::Full);
-        }
-        let number = u32::try_from(self.segments.len()).map_err(|_| Trouble::Full)?;
-        if number == 0 {
-            self.segments.add(Segment::empty(0));
-            return Ok(());
-        }
+    /// Sees to room on the disk for one segment more, of so many octets.
+    pub(crate) fn allocate(&mut self, octets: u32) -> Result<(), Trouble> {
+        let number = self.segments.next_place().ok_or(Trouble::Full)?;
         // Room before it is in the table: a segment that is free can be used without asking the disk for space.
-        let end = self.layout.position(number, self.layout.segment_octets);
-        self.disk.reserve(end).map_err(|error| match error {
+        let place = |offset| self.layout.position(number, offset);
+        let reserved = self.disk.reserve(place(0), place(octets));
+        reserved.map_err(|error| match error {
             DiskError::Full => Trouble::Full,
             error => error.into(),
         })?;
-        self.segments
-            .add(Segment::empty(self.layout.segment_octets));
+        self.segments.settle(number, octets);
         Ok(())
     }
 
-    /// Begins the free segment that comes next; the caller has sealed the one before.
-    pub(crate) fn begin(&mut self) -> Result<(), Trouble> {
+    /// Sees that the disk still has the room of free segments: a crash, or another program, may have taken it.
+    pub(crate) fn confirm_room(&mut self) {
+        let (disk, layout) = (&self.disk, self.layout);
+        self.segments.vacate(|number, segment| {
+            let place = |offset| layout.position(number, offset);
+            disk.reserve(place(0), place(segment.filled)).is_ok()
+        });
+    }
+
+    /// Begins a free segment; the caller has sealed the one before.
+    pub(crate) fn begin(&mut self, segment: u32) -> Result<(), Trouble> {
         assert!(
             self.staged.is_empty() && self.buffer.is_empty() && self.head.is_none(),
             "a segment is begun after the one before was written"
         );
-        let Some(segment) = self.segments.take() else {
-            return Err(Trouble::Full);
-        };
+        self.segments.take(segment);
         self.last_generation += 1;
         let generation = self.last_generation;
         self.segments.begin(segment, generation);
+        let limit = self.segments.at(segment).map_or(0, |at| at.filled);
         self.head = Some(Head {
             segment,
             generation,
             offset: 0,
+            limit,
             sure: 0,
             summary: Some(Vec::new()),
             summary_entries: 0,
@@ -308,12 +287,7 @@ impl Log {
         put_varint(&mut body, u64::from(segment));
         put_varint(&mut body, u64::from(self.layout.segment_octets));
         put_varint(&mut body, self.previous_generation);
-        if !self.fits(0, length(body.len()), 0)? {
-            // Only a first segment on a full disk comes here: others have their room before they are free.
-            self.head = None;
-            self.segments.give_back(segment);
-            return Err(Trouble::Full);
-        }
+        put_varint(&mut body, u64::from(limit));
         self.append(Kind::Segment, &[], &body)?;
         self.previous_generation = generation;
         Ok(())
@@ -378,19 +352,13 @@ impl Log {
         };
         let end = u64::from(head.offset) + octets;
         assert!(
-            end <= u64::from(self.layout.segment_octets),
+            end <= u64::from(head.limit),
             "a record lies wholly in its segment"
         );
         head.offset = u32::try_from(end).unwrap_or(u32::MAX);
         let segment = head.segment;
         if kind == Kind::Commit {
-            Self::summarise(
-                head,
-                u64::from(self.layout.segment_octets) / SUMMARY_SHARE,
-                place,
-                payload_octets,
-                body,
-            );
+            Self::summarise(head, place, payload_octets, body);
         }
         if let Some(segment) = self.segments.at_mut(segment) {
             segment.end = head.offset;
@@ -424,7 +392,8 @@ impl Log {
         })
     }
 
-    fn summarise(head: &mut Head, bound: u64, place: Place, payload_octets: u64, body: &[u8]) {
+    fn summarise(head: &mut Head, place: Place, payload_octets: u64, body: &[u8]) {
+        let bound = u64::from(head.limit) / SUMMARY_SHARE;
         let Some(summary) = &mut head.summary else {
             return;
         };

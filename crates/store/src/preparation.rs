@@ -6,7 +6,6 @@
 use crate::checkpoint::Progress;
 use crate::disk::Chunk;
 use crate::error::Trouble;
-use crate::segment::Segment;
 use crate::store::{Durability, Store};
 use crate::wire::index;
 
@@ -50,28 +49,30 @@ impl Store {
 
     /// The segment that is to be prepared, and the first octet of it that is not.
     fn unprepared(&self) -> Option<(u32, u32)> {
-        let segment_octets = u64::from(self.log.layout.segment_octets);
-        let wanted = self.options.prepared_octets / segment_octets;
-        if wanted == 0 || self.options.durability == Durability::Memory {
-            return None;
-        }
-        if let Some(head) = self.log.segment()
-            && let Some(segment) = self.log.segments.at(head)
-            && segment.filled < self.log.layout.segment_octets
+        // Nothing is to lie on the disk for bundles that never come.
+        let wanted = self
+            .options
+            .prepared_octets
+            .min(self.log.segments.most_octets());
+        if self.options.durability == Durability::Memory
+            || self.options.prepared_octets < u64::from(self.log.layout.segment_octets)
         {
-            return Some((head, segment.filled));
+            return None;
         }
         let segments = &self.log.segments;
-        if segments.free() >= index(wanted) || segments.len() >= self.segments_bound() {
+        let grown = segments
+            .allocated()
+            .saturating_add(self.next_octets().into());
+        if self.octets_for_bundles() >= wanted || grown > self.bound_octets() {
             return None;
         }
-        let next = u32::try_from(segments.len()).ok()?;
+        let next = segments.next_place()?;
         let begun = Some(self.prepared).filter(|prepared| prepared.segment == next);
         Some((next, begun.map_or(0, |prepared| prepared.octets)))
     }
 
     fn prepare_step(&mut self, segment: u32, from: u32) -> Result<(), Trouble> {
-        let segment_octets = self.log.layout.segment_octets;
+        let segment_octets = self.next_octets().max(from);
         let until = from.saturating_add(STEP_OCTETS).min(segment_octets);
         let at = self.log.layout.position(segment, from);
         if self.log.disk.append_at(at, &zeros(until - from)).is_err() {
@@ -81,13 +82,12 @@ impl Store {
         if self.options.durability == Durability::Sync {
             self.log.disk.sync()?;
         }
-        if let Some(head) = self.log.segments.at_mut(segment) {
-            head.filled = until;
-        } else if until < segment_octets {
+        if until < segment_octets {
             let octets = until;
             self.prepared = Prepared { segment, octets };
         } else {
-            self.log.segments.add_last(Segment::empty(segment_octets));
+            self.prepared = Prepared::default();
+            self.log.segments.settle(segment, segment_octets);
         }
         Ok(())
     }

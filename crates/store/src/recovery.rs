@@ -18,7 +18,7 @@ use crate::replay::Replay;
 use crate::store::{Durability, Options};
 use crate::superblock::{CheckpointPlace, Found, Superblock};
 use crate::tail::{Start, Tail};
-use crate::walk::{Step, Walk, Window, generation};
+use crate::walk::{Known, Step, Walk, Window, generation};
 use crate::wire::{Reader, SharedEndpoints, index};
 
 /// What a store held when it was opened.
@@ -53,8 +53,8 @@ pub enum Origin {
 
 /// The segments as their first records tell.
 pub(crate) struct Map {
-    /// Generation and predecessor of each segment; (0, None) for one without.
-    pub(crate) segments: Vec<(u64, Option<u64>)>,
+    /// What the first record of each segment tells; the default for one without.
+    pub(crate) segments: Vec<Known>,
     pub(crate) by_generation: BTreeMap<u64, u32>,
 }
 
@@ -66,10 +66,10 @@ impl Map {
         };
         let mut segment = 0;
         while layout.position(segment, 0) < window.size {
-            let found = generation(window, layout, segment)?.unwrap_or((0, None));
+            let found = generation(window, layout, segment)?.unwrap_or_default();
             map.segments.push(found);
-            if found.0 > 0 {
-                map.by_generation.insert(found.0, segment);
+            if found.generation > 0 {
+                map.by_generation.insert(found.generation, segment);
             }
             segment += 1;
         }
@@ -80,10 +80,13 @@ impl Map {
     fn complete(&mut self, contents: &Contents) {
         for listed in &contents.segments {
             if let Some(found) = self.segments.get_mut(index(listed.index))
-                && found.0 < listed.generation
+                && found.generation < listed.generation
             {
-                self.by_generation.remove(&found.0);
-                *found = (listed.generation, None);
+                self.by_generation.remove(&found.generation);
+                *found = Known {
+                    generation: listed.generation,
+                    ..Known::default()
+                };
                 self.by_generation.insert(listed.generation, listed.index);
             }
         }
@@ -238,7 +241,7 @@ fn read_listed(
         let found = map
             .segments
             .get(index(listed.index))
-            .map_or(0, |(generation, _)| *generation);
+            .map_or(0, |known| known.generation);
         // A later use means that all in it was deleted since.
         if found > listed.generation {
             continue;

@@ -43,6 +43,9 @@ impl Deletions {
 
 impl Store {
     pub(crate) fn handle_delete(&mut self, key: BundleKey, remember: Option<(BundleId, DtnTime)>) {
+        if self.deletions.octets() >= RECORD_OCTETS {
+            self.run(Self::write_deletions);
+        }
         if let Some((id, expiry)) = remember {
             self.removed
                 .remember(&id, expiry, &mut self.deletions.remembered);
@@ -74,9 +77,6 @@ impl Store {
         }
         self.quarantined.remove(&key);
         self.waiting.push(StoreEvent::Deleted { key });
-        if self.deletions.octets() >= RECORD_OCTETS {
-            self.run(Self::write_deletions);
-        }
     }
 
     pub(crate) fn handle_abandon(&mut self, key: BundleKey) {
@@ -91,6 +91,7 @@ impl Store {
     }
 
     pub(crate) fn handle_released(&mut self, key: BundleKey) {
+        self.is_changed = true;
         // The move is durable: it was told of after the sync.
         for reference in self.moved.remove(&key).unwrap_or_default() {
             self.log.segments.unpin(reference);

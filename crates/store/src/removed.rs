@@ -134,6 +134,11 @@ impl Removed {
         }
     }
 
+    /// Octets of a checkpoint that they take, with so many more at most.
+    pub(crate) fn octets_with(&self, more: u64) -> u64 {
+        self.octets.saturating_add(more).min(self.octets_bound)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
     }

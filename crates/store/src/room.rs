@@ -1,8 +1,12 @@
-//! Room for the next record: the segments that a store begins, keeps in reserve, and begins again after a failure.
+//! Room for the next record: the segments that a store begins, sets aside, and begins again after a failure.
+//!
+//! `docs/store-format.md` 7 has the argument why deletions, checkpoints and opening always find the room that they need. In short: a
+//! *unit* is the smallest segment, a checkpoint takes at most `k` of them, and of the segments to which no bundle refers there are
+//! never fewer than `2 k + 2` after a bundle was written; nothing but a checkpoint takes one of the last `k` free ones.
 
 use dhow_bundle::storage::{BundleKey, StoreEvent, StoreRefusal};
 
-use crate::checkpoint::Progress;
+use crate::checkpoint::{PARTS_OF_UNIT, Progress};
 use crate::disk::DiskError;
 use crate::error::Trouble;
 use crate::record::Kind;
@@ -10,64 +14,121 @@ use crate::segment::Turn;
 use crate::store::{Durability, Store, pass_on};
 use crate::wire::{index, length};
 
-/// Rolls to another segment while one record looks for room: one for itself, and what a checkpoint takes.
-const ROLLS: u32 = 4;
+/// The smallest segment, octets, where the log's are not smaller: what a store sets aside it has in these, so that one with little in it takes little.
+pub(crate) const UNIT_OCTETS: u32 = 512 * 1024;
+
+/// Rolls to another segment while one record looks for room: one for itself, and those that a checkpoint and growth take.
+const ROLLS: u32 = 6;
 
 /// A log of fewer segments grows rather than wait for a checkpoint.
 const RING_MIN: usize = 3;
 
-/// Segments beyond the bound that deletions, checkpoints and a restart may take when nothing else is left.
-const EMERGENCY_SEGMENTS: usize = 2;
-
 /// A checkpoint is due after so many segments: recovery walks no more than these.
 const CHECKPOINT_SEGMENTS: u32 = 8;
 
-/// Octets that bundles leave for deletions where the log may not be able to grow.
-const DELETION_OCTETS: u32 = 1024 * 1024;
+/// A new segment has one part in this many of the octets that the log has already: it grows as it is used.
+const GROWTH_SHARE: u64 = 4;
 
-/// What a record is for: how deep it may reach into the reserve.
+/// The largest segment has one part in this many of the quota at most.
+const QUOTA_SHARE: u64 = 16;
+
+/// What a record is for: how deep it may reach into what is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A new bundle.
     Bundle,
     /// A bundle moved to empty a segment.
     Move,
-    /// Deletions, reservations, marks and checkpoints.
+    /// Deletions, reservations and marks.
     Upkeep,
+    /// A part of a checkpoint.
+    Checkpoint,
 }
 
 impl Store {
-    /// Free segments that stay when a record of this purpose begins one.
-    pub(crate) fn reserve(&self, purpose: Purpose) -> usize {
+    /// Octets of the smallest segment.
+    pub(crate) fn unit_octets(&self) -> u32 {
+        self.log.segments.unit_octets()
+    }
+
+    /// Octets of the largest segment that the log may get.
+    fn largest_octets(&self) -> u32 {
+        let share = self.options.quota_octets / QUOTA_SHARE;
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let whole = share - share % self.unit_octets();
+        whole.clamp(self.unit_octets(), self.log.layout.segment_octets)
+    }
+
+    /// Octets of the segment by which the log would grow next.
+    pub(crate) fn next_octets(&self) -> u32 {
+        let share = self.log.segments.allocated() / GROWTH_SHARE;
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let whole = share - share % self.unit_octets();
+        whole.clamp(self.unit_octets(), self.largest_octets())
+    }
+
+    /// Segments that a checkpoint begins at most, each of a unit or more.
+    pub(crate) fn checkpoint_segments(&self) -> usize {
+        let part = u64::from(self.part_octets());
+        let parts = self.checkpoint_most_octets().div_ceil(part);
+        index(parts.div_ceil(PARTS_OF_UNIT)).max(1)
+    }
+
+    /// Unreferenced segments that bundles and moves leave.
+    fn set_aside(&self) -> usize {
+        2 * self.checkpoint_segments() + 2
+    }
+
+    /// Octets of segments that the log may take for bundles: a quarter more than the quota, what is set aside, and three segments of the largest.
+    pub(crate) fn bound_octets(&self) -> u64 {
+        let quota = self.options.quota_octets;
+        quota
+            .saturating_add(quota / 4)
+            .saturating_add(length(self.set_aside()) * u64::from(self.unit_octets()))
+            .saturating_add(3 * u64::from(self.largest_octets()))
+    }
+
+    /// Octets of unreferenced segments beyond those that stay for upkeep, the smallest of all; `None` where these are not complete.
+    fn pool_octets(&self) -> Option<u64> {
+        let filled = self.log.segments.unreferenced();
+        let beyond = filled.get(self.set_aside()..)?;
+        Some(beyond.iter().map(|filled| u64::from(*filled)).sum())
+    }
+
+    /// Octets of the pool that moves may take and bundles leave: the largest segment that there is can be emptied, also after a crash
+    /// has left one half emptied and another half filled.
+    fn pool_for_moves(&self) -> u64 {
+        let filled = self.log.segments.iter().map(|(_, segment)| segment.filled);
+        2 * u64::from(filled.max().unwrap_or(0))
+    }
+
+    /// Octets of free segments that bundles may begin, as far as the pool is concerned.
+    pub(crate) fn octets_for_bundles(&self) -> u64 {
+        let pool = self.pool_octets().unwrap_or(0);
+        pool.saturating_sub(self.pool_for_moves())
+    }
+
+    /// Octets that moves may still write.
+    pub(crate) fn octets_for_moves(&self) -> u64 {
+        self.pool_octets().unwrap_or(0)
+    }
+
+    /// Whether enough is set aside once bundles refer to one more segment, of so many octets.
+    fn leaves_enough(&self, purpose: Purpose, filled: u32) -> bool {
         match purpose {
-            Purpose::Bundle => {
-                1 + index(self.checkpoint_octets / u64::from(self.log.layout.segment_octets))
-            }
-            Purpose::Move => 1,
-            Purpose::Upkeep => 0,
+            Purpose::Upkeep | Purpose::Checkpoint => true,
+            Purpose::Move => self.pool_octets().is_some_and(|pool| pool > 0),
+            Purpose::Bundle => self.octets_for_bundles() >= u64::from(filled),
         }
     }
 
-    pub(crate) fn bound(&self, purpose: Purpose) -> usize {
-        let emergency = if purpose == Purpose::Upkeep {
-            EMERGENCY_SEGMENTS
-        } else {
-            0
+    /// Whether a record may go where the log ends: bundles and moves may not be the first in a segment that is set aside.
+    fn may_write(&self, purpose: Purpose) -> bool {
+        let Some(segment) = self.log.segment() else {
+            return false;
         };
-        self.segments_bound() + emergency
-    }
-
-    pub(crate) fn fits(
-        &mut self,
-        payload: u64,
-        body: u64,
-        purpose: Purpose,
-    ) -> Result<bool, Trouble> {
-        let spare = match purpose {
-            Purpose::Bundle => DELETION_OCTETS.min(self.log.layout.segment_octets / 8),
-            Purpose::Move | Purpose::Upkeep => 0,
-        };
-        self.log.fits(payload, body, spare)
+        let filled = self.log.segments.at(segment).map_or(0, |at| at.filled);
+        !self.log.segments.is_unreferenced(segment) || self.leaves_enough(purpose, filled)
     }
 
     /// Sees to it that a record fits behind what is there.
@@ -83,33 +144,114 @@ impl Store {
         if payload > self.log.largest_payload(body) {
             return Err(Trouble::Full);
         }
+        let mut checkpointed = false;
         for _ in 0..ROLLS {
-            if self.fits(payload, body, purpose)? {
-                return Ok(());
+            if self.log.fits(payload, body) {
+                if self.may_write(purpose) {
+                    if purpose == Purpose::Bundle {
+                        self.log.be_sure();
+                    }
+                    return Ok(());
+                }
+                self.grow(purpose, self.unit_octets())?;
+                continue;
             }
-            self.roll(purpose)?;
+            let wanted = self.log.segment_for(payload, body).max(self.unit_octets());
+            if self.roll(purpose, wanted)? {
+                continue;
+            }
+            if !checkpointed && self.frees_by_checkpoint(purpose) {
+                checkpointed = true;
+                self.checkpoint_now()?;
+            } else if self.grow(purpose, wanted).is_err() {
+                self.reach_deep(purpose, wanted)?;
+            }
         }
         Err(Trouble::Full)
     }
 
-    fn roll(&mut self, purpose: Purpose) -> Result<(), Trouble> {
-        let reserve = self.reserve(purpose);
-        let short = self.log.segments.free() <= reserve;
-        if short
-            && purpose != Purpose::Upkeep
-            && self.log.segments.dead() > 0
-            && self.log.segments.len() >= RING_MIN
-        {
-            return self.checkpoint_now();
+    /// Whether a checkpoint frees something, and is worth it.
+    fn frees_by_checkpoint(&self, purpose: Purpose) -> bool {
+        let segments = &self.log.segments;
+        let is_dead = segments.dead() > 0;
+        // Where the log ends may be nothing but deletions.
+        let ends_dead = || {
+            self.log
+                .segment()
+                .is_some_and(|it| segments.is_unreferenced(it))
+        };
+        match purpose {
+            Purpose::Checkpoint => false,
+            Purpose::Upkeep => is_dead || ends_dead(),
+            Purpose::Bundle | Purpose::Move => is_dead && segments.len() >= RING_MIN,
         }
-        while self.log.segments.free() <= reserve {
-            let allocated = self.log.allocate(self.bound(purpose));
-            self.cramped = allocated.is_err();
-            allocated?;
+    }
+
+    /// Begins a free segment of at least so many octets; false where there is none for this purpose.
+    fn roll(&mut self, purpose: Purpose, wanted: u32) -> Result<bool, Trouble> {
+        let segments = &self.log.segments;
+        let kept = match purpose {
+            Purpose::Checkpoint => 0,
+            _ => self.checkpoint_segments(),
+        };
+        if segments.free() <= kept {
+            return Ok(false);
         }
+        let large = segments.large(self.next_octets(), wanted);
+        let filled = |number: u32| segments.at(number).map_or(0, |at| at.filled);
+        let fits = large.filter(|number| self.leaves_enough(Purpose::Bundle, filled(*number)));
+        let chosen = match purpose {
+            Purpose::Bundle => fits,
+            Purpose::Move => large.filter(|number| self.leaves_enough(purpose, filled(*number))),
+            // Of what is set aside the smallest is begun.
+            Purpose::Upkeep | Purpose::Checkpoint => fits.or_else(|| segments.small(wanted)),
+        };
+        let Some(segment) = chosen else {
+            return Ok(false);
+        };
+        if purpose == Purpose::Bundle {
+            self.is_wanting = false;
+        }
+        self.begin(segment)?;
+        Ok(true)
+    }
+
+    fn begin(&mut self, segment: u32) -> Result<(), Trouble> {
         self.log.seal()?;
         self.begun += 1;
-        self.log.begin()
+        self.log.begin(segment)
+    }
+
+    /// Makes the log longer by a segment of at least so many octets, where it may and the disk has room.
+    fn grow(&mut self, purpose: Purpose, wanted: u32) -> Result<(), Trouble> {
+        let unit = self.unit_octets();
+        let least = wanted
+            .checked_next_multiple_of(unit)
+            .map_or(u32::MAX, |octets| octets.max(unit))
+            .min(self.log.layout.segment_octets);
+        let (mut octets, bound) = match purpose {
+            Purpose::Bundle | Purpose::Move => (self.next_octets().max(least), self.bound_octets()),
+            Purpose::Upkeep | Purpose::Checkpoint => (least, u64::MAX),
+        };
+        loop {
+            let grown = self.log.segments.allocated().saturating_add(octets.into());
+            let allocated = match grown <= bound {
+                true => self.log.allocate(octets),
+                false => Err(Trouble::Full),
+            };
+            self.cramped = allocated.is_err();
+            if !matches!(allocated, Err(Trouble::Full)) || octets <= least {
+                return allocated;
+            }
+            octets = (octets / 2 / unit * unit).max(least);
+        }
+    }
+
+    /// The disk is full, and something was taken from what is set aside: upkeep begins whatever is free.
+    fn reach_deep(&mut self, purpose: Purpose, wanted: u32) -> Result<(), Trouble> {
+        let is_upkeep = matches!(purpose, Purpose::Upkeep | Purpose::Checkpoint);
+        let segment = self.log.segments.small(wanted).filter(|_| is_upkeep);
+        self.begin(segment.ok_or(Trouble::Full)?)
     }
 
     pub(crate) fn write_upkeep(&mut self, kind: Kind, body: &[u8]) -> Result<(), Trouble> {
@@ -118,16 +260,32 @@ impl Store {
         Ok(())
     }
 
+    /// Whether the log may become longer for bundles, as far as is known.
+    pub(crate) fn grows(&self) -> bool {
+        let grown = self.log.segments.allocated() + u64::from(self.unit_octets());
+        !self.cramped && grown <= self.bound_octets()
+    }
+
+    /// Whether bundles can begin hardly another segment of those that are free.
+    pub(crate) fn is_short(&self) -> bool {
+        let free = self.log.segments.free() <= self.checkpoint_segments() + 1;
+        free || self.octets_for_bundles() <= u64::from(self.next_octets())
+    }
+
     /// What is due after a batch: a checkpoint, and part of a move.
     pub(crate) fn upkeep(&mut self) -> Result<(), Trouble> {
-        let dead = self.log.segments.dead();
-        let short = self.log.segments.free() <= self.reserve(Purpose::Bundle);
-        let worth =
-            dead > 0 && dead * 8 >= self.log.segments.len() && self.log.segments.len() >= RING_MIN;
+        let (dead, all) = (self.log.segments.dead(), self.log.segments.len());
+        let worth = dead > 0 && (dead * 8 >= all || !self.grows()) && all >= RING_MIN;
         if self.progress == Progress::Idle
-            && (self.begun >= CHECKPOINT_SEGMENTS || (short && worth))
+            && (self.begun >= CHECKPOINT_SEGMENTS
+                || (worth && (self.is_short() || self.is_wanting)))
         {
-            self.write_checkpoint()?;
+            // While a checkpoint is on its way, what it begins is free for nothing else.
+            if self.log.segments.free() >= 2 * self.checkpoint_segments() {
+                self.write_checkpoint()?;
+            } else {
+                self.checkpoint_now()?;
+            }
         }
         self.compact()
     }
@@ -136,14 +294,13 @@ impl Store {
     pub(crate) fn sync_once(&mut self) -> Result<(), Trouble> {
         self.write_deletions()?;
         self.log.flush()?;
-        if self.options.durability == Durability::Sync {
-            self.log.disk.sync()?;
-        }
+        self.sync_disk()?;
         self.counts.syncs += 1;
         self.durable = self.log.place();
         self.moving.clear();
         self.promised.clear();
         pass_on(&mut self.waiting, &mut self.ready);
+        self.is_changed |= !self.releases.is_empty() || self.progress != Progress::Idle;
         for reference in std::mem::take(&mut self.releases) {
             self.log
                 .segments
@@ -154,12 +311,38 @@ impl Store {
 
     /// Begins a segment, writes a checkpoint into it and makes it the log's: after opening, and after a failure.
     fn establish(&mut self) -> Result<(), Trouble> {
-        self.log.segments.reclaim(self.checkpoint.place.generation);
-        if self.log.segments.free() == 0 {
-            self.log.allocate(self.bound(Purpose::Upkeep))?;
+        if let Some(checkpoint) = self.naming {
+            // The disk may have its name or not: until it has for sure, neither checkpoint may be written over.
+            self.name(checkpoint)?;
+            self.sync_disk()?;
+            self.named(checkpoint);
         }
-        self.log.begin()?;
-        self.checkpoint_now()
+        self.log.segments.reclaim(self.checkpoint.place.generation);
+        let unit = self.unit_octets();
+        while self.log.segments.free() < self.checkpoint_segments() && self.allocate(unit)? {}
+        let segment = self.log.segments.small(unit).ok_or(Trouble::Full)?;
+        self.log.begin(segment)?;
+        self.checkpoint_now()?;
+        // One more than must be there, since bundles are to follow. Without it the store takes none.
+        while self.log.segments.unreferenced().len() <= self.set_aside() && self.allocate(unit)? {}
+        Ok(())
+    }
+
+    /// Makes the log longer by a segment; false where the disk has no room for it.
+    fn allocate(&mut self, octets: u32) -> Result<bool, Trouble> {
+        match self.log.allocate(octets) {
+            Ok(()) => Ok(true),
+            Err(Trouble::Full) => Ok(false),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// One sync, where octets are to be durable.
+    pub(crate) fn sync_disk(&self) -> Result<(), DiskError> {
+        match self.options.durability {
+            Durability::Sync => self.log.disk.sync(),
+            Durability::Os | Durability::Memory => Ok(()),
+        }
     }
 
     /// Tries to work again.
@@ -177,13 +360,22 @@ impl Store {
             }
             Err(trouble) => {
                 self.failure = Some(match trouble {
-                    Trouble::Full => DiskError::Full,
+                    Trouble::Full => self.no_room(),
                     Trouble::Disk(error) => error,
                 });
                 self.progress = Progress::Idle;
                 self.log.cut(self.durable);
             }
         }
+    }
+
+    /// The disk lacks what the store needs to work at all.
+    pub(crate) fn no_room(&self) -> DiskError {
+        let segments = self
+            .checkpoint_segments()
+            .saturating_sub(self.log.segments.free());
+        let octets = length(segments.max(1)) * u64::from(self.unit_octets());
+        DiskError::NoRoom { octets }
     }
 
     /// Gives up what is not durable: new bundles are refused, moves are undone; deletions and reservations stay, for

@@ -18,7 +18,7 @@ pub(crate) struct Segment {
     pub(crate) generation: u64,
     /// Octets used by records.
     pub(crate) end: u32,
-    /// Octets that have their room on the disk.
+    /// Octets that have their room on the disk: records go no further. Without any, the segment is a place in the log alone.
     pub(crate) filled: u32,
     /// Offset of the seal record; 0 without one.
     pub(crate) seal: u32,
@@ -146,6 +146,11 @@ impl Segment {
         self.usage = Usage::Sealed;
     }
 
+    /// How much of it is live: 1024 for all.
+    pub(crate) fn share(&self) -> u64 {
+        self.live_octets.saturating_mul(1024) / u64::from(self.filled.max(1))
+    }
+
     fn is_dead(&self) -> bool {
         self.usage == Usage::Sealed && self.references == 0
     }
@@ -176,6 +181,16 @@ pub(crate) struct Segments {
     list: Vec<Segment>,
     /// Free segments; the one freed last, which is most likely still in the page cache, is used first.
     free: Vec<u32>,
+    /// Segments without room on the disk.
+    vacant: Vec<u32>,
+    /// The smallest that is used has so many octets.
+    unit: u32,
+    /// Octets of all that have their room on the disk.
+    allocated: u64,
+    /// Octets that something refers to.
+    live_octets: u64,
+    /// Most of these at once.
+    most_octets: u64,
     dead: usize,
     /// Segments in which nothing is live any more, since that was last asked for.
     emptied: Vec<u32>,
@@ -184,6 +199,19 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
+    /// None yet, the smallest of which is to have so many octets.
+    pub(crate) fn new(unit: u32) -> Self {
+        Self {
+            unit,
+            ..Self::default()
+        }
+    }
+
+    /// Octets of the smallest that is used.
+    pub(crate) fn unit_octets(&self) -> u32 {
+        self.unit
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
@@ -223,27 +251,108 @@ impl Segments {
         }
     }
 
-    /// Adds a segment at the log's end; free.
-    pub(crate) fn add(&mut self, segment: Segment) -> u32 {
-        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
-        if segment.usage == Usage::Free {
-            self.free.push(number);
+    /// Adds a segment behind the others.
+    pub(crate) fn add(&mut self, mut segment: Segment) {
+        if segment.usage == Usage::Free && segment.filled < self.unit {
+            segment.filled = 0;
         }
-        self.dead += usize::from(segment.is_dead());
-        self.list.push(segment);
-        number
-    }
-
-    /// Adds a segment at the log's end that is used after all other free ones.
-    pub(crate) fn add_last(&mut self, segment: Segment) {
         let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
-        self.free.insert(0, number);
+        self.dead += usize::from(segment.is_dead());
+        self.allocated += u64::from(segment.filled);
+        match (segment.usage, segment.filled) {
+            (Usage::Free, 0) => self.vacant.push(number),
+            (Usage::Free, _) => self.free.push(number),
+            _ => {}
+        }
         self.list.push(segment);
     }
 
-    /// The free segment to use next, no longer free.
-    pub(crate) fn take(&mut self) -> Option<u32> {
-        self.free.pop()
+    /// The place in the log where a segment can get room: one that has none, or the one behind all others.
+    pub(crate) fn next_place(&self) -> Option<u32> {
+        let behind = || u32::try_from(self.list.len()).ok();
+        self.vacant.last().copied().or_else(behind)
+    }
+
+    /// A segment at [`Segments::next_place`] has its room, and is free. It is used after all others.
+    pub(crate) fn settle(&mut self, number: u32, filled: u32) {
+        self.vacant.retain(|vacant| *vacant != number);
+        self.free.insert(0, number);
+        self.allocated += u64::from(filled);
+        match self.at_mut(number) {
+            Some(segment) => *segment = Segment::empty(filled),
+            None => self.list.push(Segment::empty(filled)),
+        }
+    }
+
+    /// Free segments of which the disk has no room after all are places alone.
+    pub(crate) fn vacate(&mut self, mut has_room: impl FnMut(u32, &Segment) -> bool) {
+        for number in std::mem::take(&mut self.free) {
+            let Some(segment) = self.list.get_mut(crate::wire::index(number)) else {
+                continue;
+            };
+            if has_room(number, segment) {
+                self.free.push(number);
+            } else {
+                self.allocated -= u64::from(segment.filled);
+                *segment = Segment::empty(0);
+                self.vacant.push(number);
+            }
+        }
+    }
+
+    /// Octets of the log that have their room.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Most octets of records of bundles that there were at once.
+    pub(crate) fn most_octets(&self) -> u64 {
+        self.most_octets
+    }
+
+    /// Octets of free segments.
+    pub(crate) fn free_octets(&self) -> u64 {
+        let filled = |number: &u32| self.at(*number).map_or(0, |at| u64::from(at.filled));
+        self.free.iter().map(filled).sum()
+    }
+
+    /// Octets of each segment to which nothing refers, the smallest first: free ones, and those that the next checkpoint frees.
+    pub(crate) fn unreferenced(&self) -> Vec<u32> {
+        let unreferenced = self
+            .list
+            .iter()
+            .filter(|segment| segment.references == 0 && segment.filled >= self.unit);
+        let mut filled: Vec<u32> = unreferenced.map(|segment| segment.filled).collect();
+        filled.sort_unstable();
+        filled
+    }
+
+    /// Whether nothing refers to a segment.
+    pub(crate) fn is_unreferenced(&self, segment: u32) -> bool {
+        self.at(segment).is_some_and(|at| at.references == 0)
+    }
+
+    /// The free segment to use next for records of bundles: of those with at least `wanted` octets the one freed last, else the largest
+    /// with at least `least`.
+    pub(crate) fn large(&self, wanted: u32, least: u32) -> Option<u32> {
+        let filled = |number: &u32| self.at(*number).map_or(0, |at| at.filled);
+        let candidates = || self.free.iter().filter(|number| filled(number) >= least);
+        let fitting = candidates().rev().find(|number| filled(number) >= wanted);
+        fitting
+            .or_else(|| candidates().max_by_key(|number| filled(number)))
+            .copied()
+    }
+
+    /// The smallest free segment with at least `least` octets.
+    pub(crate) fn small(&self, least: u32) -> Option<u32> {
+        let filled = |number: &u32| self.at(*number).map_or(0, |at| at.filled);
+        let candidates = self.free.iter().filter(|number| filled(number) >= least);
+        candidates.min_by_key(|number| filled(number)).copied()
+    }
+
+    /// A free segment is free no longer.
+    pub(crate) fn take(&mut self, number: u32) {
+        self.free.retain(|free| *free != number);
     }
 
     /// Finishes a segment.
@@ -265,6 +374,8 @@ impl Segments {
         }
         segment.references += 1;
         segment.live_octets += reference.octets;
+        self.live_octets += reference.octets;
+        self.most_octets = self.most_octets.max(self.live_octets);
     }
 
     /// Lets go of octets. A finished segment of a generation before `checkpoint` becomes free with the last of them.
@@ -275,12 +386,12 @@ impl Segments {
         assert!(segment.references > 0, "what is released was held");
         segment.references -= 1;
         segment.live_octets -= reference.octets;
+        self.live_octets -= reference.octets;
         segment.touched = self.newest;
         if segment.is_dead() {
             self.emptied.push(reference.segment);
             if segment.generation < checkpoint {
-                Self::free_up(segment);
-                self.free.push(reference.segment);
+                self.free_up(reference.segment);
             } else {
                 self.dead += 1;
             }
@@ -312,39 +423,45 @@ impl Segments {
         }
     }
 
-    fn free_up(segment: &mut Segment) {
+    /// A segment that nothing refers to is free. One whose room a crash has cut short is a place alone.
+    fn free_up(&mut self, number: u32) {
+        let unit = self.unit;
+        let Some(segment) = self.at_mut(number) else {
+            return;
+        };
         segment.usage = Usage::Free;
         segment.commits = Vec::new();
         segment.live = Vec::new();
+        let filled = segment.filled;
+        if filled >= unit {
+            self.free.push(number);
+        } else {
+            segment.filled = 0;
+            self.allocated -= u64::from(filled);
+            self.vacant.push(number);
+        }
     }
 
     /// Frees the finished segments without anything live whose generation is before `checkpoint`, and counts anew.
     pub(crate) fn reclaim(&mut self, checkpoint: u64) {
-        self.dead = 0;
-        for (number, segment) in (0_u32..).zip(self.list.iter_mut()) {
-            if segment.is_dead() {
-                if segment.generation < checkpoint {
-                    Self::free_up(segment);
-                    self.free.push(number);
-                } else {
-                    self.dead += 1;
-                }
-            }
+        let dead = |(number, segment): (u32, &Segment)| {
+            segment.is_dead().then_some((number, segment.generation))
+        };
+        let dead: Vec<(u32, u64)> = self.iter().filter_map(dead).collect();
+        let (freed, kept): (Vec<_>, Vec<_>) = dead
+            .into_iter()
+            .partition(|(_, generation)| *generation < checkpoint);
+        self.dead = kept.len();
+        for (number, _) in freed {
+            self.free_up(number);
         }
     }
 }
 
 impl Segments {
-    /// Makes a segment free that was begun but not written.
-    pub(crate) fn give_back(&mut self, segment: u32) {
-        if let Some(begun) = self.at_mut(segment) {
-            begun.usage = Usage::Free;
-            self.free.push(segment);
-        }
-    }
-
     /// Finishes every segment where the durable log ends, and forgets what comes after.
     pub(crate) fn cut(&mut self, durable: crate::record::Place) {
+        let mut freed = Vec::new();
         for (number, segment) in (0_u32..).zip(self.list.iter_mut()) {
             if segment.usage == Usage::Free || segment.generation < durable.generation {
                 continue;
@@ -355,9 +472,11 @@ impl Segments {
             }
             segment.cut(0);
             if segment.references == 0 {
-                Self::free_up(segment);
-                self.free.push(number);
+                freed.push(number);
             }
+        }
+        for number in freed {
+            self.free_up(number);
         }
     }
 }

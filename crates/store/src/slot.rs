@@ -97,7 +97,12 @@ const VACANT: Slot = Slot {
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     filled: usize,
+    /// Octets of the bodies of their commit records.
+    bodies: u64,
 }
+
+/// Octets of a remembered identifier beside those that the commit record has of it, at most: its expiry.
+const EXPIRY_OCTETS: u64 = 10;
 
 impl Slots {
     pub(crate) fn at(&self, key: BundleKey) -> Option<&Slot> {
@@ -111,7 +116,9 @@ impl Slots {
             self.slots.resize_with(index(key.0) + 1, || VACANT);
         }
         let place = self.slots.get_mut(index(key.0))?;
+        self.bodies += u64::from(slot.body);
         let before = std::mem::replace(place, slot);
+        self.bodies -= u64::from(before.body);
         if before.segment == NOWHERE {
             self.filled += 1;
             return None;
@@ -125,7 +132,13 @@ impl Slots {
             .get_mut(index(key.0))
             .filter(|slot| slot.segment != NOWHERE)?;
         self.filled -= 1;
+        self.bodies -= u64::from(place.body);
         Some(std::mem::replace(place, VACANT))
+    }
+
+    /// Octets that the identifiers of all take in a checkpoint, at most, once they are gone.
+    pub(crate) fn identifier_octets(&self) -> u64 {
+        self.bodies + crate::wire::length(self.filled) * EXPIRY_OCTETS
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -20,7 +20,6 @@ use crate::record::{Kind, Place};
 use crate::recovery::{self, Recovered};
 use crate::removal::Deletions;
 use crate::removed::Removed;
-use crate::room::Purpose;
 use crate::segment::Reference;
 use crate::slot::{Slot, Slots};
 use crate::superblock::{CheckpointPlace, segment_octets_allowed};
@@ -43,7 +42,7 @@ pub enum Durability {
 pub struct Options {
     /// Octets of a segment of a new log: a multiple of 4096 from 65536 to 1073741824. An existing log keeps its own.
     pub segment_octets: u32,
-    /// Octets of bundles that the node admits. The log takes up to a quarter more and four segments.
+    /// Octets of bundles that the node admits. The log takes up to a quarter more, and what is set aside (docs/store-format.md 7).
     pub quota_octets: u64,
     /// When events are given out.
     pub durability: Durability,
@@ -74,7 +73,7 @@ impl Default for Options {
 pub struct Statistics {
     /// Committed bundles.
     pub bundles: u64,
-    /// Length of the log in octets.
+    /// Octets of the log that have their room on the disk.
     pub log_octets: u64,
     /// Octets of segments in which new records may be written without making the log longer.
     pub free_octets: u64,
@@ -130,7 +129,17 @@ pub struct Store {
     pub(crate) last_number: u64,
     pub(crate) checkpoint_octets: u64,
     pub(crate) progress: Progress,
+    /// A checkpoint that the superblock may name since a write of it that is not known to be durable.
+    pub(crate) naming: Option<CheckpointPlace>,
     pub(crate) prepared: Prepared,
+    /// Segments that turned out not to be worth emptying, with their live octets then: looked at again when these are others.
+    pub(crate) stuck: BTreeMap<u32, u64>,
+    /// Something has gone since a segment to empty was last looked for.
+    pub(crate) is_changed: bool,
+    /// A bundle was refused for lack of room since a segment was last begun for one.
+    pub(crate) is_wanting: bool,
+    /// Batches since then in which nothing could be emptied.
+    pub(crate) waited: u32,
     /// Segments begun since the last checkpoint.
     pub(crate) begun: u32,
     /// The log could not be made longer when that was last wanted.
@@ -190,7 +199,12 @@ impl Store {
             last_number: image.checkpoint.number,
             checkpoint_octets: 0,
             progress: Progress::Idle,
+            naming: None,
             prepared: Prepared::default(),
+            stuck: BTreeMap::new(),
+            is_changed: true,
+            is_wanting: false,
+            waited: 0,
             begun: 0,
             cramped: false,
             failure: None,
@@ -200,6 +214,7 @@ impl Store {
             counts: Statistics::default(),
             options,
         };
+        store.log.confirm_room();
         store.restart();
         Ok((store, recovered))
     }
@@ -350,12 +365,10 @@ impl Store {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         use crate::wire::length;
-        let segment_octets = u64::from(self.log.layout.segment_octets);
         Statistics {
             bundles: length(self.slots.len()),
-            log_octets: self.log.layout.position(0, 0)
-                + length(self.log.segments.len()) * segment_octets,
-            free_octets: length(self.log.segments.free()) * segment_octets,
+            log_octets: self.log.layout.position(0, 0) + self.log.segments.allocated(),
+            free_octets: self.log.segments.free_octets(),
             remembered: length(self.removed.len()),
             remembered_dropped: self.removed.dropped,
             ..self.counts
@@ -374,17 +387,6 @@ impl Store {
         self.slots.memory_octets() + segments
     }
 
-    /// Segments that the log may have.
-    pub(crate) fn segments_bound(&self) -> usize {
-        let segment_octets = u64::from(self.log.layout.segment_octets);
-        let quota = self.options.quota_octets;
-        let needed = quota
-            .saturating_add(quota / 4)
-            .div_ceil(segment_octets)
-            .saturating_add(4);
-        usize::try_from(needed.min(u64::from(u32::MAX))).unwrap_or(usize::MAX)
-    }
-
     /// Does something that the disk may refuse, and gives up what is not durable when it does.
     pub(crate) fn run(&mut self, action: impl FnOnce(&mut Self) -> Result<(), Trouble>) {
         if self.failure.is_some() {
@@ -392,7 +394,7 @@ impl Store {
         }
         match action(self) {
             Ok(()) => {}
-            Err(Trouble::Full) => self.fail(DiskError::Full),
+            Err(Trouble::Full) => self.fail(self.no_room()),
             Err(Trouble::Disk(error)) => self.fail(error),
         }
     }
@@ -405,7 +407,7 @@ impl Store {
         put_varint(&mut body, self.durable.generation);
         put_varint(&mut body, u64::from(self.durable.offset));
         // A mark is not worth a segment of the reserve.
-        if self.fits(0, crate::wire::length(body.len()), Purpose::Upkeep)? {
+        if self.log.fits(0, crate::wire::length(body.len())) {
             self.marked = self.durable;
             self.log.append(Kind::Mark, &[], &body)?;
         }

@@ -110,10 +110,9 @@ impl Tail {
         };
         let mut previous = None;
         for (generation, segment) in map.by_generation.range(from.generation..) {
-            let told = map
-                .segments
-                .get(index(*segment))
-                .and_then(|(_, previous)| *previous);
+            let known = map.segments.get(index(*segment));
+            let known = known.copied().unwrap_or_default();
+            let told = known.previous;
             if previous.is_some() && told != previous && !checkpoint_lost {
                 tail.gaps.push(Gap {
                     place: Place {
@@ -134,7 +133,13 @@ impl Tail {
             };
             tail.read_segment(
                 window,
-                Walk::new(*layout, *segment, *generation, offset, u32::MAX),
+                Walk::new(
+                    *layout,
+                    *segment,
+                    *generation,
+                    offset,
+                    known.octets.unwrap_or(u32::MAX),
+                ),
                 layout,
                 *segment,
                 named,
@@ -376,6 +381,18 @@ impl Tail {
                 });
             }
         }
+    }
+
+    /// The last segment that holds records which the store's contents follow from. What comes after it may be written over before
+    /// the next checkpoint: nothing that counts names it for the one before.
+    pub(crate) fn last_effective(&self) -> u64 {
+        let mut effective = self
+            .segments
+            .iter()
+            .filter(|(_, segment)| segment.effective);
+        effective
+            .next_back()
+            .map_or(0, |(generation, _)| *generation)
     }
 
     /// End of the last valid record at or before the place where the log was closed.

@@ -169,12 +169,23 @@ impl Walk {
     }
 }
 
+/// What the first record of a segment tells of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// 0 for a segment that was never begun.
+    pub(crate) generation: u64,
+    /// Generation of the segment written before it.
+    pub(crate) previous: Option<u64>,
+    /// Octets that had their room on the disk when it was begun.
+    pub(crate) octets: Option<u32>,
+}
+
 /// A segment's generation and that of the one written before it, if its first record tells.
 pub(crate) fn generation(
     window: &mut Window<'_>,
     layout: &Layout,
     segment: u32,
-) -> Result<Option<(u64, Option<u64>)>, DiskError> {
+) -> Result<Option<Known>, DiskError> {
     for offset in (0..SEARCH_OCTETS).step_by(8) {
         let position = layout.position(segment, offset);
         let Some(octets) = window.octets(position, u64::from(HEADER_OCTETS))? else {
@@ -184,20 +195,24 @@ pub(crate) fn generation(
             continue;
         };
         if offset != 0 || header.kind != Kind::Segment {
-            return Ok(Some((header.generation, None)));
+            let generation = header.generation;
+            return Ok(Some(Known {
+                generation,
+                ..Known::default()
+            }));
         }
         let count = u64::from(header.body_octets);
         let body = position + u64::from(HEADER_OCTETS) + u64::from(header.payload_octets);
-        let previous = window
+        let body = window
             .octets(body, count)?
-            .filter(|octets| crc32c(octets) == header.body_crc)
-            .and_then(|octets| {
-                let mut reader = crate::wire::Reader(octets);
-                reader.varint()?;
-                reader.varint()?;
-                reader.varint()
-            });
-        return Ok(Some((header.generation, previous)));
+            .filter(|octets| crc32c(octets) == header.body_crc);
+        let mut reader = crate::wire::Reader(body.unwrap_or_default());
+        let (_index, whole) = (reader.varint(), reader.varint_u32());
+        return Ok(Some(Known {
+            generation: header.generation,
+            previous: reader.varint(),
+            octets: reader.varint_u32().or(whole),
+        }));
     }
     Ok(None)
 }

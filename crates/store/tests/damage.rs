@@ -169,7 +169,7 @@ fn failed_sync_refuses_new_bundles_and_keeps_deletions() {
 #[test]
 fn disk_that_cannot_grow_refuses_bundles_and_lets_them_be_deleted() {
     let (disk, mut store) = faulty();
-    disk.limit(8192 + 5 * 65_536);
+    disk.limit(8192 + 10 * 65_536);
     let mut kept = Vec::new();
     for key in 0..200 {
         put(&mut store, key, 5_000);
@@ -225,8 +225,8 @@ impl Disk for Recording {
         self.disk.resize(octets)
     }
 
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
-        self.disk.reserve(octets)
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
+        self.disk.reserve(from, until)
     }
 
     fn sync(&self) -> Result<(), DiskError> {
@@ -421,7 +421,9 @@ fn loss_is_noticed_beyond_the_first_run_and_segment() {
         let (lost, early) = (recovered.loss.bundles, recovered.loss.early_end);
         let left = recovered.bundles.count() as u64;
         assert_eq!(lost + left, 60, "cut at {cut}");
-        assert_eq!(lost > 0, early.is_some() && left < 60, "cut at {cut}");
+        // A segment that lies behind others in the file may have come before them in the log.
+        assert_eq!(lost > 0, left < 60, "cut at {cut}");
+        assert!(lost > 0 || early.is_none(), "cut at {cut}");
         cut += 30_000;
     }
     // A segment in the middle is nothing but zeros.

@@ -103,7 +103,7 @@ proptest! {
             Some(0) => Arc::new(file()),
             Some(memory) => Arc::new(file().with_memory(memory, Buffers::with_octets(memory))),
         };
-        disk.reserve(LOG_OCTETS as u64).unwrap();
+        disk.reserve(0, LOG_OCTETS as u64).unwrap();
         let mut model = Model(vec![Some(0); LOG_OCTETS]);
         let mut end = 0;
         for (value, step) in (1_u8..).cycle().zip(&steps) {
@@ -182,7 +182,7 @@ fn a_write_over_others_that_are_under_way_comes_after_them() {
         let disk = FileDisk::open(directory.path())
             .unwrap()
             .with_memory(8 << 20, Buffers::with_octets(0));
-        disk.reserve(LOG_OCTETS as u64).unwrap();
+        disk.reserve(0, LOG_OCTETS as u64).unwrap();
         let append = |at: usize, value: u8, octets: usize| {
             let octets = vec![value; octets];
             disk.append_at(at as u64, &[Chunk::Lent(&octets)]).unwrap();

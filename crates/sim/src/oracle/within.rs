@@ -5,6 +5,15 @@ use dhow_node::config::Config;
 /// What a stream may still give when the queue closes: one chunk and the piece that fills it, and what they lead to beside their own octets.
 const LAST_OCTETS: u64 = 256 * 1024 + 64 * 1024 + 64 * 1024;
 
+/// Octets of a log's smallest segments, where all are not smaller.
+const UNIT_OCTETS: u64 = 512 * 1024;
+
+/// Octets of a bundle and of its records, at least.
+const BUNDLE_OCTETS_LEAST: u64 = 100;
+
+/// Octets of a checkpoint that a stored bundle takes, at most.
+const COMMIT_OCTETS: u64 = 5;
+
 /// What exceeds its bound, if anything does: bundles and octets as the node counts them, and octets of the log, where there
 /// is one, with its segments' size.
 #[must_use]
@@ -25,12 +34,16 @@ pub fn beyond(
             config.quota_octets
         ));
     }
-    // A quarter more than the quota and four segments, behind the two superblocks.
+    // docs/store-format.md 7: a quarter more than the quota, what is set aside, and three of the largest segments, behind two superblocks.
     let (log_octets, segment_octets) = log?;
     let quota = config.quota_octets;
     let segment = u64::from(segment_octets);
-    let segments = quota.saturating_add(quota / 4).div_ceil(segment) + 4;
-    let most = segments.saturating_mul(segment).saturating_add(segment);
+    let unit = segment.min(UNIT_OCTETS);
+    let largest = (quota / 16).clamp(unit, segment);
+    let most_bundles = config.quota_bundles.min(quota / BUNDLE_OCTETS_LEAST);
+    let checkpoint = most_bundles * COMMIT_OCTETS + segment / 2;
+    let set_aside = 2 * (checkpoint.div_ceil(unit * 3 / 4) + 1) * unit;
+    let most = (quota + quota / 4).saturating_add(set_aside + 3 * largest + 2 * unit);
     (log_octets > most).then(|| format!("a log of {log_octets} octets where {most} are promised"))
 }
 

@@ -1,6 +1,6 @@
 //! A disk that fails as real ones do: for tests and for simulators.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,6 +8,9 @@ use super::{Disk, DiskError};
 
 /// A crash keeps or loses unsynced octets in pieces of this size.
 const SECTOR_OCTETS: usize = 512;
+
+/// The disk has room in pieces of this size.
+const BLOCK_OCTETS: usize = 4096;
 
 /// Operations that the record keeps at most; older ones are dropped.
 const RECORD_BOUND: usize = 1 << 16;
@@ -46,7 +49,10 @@ struct State {
     durable: Vec<u8>,
     current: Vec<u8>,
     unsynced: Vec<(usize, Vec<u8>)>,
+    /// Octets that the disk has room for.
     capacity: usize,
+    /// Blocks that have their room.
+    blocks: BTreeSet<usize>,
     failures: VecDeque<(u64, Failure)>,
     operations: u64,
     power_off_at: Option<u64>,
@@ -70,12 +76,14 @@ impl FaultyDisk {
     /// A disk on which `octets` are durable.
     #[must_use]
     pub fn with_octets(octets: Vec<u8>) -> Self {
+        let blocks = (0..octets.len().div_ceil(BLOCK_OCTETS)).collect();
         Self {
             state: Mutex::new(State {
                 durable: octets.clone(),
                 current: octets,
                 unsynced: Vec::new(),
                 capacity: usize::MAX,
+                blocks,
                 failures: VecDeque::new(),
                 operations: 0,
                 power_off_at: None,
@@ -96,7 +104,7 @@ impl FaultyDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the log cannot become longer than this many octets.
+    /// From now on the disk has room for this many octets of the log.
     pub fn limit(&self, octets: u64) {
         self.lock().capacity = usize::try_from(octets).unwrap_or(usize::MAX);
     }
@@ -207,6 +215,19 @@ fn write(octets: &mut Vec<u8>, offset: usize, written: &[u8]) {
 }
 
 impl State {
+    /// Takes room for octets of the log; false where there is none.
+    fn take_room(&mut self, start: usize, end: usize) -> bool {
+        let wanted = start / BLOCK_OCTETS..end.div_ceil(BLOCK_OCTETS);
+        let new = wanted.filter(|block| !self.blocks.contains(block));
+        let new: Vec<usize> = new.collect();
+        let octets = (self.blocks.len() + new.len()).saturating_mul(BLOCK_OCTETS);
+        if !new.is_empty() && octets > self.capacity {
+            return false;
+        }
+        self.blocks.extend(new);
+        true
+    }
+
     /// Counts an operation and says how it fails, if it does, and whether the power is already off.
     fn begin(&mut self, operation: &Operation) -> Result<Option<Failure>, DiskError> {
         let number = self.operations;
@@ -265,7 +286,8 @@ impl Disk for FaultyDisk {
             offset,
             octets: length,
         })?;
-        if failure == Some(Failure::Full) || start.saturating_add(written.len()) > state.capacity {
+        let end = start.saturating_add(written.len());
+        if failure == Some(Failure::Full) || !state.take_room(start, end) {
             return Err(DiskError::Full);
         }
         write(&mut state.current, start, &written);
@@ -279,22 +301,40 @@ impl Disk for FaultyDisk {
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         let mut state = self.lock();
         let octets = usize::try_from(octets).unwrap_or(usize::MAX);
-        if octets > state.capacity {
-            return Err(DiskError::Full);
-        }
+        state.blocks.retain(|block| block * BLOCK_OCTETS < octets);
         state.current.resize(octets, 0);
         state.durable.resize(octets, 0);
         Ok(())
     }
 
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
-        let size = self.size()?;
-        let zeros = vec![0; usize::try_from(octets.saturating_sub(size)).unwrap_or(usize::MAX)];
-        if zeros.is_empty() {
-            return Ok(());
-        }
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        let place = |octets: u64| usize::try_from(octets).unwrap_or(usize::MAX);
+        let (start, end) = (place(from), place(until));
         // Like a write: it may fail, and a crash may lose it.
-        self.write_at(size, &[IoSlice::new(&zeros)])
+        let octets = until.saturating_sub(from);
+        let failure = state.begin(&Operation::Write {
+            offset: from,
+            octets,
+        })?;
+        if failure == Some(Failure::Full) || !state.take_room(start, end) {
+            return Err(DiskError::Full);
+        }
+        if state.current.len() < end {
+            let from = state.current.len();
+            state.current.resize(end, 0);
+            state.unsynced.push((from, vec![0; end - from]));
+        }
+        match failure {
+            None => Ok(()),
+            Some(_) => Err(io::Error::other("the room was not to be had").into()),
+        }
+    }
+
+    fn available(&self) -> Option<u64> {
+        let state = self.lock();
+        let taken = state.blocks.len().saturating_mul(BLOCK_OCTETS);
+        u64::try_from(state.capacity.saturating_sub(taken)).ok()
     }
 
     fn sync(&self) -> Result<(), DiskError> {

@@ -280,24 +280,29 @@ impl Disk for FileDisk {
         Ok(self.file.set_len(octets)?)
     }
 
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
-        let mut size = self.size()?;
-        while size < octets {
-            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), size, octets - size) {
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
+        let mut at = from;
+        while at < until {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), at, until - at) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    let step = (octets - size).min(ZERO_OCTETS);
+                    let step = (until - at).min(ZERO_OCTETS);
                     let zeros = usize::try_from(step)
                         .ok()
                         .and_then(|step| ZEROS.get(..step));
-                    self.file.write_all_at(zeros.unwrap_or_default(), size)?;
-                    size += step;
+                    self.file.write_all_at(zeros.unwrap_or_default(), at)?;
+                    at += step;
                 }
                 Err(error) => return Err(io::Error::from(error).into()),
             }
         }
         Ok(())
+    }
+
+    fn available(&self) -> Option<u64> {
+        let system = rustix::fs::fstatvfs(&self.file).ok()?;
+        Some(system.f_bavail.saturating_mul(system.f_frsize))
     }
 
     fn sync(&self) -> Result<(), DiskError> {

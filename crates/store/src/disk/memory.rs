@@ -194,9 +194,9 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn reserve(&self, octets: u64) -> Result<(), DiskError> {
+    fn reserve(&self, _from: u64, until: u64) -> Result<(), DiskError> {
         let mut log = self.log_mut();
-        log.octets = log.octets.max(octets);
+        log.octets = log.octets.max(until);
         Ok(())
     }
 

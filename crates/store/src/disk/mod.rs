@@ -25,6 +25,12 @@ pub enum DiskError {
     /// No space is left.
     #[error("no space is left on the disk")]
     Full,
+    /// The store lacks room to work at all.
+    #[error("the disk has no room for {octets} octets that the store needs to take anything")]
+    NoRoom {
+        /// How many are missing.
+        octets: u64,
+    },
     /// A read went past the end of the log.
     #[error("the log ends before octet {end}")]
     PastEnd {
@@ -123,12 +129,18 @@ pub trait Disk: Send + Sync {
     /// [`DiskError::Full`], or the system refused.
     fn resize(&self, octets: u64) -> Result<(), DiskError>;
 
-    /// Makes the log at least so long, and sees that there is room for all of it: what is written there later does not find
-    /// the disk full. The octets are zeros.
+    /// Makes the log reach to `until` at least, and sees that there is room for all octets from `from` on: a later write there
+    /// does not find the disk full. Octets that were never written are zeros, and those between the log's former end and `from` take no room.
+    /// Nothing in the range is of use to anybody.
     ///
     /// # Errors
-    /// [`DiskError::Full`], or the system refused. The log may be longer all the same.
-    fn reserve(&self, octets: u64) -> Result<(), DiskError>;
+    /// [`DiskError::Full`], or the system refused. The log may be longer all the same, and have room for a part.
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError>;
+
+    /// Octets for which the disk would still have room; `None` where nobody can tell.
+    fn available(&self) -> Option<u64> {
+        None
+    }
 
     /// Returns once everything written is durable.
     ///
