@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod admission;
 mod ahead;
+mod answers;
 pub mod api;
 mod arrivals;
 mod bundles;

@@ -6,7 +6,7 @@
 //! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `passing`
 //! (those that still come in), `ahead` (those that are not durable yet), `prefix` (what is kept of those that may not), `delivery` (registrations, and
 //! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
-//! `own` (bundles that the node makes for itself), `operator`.
+//! `answers` (whom these two answer), `own` (bundles that the node makes for itself), `operator`.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +16,7 @@ use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
 use dhow_link::tcpcl::v4::Session;
 
+use crate::answers::Answers;
 use crate::arrivals::Arrivals;
 use crate::bundles::Bundles;
 use crate::client::Client;
@@ -141,6 +142,7 @@ pub struct Node {
     /// Octets given to the store and not yet durable.
     pub(crate) backlog_octets: u64,
     pub(crate) counters: Counters,
+    pub(crate) answers: Answers,
     pub(crate) perf: Perf,
     pub(crate) to_serve: BTreeSet<StreamId>,
     pub(crate) to_deliver: BTreeSet<EndpointIndex>,
@@ -216,6 +218,7 @@ impl Node {
             unreserved_octets: 0,
             backlog_octets: 0,
             counters: Counters::default(),
+            answers: Answers::new(config.answers_per_second, config.seed),
             perf: Perf::new(&config),
             to_serve: BTreeSet::new(),
             to_deliver: BTreeSet::new(),
@@ -499,8 +502,8 @@ impl Node {
 /// What octets from the store are that were asked for; nobody reads those that nobody waits for.
 fn stored(read: Option<&PendingRead>) -> Stored {
     match read {
-        Some(PendingRead::Send { .. } | PendingRead::Echo { .. }) => Stored::Bundle,
-        Some(PendingRead::Perf { .. }) => Stored::Own,
+        Some(PendingRead::Send { .. }) => Stored::Bundle,
+        Some(PendingRead::Echo { .. } | PendingRead::Perf { .. }) => Stored::Own,
         Some(PendingRead::Fragment { .. }) | None => Stored::Payload,
     }
 }
