@@ -16,7 +16,7 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 use crate::bundles::{Removal, State};
 use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
 use crate::endpoints::EndpointIndex;
-use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE, Neighbour};
+use crate::neighbour::{FULL_PAUSE, Neighbour, Trial};
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::queues::Choice;
@@ -129,6 +129,9 @@ impl Node {
     /// Give a session what it has room for.
     pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
         let mut last: Option<Choice> = None;
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.try_again(now.monotonic);
+        }
         loop {
             let Some(neighbour) = self.neighbours.get(&stream) else {
                 return;
@@ -195,15 +198,32 @@ impl Node {
             return (None, Vec::new());
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
+        if neighbour.ceiling_octets().is_some() {
+            let (choice, stale) = self.queues.next(&neighbour.hops, best, |key| {
+                self.is_below(neighbour, key) && self.may_go(neighbour, key)
+            });
+            if choice.is_some() {
+                return (choice, stale);
+            }
+        }
         self.queues
             .next(&neighbour.hops, best, |key| self.may_go(neighbour, key))
+    }
+
+    /// Whether a bundle is smaller than what the neighbour refused for lack of room.
+    fn is_below(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
+        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        neighbour
+            .ceiling_octets()
+            .is_none_or(|ceiling| octets < ceiling)
     }
 
     /// What follows the bundle that was chosen for a session last, while nothing else has happened.
     fn follow(&self, stream: StreamId, last: &Choice) -> Option<Choice> {
         let following = self.queues.following(last)?;
         let neighbour = self.neighbours.get(&stream)?;
-        self.may_go(neighbour, following.key).then_some(following)
+        let goes = self.is_below(neighbour, following.key) && self.may_go(neighbour, following.key);
+        goes.then_some(following)
     }
 
     /// Let what may not go over a session rest, so that others can; false when there is nothing.
@@ -475,8 +495,12 @@ impl Node {
         };
         neighbour.bundles_sent += 1;
         neighbour.octets_sent += outgoing.octets;
-        neighbour.pause = FIRST_PAUSE;
-        if let Some(link) = neighbour.link
+        let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
+        neighbour.has_taken();
+        if was_tried {
+            self.try_others(stream);
+        }
+        if let Some(link) = self.neighbours.get(&stream).and_then(|it| it.link)
             && let Some(link) = self.link_mut(link)
         {
             link.works();
@@ -602,7 +626,9 @@ impl Node {
             // Perhaps it is what lies on the disk here that is not acceptable.
             entry.sound_until = Instant::START;
         }
-        let id = self.bundles.entry(key).map(|entry| self.bundle_id(entry));
+        let entry = self.bundles.entry(key);
+        let octets = entry.map_or(0, |entry| entry.octets);
+        let id = entry.map(|entry| self.bundle_id(entry));
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
@@ -614,10 +640,11 @@ impl Node {
             .paused_until
             .is_none_or(|until| until <= now.monotonic)
         {
-            let until = now.monotonic + neighbour.pause;
-            neighbour.paused_until = Some(until);
-            neighbour.pause = (neighbour.pause * 2).min(LONGEST_PAUSE);
+            let until = neighbour.pause(now.monotonic, reason, octets);
             self.pauses.insert((until, stream));
+            if reason == RefuseReason::NoResources {
+                self.hold_others(stream, until + FULL_PAUSE);
+            }
         }
         if let Some((id, to)) = id.zip(
             self.neighbours
@@ -625,6 +652,39 @@ impl Node {
                 .and_then(|it| it.peer_id().cloned()),
         ) {
             self.occurred(Occurrence::RefusedOutgoing { id, to, reason });
+        }
+    }
+
+    /// Other sessions to the peer of this one.
+    fn others(&self, stream: StreamId) -> Vec<StreamId> {
+        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        let streams = peer.and_then(|peer| self.peers.get(peer));
+        let all = streams.into_iter().flatten().copied();
+        all.filter(|&other| other != stream).collect()
+    }
+
+    /// A peer has no resources: one session tries whether that is so, the others wait for what comes of it, until then at most.
+    fn hold_others(&mut self, stream: StreamId, until: Instant) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.paused_until.is_none_or(|paused| paused < until)
+            {
+                neighbour.paused_until = Some(until);
+                neighbour.trial = Some(Trial::ONE);
+                self.pauses.insert((until, other));
+            }
+        }
+    }
+
+    /// A peer that had no resources has taken a bundle: all sessions try.
+    fn try_others(&mut self, stream: StreamId) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.trial == Some(Trial::ONE)
+            {
+                neighbour.paused_until = None;
+                self.to_serve.insert(other);
+            }
         }
     }
 
