@@ -56,7 +56,7 @@ impl Places {
         let applications = (free / 2).clamp(1, APPLICATIONS_MAX);
         let free = free.saturating_sub(applications);
         // A node that dials and lets nobody in would be of little use to its neighbours.
-        let links = links.min((free * 3 / 4).max(1));
+        let links = links.min((free / 4 * 3).max(1));
         let neighbours = free.saturating_sub(links).clamp(1, NEIGHBOURS_MAX);
         Self {
             operators,

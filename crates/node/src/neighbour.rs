@@ -92,8 +92,18 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) struct Trial {
     /// Bundles under way at a time, at most.
     pub(crate) bundles: u32,
-    /// Bundles of so many octets and more were refused, and let smaller ones pass until then.
-    pub(crate) refused: Option<(u64, Instant)>,
+    /// What was refused.
+    pub(crate) refused: Option<RefusedSize>,
+}
+
+/// Bundles of a size that was refused let smaller ones pass for a while, and not more octets than they have themselves: the room
+/// that appears is theirs, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RefusedSize {
+    octets: u64,
+    until: Instant,
+    /// Octets that may pass yet.
+    passing_octets: u64,
 }
 
 impl Trial {
@@ -104,9 +114,16 @@ impl Trial {
     };
 
     /// One bundle was taken: what there is to be tried yet.
-    fn more(self, most: u32) -> Option<Self> {
+    fn more(self, octets: u64, most: u32) -> Option<Self> {
         let bundles = self.bundles.saturating_mul(2);
-        (bundles < most || self.refused.is_some()).then_some(Self { bundles, ..self })
+        let refused = self.refused.and_then(|refused| {
+            let passing_octets = refused.passing_octets.checked_sub(octets)?;
+            Some(RefusedSize {
+                passing_octets,
+                ..refused
+            })
+        });
+        (bundles < most || refused.is_some()).then_some(Self { bundles, refused })
     }
 }
 
@@ -184,18 +201,19 @@ impl Neighbour {
     }
 
     /// The peer took a bundle.
-    pub(crate) fn has_taken(&mut self) {
+    pub(crate) fn has_taken(&mut self, octets: u64) {
         let most = self.policy.window_bundles;
         self.pause = FIRST_PAUSE;
-        self.trial = self.trial.and_then(|trial| trial.more(most));
+        self.trial = self.trial.and_then(|trial| trial.more(octets, most));
     }
 
     /// The peer refused a bundle of so many octets: it is asked again then.
     pub(crate) fn pause(&mut self, now: Instant, reason: RefuseReason, octets: u64) -> Instant {
         let is_full = reason == RefuseReason::NoResources;
         let pause = match self.trial {
-            Some(_) if is_full => FULL_PAUSE,
-            None if is_full => FIRST_PAUSE,
+            Some(trial) if is_full && trial.bundles == 1 => FULL_PAUSE,
+            // It has taken some since, so that it is about to have room again.
+            _ if is_full => FIRST_PAUSE,
             _ => self.pause,
         };
         if !is_full {
@@ -204,7 +222,11 @@ impl Neighbour {
         let until = now + pause;
         self.paused_until = Some(until);
         self.trial = Some(Trial {
-            refused: is_full.then_some((octets, until + FULL_PAUSE)),
+            refused: is_full.then_some(RefusedSize {
+                octets,
+                until: until + FULL_PAUSE,
+                passing_octets: octets,
+            }),
             ..Trial::ONE
         });
         until
@@ -213,7 +235,7 @@ impl Neighbour {
     /// What was refused is tried again once it has let others pass for long enough.
     pub(crate) fn try_again(&mut self, now: Instant) {
         if let Some(trial) = &mut self.trial
-            && trial.refused.is_some_and(|(_, until)| until <= now)
+            && trial.refused.is_some_and(|refused| refused.until <= now)
         {
             trial.refused = None;
         }
@@ -221,8 +243,8 @@ impl Neighbour {
 
     /// Bundles of so many octets and more let smaller ones pass.
     pub(crate) fn ceiling_octets(&self) -> Option<u64> {
-        let (octets, _) = self.trial.as_ref()?.refused?;
-        Some(octets)
+        let refused = self.trial.as_ref()?.refused?;
+        Some(refused.octets)
     }
 
     /// True when bundles are under way and nothing has come back for a while.

@@ -496,7 +496,7 @@ impl Node {
         neighbour.bundles_sent += 1;
         neighbour.octets_sent += outgoing.octets;
         let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
-        neighbour.has_taken();
+        neighbour.has_taken(outgoing.octets);
         if was_tried {
             self.try_others(stream);
         }
