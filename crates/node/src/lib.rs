@@ -38,6 +38,7 @@ mod passing;
 mod paths;
 pub mod perf;
 mod prefix;
+mod probing;
 mod queues;
 mod reassembly;
 mod reception;

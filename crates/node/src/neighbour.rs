@@ -14,6 +14,7 @@ use dhow_link::tcpcl::v4;
 use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
 use crate::endpoints::EndpointIndex;
 use crate::passing::Queueing;
+use crate::probing::Probe;
 use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::sending::{Outgoing, Split};
@@ -57,6 +58,10 @@ pub(crate) struct Neighbour {
     pub(crate) pause: Duration,
     /// The peer was, and it is tried how much it takes.
     pub(crate) trial: Option<Trial>,
+    /// What of that waits for an answer.
+    pub(crate) probe: Option<Probe>,
+    /// From a bundle's header to its refusal.
+    pub(crate) refusal_takes: Option<Duration>,
     pub(crate) ending: bool,
     pub(crate) flush_pending: bool,
     pub(crate) timeout: Option<Instant>,
@@ -162,6 +167,8 @@ impl Neighbour {
             paused_until: None,
             pause: FIRST_PAUSE,
             trial: None,
+            probe: None,
+            refusal_takes: None,
             ending: false,
             flush_pending: false,
             timeout: None,

@@ -3,7 +3,7 @@
 //! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
 //! `streams` (connections), `paths` (whether they still carry anything), `reception` and `admission` (bundles
 //! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
-//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `passing`
+//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `probing` (those that a neighbour may have no room for), `passing`
 //! (those that still come in), `ahead` (those that are not durable yet), `prefix` (what is kept of those that may not), `delivery` (registrations, and
 //! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
 //! `answers` (whom these two answer), `own` (bundles that the node makes for itself), `operator`.

@@ -129,6 +129,7 @@ impl Node {
     /// Give a session what it has room for.
     pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
         let mut last: Option<Choice> = None;
+        self.finish_probe(now, stream);
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.try_again(now.monotonic);
         }
@@ -370,6 +371,7 @@ impl Node {
         };
         let length = entry.octets;
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
+        let is_to_be_asked = neighbour.is_to_be_asked();
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
         let (head, total) = self.forwarded_head(now, key, header);
@@ -408,8 +410,12 @@ impl Node {
             self.transmit(now, stream, outgoing, total, [head, Piece::Octets(body)]);
         } else if let Some(entry) = self.bundles.entry(key) {
             let from = u64::from(header.header_octets());
-            let body = entry.extents.slice(from, u64::MAX).into_iter();
-            let pieces = core::iter::once(head).chain(body.map(Piece::Extent));
+            let body = entry.extents.slice(from, u64::MAX);
+            if is_to_be_asked {
+                return self.probe(now, stream, (outgoing, total), head, body);
+            }
+            let body = body.into_iter().map(Piece::Extent);
+            let pieces = core::iter::once(head).chain(body);
             self.transmit(now, stream, outgoing, total, pieces);
         }
     }
@@ -493,6 +499,7 @@ impl Node {
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
+        neighbour.probe_over(now.monotonic, transfer, false);
         neighbour.bundles_sent += 1;
         neighbour.octets_sent += outgoing.octets;
         let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
@@ -565,6 +572,7 @@ impl Node {
             return;
         };
         let keeps = neighbour.keeps_prefixes();
+        neighbour.probe_over(now.monotonic, transfer, refused.is_some());
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
@@ -693,6 +701,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
+        neighbour.probe = None;
         let outgoing = core::mem::take(&mut neighbour.outgoing);
         let splits = core::mem::take(&mut neighbour.splits);
         // The oldest last: it is the first of its queue again.

@@ -134,7 +134,8 @@ fn a_bundle_that_is_too_large_for_the_room_that_is_left_holds_no_smaller_ones_up
     let before = world.carried[&1];
     stay(&mut world, 30);
     let octets = world.carried[&1] - before;
-    assert!(octets <= 61 * 501_000, "{octets} octets go in vain");
+    // It goes whole once, after the small ones were taken, and then its header alone.
+    assert!(octets <= 510_000, "{octets} octets go in vain");
     world.connect(1, Client::new("ipn:2.42", true));
     world.until("all are delivered", |world| delivered(world) == 52);
 }

@@ -1,0 +1,100 @@
+//! Asking a neighbour that had no room whether it has some: a bundle's header goes first, and its payload once nothing was said
+//! against it.
+//!
+//! A neighbour refuses a bundle as soon as it knows how long it is. Until then all that was sent of it was sent in vain, which of
+//! large bundles would be as much as the link carries, twice a second.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use dhow_bundle::storage::{Extent, Piece};
+use dhow_bundle::{Instant, Now};
+use dhow_link::stream::{LinkCommand, TransferId};
+
+use crate::door::StreamId;
+use crate::neighbour::Neighbour;
+use crate::node::Node;
+use crate::sending::Outgoing;
+
+/// How long a payload waits for a refusal where nobody knows how long one takes.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+
+/// The shortest and the longest wait: twice what the last refusal took, which is more than once there and back.
+const WAITS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+
+/// A bundle whose header is on its way.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    transfer: TransferId,
+    /// What follows its header.
+    body: Vec<Extent>,
+    since: Instant,
+    until: Instant,
+}
+
+impl Neighbour {
+    /// True when the next bundle is to be asked for with its header alone.
+    pub(crate) fn is_to_be_asked(&self) -> bool {
+        self.trial.is_some_and(|trial| trial.bundles == 1)
+    }
+
+    /// A transfer is over; whether it was refused says how long that takes.
+    pub(crate) fn probe_over(&mut self, now: Instant, transfer: TransferId, refused: bool) {
+        let Some(probe) = self.probe.take_if(|probe| probe.transfer == transfer) else {
+            return;
+        };
+        if refused {
+            self.refusal_takes = Some(now - probe.since);
+        }
+    }
+}
+
+impl Node {
+    /// Send a bundle's header, and what follows it later.
+    pub(crate) fn probe(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        (outgoing, total): (Outgoing, u64),
+        head: Piece,
+        body: Vec<Extent>,
+    ) {
+        let Some(transfer) = self.transmit(now, stream, outgoing, total, [head]) else {
+            return;
+        };
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let [shortest, longest] = WAITS;
+        let wait = neighbour
+            .refusal_takes
+            .map_or(FIRST_WAIT, |took| (took * 2).clamp(shortest, longest));
+        let until = now.monotonic + wait;
+        neighbour.probe = Some(Probe {
+            transfer,
+            body,
+            since: now.monotonic,
+            until,
+        });
+        self.pauses.insert((until, stream));
+    }
+
+    /// Nothing was said against a bundle whose header was sent: what follows it goes, too.
+    pub(crate) fn finish_probe(&mut self, now: Now, stream: StreamId) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(probe) = neighbour
+            .probe
+            .take_if(|probe| probe.until <= now.monotonic)
+        else {
+            return;
+        };
+        let transfer = probe.transfer;
+        for extent in probe.body {
+            let octets = Piece::Extent(extent);
+            neighbour.command(now, LinkCommand::Supply { transfer, octets });
+        }
+        self.flush(stream);
+    }
+}
