@@ -52,6 +52,10 @@ const CLOCK_JUMP_MS: u64 = 1_000;
 /// the processor's caches when its turn comes.
 const TURN_ACTIONS: usize = 128;
 
+/// Bundles that expire in one turn, at most: hundreds of thousands may at the same instant, and each makes work for the node, its
+/// store and its log.
+const EXPIRIES_PER_TURN: usize = 512;
+
 /// Whether the node works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -341,7 +345,9 @@ impl Node {
             self.attend_all(now);
             self.dial(now);
             self.write_reports(now);
-            while let Some(endpoint) = self.to_deliver.pop_first() {
+            while self.has_turn_left()
+                && let Some(endpoint) = self.to_deliver.pop_first()
+            {
                 self.deliver(now, endpoint);
             }
             while self.has_turn_left()
@@ -365,7 +371,11 @@ impl Node {
         if self.stage == Stage::Recovering {
             return;
         }
-        while let Some(key) = self.expiries.pop(&mut self.bundles, now.monotonic) {
+        // What is left is due at once: others have their turn between.
+        for _ in 0..EXPIRIES_PER_TURN {
+            let Some(key) = self.expiries.pop(&mut self.bundles, now.monotonic) else {
+                break;
+            };
             self.expire(now, key);
         }
         while let Some(&(at, key)) = self.rests.first()

@@ -165,6 +165,9 @@ impl Node {
                 }
                 return;
             };
+            if self.has_expired(now, key) {
+                continue;
+            }
             self.dequeue(key);
             if self.is_doubtful(key) {
                 self.verify(now, key);
