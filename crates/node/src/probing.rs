@@ -7,12 +7,12 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use dhow_bundle::storage::{Extent, Piece};
+use dhow_bundle::storage::{BundleKey, Extent, Piece};
 use dhow_bundle::{Instant, Now};
-use dhow_link::stream::{LinkCommand, TransferId};
+use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
-use crate::door::StreamId;
-use crate::neighbour::Neighbour;
+use crate::door::{Occurrence, StreamId};
+use crate::neighbour::{FULL_PAUSE, Neighbour, Trial};
 use crate::node::Node;
 use crate::sending::Outgoing;
 
@@ -96,5 +96,82 @@ impl Node {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
         self.flush(stream);
+    }
+
+    /// A neighbour refused a bundle: it is paused if it has no room, and octets that it found not acceptable are doubted here.
+    pub(crate) fn refused_by_peer(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        reason: RefuseReason,
+    ) {
+        self.counters.refused_by_peers += 1;
+        if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
+            (reason, self.bundles.entry_mut(key))
+        {
+            // Perhaps it is what lies on the disk here that is not acceptable.
+            entry.sound_until = Instant::START;
+        }
+        let entry = self.bundles.entry(key);
+        let octets = entry.map_or(0, |entry| entry.octets);
+        let id = entry.map(|entry| self.bundle_id(entry));
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        // A peer that ends its session and never does must not be asked in a loop either.
+        if matches!(
+            reason,
+            RefuseReason::NoResources | RefuseReason::SessionTerminating
+        ) && neighbour
+            .paused_until
+            .is_none_or(|until| until <= now.monotonic)
+        {
+            let until = neighbour.pause(now.monotonic, reason, octets);
+            self.pauses.insert((until, stream));
+            if reason == RefuseReason::NoResources {
+                self.hold_others(stream, until + FULL_PAUSE);
+            }
+        }
+        if let Some((id, to)) = id.zip(
+            self.neighbours
+                .get(&stream)
+                .and_then(|it| it.peer_id().cloned()),
+        ) {
+            self.occurred(Occurrence::RefusedOutgoing { id, to, reason });
+        }
+    }
+
+    /// Other sessions to the peer of this one.
+    fn others(&self, stream: StreamId) -> Vec<StreamId> {
+        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        let streams = peer.and_then(|peer| self.peers.get(peer));
+        let all = streams.into_iter().flatten().copied();
+        all.filter(|&other| other != stream).collect()
+    }
+
+    /// A peer has no resources: one session tries whether that is so, the others wait for what comes of it, until then at most.
+    fn hold_others(&mut self, stream: StreamId, until: Instant) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.paused_until.is_none_or(|paused| paused < until)
+            {
+                neighbour.paused_until = Some(until);
+                neighbour.trial = Some(Trial::ONE);
+                self.pauses.insert((until, other));
+            }
+        }
+    }
+
+    /// A peer that had no resources has taken a bundle: all sessions try.
+    pub(crate) fn try_others(&mut self, stream: StreamId) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.trial == Some(Trial::ONE)
+            {
+                neighbour.paused_until = None;
+                self.to_serve.insert(other);
+            }
+        }
     }
 }
