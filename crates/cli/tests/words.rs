@@ -224,7 +224,7 @@ fn a_configuration_that_cannot_work_exits_with_2() {
     }
 }
 
-/// What a file says and cannot mean, or names and is not there, is told before a node starts.
+/// Contradictions in a node file, and files that it names and that are missing, are told before a node starts.
 #[test]
 fn nonsense_is_refused_by_config_and_run_alike() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! How many lines of a kind are logged: others can provoke as many as they like, and a log is to be read.
+//! A bound on log lines of one kind: neighbours can provoke any number of them, and a log must stay readable.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const LINES_OF_ALL_MAX: u32 = 100;
 /// Neighbours whose lines are counted one by one, at most, times kinds; those of further ones are counted together.
 const COUNTS_MAX: usize = 256;
 
-/// What a line is about.
+/// Kinds of lines that neighbours and their bundles provoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A session is up.
@@ -43,7 +43,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a line says about those that were left out, behind their number.
+    /// The text of the line that counts the omitted ones.
     const fn summary(self) -> &'static str {
         match self {
             Self::SessionUp => "more sessions came up",

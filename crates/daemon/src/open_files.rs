@@ -1,4 +1,4 @@
-//! How many files the process may have open, and who has how many of them: connections are files, and many systems allow
+//! The limit of open files, and its division among kinds of connections: connections are files, and many systems allow
 //! 1024 unasked.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -572,7 +572,7 @@ fn dialled(file: &NodeFile) -> usize {
         .sum()
 }
 
-/// Where neighbours and applications connect.
+/// Listeners for neighbours and for applications.
 type Listeners = (
     Vec<(ListenerId, Duration, TcpListener)>,
     (UnixListener, Vec<TcpListener>),

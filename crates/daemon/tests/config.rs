@@ -308,7 +308,7 @@ fn what_only_looks_like_nonsense_is_taken() {
     }
 }
 
-/// What is said of files that a node file in this directory names.
+/// The refusal of files that a node file in this directory names.
 fn named_files(directory: &Path, more: &str) -> Option<String> {
     let path = directory.join("node.toml");
     let text = format!("{NODE}{more}");

@@ -12,7 +12,7 @@ use dhow_bundle::{CreationTimestamp, EndpointId, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-/// How long an answer that was given is known when it comes back, and how long its sender is not answered then.
+/// Time for which an answer that was given is recognized when it comes back, and for which its sender is not answered then.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// Answers that are known when they come back, at most (half a megabyte): at the usual rate one source is given 6,000 in
@@ -43,7 +43,7 @@ pub(crate) enum Withheld {
 /// An endpoint, or a payload of an endpoint, in eight octets.
 type Digest = u64;
 
-/// What was answered, and whom not to answer.
+/// Answers that were given, and endpoints that are not answered.
 pub(crate) struct Answers {
     per_second: u32,
     hasher: FixedState,
@@ -59,7 +59,7 @@ pub(crate) struct Answers {
     swept: Instant,
 }
 
-/// What was answered.
+/// An answer that was given.
 struct Given {
     question: CreationTimestamp,
     at: Instant,

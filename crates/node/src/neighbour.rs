@@ -58,7 +58,7 @@ pub(crate) struct Neighbour {
     pub(crate) pause: Duration,
     /// The peer was, and it is tried how much it takes.
     pub(crate) trial: Option<Trial>,
-    /// What of that waits for an answer.
+    /// The bundle of that trial whose payload waits for an answer.
     pub(crate) probe: Option<Probe>,
     /// From a bundle's header to its refusal.
     pub(crate) refusal_takes: Option<Duration>,
@@ -91,13 +91,13 @@ pub(crate) const FULL_PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause between attempts to give bundles to a peer that ends the session and does not.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How a peer that had no resources is tried: with one bundle, not with a window full, since it refuses each when it has begun
+/// The trial of a peer that had no resources: one bundle, not a window full, since it refuses each when it has begun
 /// to come; with twice as many as before once it takes what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trial {
     /// Bundles under way at a time, at most.
     pub(crate) bundles: u32,
-    /// What was refused.
+    /// The size that was refused.
     pub(crate) refused: Option<RefusedSize>,
 }
 
@@ -239,7 +239,7 @@ impl Neighbour {
         until
     }
 
-    /// What was refused is tried again once it has let others pass for long enough.
+    /// A size that was refused is tried again once it has let smaller bundles pass for long enough.
     pub(crate) fn try_again(&mut self, now: Instant) {
         if let Some(trial) = &mut self.trial
             && trial.refused.is_some_and(|refused| refused.until <= now)

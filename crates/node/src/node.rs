@@ -371,7 +371,7 @@ impl Node {
         if self.stage == Stage::Recovering {
             return;
         }
-        // What is left is due at once: others have their turn between.
+        // The remaining ones are due at once: other events have their turn between.
         for _ in 0..EXPIRIES_PER_TURN {
             let Some(key) = self.expiries.pop(&mut self.bundles, now.monotonic) else {
                 break;

@@ -16,7 +16,7 @@ use crate::neighbour::{FULL_PAUSE, Neighbour, Trial};
 use crate::node::Node;
 use crate::sending::Outgoing;
 
-/// How long a payload waits for a refusal where nobody knows how long one takes.
+/// Time for which a payload waits for a refusal before the peer's own time for one is known.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// The shortest and the longest wait: twice what the last refusal took, which is more than once there and back.
@@ -26,7 +26,7 @@ const WAITS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(5
 #[derive(Debug)]
 pub(crate) struct Probe {
     transfer: TransferId,
-    /// What follows its header.
+    /// The extents behind its header.
     body: Vec<Extent>,
     since: Instant,
     until: Instant,

@@ -128,7 +128,7 @@ fn a_service_of_an_unusual_number_that_answers_is_answered_once() {
     let mut heard = 0;
     serve(&mut world, service, &mut heard);
     assert_eq!((heard, answers(&world, 1)), (1, 1));
-    // Whoever answered is not answered, whatever else is said in its name.
+    // An endpoint that answered is not answered, whatever else is said in its name.
     lie(&mut world, "ipn:3.4711", "ipn:2.7", &payloads[1..]);
     serve(&mut world, service, &mut heard);
     assert_eq!(answers(&world, 1), 1);

@@ -78,7 +78,7 @@ fn node(bundles: u64) -> Node {
     node
 }
 
-/// What the node does in a turn.
+/// The node's actions in a turn.
 fn turn(node: &mut Node, at: Now) -> Vec<Action> {
     std::iter::from_fn(|| node.poll(at)).collect()
 }
@@ -128,7 +128,7 @@ fn bundles_that_expire_together_do_so_in_portions_and_others_have_their_turn_bet
     node.check_invariants().unwrap();
 }
 
-/// Whoever comes between two portions gets nothing that has expired.
+/// An application that comes between two portions gets nothing that has expired.
 #[test]
 fn what_has_expired_and_is_not_deleted_yet_is_not_delivered() {
     let mut node = node(BUNDLES);

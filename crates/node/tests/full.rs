@@ -69,7 +69,7 @@ fn with_a_full_node(seed: u64, sessions: u8, bundles: u64) -> World {
     })
 }
 
-/// How long it takes until another bundle comes to node 2.
+/// Time until another bundle comes to node 2.
 fn until_more(world: &mut World) -> Duration {
     let begun = world.monotonic;
     let node = world.machines[1].node.as_ref().unwrap();

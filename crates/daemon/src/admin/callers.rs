@@ -1,4 +1,4 @@
-//! Who is connected to the operator's interface, and who gives way to whom.
+//! Connections to the operator's interface, and which of them gives way to a new one.
 //!
 //! Anybody who reaches an address may connect there and say half a request. A connection that has not shown that it may ask
 //! gives way to the next one, as those of neighbours do ([`Crowd`]), so that a crowd of them keeps no operator out.
@@ -18,7 +18,7 @@ use crate::pace::Pace;
 use crate::streams::accept::Places;
 use crate::streams::crowd::{Crowd, Origin};
 
-/// How long a connection that was cut may take to be gone: a turn of its task.
+/// Time in which a connection that was cut must be gone: a turn of its task.
 const CUT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Connections that share some places.

@@ -87,7 +87,7 @@ async fn serve(
     places: usize,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
-    // Whoever reaches an address takes nothing from the admin socket.
+    // Connections over TCP take no places of the admin socket.
     let (on_socket, on_tcp) = match doors.tcp.is_empty() {
         true => (places, 0),
         false => (places - places / 2, places / 2),

@@ -60,7 +60,7 @@ fn check_store(document: &Document<'_>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// What the store's log is made of fits into it.
+/// The log's segments fit into the quota.
 fn check_segment(document: &Document<'_>) -> Result<(), FileError> {
     let store = document.one("store")?;
     let Some(quota) = store.size("quota") else {

@@ -93,7 +93,7 @@ impl Node {
         self.read(PendingRead::Perf { key, at }, Extents::Many(extents.into()));
     }
 
-    /// Where the first octets of a payload lie.
+    /// Extents of the first octets of a payload.
     pub(crate) fn payload_start(&self, key: BundleKey, octets: usize) -> Vec<Extent> {
         let mut left = u64::try_from(octets).unwrap_or(u64::MAX);
         let mut extents = Vec::new();
@@ -196,7 +196,7 @@ impl Node {
             return;
         };
         if self.answers.allow(now.monotonic, &run.source).is_err() {
-            // Where it was only often enough, the next summary tells of these bundles, too.
+            // The next summary tells of these bundles, too, if the source may have one.
             run.postpone(now.monotonic);
             let held = run.release();
             self.counters.answers_withheld += u64::from(!held.is_empty());
