@@ -224,6 +224,31 @@ fn a_configuration_that_cannot_work_exits_with_2() {
     }
 }
 
+/// Contradictions in a node file, and files that it names and that are missing, are told before a node starts.
+#[test]
+fn nonsense_is_refused_by_config_and_run_alike() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("node.toml");
+    let mut text = String::new();
+    for rest in [
+        "[echo]\nservice = 5201",
+        "[store]\nquota = \"1MiB\"\nsegment = \"64MiB\"",
+        "[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"x\"",
+        "[tls]\ncertificate = \"chain.pem\"\nkey = \"key.pem\"\nauthorities = [\"ca.pem\"]",
+        "[api]\nsocket = \"absent/dhow.sock\"",
+        "[[listen]]\naddress = \"127.0.0.1:4556\"\n[[link]]\nname = \"self\"\naddress = \"127.0.0.1\"",
+    ] {
+        std::fs::write(&path, format!("[node]\nid = \"ipn:2.0\"\n{rest}\n")).unwrap();
+        let [config, run] = [&["node", "config", "node.toml"][..], &["node", "run"]]
+            .map(|it| run_in(directory.path(), it));
+        assert_eq!((config.code, run.code), (2, 2), "{rest}");
+        assert_eq!(config.stderr, run.stderr);
+        text.push_str(&config.stderr);
+        text.push('\n');
+    }
+    assert_snapshot("nonsense.txt", &text);
+}
+
 #[test]
 fn completions_name_every_command() {
     for shell in ["bash", "zsh", "fish"] {

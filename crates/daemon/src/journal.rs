@@ -10,6 +10,7 @@ use dhow_node::config::LinkId;
 use dhow_node::door::{Occurrence, Purpose, StreamId, Telling};
 use tracing::field::display;
 
+use crate::lines::{Kind, Lines};
 use crate::pace::Pace;
 
 /// Addresses named in one line: a neighbour may have several sessions.
@@ -22,6 +23,7 @@ pub struct Journal {
     links: Vec<String>,
     streams: BTreeMap<StreamId, Connection>,
     strangers: Pace,
+    lines: Lines,
 }
 
 /// What is known of an open stream.
@@ -53,6 +55,7 @@ impl Journal {
             links,
             streams: BTreeMap::new(),
             strangers: Pace::default(),
+            lines: Lines::default(),
         }
     }
 
@@ -111,16 +114,31 @@ impl Journal {
         if let Some(more) = self.strangers.flush(now) {
             tracing::warn!(more, "more connections ended before a session was up");
         }
+        if self.lines.due().is_some_and(|due| due <= now) {
+            self.lines.flush(now);
+        }
     }
 
     /// When `flush` has something to say.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        self.strangers.due()
+        let dues = [self.strangers.due(), self.lines.due()];
+        dues.into_iter().flatten().min()
     }
 
-    /// Log what happened.
+    /// Log what happened, unless much of that kind was logged: then it is counted, and told with the others.
     pub fn log(&mut self, occurrence: &Occurrence, now: Instant) {
+        if let Some((kind, about)) = provoked(occurrence)
+            && !self.lines.may_say(kind, about, now)
+        {
+            if let Occurrence::SessionUp {
+                stream, parameters, ..
+            } = occurrence
+            {
+                self.established(*stream, &parameters.peer);
+            }
+            return;
+        }
         match occurrence {
             Occurrence::SessionUp {
                 stream,
@@ -128,10 +146,7 @@ impl Journal {
                 parameters,
             } => {
                 let name = link.map(|link| self.link_name(link));
-                let address = self.streams.get_mut(stream).and_then(|connection| {
-                    connection.peer = Some(parameters.peer.clone());
-                    connection.address
-                });
+                let address = self.established(*stream, &parameters.peer);
                 let direction = if link.is_some() {
                     "dialled"
                 } else {
@@ -175,6 +190,13 @@ impl Journal {
         }
     }
 
+    /// A session is up with this peer; its address.
+    fn established(&mut self, stream: StreamId, peer: &NodeId) -> Option<SocketAddr> {
+        let connection = self.streams.get_mut(&stream)?;
+        connection.peer = Some(peer.clone());
+        connection.address
+    }
+
     fn session_down(&mut self, stream: StreamId, reason: &DownReason, now: Instant) {
         let Some(connection) = self.streams.get(&stream) else {
             tracing::info!(stream = stream.0, "session down: {reason}");
@@ -186,6 +208,9 @@ impl Journal {
             }
             return;
         };
+        if !self.lines.may_say(Kind::SessionDown, Some(peer), now) {
+            return;
+        }
         let link = connection.link.map(|link| self.link_name(link));
         let address = connection.address.map(display);
         match reason {
@@ -203,7 +228,9 @@ impl Journal {
         let address = connection.and_then(|it| it.address).map(display);
         if let Some(link) = connection.and_then(|connection| connection.link) {
             let link = self.link_name(link);
-            tracing::warn!(stream = stream.0, link, address, "no session: {why}");
+            if self.lines.may_say(Kind::NoSession, None, now) {
+                tracing::warn!(stream = stream.0, link, address, "no session: {why}");
+            }
         } else if let Some(more) = self.strangers.say(now) {
             let more = (more > 0).then_some(more);
             tracing::warn!(stream = stream.0, address, more, "no session: {why}");
@@ -221,6 +248,25 @@ impl Journal {
             .take(ADDRESSES_PER_LINE)
             .collect();
         (!addresses.is_empty()).then(|| addresses.join(", "))
+    }
+}
+
+/// The kind of line that others provoke, and the neighbour that it is about; nothing where it is due to the operator.
+fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
+    match occurrence {
+        Occurrence::SessionUp { parameters, .. } => Some((Kind::SessionUp, Some(&parameters.peer))),
+        Occurrence::RefusedIncoming { from, .. } => Some((Kind::Refused, Some(from))),
+        Occurrence::RefusedOutgoing { to, .. } => Some((Kind::RefusedByPeer, Some(to))),
+        Occurrence::MessageRejected { peer, .. } => Some((Kind::Rejected, peer.as_ref())),
+        Occurrence::Deleted { reason, .. } => match ReasonCode::from_code(*reason) {
+            ReasonCode::LifetimeExpired => Some((Kind::Expired, None)),
+            // An operator dropped it.
+            ReasonCode::TransmissionCanceled => None,
+            _ => Some((Kind::Deleted, None)),
+        },
+        Occurrence::StoreRefused { .. } => Some((Kind::StoreRefused, None)),
+        Occurrence::Quarantined { .. } => Some((Kind::Quarantined, None)),
+        _ => None,
     }
 }
 
@@ -404,6 +450,72 @@ mod tests {
         assert_eq!(
             lines,
             ["INFO bundle deleted: lifetime expired id=ipn:1.5/1/2"]
+        );
+    }
+
+    fn deleted(sequence: u64, reason: u64) -> Occurrence {
+        let creation = dhow_bundle::CreationTimestamp {
+            time: dhow_bundle::DtnTime::from_millis(1),
+            sequence,
+        };
+        let id = dhow_bundle::BundleId {
+            source: "ipn:1.5".parse().unwrap(),
+            creation,
+            fragment: None,
+        };
+        Occurrence::Deleted { id, reason }
+    }
+
+    #[test]
+    fn what_others_provoke_is_summed_up_and_what_an_operator_did_is_told() {
+        let lines = logged(|journal| {
+            for sequence in 0..200_000 {
+                journal.log(&deleted(sequence, 1), at(sequence / 1_000));
+            }
+            for sequence in 0..300 {
+                journal.log(&deleted(sequence, 3), at(300));
+            }
+            assert_eq!(journal.due(), Some(at(10_000)));
+            journal.flush(at(10_000));
+            assert_eq!(journal.due(), None);
+            journal.log(&deleted(0, 1), at(10_000));
+        });
+        let told = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+        assert_eq!(told("INFO bundle deleted: lifetime expired"), 21);
+        assert_eq!(told("INFO bundle deleted: transmission canceled"), 300);
+        assert_eq!(told("INFO more bundles expired more=199980"), 1);
+        assert_eq!(lines.len(), 322);
+    }
+
+    #[test]
+    fn a_neighbour_whose_sessions_come_and_go_fills_no_log() {
+        let lines = logged(|journal| {
+            for stream in 0..5_000 {
+                let listener = ListenerId(0);
+                let purpose = Purpose::Accepted { listener };
+                let address = "192.0.2.9:1000".parse().ok();
+                journal.connected(StreamId(stream), &purpose, address);
+                journal.log(&up(stream, None), at(stream));
+                let refused = Occurrence::RefusedIncoming {
+                    from: "ipn:3.0".parse().unwrap(),
+                    reason: RefuseReason::NotAcceptable,
+                    why: "its source is not accepted".to_owned(),
+                };
+                journal.log(&refused, at(stream));
+                journal.log(&down(stream, DownReason::Disconnected), at(stream));
+                journal.forget(StreamId(stream));
+            }
+            journal.flush(at(15_000));
+        });
+        assert_eq!(lines.len(), 3 * 20 + 3);
+        let summaries = &lines[60..];
+        assert_eq!(
+            summaries,
+            [
+                r#"INFO more sessions came up more=4980 peer="ipn:3.0""#,
+                r#"INFO more sessions went down more=4980 peer="ipn:3.0""#,
+                r#"WARN more bundles were refused more=4980 peer="ipn:3.0""#,
+            ]
         );
     }
 

@@ -22,6 +22,7 @@ mod core;
 pub mod counts;
 pub mod extents;
 pub mod journal;
+mod lines;
 pub mod logging;
 pub mod machine;
 pub mod measuring;

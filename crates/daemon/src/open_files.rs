@@ -1,10 +1,77 @@
-//! How many files the process may have open: connections are files, and many systems allow 1024 unasked.
+//! The limit of open files, and its division among kinds of connections: connections are files, and many systems allow
+//! 1024 unasked.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Allow `wanted` open files where the system lets this process; tells when that is not so.
-pub fn allow(wanted: u64) {
+/// Operators' connections at a time.
+const OPERATORS_MAX: usize = 64;
+
+/// Applications' connections at a time, counted apart so that neighbours cannot lock them out.
+const APPLICATIONS_MAX: usize = 256;
+
+/// Neighbours' connections at a time that were accepted.
+const NEIGHBOURS_MAX: usize = 1024;
+
+/// Files that the node opens for itself once it is ready: those of its threads, of its store, of names that are looked up, and one
+/// for each connection that is accepted while another gives way.
+const OWN_FILES: usize = 16;
+
+/// Files that are open before anything is accepted, about.
+const FIRST_FILES: usize = 64;
+
+/// Connections of each kind, at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Of operators.
+    pub operators: usize,
+    /// Of applications.
+    pub applications: usize,
+    /// Dialled by links.
+    pub links: usize,
+    /// Of neighbours that dial this node.
+    pub neighbours: usize,
+}
+
+impl Places {
+    /// As many as a node wants that dials so many connections at a time.
+    const fn wanted(links: usize) -> Self {
+        Self {
+            operators: OPERATORS_MAX,
+            applications: APPLICATIONS_MAX,
+            links,
+            neighbours: NEIGHBOURS_MAX,
+        }
+    }
+
+    const fn files(self) -> usize {
+        self.operators + self.applications + self.links + self.neighbours + OWN_FILES
+    }
+
+    /// Share out the files that may yet be opened: operators have theirs first, then applications, then links, and
+    /// neighbours that dial this node what is left. Each has one place at least, whatever that leads to.
+    fn of(free: usize, links: usize) -> Self {
+        let free = free.saturating_sub(OWN_FILES);
+        let operators = (free / 4).clamp(2, OPERATORS_MAX);
+        let free = free.saturating_sub(operators);
+        let applications = (free / 2).clamp(1, APPLICATIONS_MAX);
+        let free = free.saturating_sub(applications);
+        // A node that dials and lets nobody in would be of little use to its neighbours.
+        let links = links.min((free / 4 * 3).max(1));
+        let neighbours = free.saturating_sub(links).clamp(1, NEIGHBOURS_MAX);
+        Self {
+            operators,
+            applications,
+            links,
+            neighbours,
+        }
+    }
+}
+
+/// Allow as many open files as a node wants that dials so many connections at a time, as far as the system lets this process.
+pub fn allow(links: usize) {
     let limits = getrlimit(Resource::Nofile);
+    let wanted = Places::wanted(links).files() + FIRST_FILES;
+    let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
     // `None` is no limit.
     if limits.current.is_none_or(|current| current >= wanted) {
         return;
@@ -17,11 +84,79 @@ pub fn allow(wanted: u64) {
             maximum: limits.maximum,
         },
     );
-    if raised.is_err() || most < wanted {
+    if let Err(error) = raised {
+        tracing::debug!("the limit of open files cannot be raised: {error}");
+    }
+}
+
+/// Share out what may yet be opened, and tell where that is less than a node wants that dials so many connections at a time.
+#[must_use]
+pub fn share(links: usize) -> Places {
+    let wanted = Places::wanted(links);
+    let Some(allowed) = getrlimit(Resource::Nofile).current else {
+        return wanted;
+    };
+    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(FIRST_FILES, Iterator::count);
+    let places = Places::of(allowed.saturating_sub(open), links);
+    if places != wanted {
+        let Places {
+            operators,
+            applications,
+            links,
+            neighbours,
+        } = places;
         tracing::warn!(
-            allowed = most,
-            wanted,
-            "few open files are allowed: connections may be turned away (see ulimit -n)"
+            allowed,
+            operators,
+            applications,
+            links,
+            neighbours,
+            "few open files are allowed, so that few connections of each kind are taken (see ulimit -n)"
+        );
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_have_what_they_want_where_enough_files_are_allowed() {
+        for links in [0, 5, 500] {
+            let wanted = Places::wanted(links);
+            assert_eq!(Places::of(wanted.files(), links), wanted);
+            assert_eq!(Places::of(usize::MAX / 2, links), wanted);
+            let fewer = Places::of(wanted.files() - 1, links);
+            assert_eq!(fewer.neighbours, NEIGHBOURS_MAX - 1);
+            assert_eq!(
+                Places {
+                    neighbours: NEIGHBOURS_MAX,
+                    ..fewer
+                },
+                wanted
+            );
+        }
+    }
+
+    #[test]
+    fn together_they_have_no_more_than_is_left_and_each_has_something() {
+        for free in 0..3_000 {
+            for links in [0, 1, 10, 1_000] {
+                let places = Places::of(free, links);
+                assert!(
+                    free < OWN_FILES + 6 || places.files() <= free,
+                    "{free}: {places:?}"
+                );
+                assert!(places.operators >= 2 && places.applications > 0 && places.neighbours > 0);
+                assert!(places.links > 0 || links == 0);
+            }
+        }
+        let few = Places::of(44, 3);
+        assert_eq!(
+            (few.operators, few.applications, few.links, few.neighbours),
+            (7, 10, 3, 8)
         );
     }
 }

@@ -17,7 +17,6 @@ use dhow_store::{
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::admin::ask::{self, Asker};
@@ -37,9 +36,7 @@ use crate::open_files;
 use crate::recording::{Recording, RecordingOrder};
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
-use crate::streams::accept::{
-    CLIENTS_MAX, ClientListener, NEIGHBOURS_MAX, accept_clients, accept_neighbours,
-};
+use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
 use crate::streams::bound::Bound;
 use crate::streams::dial::dial_on_demand;
 use crate::streams::listener::ListenError;
@@ -192,16 +189,14 @@ pub fn run_until(
     local.block_on(&runtime, live(file, record, on_ready, stop))
 }
 
-/// Open files that a node wants: connections, and some of its own.
-const OPEN_FILES: u64 = 2048;
-
 async fn live(
     mut file: NodeFile,
     record: Option<RecordingOrder>,
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    open_files::allow(OPEN_FILES);
+    let dialled = dialled(&file);
+    open_files::allow(dialled);
     let mut signals = Signals::watch()?;
     let tls = file.tls.as_ref().map(Tls::load).transpose()?;
     let clock = Clock::start(file.clock);
@@ -252,7 +247,9 @@ async fn live(
     };
     let (asker, asked) = ask::channel();
     let facts = facts(&file, &ready, &bound);
-    let admin = start_admin(&file, facts, bound.admin, asker, answers.clone())?;
+    let places = open_files::share(dialled);
+    let office = (asker, answers.clone());
+    let admin = start_admin(&file, facts, bound.admin, office, places.operators)?;
     let mut standing = JoinSet::new();
     standing.spawn_local(asked.answer(core.clone()));
     standing.spawn_local(network::watch(core.clone()));
@@ -267,8 +264,14 @@ async fn live(
             settings.interval,
         ));
     }
-    standing.spawn_local(dial_on_demand(core.clone(), file.dial.clone(), tls.clone()));
-    let mut accepting = accept(&core, &file, bound.neighbours, bound.clients, tls.as_ref());
+    standing.spawn_local(dial_on_demand(
+        core.clone(),
+        file.dial.clone(),
+        Places::new(places.links),
+        tls.clone(),
+    ));
+    let listeners = (bound.neighbours, bound.clients);
+    let mut accepting = accept(&core, &file, places, listeners, tls.as_ref());
     let counts = answers.clone();
     let mut storing = tokio::task::spawn_local(hear_store(core.clone(), answers));
     tracing::info!(node = ready.node, listen = ?ready.listen, "ready");
@@ -540,8 +543,8 @@ fn start_admin(
     file: &NodeFile,
     facts: Facts,
     doors: Doors,
-    asker: Asker,
-    store: Answers,
+    (asker, store): (Asker, Answers),
+    places: usize,
 ) -> Result<AdminThread, RunError> {
     let office = Office {
         asker,
@@ -554,33 +557,51 @@ fn start_admin(
         .map(|admin| admin.token.clone())
         .unwrap_or_default();
     let guarded = router(office.clone(), Some(token));
-    Ok(AdminThread::start(doors, router(office, None), guarded)?)
+    let open = router(office, None);
+    Ok(AdminThread::start(doors, open, guarded, places)?)
 }
+
+/// Connections that links may have at a time: their sessions, attempts that are to take the place of each of these, and some
+/// that are being given up.
+fn dialled(file: &NodeFile) -> usize {
+    /// Attempts of a link that nobody waits for any more, or not for long, and sessions that end.
+    const PASSING: usize = 4;
+    let links = file.node.links.iter();
+    links
+        .map(|link| 2 * usize::from(link.sessions) + PASSING)
+        .sum()
+}
+
+/// Listeners for neighbours and for applications.
+type Listeners = (
+    Vec<(ListenerId, Duration, TcpListener)>,
+    (UnixListener, Vec<TcpListener>),
+);
 
 /// Starts a task for each listener.
 fn accept(
     core: &Core,
     file: &NodeFile,
-    neighbours: Vec<(ListenerId, Duration, TcpListener)>,
-    (unix, tcp): (UnixListener, Vec<TcpListener>),
+    count: open_files::Places,
+    (neighbours, (unix, tcp)): Listeners,
     tls: Option<&Tls>,
 ) -> JoinSet<()> {
     let mut accepting = JoinSet::new();
-    let places = Arc::new(Semaphore::new(NEIGHBOURS_MAX));
+    let places = Places::new(count.neighbours);
     for (listener, stall_timeout, socket) in neighbours {
         accepting.spawn_local(accept_neighbours(
             core.clone(),
             socket,
             listener,
-            Arc::clone(&places),
+            places.clone(),
             stall_timeout,
             tls.cloned(),
         ));
     }
-    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+    let places = Places::new(count.applications);
     let listeners = tcp.into_iter().map(ClientListener::Tcp);
     for listener in listeners.chain([ClientListener::Unix(unix)]) {
-        accepting.spawn_local(accept_clients(core.clone(), listener, Arc::clone(&places)));
+        accepting.spawn_local(accept_clients(core.clone(), listener, places.clone()));
     }
     tracing::debug!(listeners = accepting.len(), config = %file.path.display(), "accepting");
     accepting

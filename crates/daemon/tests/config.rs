@@ -204,7 +204,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}link = 1\n[[listen]]\naddress=\"a:1\"\n"),
-            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, threads",
+            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, threads, answers_per_second",
         ),
         (
             format!("{NODE}[store]\nquota = 0\n"),
@@ -246,9 +246,43 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!(
-                "{NODE}[api]\ntcp = \"127.0.0.1:7\"\n[admin]\ntcp = \"127.0.0.1:7\"\ntoken = \"t\"\n"
+                "{NODE}[api]\ntcp = \"127.0.0.1:7\"\n[admin]\ntcp = \"127.0.0.1:7\"\ntoken = \"secret\"\n"
             ),
             "node.toml:6: port 7 of 127.0.0.1 is wanted in line 4 already\nhint: each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own",
+        ),
+        (
+            format!("{NODE}[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"x\"\n"),
+            "node.toml:5: 'token' has 1 octets: anybody would guess it\nhint: for example what `openssl rand -hex 16` prints",
+        ),
+        (
+            format!("{NODE}[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"two words\"\n"),
+            "node.toml:5: 'token' cannot stand in a request: it has letters that are not ASCII, or spaces\nhint: for example what `openssl rand -hex 16` prints",
+        ),
+        (
+            format!("{NODE}[echo]\nservice = 5201\n"),
+            "node.toml:4: [echo] and [perf] both have the service number 5201\nhint: each service of a node needs a number of its own; applications have the others",
+        ),
+        (
+            format!("{NODE}[echo]\nservice = 9\n[perf]\nservice = 9\n"),
+            "node.toml:6: [echo] and [perf] both have the service number 9\nhint: each service of a node needs a number of its own; applications have the others",
+        ),
+        (
+            format!("{NODE}[measure]\ncollect = \"bundles:ipn:9.3003\"\n[perf]\nservice = 3004\n"),
+            "node.toml:6: [measure] and [perf] both have the service number 3004\nhint: each service of a node needs a number of its own; applications have the others",
+        ),
+        (
+            format!("{NODE}[store]\nquota = \"1MiB\"\nsegment = \"64MiB\"\n"),
+            "node.toml:5: 'segment' has 67108864 octets, more than the 'quota' of 1048576\nhint: a store works in several segments: leave 'segment' out, and it follows from the quota",
+        ),
+        (
+            format!("{NODE}[store]\nquota = \"1MiB\"\nprepare = \"2MiB\"\n"),
+            "node.toml:5: 'prepare' has 2097152 octets, more than the 'quota' of 1048576\nhint: leave 'prepare' out, and it follows from the quota",
+        ),
+        (
+            format!(
+                "{NODE}[[listen]]\naddress = \"127.0.0.1:4556\"\n[[link]]\nname = \"self\"\naddress = \"127.0.0.1\"\n"
+            ),
+            "node.toml:7: the link leads to 127.0.0.1 port 4556, where this node itself listens\nhint: 'address' is where the neighbour listens",
         ),
         (
             "store = 1\n".to_owned() + NODE,
@@ -258,6 +292,89 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
     for (text, said) in cases {
         assert_eq!(refusal(&text), said, "{text}");
     }
+}
+
+/// A service that is switched off takes no number, a quota may be one segment, and a link may lead to another port.
+#[test]
+fn what_only_looks_like_nonsense_is_taken() {
+    for text in [
+        "[echo]\nservice = 9\nenabled = false\n[perf]\nservice = 9\n",
+        "[perf]\nservice = 3004\n",
+        "[store]\nquota = \"1MiB\"\nsegment = \"1MiB\"\n",
+        "[[listen]]\naddress = \"127.0.0.1:4556\"\n[[link]]\nname = \"x\"\naddress = \"127.0.0.1:4557\"\n",
+        "[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"secret\"\n",
+    ] {
+        parse(&format!("{NODE}{text}"));
+    }
+}
+
+/// The refusal of files that a node file in this directory names.
+fn named_files(directory: &Path, more: &str) -> Option<String> {
+    let path = directory.join("node.toml");
+    let text = format!("{NODE}{more}");
+    let file = NodeFile::parse(&text, &path).unwrap();
+    let error = file.check_named_files(&text, &path).err()?;
+    let said = format!("{error}\nhint: {}", error.hint.as_deref().unwrap_or(""));
+    Some(said.replace(&format!("{}/", directory.display()), ""))
+}
+
+#[test]
+fn files_that_are_named_and_not_there_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let tls = "[tls]\ncertificate = \"chain.pem\"\nkey = \"key.pem\"\nauthorities = [\"ca.pem\"]\n";
+    assert_eq!(named_files(directory, ""), None);
+    let hint = "hint: paths are relative to this file, and the files are PEM";
+    let missing = |line: usize, key: &str, file: &str, what: &str| {
+        let why = "I/O error: No such file or directory (os error 2)";
+        Some(format!(
+            "node.toml:{line}: '{key}' cannot be used: {file} has no usable {what}: {why}\n{hint}"
+        ))
+    };
+    assert_eq!(
+        named_files(directory, tls),
+        missing(4, "certificate", "chain.pem", "certificate")
+    );
+    let key = rcgen::KeyPair::generate().unwrap();
+    let names = vec!["beta.example".to_owned()];
+    let certificate = rcgen::CertificateParams::new(names)
+        .unwrap()
+        .self_signed(&key);
+    let chain = certificate.unwrap().pem();
+    std::fs::write(directory.join("chain.pem"), &chain).unwrap();
+    assert_eq!(
+        named_files(directory, tls),
+        missing(5, "key", "key.pem", "private key")
+    );
+    let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    std::fs::write(directory.join("key.pem"), other).unwrap();
+    assert_eq!(
+        named_files(directory, tls),
+        missing(6, "authorities", "ca.pem", "certificate")
+    );
+    std::fs::write(directory.join("ca.pem"), &chain).unwrap();
+    let said = named_files(directory, tls).expect("the key is another's");
+    assert!(
+        said.starts_with(
+            "node.toml:4: 'certificate' cannot be used: the TLS identity cannot be used: "
+        ),
+        "{said}"
+    );
+    std::fs::write(directory.join("key.pem"), key.serialize_pem()).unwrap();
+    assert_eq!(named_files(directory, tls), None);
+    assert_eq!(
+        named_files(directory, "[api]\nsocket = \"run/dhow.sock\"\n").as_deref(),
+        Some(
+            "node.toml:4: 'socket' is to be in run, which is no directory\nhint: make it, or name a path in a directory that is there"
+        )
+    );
+    let long = format!("[api]\nsocket = \"/tmp/{}\"\n", "x".repeat(97));
+    assert_eq!(
+        named_files(directory, &long).as_deref(),
+        Some(
+            "node.toml:4: 'socket' leads to a path of 108 octets with \".admin\" behind it, and 107 are allowed\nhint: choose a shorter one, such as \"/run/dhow.sock\""
+        )
+    );
 }
 
 /// RFC 9174 4.4.4: who need not use TLS proves no node ID.

@@ -29,6 +29,8 @@ pub struct Config {
     pub echo_service: Option<u32>,
     /// Service number of the perf service on `ipn:` node IDs (and its name on `dtn:` ones: `perf`); `None` for none.
     pub perf_service: Option<u32>,
+    /// Bundles by which the echo and perf services answer one source in a second, at most.
+    pub answers_per_second: u32,
     /// Sources whose measurements are counted, by pattern text; empty for all.
     pub perf_sources: Vec<String>,
     /// Lifetime of bundles whose sender names none, milliseconds.

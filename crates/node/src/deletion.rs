@@ -16,6 +16,16 @@ impl Node {
         self.doom_or_delete(now, key, 1);
     }
 
+    /// Whether a bundle has expired whose turn to be deleted has not come: it is, and goes nowhere.
+    pub(crate) fn has_expired(&mut self, now: Now, key: BundleKey) -> bool {
+        let expires = self.bundles.entry(key).map(|entry| entry.expires);
+        let has_expired = expires.is_some_and(|at| at <= now.monotonic);
+        if has_expired {
+            self.expire(now, key);
+        }
+        has_expired
+    }
+
     /// Delete a bundle for a reason, as soon as nobody is busy with it.
     pub(crate) fn doom_or_delete(&mut self, now: Now, key: BundleKey, reason: u8) {
         // A fragment of a whole goes the way of the whole.

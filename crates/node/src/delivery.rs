@@ -225,6 +225,13 @@ impl Node {
             let Some(key) = self.queues.first_of(endpoint, |_| true) else {
                 return;
             };
+            if self.has_expired(now, key) {
+                if self.has_turn_left() {
+                    continue;
+                }
+                self.to_deliver.insert(endpoint);
+                return;
+            }
             self.dequeue(key);
             if self.was_delivered(now, key) {
                 self.delete(now, key, Removal::Delivered, None);

@@ -1,9 +1,10 @@
 //! The echo service: what comes for it goes back to its source.
 
 use bytes::Bytes;
-use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::storage::{BundleKey, Extents, Piece};
 use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
 
+use crate::answers::KNOWN_OCTETS;
 use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Removal};
 use crate::node::Node;
@@ -19,10 +20,12 @@ impl Node {
             return;
         };
         if !self.wants_answer(entry) {
+            self.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
         }
-        let extents = entry.extents.part(0, u64::from(entry.header_octets));
+        let mut extents = entry.extents.slice(0, u64::from(entry.header_octets));
+        extents.extend(self.payload_start(key, KNOWN_OCTETS));
         if self.is_stale(now, key) {
             self.verify(now, key);
             return;
@@ -30,16 +33,28 @@ impl Node {
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = crate::bundles::State::InFlight;
         }
-        self.read(PendingRead::Echo { key }, extents);
+        self.read(PendingRead::Echo { key }, Extents::Many(extents.into()));
     }
 
-    /// An answer to nobody, or to an echo service that would answer again, is no answer.
-    fn wants_answer(&self, entry: &Entry) -> bool {
+    /// An answer to nobody, or to a service that would answer again, is no answer.
+    pub(crate) fn wants_answer(&self, entry: &Entry) -> bool {
         let flags = BundleFlags::from_bits(entry.flags);
         let source = self.endpoints.id(entry.source);
         !source.is_null()
             && entry.source != entry.destination
+            && !self.local.is_service(source)
             && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+    }
+
+    /// Whether a payload may go back to the source of its bundle now.
+    fn may_send_back(&mut self, now: Now, key: BundleKey, octets: u64, beginning: &[u8]) -> bool {
+        let Some(entry) = self.bundles.entry(key) else {
+            return false;
+        };
+        let question = (self.endpoints.id(entry.source), entry.creation);
+        let payload = (octets, beginning);
+        let outcome = self.answers.send_back(now.monotonic, question, payload);
+        outcome.is_ok()
     }
 
     /// A question is whole in memory and on its way into the store: its answer goes there with it, and may leave
@@ -55,6 +70,7 @@ impl Node {
             .bundles
             .entry(key)
             .is_some_and(|it| self.wants_answer(it))
+            || !self.may_send_back(now, key, header.payload_octets(), payload)
         {
             return;
         }
@@ -86,6 +102,12 @@ impl Node {
         };
         let whole = self.reassembly.parts(key).is_some();
         let payload_octets = header.total_adu_octets();
+        let beginning = octets.get(header.octets.len()..).unwrap_or_default();
+        if !self.may_send_back(now, key, payload_octets, beginning) {
+            self.counters.answers_withheld += 1;
+            self.delivered(now, key);
+            return;
+        }
         // The checksum of a payload block covers its head and its payload: with the same head, the
         // trailer of the question is that of the answer.
         let crc_type = if whole {

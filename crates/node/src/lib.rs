@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod admission;
 mod ahead;
+mod answers;
 pub mod api;
 mod arrivals;
 mod bundles;
@@ -37,6 +38,7 @@ mod passing;
 mod paths;
 pub mod perf;
 mod prefix;
+mod probing;
 mod queues;
 mod reassembly;
 mod reception;

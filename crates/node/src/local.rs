@@ -6,6 +6,12 @@ use dhow_bundle::{EndpointId, NodeId};
 
 use crate::config::Config;
 
+/// Service numbers at which nodes answer by themselves: echo here and elsewhere (7, ION's 2047) and perf (5201).
+const USUAL_SERVICES: [u32; 3] = [7, 2_047, 5_201];
+
+/// Demuxes at which they do.
+const USUAL_NAMES: [&str; 2] = ["echo", "perf"];
+
 /// What a destination is to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locality {
@@ -27,6 +33,8 @@ pub(crate) struct Local {
     node_ids: Vec<NodeId>,
     echo: Vec<EndpointId>,
     perf: Vec<EndpointId>,
+    /// Their numbers, those that are configured.
+    numbers: [Option<u32>; 2],
 }
 
 impl Local {
@@ -36,6 +44,7 @@ impl Local {
             node_ids: node_ids.clone(),
             echo: services(node_ids, config.echo_service, "echo"),
             perf: services(node_ids, config.perf_service, "perf"),
+            numbers: [config.echo_service, config.perf_service],
         }
     }
 
@@ -46,6 +55,7 @@ impl Local {
             node_ids: Vec::new(),
             echo: Vec::new(),
             perf: Vec::new(),
+            numbers: [None; 2],
         }
     }
 
@@ -55,6 +65,20 @@ impl Local {
             unreachable!("a node without an ID")
         };
         id
+    }
+
+    /// True for an endpoint of whatever node that answers by itself, by its number or its name: an answer to it would be
+    /// answered, too.
+    pub(crate) fn is_service(&self, endpoint: &EndpointId) -> bool {
+        match endpoint {
+            EndpointId::Null => false,
+            EndpointId::Ipn { service, .. } => {
+                USUAL_SERVICES.contains(service) || self.numbers.contains(&Some(*service))
+            }
+            EndpointId::Dtn(_) => endpoint
+                .demux()
+                .is_some_and(|demux| USUAL_NAMES.contains(&demux)),
+        }
     }
 
     pub(crate) fn locality(&self, endpoint: &EndpointId) -> Locality {

@@ -8,12 +8,13 @@ use core::time::Duration;
 use dhow_bundle::eid::EidPattern;
 use dhow_bundle::{Instant, NodeId, Now, Reading};
 use dhow_link::StreamSession;
-use dhow_link::stream::{LinkCommand, SessionParameters, TransferId};
+use dhow_link::stream::{LinkCommand, RefuseReason, SessionParameters, TransferId};
 use dhow_link::tcpcl::v4;
 
 use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
 use crate::endpoints::EndpointIndex;
 use crate::passing::Queueing;
+use crate::probing::Probe;
 use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::sending::{Outgoing, Split};
@@ -55,6 +56,12 @@ pub(crate) struct Neighbour {
     /// The peer is out of resources: send nothing before this.
     pub(crate) paused_until: Option<Instant>,
     pub(crate) pause: Duration,
+    /// The peer was, and it is tried how much it takes.
+    pub(crate) trial: Option<Trial>,
+    /// The bundle of that trial whose payload waits for an answer.
+    pub(crate) probe: Option<Probe>,
+    /// From a bundle's header to its refusal.
+    pub(crate) refusal_takes: Option<Duration>,
     pub(crate) ending: bool,
     pub(crate) flush_pending: bool,
     pub(crate) timeout: Option<Instant>,
@@ -75,10 +82,55 @@ pub(crate) enum IfLost {
 
 /// A session that has bundles under way and says nothing for this long may have lost its path.
 const SILENCE: Duration = Duration::from_millis(250);
-/// First pause after a peer said that it has no resources; doubles up to [`LONGEST_PAUSE`].
+/// First pause after a peer said that it has no resources, or that it ends the session; the latter doubles up to
+/// [`LONGEST_PAUSE`].
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest pause between attempts to give bundles to a full peer.
+/// Pause between attempts to give a bundle to a peer that has no resources: room that appears there is used within a second, and
+/// one bundle in this time begins to be sent in vain.
+pub(crate) const FULL_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause between attempts to give bundles to a peer that ends the session and does not.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The trial of a peer that had no resources: one bundle, not a window full, since it refuses each when it has begun
+/// to come; with twice as many as before once it takes what it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trial {
+    /// Bundles under way at a time, at most.
+    pub(crate) bundles: u32,
+    /// The size that was refused.
+    pub(crate) refused: Option<RefusedSize>,
+}
+
+/// Bundles of a size that was refused let smaller ones pass for a while, and not more octets than they have themselves: the room
+/// that appears is theirs, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RefusedSize {
+    octets: u64,
+    until: Instant,
+    /// Octets that may pass yet.
+    passing_octets: u64,
+}
+
+impl Trial {
+    /// One bundle, any.
+    pub(crate) const ONE: Self = Self {
+        bundles: 1,
+        refused: None,
+    };
+
+    /// One bundle was taken: what there is to be tried yet.
+    fn more(self, octets: u64, most: u32) -> Option<Self> {
+        let bundles = self.bundles.saturating_mul(2);
+        let refused = self.refused.and_then(|refused| {
+            let passing_octets = refused.passing_octets.checked_sub(octets)?;
+            Some(RefusedSize {
+                passing_octets,
+                ..refused
+            })
+        });
+        (bundles < most || refused.is_some()).then_some(Self { bundles, refused })
+    }
+}
 
 impl Neighbour {
     pub(crate) fn new(
@@ -114,6 +166,9 @@ impl Neighbour {
             queueing: None,
             paused_until: None,
             pause: FIRST_PAUSE,
+            trial: None,
+            probe: None,
+            refusal_takes: None,
             ending: false,
             flush_pending: false,
             timeout: None,
@@ -140,18 +195,63 @@ impl Neighbour {
 
     /// True while another bundle may be given to this session.
     pub(crate) fn has_room(&self, now: Instant) -> bool {
-        // A peer that had no resources is tried with one bundle, not with a window full: it refuses each when it has begun to come.
-        let was_full = self.pause > FIRST_PAUSE;
-        let window_bundles = if was_full {
-            1
-        } else {
-            self.policy.window_bundles
-        };
+        let most = self.policy.window_bundles;
+        let window_bundles = self
+            .trial
+            .as_ref()
+            .map_or(most, |trial| trial.bundles.min(most));
         self.parameters.is_some()
             && !self.ending
             && self.paused_until.is_none_or(|until| until <= now)
             && self.in_flight < window_bundles
             && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
+    }
+
+    /// The peer took a bundle.
+    pub(crate) fn has_taken(&mut self, octets: u64) {
+        let most = self.policy.window_bundles;
+        self.pause = FIRST_PAUSE;
+        self.trial = self.trial.and_then(|trial| trial.more(octets, most));
+    }
+
+    /// The peer refused a bundle of so many octets: it is asked again then.
+    pub(crate) fn pause(&mut self, now: Instant, reason: RefuseReason, octets: u64) -> Instant {
+        let is_full = reason == RefuseReason::NoResources;
+        let pause = match self.trial {
+            Some(trial) if is_full && trial.bundles == 1 => FULL_PAUSE,
+            // It has taken some since, so that it is about to have room again.
+            _ if is_full => FIRST_PAUSE,
+            _ => self.pause,
+        };
+        if !is_full {
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+        let until = now + pause;
+        self.paused_until = Some(until);
+        self.trial = Some(Trial {
+            refused: is_full.then_some(RefusedSize {
+                octets,
+                until: until + FULL_PAUSE,
+                passing_octets: octets,
+            }),
+            ..Trial::ONE
+        });
+        until
+    }
+
+    /// A size that was refused is tried again once it has let smaller bundles pass for long enough.
+    pub(crate) fn try_again(&mut self, now: Instant) {
+        if let Some(trial) = &mut self.trial
+            && trial.refused.is_some_and(|refused| refused.until <= now)
+        {
+            trial.refused = None;
+        }
+    }
+
+    /// Bundles of so many octets and more let smaller ones pass.
+    pub(crate) fn ceiling_octets(&self) -> Option<u64> {
+        let refused = self.trial.as_ref()?.refused?;
+        Some(refused.octets)
     }
 
     /// True when bundles are under way and nothing has come back for a while.

@@ -3,10 +3,10 @@
 //! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
 //! `streams` (connections), `paths` (whether they still carry anything), `reception` and `admission` (bundles
 //! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
-//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `passing`
+//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `probing` (those that a neighbour may have no room for), `passing`
 //! (those that still come in), `ahead` (those that are not durable yet), `prefix` (what is kept of those that may not), `delivery` (registrations, and
 //! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
-//! `own` (bundles that the node makes for itself), `operator`.
+//! `answers` (whom these two answer), `own` (bundles that the node makes for itself), `operator`.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +16,7 @@ use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
 use dhow_link::tcpcl::v4::Session;
 
+use crate::answers::Answers;
 use crate::arrivals::Arrivals;
 use crate::bundles::Bundles;
 use crate::client::Client;
@@ -50,6 +51,10 @@ const CLOCK_JUMP_MS: u64 = 1_000;
 /// Actions that wait for the driver when no more bundles are chosen for sessions: what waits in a long line has left
 /// the processor's caches when its turn comes.
 const TURN_ACTIONS: usize = 128;
+
+/// Bundles that expire in one turn, at most: hundreds of thousands may at the same instant, and each makes work for the node, its
+/// store and its log.
+const EXPIRIES_PER_TURN: usize = 512;
 
 /// Whether the node works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +146,7 @@ pub struct Node {
     /// Octets given to the store and not yet durable.
     pub(crate) backlog_octets: u64,
     pub(crate) counters: Counters,
+    pub(crate) answers: Answers,
     pub(crate) perf: Perf,
     pub(crate) to_serve: BTreeSet<StreamId>,
     pub(crate) to_deliver: BTreeSet<EndpointIndex>,
@@ -216,6 +222,7 @@ impl Node {
             unreserved_octets: 0,
             backlog_octets: 0,
             counters: Counters::default(),
+            answers: Answers::new(config.answers_per_second, config.seed),
             perf: Perf::new(&config),
             to_serve: BTreeSet::new(),
             to_deliver: BTreeSet::new(),
@@ -338,7 +345,9 @@ impl Node {
             self.attend_all(now);
             self.dial(now);
             self.write_reports(now);
-            while let Some(endpoint) = self.to_deliver.pop_first() {
+            while self.has_turn_left()
+                && let Some(endpoint) = self.to_deliver.pop_first()
+            {
                 self.deliver(now, endpoint);
             }
             while self.has_turn_left()
@@ -362,7 +371,11 @@ impl Node {
         if self.stage == Stage::Recovering {
             return;
         }
-        while let Some(key) = self.expiries.pop(&mut self.bundles, now.monotonic) {
+        // The remaining ones are due at once: other events have their turn between.
+        for _ in 0..EXPIRIES_PER_TURN {
+            let Some(key) = self.expiries.pop(&mut self.bundles, now.monotonic) else {
+                break;
+            };
             self.expire(now, key);
         }
         while let Some(&(at, key)) = self.rests.first()
@@ -499,8 +512,8 @@ impl Node {
 /// What octets from the store are that were asked for; nobody reads those that nobody waits for.
 fn stored(read: Option<&PendingRead>) -> Stored {
     match read {
-        Some(PendingRead::Send { .. } | PendingRead::Echo { .. }) => Stored::Bundle,
-        Some(PendingRead::Perf { .. }) => Stored::Own,
+        Some(PendingRead::Send { .. }) => Stored::Bundle,
+        Some(PendingRead::Echo { .. } | PendingRead::Perf { .. }) => Stored::Own,
         Some(PendingRead::Fragment { .. }) | None => Stored::Payload,
     }
 }

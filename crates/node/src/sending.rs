@@ -16,7 +16,7 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 use crate::bundles::{Removal, State};
 use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
 use crate::endpoints::EndpointIndex;
-use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE, Neighbour};
+use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::queues::Choice;
@@ -129,6 +129,10 @@ impl Node {
     /// Give a session what it has room for.
     pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
         let mut last: Option<Choice> = None;
+        self.finish_probe(now, stream);
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.try_again(now.monotonic);
+        }
         loop {
             let Some(neighbour) = self.neighbours.get(&stream) else {
                 return;
@@ -161,6 +165,9 @@ impl Node {
                 }
                 return;
             };
+            if self.has_expired(now, key) {
+                continue;
+            }
             self.dequeue(key);
             if self.is_doubtful(key) {
                 self.verify(now, key);
@@ -195,15 +202,32 @@ impl Node {
             return (None, Vec::new());
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
+        if neighbour.ceiling_octets().is_some() {
+            let (choice, stale) = self.queues.next(&neighbour.hops, best, |key| {
+                self.is_below(neighbour, key) && self.may_go(neighbour, key)
+            });
+            if choice.is_some() {
+                return (choice, stale);
+            }
+        }
         self.queues
             .next(&neighbour.hops, best, |key| self.may_go(neighbour, key))
+    }
+
+    /// Whether a bundle is smaller than what the neighbour refused for lack of room.
+    fn is_below(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
+        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        neighbour
+            .ceiling_octets()
+            .is_none_or(|ceiling| octets < ceiling)
     }
 
     /// What follows the bundle that was chosen for a session last, while nothing else has happened.
     fn follow(&self, stream: StreamId, last: &Choice) -> Option<Choice> {
         let following = self.queues.following(last)?;
         let neighbour = self.neighbours.get(&stream)?;
-        self.may_go(neighbour, following.key).then_some(following)
+        let goes = self.is_below(neighbour, following.key) && self.may_go(neighbour, following.key);
+        goes.then_some(following)
     }
 
     /// Let what may not go over a session rest, so that others can; false when there is nothing.
@@ -350,6 +374,7 @@ impl Node {
         };
         let length = entry.octets;
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
+        let is_to_be_asked = neighbour.is_to_be_asked();
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
         let (head, total) = self.forwarded_head(now, key, header);
@@ -388,8 +413,12 @@ impl Node {
             self.transmit(now, stream, outgoing, total, [head, Piece::Octets(body)]);
         } else if let Some(entry) = self.bundles.entry(key) {
             let from = u64::from(header.header_octets());
-            let body = entry.extents.slice(from, u64::MAX).into_iter();
-            let pieces = core::iter::once(head).chain(body.map(Piece::Extent));
+            let body = entry.extents.slice(from, u64::MAX);
+            if is_to_be_asked {
+                return self.probe(now, stream, (outgoing, total), head, body);
+            }
+            let body = body.into_iter().map(Piece::Extent);
+            let pieces = core::iter::once(head).chain(body);
             self.transmit(now, stream, outgoing, total, pieces);
         }
     }
@@ -473,10 +502,15 @@ impl Node {
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
+        neighbour.probe_over(now.monotonic, transfer, false);
         neighbour.bundles_sent += 1;
         neighbour.octets_sent += outgoing.octets;
-        neighbour.pause = FIRST_PAUSE;
-        if let Some(link) = neighbour.link
+        let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
+        neighbour.has_taken(outgoing.octets);
+        if was_tried {
+            self.try_others(stream);
+        }
+        if let Some(link) = self.neighbours.get(&stream).and_then(|it| it.link)
             && let Some(link) = self.link_mut(link)
         {
             link.works();
@@ -541,6 +575,7 @@ impl Node {
             return;
         };
         let keeps = neighbour.keeps_prefixes();
+        neighbour.probe_over(now.monotonic, transfer, refused.is_some());
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
@@ -588,51 +623,12 @@ impl Node {
         }
     }
 
-    fn refused_by_peer(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        key: BundleKey,
-        reason: RefuseReason,
-    ) {
-        self.counters.refused_by_peers += 1;
-        if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
-            (reason, self.bundles.entry_mut(key))
-        {
-            // Perhaps it is what lies on the disk here that is not acceptable.
-            entry.sound_until = Instant::START;
-        }
-        let id = self.bundles.entry(key).map(|entry| self.bundle_id(entry));
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
-            return;
-        };
-        // A peer that ends its session and never does must not be asked in a loop either.
-        if matches!(
-            reason,
-            RefuseReason::NoResources | RefuseReason::SessionTerminating
-        ) && neighbour
-            .paused_until
-            .is_none_or(|until| until <= now.monotonic)
-        {
-            let until = now.monotonic + neighbour.pause;
-            neighbour.paused_until = Some(until);
-            neighbour.pause = (neighbour.pause * 2).min(LONGEST_PAUSE);
-            self.pauses.insert((until, stream));
-        }
-        if let Some((id, to)) = id.zip(
-            self.neighbours
-                .get(&stream)
-                .and_then(|it| it.peer_id().cloned()),
-        ) {
-            self.occurred(Occurrence::RefusedOutgoing { id, to, reason });
-        }
-    }
-
     /// A session is gone: everything that it was sending comes back.
     pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
+        neighbour.probe = None;
         let outgoing = core::mem::take(&mut neighbour.outgoing);
         let splits = core::mem::take(&mut neighbour.splits);
         // The oldest last: it is the first of its queue again.

@@ -200,6 +200,9 @@ pub struct Counters {
     pub reports_collected: u64,
     /// Status reports not generated because there were too many.
     pub reports_suppressed: u64,
+    /// Bundles that the echo and perf services did not answer: their source answers itself, or was answered often
+    /// enough.
+    pub answers_withheld: u64,
     /// Stored bundles found corrupt.
     pub quarantined: u64,
     /// Fragments made.

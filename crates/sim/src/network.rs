@@ -114,6 +114,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 reports: Reports::default(),
                 echo_service: None,
                 perf_service: None,
+                answers_per_second: 100,
                 perf_sources: Vec::new(),
                 default_lifetime_ms: 86_400_000,
                 removed_bound: REMOVED_BOUND,

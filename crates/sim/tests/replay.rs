@@ -175,6 +175,7 @@ fn config(keepalive_s: u16) -> Config {
         reports: Reports::default(),
         echo_service: None,
         perf_service: None,
+        answers_per_second: 100,
         perf_sources: Vec::new(),
         default_lifetime_ms: 1000,
         removed_bound: 10,

@@ -107,9 +107,11 @@ pub struct Config {
 
 impl Config {
     fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let settings = NodeFile::text(&self.config)
-            .and_then(|text| Effective::read(&text, &self.config))
+        let text = NodeFile::text(&self.config).map_err(unread)?;
+        let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
+        file.check_named_files(&text, &self.config)
             .map_err(unread)?;
+        let settings = Effective::of(&text, &file).map_err(unread)?;
         match common.form() {
             Form::Json => output::json(&settings.json())?,
             Form::Text => output::line(settings.to_string().trim_end())?,
@@ -162,6 +164,8 @@ impl Run {
     fn run(&self) -> Result<Ending, Failure> {
         let text = NodeFile::text(&self.config).map_err(unread)?;
         let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
+        file.check_named_files(&text, &self.config)
+            .map_err(unread)?;
         if let Some(path) = &self.settings {
             let settings = Effective::of(&text, &file).map_err(unread)?;
             fs::write(path, settings.json().to_string()).map_err(|error| {

@@ -9,9 +9,15 @@ use std::process::{Command, Output, Stdio};
 
 /// The command `dhow` with nothing of the surroundings that could change what it says.
 pub fn dhow(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dhow"));
+    dhow_under(&[], arguments)
+}
+
+/// The same, run by another program, such as `prlimit`.
+pub fn dhow_under(program: &[&str], arguments: &[&str]) -> Command {
+    let words = [program, &[env!("CARGO_BIN_EXE_dhow")], arguments].concat();
+    let mut command = Command::new(words[0]);
     command
-        .args(arguments)
+        .args(&words[1..])
         .env_clear()
         .env("NO_COLOR", "1")
         .env("PATH", "/usr/bin:/bin")

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::dhow;
+use super::dhow_under;
 
 /// No step of a test takes nearly this long; one that hangs ends here.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -83,15 +83,27 @@ impl Node {
         Self::start_again(directory)
     }
 
+    /// As [`Self::start`], run by another program.
+    pub fn start_under(program: &[&str], directory: &Path, configuration: &str) -> Self {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join("node.toml"), configuration).unwrap();
+        Self::launch(program, directory)
+    }
+
     /// Starts a node with the configuration that is there.
     pub fn start_again(directory: &Path) -> Self {
+        Self::launch(&[], directory)
+    }
+
+    fn launch(program: &[&str], directory: &Path) -> Self {
         let config = directory.join("node.toml");
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(directory.join("log"))
             .unwrap();
-        let mut child = dhow(&["node", "run", "--config", config.to_str().unwrap()])
+        let arguments = ["node", "run", "--config", config.to_str().unwrap()];
+        let mut child = dhow_under(program, &arguments)
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

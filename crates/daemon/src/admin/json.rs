@@ -53,6 +53,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "reports": counters.reports,
             "reports_collected": counters.reports_collected,
             "reports_suppressed": counters.reports_suppressed,
+            "answers_withheld": counters.answers_withheld,
             "quarantined": counters.quarantined,
             "passed": counters.passed,
             "kept": counters.kept,

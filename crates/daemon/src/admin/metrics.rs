@@ -143,7 +143,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 20] {
+fn bundle_counters(counters: &Counters) -> [Row; 21] {
     [
         (
             "bundles_created",
@@ -215,6 +215,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 20] {
             "reports_suppressed",
             "Status reports not generated because there were too many",
             counters.reports_suppressed,
+        ),
+        (
+            "answers_withheld",
+            "Bundles that the echo and perf services did not answer, since their source answers itself or was answered often enough",
+            counters.answers_withheld,
         ),
         (
             "bundles_passed",

@@ -5,6 +5,7 @@
 
 pub mod ask;
 pub mod bundle_name;
+mod callers;
 pub mod json;
 pub mod metrics;
 pub mod refusal;

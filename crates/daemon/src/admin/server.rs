@@ -1,20 +1,22 @@
 //! The thread that serves operators.
 
 use std::io;
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::StatusCode;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-/// Operators' connections at a time.
-const CONNECTIONS_MAX: usize = 64;
+use super::callers::{Caller, Callers};
+use crate::pace::Pace;
 
 /// Octets of a request's head, at most.
 const HEAD_OCTETS_MAX: usize = 16 << 10;
@@ -42,11 +44,11 @@ pub struct AdminThread {
 }
 
 impl AdminThread {
-    /// Serve operators: `open` on the admin socket, `guarded` on TCP.
+    /// Serve operators: `open` on the admin socket, `guarded` on TCP, so many at a time.
     ///
     /// # Errors
     /// When the system makes no thread or no runtime.
-    pub fn start(doors: Doors, open: Router, guarded: Router) -> io::Result<Self> {
+    pub fn start(doors: Doors, open: Router, guarded: Router, places: usize) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -55,7 +57,7 @@ impl AdminThread {
             .name("admin".to_owned())
             .spawn(move || {
                 let served = tokio::task::LocalSet::new()
-                    .block_on(&runtime, serve(doors, open, guarded, stopped));
+                    .block_on(&runtime, serve(doors, open, guarded, places, stopped));
                 if let Err(error) = served {
                     tracing::error!("the operator's interface does not work: {error}");
                 }
@@ -82,66 +84,90 @@ async fn serve(
     doors: Doors,
     open: Router,
     guarded: Router,
+    places: usize,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Connections over TCP take no places of the admin socket.
+    let (on_socket, on_tcp) = match doors.tcp.is_empty() {
+        true => (places, 0),
+        false => (places - places / 2, places / 2),
+    };
     let unix = UnixListener::from_std(doors.unix)?;
-    tokio::task::spawn_local({
-        let places = Arc::clone(&places);
-        async move {
-            accept(
-                async || unix.accept().await.map(|(stream, _)| stream),
-                open,
-                places,
-            )
-            .await
-        }
-    });
+    let accept = async move || {
+        let (stream, _) = unix.accept().await?;
+        Ok((stream, IpAddr::from(Ipv4Addr::UNSPECIFIED)))
+    };
+    tokio::task::spawn_local(receive(accept, open, Callers::new(on_socket)));
+    let callers = Callers::new(on_tcp);
     for listener in doors.tcp {
         let listener = TcpListener::from_std(listener)?;
-        let (guarded, places) = (guarded.clone(), Arc::clone(&places));
-        tokio::task::spawn_local(async move {
-            accept(
-                async || listener.accept().await.map(|(stream, _)| stream),
-                guarded,
-                places,
-            )
-            .await;
-        });
+        let accept = async move || {
+            let (stream, address) = listener.accept().await?;
+            Ok((stream, address.ip()))
+        };
+        tokio::task::spawn_local(receive(accept, guarded.clone(), callers.clone()));
     }
     // The sender says nothing: it is dropped.
     let _ = stopped.await;
     Ok(())
 }
 
-async fn accept<S>(accept: impl AsyncFn() -> io::Result<S>, router: Router, places: Arc<Semaphore>)
-where
+/// Accept connections for as long as the thread runs. None is left waiting: where there is no place, one gives way that has
+/// not shown that it may ask, or the new one is closed at once.
+async fn receive<S>(
+    accept: impl AsyncFn() -> io::Result<(S, IpAddr)>,
+    router: Router,
+    callers: Callers,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
+    let mut shortage = Pace::default();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
-        let stream = match accept().await {
-            Ok(stream) => stream,
+        let (stream, address) = match accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!("cannot accept an operator's connection: {error}");
+                if let Some(more) = shortage.say(callers.now()) {
+                    tracing::warn!(more, "cannot accept an operator's connection: {error}");
+                }
                 tokio::time::sleep(SHORTAGE_WAIT).await;
                 continue;
             }
         };
+        let Some(caller) = callers.admit(address).await else {
+            continue;
+        };
         let router = router.clone();
         tokio::task::spawn_local(async move {
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .max_buf_size(HEAD_OCTETS_MAX)
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-                .await;
-            if let Err(error) = served {
-                tracing::debug!("operator's connection ended: {error}");
+            tokio::select! {
+                () = converse(stream, router, &caller) => {}
+                () = caller.cut.notified() => {}
             }
-            drop(place);
         });
+    }
+}
+
+/// Answer what one connection asks.
+async fn converse<S>(stream: S, router: Router, caller: &Caller)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(async |request| {
+        let answer = router.call(request).await;
+        if let Ok(answer) = &answer
+            && answer.status() != StatusCode::UNAUTHORIZED
+        {
+            caller.is_allowed();
+        }
+        answer
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_OCTETS_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!("operator's connection ended: {error}");
     }
 }

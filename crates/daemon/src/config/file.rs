@@ -230,6 +230,7 @@ impl NodeFile {
             } else {
                 None
             },
+            answers_per_second: small(&node, "answers_per_second").unwrap_or(u32::MAX),
             perf_sources: read_patterns(&document, &perf, "accept_sources")?,
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),

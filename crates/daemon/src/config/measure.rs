@@ -12,6 +12,9 @@ use crate::measuring::{MeasureSettings, Reports, points};
 /// The services of a node that its reports are from, of `ipn` (the number after OML's port, where collectors are) and of `dtn` nodes.
 const SERVICES: [&str; 2] = ["3004", "measure"];
 
+/// The same number.
+pub(super) const REPORTS_SERVICE: i64 = 3004;
+
 /// The shortest interval in which counters are told.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 

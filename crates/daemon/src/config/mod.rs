@@ -4,13 +4,14 @@
 //! commented file that `dhow node init` writes ([`commented`]) and the JSON Schema for editors ([`json_schema()`]) all follow it.
 //! Start reading there, then [`file`] for what a file becomes, and [`effective`] for all that holds then.
 //!
-//! This room never opens a socket and reads no file but the node file itself.
+//! This room never opens a socket; [`NodeFile::parse`] reads no file, and [`NodeFile::check_named_files`] those that the node file names.
 
 pub mod address;
 pub mod commented;
 pub mod effective;
 pub mod file;
 mod measure;
+mod named_files;
 mod policy;
 pub mod schema;
 mod sense;

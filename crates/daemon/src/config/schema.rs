@@ -205,6 +205,12 @@ pub const SECTIONS: &[Section] = &[
                 "1",
                 "Threads for the node and its connections, beside the store's. The node itself has one; with more, the others read, write and encrypt. One is best on one or two processor cores.",
             ),
+            with_default(
+                "answers_per_second",
+                Kind::Integer(1, U32_MAX),
+                "100",
+                "Bundles by which the echo and perf services answer one source within a second, at most. Sources that are echo or perf services themselves, by their number or name or because they answered an answer within the last minute, are not answered.",
+            ),
         ]],
     },
     Section {

@@ -9,6 +9,11 @@ use dhow_bundle::eid::EidPattern;
 use super::address::split_address;
 use dhow_document::{Document, Entries, FileError};
 
+use super::measure::REPORTS_SERVICE;
+
+/// Octets of the operators' token, at least: shorter ones are guessed within hours by whoever may try as fast as the node answers.
+const TOKEN_OCTETS_MIN: usize = 6;
+
 /// Refuse what no node could do.
 ///
 /// # Errors
@@ -16,11 +21,14 @@ use dhow_document::{Document, Entries, FileError};
 pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError> {
     check_own_ids(document, own)?;
     check_store(document)?;
+    check_segment(document)?;
     check_lifetime(document)?;
+    check_services(document)?;
     check_peers(document, own)?;
     check_routes(document, own)?;
     check_admin(document)?;
-    check_listening(document)
+    check_listening(document)?;
+    check_dialling(document)
 }
 
 fn check_own_ids(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError> {
@@ -48,6 +56,65 @@ fn check_store(document: &Document<'_>) -> Result<(), FileError> {
                 )
                 .with_hint(format!("for example: {key} = \"{example}\"")));
         }
+    }
+    Ok(())
+}
+
+/// The log's segments fit into the quota.
+fn check_segment(document: &Document<'_>) -> Result<(), FileError> {
+    let store = document.one("store")?;
+    let Some(quota) = store.size("quota") else {
+        return Ok(());
+    };
+    if let Some(octets) = store.size("segment").filter(|octets| *octets > quota) {
+        let what = format!("'segment' has {octets} octets, more than the 'quota' of {quota}");
+        let hint =
+            "a store works in several segments: leave 'segment' out, and it follows from the quota";
+        return Err(document
+            .fault(store.line_of("segment"), what)
+            .with_hint(hint));
+    }
+    if let Some(octets) = store.size("prepare").filter(|octets| *octets > quota) {
+        let what = format!("'prepare' has {octets} octets, more than the 'quota' of {quota}");
+        return Err(document
+            .fault(store.line_of("prepare"), what)
+            .with_hint("leave 'prepare' out, and it follows from the quota"));
+    }
+    Ok(())
+}
+
+/// No two services of the node are at one endpoint.
+fn check_services(document: &Document<'_>) -> Result<(), FileError> {
+    let (echo, perf) = (document.one("echo")?, document.one("perf")?);
+    let mut taken: Vec<(&str, i64)> = Vec::new();
+    let measure = document.one("measure")?;
+    if measure
+        .text("collect")
+        .is_some_and(|to| to.starts_with("bundles:"))
+    {
+        taken.push(("measure", REPORTS_SERVICE));
+    }
+    for (name, entries) in [("echo", &echo), ("perf", &perf)] {
+        let Some(number) = entries.integer("service") else {
+            continue;
+        };
+        if !entries.is_true("enabled") {
+            continue;
+        }
+        if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == number) {
+            // The section that says the number is the one to be told; the other has it by default.
+            let line = match entries.line_of("service") {
+                0 => echo.line_of("service"),
+                line => line,
+            };
+            return Err(document
+                .fault(
+                    line,
+                    format!("[{other}] and [{name}] both have the service number {number}"),
+                )
+                .with_hint("each service of a node needs a number of its own; applications have the others"));
+        }
+        taken.push((name, number));
     }
     Ok(())
 }
@@ -118,10 +185,50 @@ fn is_own(own: &[NodeId], text: &str) -> bool {
 
 fn check_admin(document: &Document<'_>) -> Result<(), FileError> {
     let admin = document.one("admin")?;
+    if let Some(token) = admin.text("token").filter(|token| !token.is_empty()) {
+        let wrong = match token.len() < TOKEN_OCTETS_MIN {
+            true => Some(format!(
+                "'token' has {} octets: anybody would guess it",
+                token.len()
+            )),
+            false if !token.chars().all(|letter| letter.is_ascii_graphic()) => Some(
+                "'token' cannot stand in a request: it has letters that are not ASCII, or spaces"
+                    .to_owned(),
+            ),
+            false => None,
+        };
+        if let Some(what) = wrong {
+            let hint = "for example what `openssl rand -hex 16` prints";
+            return Err(document.fault(admin.line_of("token"), what).with_hint(hint));
+        }
+    }
     if admin.text("token").is_some() && admin.text("tcp").is_none() {
         return Err(document
             .fault(admin.line_of("token"), "'token' guards nothing without 'tcp'")
             .with_hint("for example: tcp = \"127.0.0.1:4243\"; the admin socket is guarded by its file's permissions"));
+    }
+    Ok(())
+}
+
+/// No link leads to a listener of this node.
+fn check_dialling(document: &Document<'_>) -> Result<(), FileError> {
+    let split = |entries: &Entries| split_address(entries.text("address")?);
+    let listeners: Vec<_> = document.all("listen").filter_map(split).collect();
+    for entries in document.all("link") {
+        let Some((host, port)) = split(entries) else {
+            continue;
+        };
+        let is_own = |(own, own_port): &(String, u16)| {
+            *own_port == port && own.parse::<IpAddr>().is_ok() && *own == host
+        };
+        if listeners.iter().any(is_own) {
+            return Err(document
+                .fault(
+                    entries.line_of("address"),
+                    format!("the link leads to {host} port {port}, where this node itself listens"),
+                )
+                .with_hint("'address' is where the neighbour listens"));
+        }
     }
     Ok(())
 }

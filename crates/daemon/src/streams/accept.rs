@@ -17,17 +17,35 @@ use super::tls::Tls;
 use crate::core::Core;
 use crate::pace::Pace;
 
-/// Neighbours' connections at a time; for more, those of whoever has the most give way.
-pub const NEIGHBOURS_MAX: usize = 1024;
-
-/// Applications' connections at a time, counted apart so that neighbours cannot lock them out.
-pub const CLIENTS_MAX: usize = 256;
-
 /// First and longest wait after the system had no descriptor or memory for a connection.
 const SHORTAGE_WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// How long a connection that was cut may take to be gone: a turn of its task.
 const CUT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Places for connections of one kind, shared by the listeners for them.
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub(crate) free: Arc<Semaphore>,
+    count: usize,
+}
+
+impl Places {
+    /// So many.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(count)),
+            count,
+        }
+    }
+
+    /// One of them, if there is one that nobody has.
+    #[must_use]
+    pub fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_owned().ok()
+    }
+}
 
 /// Accept neighbours for as long as the node runs. None is left waiting: where there is no place, another
 /// connection gives way ([`Crowd`](super::crowd::Crowd)), or the new one is closed at once.
@@ -35,7 +53,7 @@ pub async fn accept_neighbours(
     core: Core,
     listener: TcpListener,
     id: ListenerId,
-    places: Arc<Semaphore>,
+    places: Places,
     stall_timeout: Duration,
     tls: Option<Tls>,
 ) {
@@ -44,11 +62,11 @@ pub async fn accept_neighbours(
         set_stall_timeout(&stream, stall_timeout);
         Ok(Socket::tcp(stream))
     };
-    let mut pace = Pace::default();
+    let (mut pace, mut shortage) = (Pace::default(), Pace::default());
     loop {
-        let socket = next(&accept).await;
+        let socket = next(&core, &accept, &mut shortage).await;
         let origin = socket.peer().map(|address| Origin::from(address.ip()));
-        match neighbour_place(&core, &places, origin).await {
+        match neighbour_place(&core, &places.free, origin).await {
             Some(place) => {
                 let purpose = Purpose::Accepted { listener: id };
                 spawn(&core, socket, purpose, tls.clone(), place);
@@ -57,7 +75,8 @@ pub async fn accept_neighbours(
                 if let Some(more) = pace.say(core.now().monotonic) {
                     tracing::warn!(
                         more,
-                        "a neighbour's connection was closed: {NEIGHBOURS_MAX} are there, and nobody has more than it"
+                        "a neighbour's connection was closed: {} are there, and nobody has more than it",
+                        places.count
                     );
                 }
             }
@@ -93,7 +112,7 @@ pub enum ClientListener {
 /// Accept applications for as long as the node runs. None is left waiting: where there is no place, the
 /// oldest connection that has not said what it is for loses its own, and where all have, the new one is
 /// closed at once.
-pub async fn accept_clients(core: Core, listener: ClientListener, places: Arc<Semaphore>) {
+pub async fn accept_clients(core: Core, listener: ClientListener, places: Places) {
     let accept = async || match &listener {
         ClientListener::Tcp(listener) => listener
             .accept()
@@ -104,17 +123,18 @@ pub async fn accept_clients(core: Core, listener: ClientListener, places: Arc<Se
             .await
             .map(|(stream, _)| Socket::Unix(stream)),
     };
-    let mut pace = Pace::default();
+    let (mut pace, mut shortage) = (Pace::default(), Pace::default());
     loop {
-        let socket = next(&accept).await;
-        match client_place(&core, &places).await {
+        let socket = next(&core, &accept, &mut shortage).await;
+        match client_place(&core, &places.free).await {
             Some(place) => spawn(&core, socket, Purpose::Client, None, place),
             None => {
                 core.count(|counts| counts.clients_refused += 1);
                 if let Some(more) = pace.say(core.now().monotonic) {
                     tracing::warn!(
                         more,
-                        "an application was refused: {CLIENTS_MAX} are connected"
+                        "an application was refused: {} are connected",
+                        places.count
                     );
                 }
             }
@@ -134,7 +154,11 @@ async fn client_place(core: &Core, places: &Arc<Semaphore>) -> Option<OwnedSemap
 }
 
 /// The next connection; waits while the system is short of something.
-async fn next(accept: &impl AsyncFn() -> io::Result<Socket>) -> Socket {
+async fn next(
+    core: &Core,
+    accept: &impl AsyncFn() -> io::Result<Socket>,
+    pace: &mut Pace,
+) -> Socket {
     let (mut wait, longest_wait) = SHORTAGE_WAITS;
     loop {
         match accept().await {
@@ -143,7 +167,9 @@ async fn next(accept: &impl AsyncFn() -> io::Result<Socket>) -> Socket {
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 // No descriptor or memory: waiting is better than spinning.
-                tracing::warn!("cannot accept a connection: {error}");
+                if let Some(more) = pace.say(core.now().monotonic) {
+                    tracing::warn!(more, "cannot accept a connection: {error}");
+                }
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(longest_wait);
             }

@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
+use super::accept::Places;
 use super::connection::{Side, serve};
 use super::listener::{set_path_check, set_stall_timeout};
 use super::route::is_carrier_missing;
@@ -73,7 +74,12 @@ impl Patience {
 }
 
 /// Dials whenever the node asks; runs for as long as the node does.
-pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tls>) {
+pub async fn dial_on_demand(
+    core: Core,
+    links: Vec<DialSettings>,
+    places: Places,
+    tls: Option<Tls>,
+) {
     let failures = LastFailures::default();
     let mut attempts = Attempts::new();
     let mut orders = Vec::new();
@@ -111,7 +117,7 @@ pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tl
                 core.clone(),
                 link,
                 settings,
-                tls.clone(),
+                (places.clone(), tls.clone()),
                 Rc::clone(&failures),
             ));
             under_way.push(Attempt {
@@ -127,23 +133,27 @@ async fn dial(
     core: Core,
     link: LinkId,
     settings: DialSettings,
-    tls: Option<Tls>,
+    (places, tls): (Places, Option<Tls>),
     failures: LastFailures,
 ) {
-    match connect(&settings).await {
+    let place = places.take();
+    let connected = match &place {
+        Some(_) => connect(&settings).await,
+        None => Err(io::Error::other(
+            "no more files may be opened for links (see ulimit -n)",
+        )),
+    };
+    match connected {
         Ok(stream) => {
             failures.borrow_mut().remove(&link);
             set_stall_timeout(&stream, settings.stall_timeout);
             set_path_check(&stream, settings.path_check);
             let side = Side::Dialled(server_name(&settings.host, &stream));
             let purpose = Purpose::Dialled { link };
-            drop(tokio::task::spawn_local(serve(
-                core,
-                Socket::tcp(stream),
-                purpose,
-                side,
-                tls,
-            )));
+            drop(tokio::task::spawn_local(async move {
+                serve(core, Socket::tcp(stream), purpose, side, tls).await;
+                drop(place);
+            }));
         }
         Err(error) => {
             let (said, name) = (error.to_string(), core.link_name(link));

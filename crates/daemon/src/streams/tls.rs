@@ -5,8 +5,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use dhow_bundle::Instant;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature,
@@ -27,6 +28,7 @@ use webpki::{
 
 use super::connection::Side;
 use crate::config::file::TlsSettings;
+use crate::pace::Pace;
 
 /// id-kp-bundleSecurity, 1.3.6.1.5.5.7.3.35 (RFC 9174 4.4.2.1).
 const BUNDLE_SECURITY: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x23];
@@ -91,6 +93,8 @@ impl Tls {
             subjects: roots.subjects(),
             roots,
             algorithms: provider.signature_verification_algorithms,
+            begun: std::time::Instant::now(),
+            said: Mutex::default(),
         });
         let versions = &[&rustls::version::TLS13];
         let client = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::clone(&provider))
@@ -149,6 +153,8 @@ struct PathVerifier {
     roots: RootCertStore,
     subjects: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,
+    begun: std::time::Instant,
+    said: Mutex<Pace>,
 }
 
 impl PathVerifier {
@@ -173,7 +179,14 @@ impl PathVerifier {
                 .map(|_| ())
         });
         verified.map_err(|error| {
-            tracing::warn!("the peer's certificate is refused: {error}");
+            let more = self.said.lock().ok().and_then(|mut said| {
+                let now = Instant::START + self.begun.elapsed();
+                said.say(now)
+            });
+            // Anybody may come with a certificate of no worth, as often as they like.
+            if let Some(more) = more {
+                tracing::warn!(more, "the peer's certificate is refused: {error}");
+            }
             // RFC 9174 4.4.4.1: the alert is bad_certificate whatever was wrong.
             Error::InvalidCertificate(CertificateError::BadEncoding)
         })

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extent, Extents, Piece};
-use dhow_bundle::{BundleBuilder, BundleFlags, EidPattern, EndpointId, Instant, Now};
+use dhow_bundle::{BundleBuilder, EidPattern, EndpointId, Instant, Now};
 
 use super::run::{Came, Run};
-use super::wire::{Delays, PROBE_OCTETS, Probe};
+use super::wire::{Delays, PROBE_OCTETS, Probe, is_summary};
 use crate::bundles::State;
 use crate::config::Config;
 use crate::node::Node;
@@ -67,14 +67,13 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let flags = BundleFlags::from_bits(entry.flags);
-        let source = self.endpoints.id(entry.source);
+        if !self.perf.counts(self.endpoints.id(entry.source)) {
+            self.delivered(now, key);
+            return;
+        }
         // Nobody is told of bundles from nowhere, and two services must not measure each other for ever.
-        if source.is_null()
-            || source == self.endpoints.id(entry.destination)
-            || flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
-            || !self.perf.counts(source)
-        {
+        if !self.wants_answer(entry) {
+            self.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
         }
@@ -82,7 +81,7 @@ impl Node {
             self.verify(now, key);
             return;
         }
-        let extents = self.payload_start(key);
+        let extents = self.payload_start(key, PROBE_OCTETS);
         if extents.is_empty() {
             self.delivered(now, key);
             return;
@@ -94,9 +93,9 @@ impl Node {
         self.read(PendingRead::Perf { key, at }, Extents::Many(extents.into()));
     }
 
-    /// Where as much of a payload lies as a probe's head has.
-    fn payload_start(&self, key: BundleKey) -> Vec<Extent> {
-        let mut left = u64::try_from(PROBE_OCTETS).unwrap_or(u64::MAX);
+    /// Extents of the first octets of a payload.
+    pub(crate) fn payload_start(&self, key: BundleKey, octets: usize) -> Vec<Extent> {
+        let mut left = u64::try_from(octets).unwrap_or(u64::MAX);
         let mut extents = Vec::new();
         for piece in self.payload_pieces(key) {
             let Piece::Extent(extent) = piece else {
@@ -117,6 +116,11 @@ impl Node {
             return;
         };
         let Some(probe) = Probe::decode(octets) else {
+            if is_summary(octets) {
+                // It is what this service sends, and came back.
+                let source = self.endpoints.id(entry.source);
+                self.answers.has_answered(now.monotonic, source);
+            }
             self.delivered(now, key);
             return;
         };
@@ -183,9 +187,24 @@ impl Node {
     /// Tell of what is held of a measurement, and let go of it: the store keeps the summary before it
     /// forgets the bundles.
     fn summarize(&mut self, now: Now, place: usize) {
-        let Some(run) = self.perf.runs.get(place).filter(|run| run.due.is_some()) else {
+        let Some(run) = self
+            .perf
+            .runs
+            .get_mut(place)
+            .filter(|run| run.due.is_some())
+        else {
             return;
         };
+        if self.answers.allow(now.monotonic, &run.source).is_err() {
+            // The next summary tells of these bundles, too, if the source may have one.
+            run.postpone(now.monotonic);
+            let held = run.release();
+            self.counters.answers_withheld += u64::from(!held.is_empty());
+            for key in held {
+                self.delivered(now, key);
+            }
+            return self.perf.find_due();
+        }
         let (service, source) = (run.service.clone(), run.source.clone());
         let lifetime_ms = run.lifetime_ms;
         let creation = self.next_creation(now, &service);

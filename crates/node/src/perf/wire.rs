@@ -183,6 +183,11 @@ impl Summary {
     }
 }
 
+/// Whether this is the beginning of a summary.
+pub(crate) fn is_summary(beginning: &[u8]) -> bool {
+    Fields::of(beginning, KIND_SUMMARY).is_some()
+}
+
 /// Put fields one behind the other; they are as long as the payload.
 fn fill(octets: &mut [u8], fields: &[&[u8]]) {
     let values = fields.iter().flat_map(|field| field.iter());

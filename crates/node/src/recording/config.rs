@@ -86,6 +86,7 @@ structure!(Config {
     reports,
     echo_service,
     perf_service,
+    answers_per_second,
     perf_sources,
     default_lifetime_ms,
     removed_bound,

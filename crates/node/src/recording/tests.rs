@@ -67,6 +67,7 @@ pub(super) fn config() -> Config {
         reports: Reports::default(),
         echo_service: Some(7),
         perf_service: None,
+        answers_per_second: 100,
         perf_sources: Vec::new(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10,

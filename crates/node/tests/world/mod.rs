@@ -104,6 +104,7 @@ pub fn config(node: u32) -> Config {
         },
         echo_service: Some(7),
         perf_service: Some(5_201),
+        answers_per_second: 100,
         perf_sources: Vec::new(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10_000,

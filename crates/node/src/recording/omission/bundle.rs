@@ -88,8 +88,8 @@ impl BundleOmission {
     /// What comes behind a header.
     fn behind(header: &Header, local: &Local) -> Self {
         match local.locality(&header.primary.destination) {
-            Locality::Administrative | Locality::Perf => Self::Whole,
-            Locality::Remote | Locality::Echo | Locality::Application => {
+            Locality::Administrative | Locality::Echo | Locality::Perf => Self::Whole,
+            Locality::Remote | Locality::Application => {
                 let crc = PayloadCrc::new(&header.payload);
                 Self::Payload(Box::new(Checksums {
                     came: crc.clone(),

@@ -1,6 +1,6 @@
 //! What a recording leaves out: payloads, in whose place zeros stand.
 //!
-//! A node looks at no payload but those that it reads itself (`Locality::Administrative` and `Perf`), so with zeros it does the
+//! A node looks at no payload but those that it reads itself (`Locality::Administrative`, `Echo` and `Perf`), so with zeros it does the
 //! same, as long as checksums say the same of them: the CRC of a payload block is changed along with it, so that it is
 //! right where it was right and wrong where it was wrong (`bundle`). Where payloads lie, `link::tcpcl::v4::DataReader` tells
 //! of what neighbours send, and `application` of what applications do.

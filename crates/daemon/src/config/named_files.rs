@@ -1,0 +1,109 @@
+//! Files and directories that a node file names and that must be there.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use dhow_document::{Document, Entries, FileError};
+
+use super::file::{NodeFile, TlsSettings};
+use super::schema::SECTIONS;
+use crate::streams::tls::{Tls, TlsError};
+
+/// Octets of a Unix socket's path, at most (`sun_path` of Linux, without the octet that ends it).
+const SOCKET_PATH_OCTETS_MAX: usize = 107;
+
+impl NodeFile {
+    /// Refuse a node file that names files which are not there or are of no use: its `text` was read from `path` as this value.
+    ///
+    /// # Errors
+    /// When it does; the first such file is named.
+    pub fn check_named_files(&self, text: &str, path: &Path) -> Result<(), FileError> {
+        let document = Document::read(path, text, SECTIONS)?;
+        if let Some((entries, settings)) = document.all("tls").next().zip(self.tls.as_ref()) {
+            check_tls(&document, entries, settings)?;
+        }
+        self.check_sockets(&document)
+    }
+
+    /// The admin socket's path is the longer one.
+    fn check_sockets(&self, document: &Document<'_>) -> Result<(), FileError> {
+        let line = document.one("api")?.line_of("socket");
+        let octets = self.admin_socket().as_os_str().len();
+        if octets > SOCKET_PATH_OCTETS_MAX {
+            let what = format!(
+                "'socket' leads to a path of {octets} octets with \".admin\" behind it, and {SOCKET_PATH_OCTETS_MAX} are allowed"
+            );
+            return Err(document
+                .fault(line, what)
+                .with_hint("choose a shorter one, such as \"/run/dhow.sock\""));
+        }
+        let directory = match self.api_socket.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => return Ok(()),
+        };
+        if is_denied(directory) || directory.is_dir() {
+            return Ok(());
+        }
+        let what = format!(
+            "'socket' is to be in {}, which is no directory",
+            directory.display()
+        );
+        Err(document
+            .fault(line, what)
+            .with_hint("make it, or name a path in a directory that is there"))
+    }
+}
+
+/// Certificates and keys can be read and belong together.
+fn check_tls(
+    document: &Document<'_>,
+    entries: &Entries,
+    settings: &TlsSettings,
+) -> Result<(), FileError> {
+    let TlsSettings {
+        certificate,
+        key,
+        authorities,
+    } = settings;
+    let named = [("certificate", certificate), ("key", key)];
+    let mut named = named
+        .into_iter()
+        .chain(authorities.iter().map(|path| ("authorities", path)));
+    // A key that only the node's user may read is checked when the node starts.
+    if named.clone().any(|(_, path)| is_denied(path)) {
+        return Ok(());
+    }
+    let (key, what) = match Tls::load(settings) {
+        Ok(_) => return Ok(()),
+        Err(error) => match &error {
+            TlsError::Pem { path, .. } => {
+                let found = named.find(|(_, named)| *named == path);
+                (found.map_or("certificate", |(key, _)| key), error)
+            }
+            TlsError::Identity(_) => ("certificate", error),
+        },
+    };
+    let hint = match &what {
+        TlsError::Pem { .. } => "paths are relative to this file, and the files are PEM",
+        TlsError::Identity(_) => {
+            "'key' must be that of 'certificate', and 'authorities' certificates of authorities"
+        }
+    };
+    Err(document
+        .fault(
+            entries.line_of(key),
+            format!("'{key}' cannot be used: {what}"),
+        )
+        .with_hint(hint))
+}
+
+/// Whether this user may not look.
+fn is_denied(path: &Path) -> bool {
+    let denied = |error: std::io::Error| error.kind() == ErrorKind::PermissionDenied;
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => std::fs::File::open(path).is_err_and(denied),
+        Ok(_) => false,
+        Err(error) => denied(error),
+    }
+}

@@ -1,0 +1,177 @@
+//! Asking a neighbour that had no room whether it has some: a bundle's header goes first, and its payload once nothing was said
+//! against it.
+//!
+//! A neighbour refuses a bundle as soon as it knows how long it is. Until then all that was sent of it was sent in vain, which of
+//! large bundles would be as much as the link carries, twice a second.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use dhow_bundle::storage::{BundleKey, Extent, Piece};
+use dhow_bundle::{Instant, Now};
+use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
+
+use crate::door::{Occurrence, StreamId};
+use crate::neighbour::{FULL_PAUSE, Neighbour, Trial};
+use crate::node::Node;
+use crate::sending::Outgoing;
+
+/// Time for which a payload waits for a refusal before the peer's own time for one is known.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+
+/// The shortest and the longest wait: twice what the last refusal took, which is more than once there and back.
+const WAITS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+
+/// A bundle whose header is on its way.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    transfer: TransferId,
+    /// The extents behind its header.
+    body: Vec<Extent>,
+    since: Instant,
+    until: Instant,
+}
+
+impl Neighbour {
+    /// True when the next bundle is to be asked for with its header alone.
+    pub(crate) fn is_to_be_asked(&self) -> bool {
+        self.trial.is_some_and(|trial| trial.bundles == 1)
+    }
+
+    /// A transfer is over; whether it was refused says how long that takes.
+    pub(crate) fn probe_over(&mut self, now: Instant, transfer: TransferId, refused: bool) {
+        let Some(probe) = self.probe.take_if(|probe| probe.transfer == transfer) else {
+            return;
+        };
+        if refused {
+            self.refusal_takes = Some(now - probe.since);
+        }
+    }
+}
+
+impl Node {
+    /// Send a bundle's header, and what follows it later.
+    pub(crate) fn probe(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        (outgoing, total): (Outgoing, u64),
+        head: Piece,
+        body: Vec<Extent>,
+    ) {
+        let Some(transfer) = self.transmit(now, stream, outgoing, total, [head]) else {
+            return;
+        };
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let [shortest, longest] = WAITS;
+        let wait = neighbour
+            .refusal_takes
+            .map_or(FIRST_WAIT, |took| (took * 2).clamp(shortest, longest));
+        let until = now.monotonic + wait;
+        neighbour.probe = Some(Probe {
+            transfer,
+            body,
+            since: now.monotonic,
+            until,
+        });
+        self.pauses.insert((until, stream));
+    }
+
+    /// Nothing was said against a bundle whose header was sent: what follows it goes, too.
+    pub(crate) fn finish_probe(&mut self, now: Now, stream: StreamId) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(probe) = neighbour
+            .probe
+            .take_if(|probe| probe.until <= now.monotonic)
+        else {
+            return;
+        };
+        let transfer = probe.transfer;
+        for extent in probe.body {
+            let octets = Piece::Extent(extent);
+            neighbour.command(now, LinkCommand::Supply { transfer, octets });
+        }
+        self.flush(stream);
+    }
+
+    /// A neighbour refused a bundle: it is paused if it has no room, and octets that it found not acceptable are doubted here.
+    pub(crate) fn refused_by_peer(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        reason: RefuseReason,
+    ) {
+        self.counters.refused_by_peers += 1;
+        if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
+            (reason, self.bundles.entry_mut(key))
+        {
+            // Perhaps it is what lies on the disk here that is not acceptable.
+            entry.sound_until = Instant::START;
+        }
+        let entry = self.bundles.entry(key);
+        let octets = entry.map_or(0, |entry| entry.octets);
+        let id = entry.map(|entry| self.bundle_id(entry));
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        // A peer that ends its session and never does must not be asked in a loop either.
+        if matches!(
+            reason,
+            RefuseReason::NoResources | RefuseReason::SessionTerminating
+        ) && neighbour
+            .paused_until
+            .is_none_or(|until| until <= now.monotonic)
+        {
+            let until = neighbour.pause(now.monotonic, reason, octets);
+            self.pauses.insert((until, stream));
+            if reason == RefuseReason::NoResources {
+                self.hold_others(stream, until + FULL_PAUSE);
+            }
+        }
+        if let Some((id, to)) = id.zip(
+            self.neighbours
+                .get(&stream)
+                .and_then(|it| it.peer_id().cloned()),
+        ) {
+            self.occurred(Occurrence::RefusedOutgoing { id, to, reason });
+        }
+    }
+
+    /// Other sessions to the peer of this one.
+    fn others(&self, stream: StreamId) -> Vec<StreamId> {
+        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        let streams = peer.and_then(|peer| self.peers.get(peer));
+        let all = streams.into_iter().flatten().copied();
+        all.filter(|&other| other != stream).collect()
+    }
+
+    /// A peer has no resources: one session tries whether that is so, the others wait for what comes of it, until then at most.
+    fn hold_others(&mut self, stream: StreamId, until: Instant) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.paused_until.is_none_or(|paused| paused < until)
+            {
+                neighbour.paused_until = Some(until);
+                neighbour.trial = Some(Trial::ONE);
+                self.pauses.insert((until, other));
+            }
+        }
+    }
+
+    /// A peer that had no resources has taken a bundle: all sessions try.
+    pub(crate) fn try_others(&mut self, stream: StreamId) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.trial == Some(Trial::ONE)
+            {
+                neighbour.paused_until = None;
+                self.to_serve.insert(other);
+            }
+        }
+    }
+}
