@@ -29,6 +29,7 @@ mod invariants;
 mod line;
 mod links;
 mod local;
+mod memory;
 mod neighbour;
 mod node;
 mod operator;

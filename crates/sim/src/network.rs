@@ -110,6 +110,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 routes: Vec::new(),
                 quota_octets: node.quota_octets,
                 quota_bundles: node.quota_bundles,
+                memory_octets: u64::MAX,
                 store_queue_octets: STORE_QUEUE_OCTETS,
                 reports: Reports::default(),
                 echo_service: None,

@@ -58,6 +58,7 @@ impl Effective {
         let quota = file.node.quota_octets;
         let segment = store.segment_octets;
         let segment = segment.unwrap_or_else(|| default_segment_octets(quota).into());
+        self.put("node", 0, "memory", file.memory.octets);
         self.put("store", 0, "quota_bundles", file.node.quota_bundles);
         self.put("store", 0, "segment", segment);
         self.put("store", 0, "prepare", store.prepared_octets);
