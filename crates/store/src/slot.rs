@@ -100,6 +100,14 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
+    /// None, with room for so many.
+    pub(crate) fn with_room(count: usize) -> Self {
+        Self {
+            slots: Vec::with_capacity(count),
+            filled: 0,
+        }
+    }
+
     pub(crate) fn at(&self, key: BundleKey) -> Option<&Slot> {
         self.slots
             .get(index(key.0))
