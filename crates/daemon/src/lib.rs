@@ -28,6 +28,7 @@ pub mod measuring;
 pub mod network;
 pub mod open_files;
 pub mod pace;
+mod pressure;
 pub mod recording;
 pub mod run;
 pub mod slow_disk;

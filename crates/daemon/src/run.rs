@@ -34,6 +34,7 @@ use crate::journal::{self, Journal};
 use crate::measuring::{MeasureSettings, Measuring};
 use crate::network;
 use crate::open_files;
+use crate::pressure;
 use crate::recording::{Recording, RecordingOrder};
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
@@ -90,6 +91,21 @@ pub enum RunError {
         /// Why.
         error: OpenError,
     },
+    /// The index of what the store holds needs more memory than the node may take.
+    #[error(
+        "the index of the {bundles} bundles in {} needs about {needed} octets of memory, and the node may take {allowed}",
+        path.display()
+    )]
+    Memory {
+        /// The store's directory.
+        path: PathBuf,
+        /// Bundles in it.
+        bundles: usize,
+        /// Octets that would do, about.
+        needed: u64,
+        /// Octets that the node may take.
+        allowed: u64,
+    },
     /// An address or socket cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -132,6 +148,9 @@ impl RunError {
             {
                 Some("[store] path is a directory, which is made when it is missing")
             }
+            Self::Memory { .. } => Some(
+                "give it more by [node] memory, for once: what is delivered, dropped or expires needs none any more",
+            ),
             Self::Listen(error) => error.hint(),
             Self::Recording { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
                 Some("no recording is overwritten: name another file, or remove this one")
@@ -226,6 +245,7 @@ async fn live(
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
     let core = Core::new(node, clock, store, reader, journal, buffers);
+    core.bound_unwritten(file.memory.client_octets);
     if let Some(workers) = workers {
         core.employ(workers);
     }
@@ -260,6 +280,7 @@ async fn live(
         let core = core.clone();
         async move { core.keep_time().await }
     });
+    standing.spawn_local(pressure::watch(core.clone(), answers.clone()));
     if let Some(settings) = &file.measure {
         standing.spawn_local(measure_counters(
             core.clone(),
@@ -340,18 +361,18 @@ fn begin_recording(order: RecordingOrder) -> Result<Recording, RunError> {
 
 /// The buffers that the node reads into and that its store writes from.
 fn buffers(file: &NodeFile) -> Buffers {
-    let queue_octets = file.node.store_queue_octets;
-    let memory_octets = file.store.memory_octets;
     Buffers::with_octets(match file.store.durability {
         // What arrives stays in the buffers that it came in.
         DurabilitySetting::Memory => u64::MAX,
-        // Of what is kept in memory each buffer holds a little less than it could.
-        DurabilitySetting::Sync => queue_octets
-            .saturating_add(memory_octets)
-            .saturating_add(memory_octets / 8),
-        DurabilitySetting::Contact | DurabilitySetting::Os => queue_octets,
+        DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
+            file.memory.buffer_octets()
+        }
     })
 }
+
+/// The part of the index's memory that opening takes beside it, and that the store's memory of removed bundles may have, is one of
+/// so many.
+const OPENING_SHARE: u64 = 16;
 
 /// Opens the store and tells the node what it holds.
 fn recover(
@@ -394,6 +415,7 @@ fn recover(
             DurabilitySetting::Memory => Durability::Memory,
         },
         removed_bound: file.node.removed_bound,
+        memory_octets: file.node.memory_octets / OPENING_SHARE,
         prepared_octets: settings.prepared_octets,
         seed: random_seed(),
     };
@@ -415,14 +437,28 @@ fn recover(
         let content = recording.content();
         node = node.with_recorder(Recorder::new(PROGRAM, &file.node, telling, content));
     }
+    let mut bundles = recovered.bundles;
+    let total = bundles.size_hint().0;
     let mut count = 0_u64;
-    for (_, bundle, extents) in recovered.bundles {
+    let too_much = |node: &Node, count| {
+        let found = node.memory_octets();
+        (found > file.memory.octets).then(|| RunError::Memory {
+            path: settings.path.clone(),
+            bundles: total,
+            needed: needed_octets(found, count, total),
+            allowed: file.memory.octets,
+        })
+    };
+    for (_, bundle, extents) in bundles.by_ref() {
         let bundle = Box::new(bundle);
         node.handle(clock.now(), Event::Recovered { bundle, extents });
         if let Some(recording) = &mut recording {
             recording.keep_much(&mut node);
         }
         count += 1;
+        if let Some(error) = too_much(&node, count) {
+            return Err(error);
+        }
     }
     node.handle(
         clock.now(),
@@ -432,7 +468,10 @@ fn recover(
             removed: recovered.removed,
         },
     );
-    tracing::info!(bundles = count, "store open");
+    if let Some(error) = too_much(&node, count) {
+        return Err(error);
+    }
+    tracing::info!(bundles = count, memory = node.memory_octets(), "store open");
     if (history, recovered.origin) == (History::Used, Origin::New) {
         tracing::warn!(
             path = %settings.path.display(),
@@ -446,6 +485,12 @@ fn recover(
             "the store's checkpoint was damaged: bundles that were removed may have come back"
         );
     }
+    if bundles.unread() > 0 {
+        tracing::error!(
+            bundles = bundles.unread(),
+            "the disk did not give back what it had given a moment before: these bundles wait for the next start"
+        );
+    }
     if recovered.torn_octets > 0 {
         tracing::info!(
             octets = recovered.torn_octets,
@@ -453,6 +498,15 @@ fn recover(
         );
     }
     Ok((store, node))
+}
+
+/// Octets of memory that all of so many bundles need, where the first of them need so many; what is found on their ways is
+/// a quarter more.
+fn needed_octets(found: u64, count: u64, total: usize) -> u64 {
+    let total = u64::try_from(total).unwrap_or(u64::MAX);
+    let all = u128::from(found) * u128::from(total.max(count)) / u128::from(count.max(1));
+    let all = u64::try_from(all).unwrap_or(u64::MAX);
+    all.saturating_add(all / 4)
 }
 
 /// Whether flushes may be put off; an operator who wants that is told at every start what it costs.

@@ -9,10 +9,10 @@ use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Ro
 
 use super::address::split_address;
 use super::measure::read_measure;
+use super::memory::Memory;
 use super::policy::{read_patterns, read_policy};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
-use super::memory::Memory;
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
 use dhow_document::{Document, Entries, FileError, nearest};

@@ -21,8 +21,8 @@ const CACHE_SHARE: u64 = 4;
 /// Buffers of the cache hold a little less than they could: one of so many octets is lost.
 const CACHE_LOSS: u64 = 8;
 
-/// Octets on their way to applications.
-const CLIENT_OCTETS: std::ops::RangeInclusive<u64> = 256 << 10..=64 << 20;
+/// Octets on their way to applications and neighbours.
+const CLIENT_OCTETS: std::ops::RangeInclusive<u64> = 256 << 10..=256 << 20;
 const CLIENT_SHARE: u64 = 8;
 
 /// Octets that a session may have sent and that are not acknowledged: as many as a neighbour of the same kind lets wait for its disk.
@@ -47,7 +47,7 @@ pub struct Memory {
     pub queue_octets: u64,
     /// Octets of the log that are kept in memory.
     pub cache_octets: u64,
-    /// Octets on their way to applications that have not read them.
+    /// Octets on their way to applications and neighbours that have not read them.
     pub client_octets: u64,
     /// Octets for the index: bundles, the endpoint IDs that they name, queues, sessions.
     pub index_octets: u64,
@@ -152,7 +152,10 @@ mod tests {
                     let memory = Memory::shared_out(octets, queue, cache);
                     let sum = memory.buffer_octets() + memory.client_octets + memory.index_octets;
                     assert!(sum <= octets, "{octets} {queue:?} {cache:?}: {memory:?}");
-                    assert!(memory.index_octets >= octets / INDEX_SHARE_MIN, "{memory:?}");
+                    assert!(
+                        memory.index_octets >= octets / INDEX_SHARE_MIN,
+                        "{memory:?}"
+                    );
                 }
             }
         }

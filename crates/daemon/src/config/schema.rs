@@ -202,8 +202,10 @@ pub const SECTIONS: &[Section] = &[
             key(
                 "memory",
                 Kind::Size,
-                Absent::Means("a quarter of what the machine has, or the control group where that has less"),
-                "\"64MiB\"",
+                Absent::Means(
+                    "a quarter of what the machine has, or the control group where that has less",
+                ),
+                "\"1GiB\"",
                 "Octets of memory that the node may take, at least 4MiB: the index of what is stored, endpoint IDs, what is on its way to applications and to the disk, and the log's octets in memory. Beyond it bundles are refused; a store whose index needs more is not opened. The program itself takes some more.",
             ),
             with_default(
@@ -270,7 +272,9 @@ pub const SECTIONS: &[Section] = &[
             key(
                 "memory",
                 Kind::Size,
-                Absent::Means("a quarter of what 'queue' leaves of [node] memory, from 256KiB to 1GiB"),
+                Absent::Means(
+                    "a quarter of what 'queue' leaves of [node] memory, from 256KiB to 1GiB",
+                ),
                 "\"256MiB\"",
                 "Octets of the log kept in memory, at most: what was stored last, and what is read ahead. With durability \"sync\" the log goes past the system's page cache; 0 for the page cache.",
             ),

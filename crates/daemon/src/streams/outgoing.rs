@@ -1,21 +1,106 @@
 //! Octets on their way into a socket.
 
 use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Buf as _, Bytes};
 
 /// Slices handed to the system in one gather-write (Linux takes up to 1,024).
 pub const SLICES_PER_WRITE: usize = 512;
 
+/// Octets polled at a time: some buffers' worth, so that a write call carries much and an acknowledgment behind it does not wait long.
+pub const GATHER_OCTETS: usize = 1 << 20;
+
+/// Octets that are polled at a time in any case: whoever reads goes on, however many others do not.
+pub const GATHER_OCTETS_MIN: usize = 16 << 10;
+
+/// One connection gets a part of what is left that is one of so many: there is always some left for the next.
+const LEFT_SHARE: usize = 4;
+
+/// What all connections together hold of octets that were polled and are not written. A peer that does not read holds what was
+/// polled last, for as long as it likes.
+#[derive(Clone, Debug)]
+pub struct Unwritten {
+    octets: Arc<AtomicUsize>,
+    bound: usize,
+}
+
+impl Unwritten {
+    /// None yet, and about so many octets at most, beside [`GATHER_OCTETS_MIN`] of each connection.
+    #[must_use]
+    pub fn with_bound(octets: u64) -> Self {
+        Self {
+            octets: Arc::default(),
+            bound: usize::try_from(octets).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// How many octets a connection that has written all is to poll next.
+    #[must_use]
+    pub fn next_octets(&self) -> usize {
+        let left = self.bound.saturating_sub(self.octets());
+        (left / LEFT_SHARE).clamp(GATHER_OCTETS_MIN, GATHER_OCTETS)
+    }
+
+    /// Octets that are polled and not written.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.octets.load(Ordering::Relaxed)
+    }
+}
+
 /// Octets polled and not yet written, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outgoing {
     pieces: Vec<Bytes>,
     /// Pieces before this one are written.
     next: usize,
+    unwritten: Unwritten,
+    /// As many of these octets are counted there.
+    counted: usize,
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.count(0);
+    }
 }
 
 impl Outgoing {
+    /// Nothing yet; what comes counts among what is unwritten.
+    #[must_use]
+    pub const fn within(unwritten: Unwritten) -> Self {
+        Self {
+            pieces: Vec::new(),
+            next: 0,
+            unwritten,
+            counted: 0,
+        }
+    }
+
+    /// How many octets are to be polled next.
+    #[must_use]
+    pub fn next_octets(&self) -> usize {
+        self.unwritten.next_octets()
+    }
+
+    /// New pieces are all there.
+    pub fn refilled(&mut self) {
+        let octets = self.pieces.iter().map(Bytes::len).sum();
+        self.count(octets);
+    }
+
+    fn count(&mut self, octets: usize) {
+        let all = &self.unwritten.octets;
+        if octets > self.counted {
+            all.fetch_add(octets - self.counted, Ordering::Relaxed);
+        } else {
+            all.fetch_sub(self.counted - octets, Ordering::Relaxed);
+        }
+        self.counted = octets;
+    }
+
     /// True when everything is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -57,6 +142,7 @@ impl Outgoing {
             self.next += 1;
         }
         assert!(octets == 0, "no more can be written than was given");
+        self.count(0);
     }
 }
 
@@ -67,12 +153,14 @@ mod tests {
     #[test]
     fn whatever_is_taken_at_a_time_leaves_in_order() {
         for step in 1..9 {
-            let mut outgoing = Outgoing::default();
+            let mut outgoing = Outgoing::within(Unwritten::with_bound(100));
             outgoing.refill().extend([
                 Bytes::from_static(b"one"),
                 Bytes::new(),
                 Bytes::from_static(b"twofour"),
             ]);
+            outgoing.refilled();
+            assert_eq!(outgoing.unwritten.octets(), 10);
             let mut written = Vec::new();
             while !outgoing.is_empty() {
                 let mut slices = [IoSlice::new(&[]); 2];
@@ -87,6 +175,28 @@ mod tests {
                 outgoing.advance(taken);
             }
             assert_eq!(written, b"onetwofour", "step {step}");
+            assert_eq!(outgoing.unwritten.octets(), 0);
         }
+    }
+
+    #[test]
+    fn those_that_are_not_read_leave_something_for_all_others() {
+        let unwritten = Unwritten::with_bound(4 << 20);
+        let mut silent = Vec::new();
+        for _ in 0..200 {
+            let mut outgoing = Outgoing::within(unwritten.clone());
+            let octets = outgoing.next_octets();
+            outgoing.refill().push(Bytes::from(vec![0; octets]));
+            outgoing.refilled();
+            silent.push(outgoing);
+        }
+        assert_eq!(silent[0].counted, GATHER_OCTETS);
+        assert!(unwritten.octets() <= (4 << 20) + 200 * GATHER_OCTETS_MIN);
+        assert_eq!(unwritten.next_octets(), GATHER_OCTETS_MIN);
+        drop(silent);
+        assert_eq!(
+            (unwritten.octets(), unwritten.next_octets()),
+            (0, GATHER_OCTETS)
+        );
     }
 }

@@ -36,6 +36,8 @@ struct Pool {
     /// Where buffers begin, those that were dropped as well until another lies there.
     bases: BTreeSet<usize>,
     bound: usize,
+    /// As many buffers fewer are kept: their memory is used for something else.
+    ceded: usize,
 }
 
 impl Buffers {
@@ -48,6 +50,7 @@ impl Buffers {
             lent: VecDeque::new(),
             bases: BTreeSet::new(),
             bound: (octets / BUFFER_OCTETS).max(BUFFERS_MIN),
+            ceded: 0,
         };
         Self {
             pool: Arc::new(Mutex::new(pool)),
@@ -69,6 +72,25 @@ impl Buffers {
     pub fn give(&self, buffer: BytesMut) {
         let dropped = self.with_pool(|pool| pool.give(buffer));
         // Outside the lock: to give memory back to the system takes long.
+        drop(dropped);
+    }
+
+    /// Keep fewer buffers than usual, as many octets of memory are used for something else.
+    pub(super) fn cede(&self, octets: u64) {
+        let buffers = usize::try_from(octets).unwrap_or(usize::MAX) / BUFFER_OCTETS;
+        let dropped = self.with_pool(|pool| {
+            pool.ceded = buffers;
+            pool.trim()
+        });
+        drop(dropped);
+    }
+
+    /// Keep no buffer that nobody uses, and none of those in use once they are not.
+    pub fn give_back(&self) {
+        let dropped = self.with_pool(|pool| {
+            let free = std::mem::take(&mut pool.free);
+            (free, std::mem::take(&mut pool.lent))
+        });
         drop(dropped);
     }
 
@@ -132,9 +154,19 @@ impl Pool {
 
     fn give(&mut self, buffer: BytesMut) -> Option<BytesMut> {
         self.lent.push_back(buffer);
-        let is_too_much = self.free.len() + self.lent.len() > self.bound;
-        // One whose slices stay for long would keep its place for as long.
+        self.excess()
+    }
+
+    /// One of more buffers than are kept. One whose slices stay for long would keep its place for as long.
+    fn excess(&mut self) -> Option<BytesMut> {
+        let bound = self.bound.saturating_sub(self.ceded).max(BUFFERS_MIN);
+        let is_too_much = self.free.len() + self.lent.len() > bound;
         is_too_much.then(|| self.free.pop().or_else(|| self.lent.pop_front()))?
+    }
+
+    /// Lets go of buffers that are more than are kept, not many at a time.
+    fn trim(&mut self) -> Vec<BytesMut> {
+        std::iter::from_fn(|| self.excess()).take(LOOKS).collect()
     }
 }
 
@@ -195,11 +227,33 @@ mod tests {
         }
         let kept = buffers.with_pool(|pool| pool.free.len() + pool.lent.len());
         assert_eq!(kept, 20);
+        // What is used for something else is not kept here.
+        buffers.cede(3 * BUFFER_OCTETS as u64);
+        let kept = || buffers.with_pool(|pool| pool.free.len() + pool.lent.len());
+        assert_eq!(kept(), 17);
+        buffers.cede(0);
+        for _ in 0..5 {
+            buffers.give(BytesMut::with_capacity(BUFFER_OCTETS));
+        }
+        assert_eq!(kept(), 20);
         // All of them are used again, those for which there is no room first.
         drop((0..20).map(|_| buffers.take()).collect::<Vec<_>>());
         assert_eq!(
             buffers.with_pool(|pool| pool.free.len() + pool.lent.len()),
             0
         );
+    }
+
+    #[test]
+    fn a_pool_that_gives_back_keeps_nothing() {
+        let buffers = Buffers::with_octets(0);
+        let mut buffer = buffers.take();
+        buffer.resize(9, 7);
+        let slice = buffer.split().freeze();
+        buffers.give(buffer);
+        buffers.give(BytesMut::with_capacity(BUFFER_OCTETS));
+        buffers.give_back();
+        buffers.with_pool(|pool| assert!(pool.free.is_empty() && pool.lent.is_empty()));
+        assert_eq!(slice, [7; 9][..]);
     }
 }

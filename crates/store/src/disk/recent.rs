@@ -15,6 +15,8 @@ pub(super) struct Recent {
     order: VecDeque<(u64, u64)>,
     /// What they take of memory.
     octets: u64,
+    /// What those take of it that were read.
+    read_octets: u64,
     bound: u64,
     /// A stretch takes a multiple of so many octets of memory.
     grain: u64,
@@ -29,6 +31,8 @@ struct Stretch {
     /// What it takes of memory, in octets.
     weight: u64,
     number: u64,
+    /// It was read, and did not come to be written.
+    is_read: bool,
     /// Where to read on once somebody reads here; `None` when that is done, or for what was written.
     leads_to: Option<u64>,
 }
@@ -53,6 +57,7 @@ impl Recent {
             stretches: BTreeMap::new(),
             order: VecDeque::new(),
             octets: 0,
+            read_octets: 0,
             bound,
             grain,
             next_number: 0,
@@ -123,6 +128,8 @@ impl Recent {
             return;
         }
         self.octets += weight;
+        let is_read = leads_to.is_some();
+        self.read_octets += if is_read { weight } else { 0 };
         self.order.push_back((offset, number));
         self.stretches.insert(
             offset,
@@ -130,6 +137,7 @@ impl Recent {
                 octets,
                 weight,
                 number,
+                is_read,
                 leads_to,
             },
         );
@@ -159,6 +167,18 @@ impl Recent {
         }
     }
 
+    /// What those take of memory that were read.
+    pub(super) const fn read_octets(&self) -> u64 {
+        self.read_octets
+    }
+
+    /// Keep nothing of what is there.
+    pub(super) fn clear(&mut self) {
+        self.stretches.clear();
+        self.order = VecDeque::new();
+        (self.octets, self.read_octets, self.lent) = (0, 0, None);
+    }
+
     /// Drop everything that has an octet between `start` and `end`.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         while let Some((offset, stretch)) = self.stretches.range(..end).next_back()
@@ -177,6 +197,7 @@ impl Recent {
     fn remove(&mut self, offset: u64) {
         if let Some(stretch) = self.stretches.remove(&offset) {
             self.octets -= stretch.weight;
+            self.read_octets -= if stretch.is_read { stretch.weight } else { 0 };
             // The buffer may be used again, and counts anew.
             self.lent = self.lent.filter(|(number, _)| *number != stretch.number);
         }
@@ -226,6 +247,8 @@ mod tests {
                 }
                 let held: u64 = recent.stretches.values().map(|it| it.weight).sum();
                 prop_assert!(held == recent.octets && recent.octets <= bound);
+                let read = recent.stretches.values().filter(|it| it.is_read);
+                prop_assert_eq!(read.map(|it| it.weight).sum::<u64>(), recent.read_octets());
                 prop_assert!(recent.order.len() <= 2 * recent.stretches.len() + SLACK);
             }
         }
