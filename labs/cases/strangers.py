@@ -1,136 +1,119 @@
 """100,000 bundles of distinct long names, silent readers and few descriptors: a node of 64 MB refuses, lives and restarts.
 
-A neighbour sends bundles each of which has a destination, a source and a report-to endpoint that no other has. Beside it
-applications ask for bundles of 1 MiB and read nothing. The node has 64 MB, page cache included, and 60 descriptors. It takes
-what its memory holds, refuses the rest with "no resources" (RFC 9174 5.2.4), answers its operator, and starts again.
+A neighbour sends bundles each of which has a destination, a source and a report-to endpoint that no other has. Meanwhile
+applications ask for bundles of 1 MiB and read nothing, as many at a time as there are descriptors for. The node has 64 MB, page
+cache included, and 60 descriptors. It takes what its memory holds, refuses the rest with "no resources" (RFC 9174 5.2.4),
+serves an application that reads, answers its operator, and starts again with all that it took.
 """
 
-import binascii
 import contextlib
 import os
-import socket
-import struct
-import time
+import threading
 from contextlib import ExitStack
 
 from labs.cases.case import Outcome, Skipped, Workplace
 from labs.rig import cgroup
 from labs.rig.cgroup import Group
-from labs.rig.node import Node, Settings
+from labs.rig.node import Node, NodeFailed, Settings
+from labs.rig.stranger import NO_RESOURCES, Stranger, bundle
 from labs.rig.terminal import octets as show_octets
+from tests.aap2 import Refused, Subscriber
 
 MEMORY_OCTETS = 64_000_000
 DESCRIPTORS = 60
 BUNDLES, QUICK_BUNDLES = 100_000, 10_000
 READERS = 100
 
-# Octets of an endpoint's name: a text form may have 1024.
-NAME_OCTETS = 1_000
+# Readers that fit beside what the node itself, its operator and its neighbour need of the descriptors.
+SEATS = 20
 
 # What each silent reader is to be given.
 WAITING_OCTETS = 1 << 20
 
-# Seconds that anything may take.
-PATIENCE_S = 300.0
-
-# TCPCLv4 (RFC 9174): message types, and the reason for a refusal that means a lack of room.
-XFER_SEGMENT, XFER_ACK, XFER_REFUSE, KEEPALIVE, SESS_INIT = 1, 2, 3, 4, 7
-BOTH_ENDS = 3
-NO_RESOURCES = 2
-
-# Transfers under way at a time.
-WINDOW = 256
-
-MIRRORED = bytes(int(f"{octet:08b}"[::-1], 2) for octet in range(256))
+# Seconds that a reader may take to be let in, and an honest one to be served.
+LET_IN_S, SERVED_S = 2.0, 60.0
 
 
-def crc16(octets: bytes) -> bytes:
-    """CRC-16/X-25, in network order (RFC 9171 4.2.1)."""
-    mirrored = binascii.crc_hqx(octets.translate(MIRRORED), 0xFFFF)
-    return struct.pack(">H", int(f"{mirrored:016b}"[::-1], 2) ^ 0xFFFF)
+class Readers(threading.Thread):
+    """Applications that subscribe and read nothing, a roomful at a time."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(daemon=True)
+        self.node = node
+        self.count = 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Until as many were there as there are to be, and the attack is over."""
+        while not self.over.is_set() or self.count < READERS:
+            room: list[Subscriber] = []
+            for seat in range(SEATS):
+                with contextlib.suppress(OSError, Refused, IndexError):
+                    room.append(Subscriber(self.node.socket, f"ipn:2.{100 + seat}", 1, LET_IN_S))
+            self.count += len(room)
+            self.over.wait(1.0)
+            for reader in room:
+                reader.close()
 
 
-def head(major: int, value: int) -> bytes:
-    """The head of a CBOR item (RFC 8949 3)."""
-    if value < 24:
-        return bytes([major << 5 | value])
-    for more, form in ((24, ">B"), (25, ">H"), (26, ">I"), (27, ">Q")):
-        if value < 1 << (8 * struct.calcsize(form)):
-            return bytes([major << 5 | more]) + struct.pack(form, value)
-    raise ValueError(value)
+def measure(place: Workplace) -> Outcome:
+    """The attack, and what is left of the node."""
+    if reason := cgroup.impossible("memory"):
+        raise Skipped(reason)
+    with ExitStack() as stack:
+        group = stack.enter_context(Group(f"dhow-{os.getpid()}-strangers", memory_octets=MEMORY_OCTETS))
+        stack.callback(place.crew.close)  # groups are removed when nobody is in them
+        return attacked(place, group, QUICK_BUNDLES if place.quick else BUNDLES)
 
 
-def name(text: str) -> bytes:
-    """A `dtn` endpoint ID."""
-    part = text.encode()
-    return b"\x82\x01" + head(3, len(part)) + part
+def attacked(place: Workplace, group: Group, bundles: int) -> Outcome:
+    """Sends all that, and looks."""
+    node = Node(place.crew, place.dhow, place.directory / "node", Settings(
+        "ipn:2.0", store_policy='segment = "4MiB"'))
+    node.under = ["prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}", *group.enter()]
+    node.start()
+    waiting = place.directory / "waiting"
+    waiting.write_bytes(os.urandom(WAITING_OCTETS))
+    for seat in range(SEATS):
+        place.run(node, "send", f"ipn:2.{100 + seat}", str(waiting), "--lifetime", "1h")
+    readers = Readers(node)
+    stranger = Stranger(node.address)
+    readers.start()
+    try:
+        for number in range(bundles):
+            stranger.send(bundle(number))
+        stranger.settle()
+    except OSError as error:
+        raise NodeFailed(f"the node died (killed for memory: {group.kills()}): {error}\n{node.last_words()}") from error
+    finally:
+        readers.over.set()
+    readers.join(SERVED_S)
+    honest = Subscriber(node.socket, "ipn:2.100", 1, SERVED_S)
+    served = honest.next().payload == waiting.read_bytes()
+    honest.close()
+    held = stored(node)
+    resident = node.peak_memory_octets()
+    stranger.close()
+    ended = node.stop()
+    node.start()
+    again = stored(node)
+    refused = stranger.refused.get(NO_RESOURCES, 0)
+    whole = stranger.taken + refused == bundles
+    met = (whole and refused > 0 and served and ended == 0 and again >= stranger.taken
+           and group.kills() == 0 and readers.count >= READERS)
+    return Outcome(
+        f"a node of {show_octets(MEMORY_OCTETS)} and {DESCRIPTORS} descriptors refuses, lives and restarts under "
+        f"{bundles:,} bundles of distinct long names and {READERS} readers that do not read",
+        met, ["bundles", "taken", "refused: no resources", "silent readers", "stored", "after restart", "peak resident",
+              "peak of its group", "killed"],
+        [[f"{bundles:,}", f"{stranger.taken:,}", f"{refused:,}", str(readers.count), f"{held:,}", f"{again:,}",
+          show_octets(resident), show_octets(group.peak_octets()), str(group.kills())]],
+        {"bundles": bundles, "taken": stranger.taken, "refused": stranger.refused, "readers": readers.count,
+         "stored": held, "stored_after_restart": again, "resident_peak_octets": resident,
+         "group_peak_octets": group.peak_octets(), "kills": group.kills(), "honest_reader_served": served},
+    )
 
 
-def bundle(number: int, name_octets: int = NAME_OCTETS, lifetime_ms: int = 86_400_000) -> bytes:
-    """A small bundle whose three endpoints no other has."""
-    def far(role: str) -> bytes:
-        start = f"//{role}{number:08d}"
-        return name(start + "x" * (name_octets - len(start) - 3) + "/e")
-
-    stamp = b"\x82" + head(0, int(time.time() * 1000) - 946_684_800_000) + head(0, number)
-    primary = b"\x89\x07\x00\x01" + far("to") + far("from") + far("tell") + stamp + head(0, lifetime_ms)
-    primary += b"\x42"
-    primary += crc16(primary + b"\x00\x00")
-    return b"\x9f" + primary + b"\x85\x01\x01\x00\x00\x41x" + b"\xff"
-
-
-class Stranger:
-    """A neighbour that sends and counts the answers."""
-
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
-        node_id = b"ipn:66.0"
-        init = struct.pack(">BHQQH", SESS_INIT, 0, 1 << 30, 1 << 40, len(node_id)) + node_id + struct.pack(">I", 0)
-        self.socket.sendall(b"dtn!\x04\x00" + init)
-        self.stream = self.socket.makefile("rb")
-        self._take(6)
-        _, _, _, _, length = struct.unpack(">BHQQH", self._take(21))
-        self._take(length)
-        self._take(struct.unpack(">I", self._take(4))[0])
-        self.sent = 0
-        self.taken = 0
-        self.refused: dict[int, int] = {}
-
-    def _take(self, octets: int) -> bytes:
-        taken = self.stream.read(octets)
-        if taken is None or len(taken) < octets:
-            raise ConnectionError("the node ended the session")
-        return taken
-
-    @property
-    def answered(self) -> int:
-        """Transfers of which the node has said what became of them."""
-        return self.taken + sum(self.refused.values())
-
-    def send(self, octets: bytes) -> None:
-        """One transfer of one segment; answers are read when many are open."""
-        item = struct.pack(">BHHQ", 1, 1, 8, len(octets))
-        self.socket.sendall(
-            struct.pack(">BBQI", XFER_SEGMENT, BOTH_ENDS, self.sent, len(item)) + item
-            + struct.pack(">Q", len(octets)) + octets)
-        self.sent += 1
-        self.settle(WINDOW)
-
-    def settle(self, most: int = 0) -> None:
-        """Reads answers until at most so many are missing."""
-        while self.sent - self.answered > most:
-            (kind,) = self._take(1)
-            if kind == XFER_ACK:
-                flags, _, _ = struct.unpack(">BQQ", self._take(17))
-                self.taken += flags & 1
-            elif kind == XFER_REFUSE:
-                reason, _ = struct.unpack(">BQ", self._take(9))
-                self.refused[reason] = self.refused.get(reason, 0) + 1
-            elif kind != KEEPALIVE:
-                raise ConnectionError(f"message {kind}")
-
-    def close(self) -> None:
-        """Gone without a word."""
-        self.stream.close()
-        self.socket.close()
+def stored(node: Node) -> int:
+    """Bundles that the node holds, as it tells its operator."""
+    return int(node.metrics()["dhow_bundles_stored"])

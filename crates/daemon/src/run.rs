@@ -500,14 +500,16 @@ fn recover(
     Ok((store, node))
 }
 
-/// Octets of memory that all of so many bundles need, where the first of them need so many; what is found on their ways is
-/// a quarter more.
+/// Octets of memory that all of so many bundles need, about, where the first of them need so many.
 fn needed_octets(found: u64, count: u64, total: usize) -> u64 {
     let total = u64::try_from(total).unwrap_or(u64::MAX);
     let all = u128::from(found) * u128::from(total.max(count)) / u128::from(count.max(1));
     let all = u64::try_from(all).unwrap_or(u64::MAX);
-    all.saturating_add(all / 4)
+    all.saturating_add(all / NEEDED_MARGIN)
 }
+
+/// What an estimate of memory lacks, at most: a part of it.
+const NEEDED_MARGIN: u64 = 16;
 
 /// Whether flushes may be put off; an operator who wants that is told at every start what it costs.
 fn flushing(file: &NodeFile) -> Flushing {

@@ -72,6 +72,7 @@ impl Node {
             .saturating_add(bundles.saturating_mul(STORE_OCTETS))
             .saturating_add(self.endpoints.memory_octets())
             .saturating_add(self.queues.memory_octets())
+            .saturating_add(self.expected_octets)
             .saturating_add(self.expiries.memory_octets())
             .saturating_add(self.removed.memory_octets())
             .saturating_add(self.arrivals.memory_octets())

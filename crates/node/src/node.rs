@@ -86,6 +86,8 @@ pub struct Node {
     pub(crate) removed: Removed,
     /// Bundles that applications have and have not confirmed.
     pub(crate) delivering: usize,
+    /// Octets of memory that the queues of recovered bundles will take.
+    pub(crate) expected_octets: usize,
     pub(crate) creation: Creation,
     pub(crate) routes: StaticRoutes,
     pub(crate) links: alloc::vec::Vec<Link>,
@@ -187,6 +189,7 @@ impl Node {
                 config.seed,
             ),
             delivering: 0,
+            expected_octets: 0,
             creation: Creation::default(),
             routes: StaticRoutes::default(),
             links: config.links.iter().cloned().map(Link::new).collect(),

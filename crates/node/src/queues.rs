@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use dhow_bundle::EndpointId;
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
@@ -117,6 +118,19 @@ pub(crate) struct Choice {
     /// Up to here its destination's queue has the oldest.
     before: u64,
 }
+
+/// Octets of memory that the queue of a destination with one bundle takes, about: most have one hop or two.
+pub(crate) fn queue_octets(destination: &EndpointId) -> usize {
+    size_of::<Queue>()
+        + 2 * size_of::<Hop>()
+        + size_of::<(u64, Option<BundleKey>)>()
+        + text_octets(destination)
+        + tree_octets::<(EndpointIndex, Box<Queue>)>(TREE_PART) / TREE_PART
+        + 2 * tree_octets::<(Hop, u64, EndpointIndex)>(TREE_PART) / TREE_PART
+}
+
+/// Entries of which the part of one is taken.
+const TREE_PART: usize = 1 << 10;
 
 /// All queues.
 #[derive(Default)]

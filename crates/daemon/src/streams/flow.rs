@@ -65,7 +65,10 @@ impl Flow {
                 self.unflushed = matches!(socket, Socket::Tls(_));
                 Ok(true)
             }
-            Poll::Pending => Ok(false),
+            Poll::Pending => {
+                self.outgoing.stand_by();
+                Ok(false)
+            }
         }
     }
 

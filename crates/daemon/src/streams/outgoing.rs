@@ -43,6 +43,11 @@ impl Unwritten {
         (left / LEFT_SHARE).clamp(GATHER_OCTETS_MIN, GATHER_OCTETS)
     }
 
+    /// Whether there are so many that each connection is to hold nothing else with its own.
+    fn is_scarce(&self) -> bool {
+        self.octets() > self.bound / 2
+    }
+
     /// Octets that are polled and not written.
     #[must_use]
     pub fn octets(&self) -> usize {
@@ -59,6 +64,8 @@ pub struct Outgoing {
     unwritten: Unwritten,
     /// As many of these octets are counted there.
     counted: usize,
+    /// The pieces are slices of larger buffers, which stay as long as they do.
+    is_sliced: bool,
 }
 
 impl Drop for Outgoing {
@@ -76,6 +83,7 @@ impl Outgoing {
             next: 0,
             unwritten,
             counted: 0,
+            is_sliced: false,
         }
     }
 
@@ -89,6 +97,19 @@ impl Outgoing {
     pub fn refilled(&mut self) {
         let octets = self.pieces.iter().map(Bytes::len).sum();
         self.count(octets);
+        self.is_sliced = true;
+    }
+
+    /// The peer takes nothing at present: where memory is scarce, what is left lets go of the buffers that it came in.
+    pub fn stand_by(&mut self) {
+        if !self.is_sliced || !self.unwritten.is_scarce() {
+            return;
+        }
+        let left = self.pieces.get(self.next..).unwrap_or_default();
+        let together = Bytes::from(left.concat());
+        self.pieces = vec![together];
+        self.next = 0;
+        self.is_sliced = false;
     }
 
     fn count(&mut self, octets: usize) {
@@ -177,6 +198,31 @@ mod tests {
             assert_eq!(written, b"onetwofour", "step {step}");
             assert_eq!(outgoing.unwritten.octets(), 0);
         }
+    }
+
+    #[test]
+    fn what_waits_long_holds_no_more_than_itself_where_memory_is_scarce() {
+        let unwritten = Unwritten::with_bound(30);
+        let whole = Bytes::from(vec![7; 1_000]);
+        let mut outgoing = Outgoing::within(unwritten);
+        outgoing
+            .refill()
+            .extend([whole.slice(..10), whole.slice(500..510)]);
+        outgoing.refilled();
+        outgoing.advance(4);
+        outgoing.stand_by();
+        assert!(!whole.is_unique(), "there is enough memory");
+        outgoing.advance(16);
+        outgoing.refill().push(whole.slice(..20));
+        outgoing.refilled();
+        outgoing.advance(4);
+        outgoing.stand_by();
+        assert!(whole.is_unique());
+        let mut slices = [IoSlice::new(&[]); 2];
+        assert_eq!(outgoing.slices(&mut slices), 1);
+        assert_eq!(&slices[0][..], [7; 16]);
+        outgoing.advance(16);
+        assert!(outgoing.is_empty());
     }
 
     #[test]
