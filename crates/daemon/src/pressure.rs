@@ -12,7 +12,7 @@ use crate::storing::Answers;
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Looks without anything that came, went or was stored, after which caches and pools are of no use.
-const IDLE_LOOKS: u32 = 4;
+const IDLE_LOOKS: u32 = 12;
 
 /// Where the system says for how long somebody waited for memory.
 const PRESSURE: &str = "/proc/pressure/memory";
