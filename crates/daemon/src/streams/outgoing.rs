@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_waits_long_holds_no_more_than_itself_where_memory_is_scarce() {
-        let unwritten = Unwritten::with_bound(30);
+        let unwritten = Unwritten::with_bound(50);
         let whole = Bytes::from(vec![7; 1_000]);
         let mut outgoing = Outgoing::within(unwritten);
         outgoing
@@ -213,15 +213,15 @@ mod tests {
         outgoing.stand_by();
         assert!(!whole.is_unique(), "there is enough memory");
         outgoing.advance(16);
-        outgoing.refill().push(whole.slice(..20));
+        outgoing.refill().push(whole.slice(..30));
         outgoing.refilled();
         outgoing.advance(4);
         outgoing.stand_by();
         assert!(whole.is_unique());
         let mut slices = [IoSlice::new(&[]); 2];
         assert_eq!(outgoing.slices(&mut slices), 1);
-        assert_eq!(&slices[0][..], [7; 16]);
-        outgoing.advance(16);
+        assert_eq!(&slices[0][..], [7; 26]);
+        outgoing.advance(26);
         assert!(outgoing.is_empty());
     }
 

@@ -60,7 +60,8 @@ impl Buffers {
     /// An empty buffer with room for [`BUFFER_OCTETS`], or up to 4096 less: it begins at a multiple of 4096.
     #[must_use]
     pub fn take(&self) -> BytesMut {
-        let known = self.with_pool(Pool::take);
+        let (known, dropped) = self.with_pool(|pool| (pool.take(), pool.trim()));
+        drop(dropped);
         let mut buffer = known.unwrap_or_else(|| self.make());
         let skipped = buffer.as_ptr().align_offset(BLOCK_OCTETS).min(BLOCK_OCTETS);
         buffer.resize(skipped, 0);
@@ -75,14 +76,11 @@ impl Buffers {
         drop(dropped);
     }
 
-    /// Keep fewer buffers than usual, as many octets of memory are used for something else.
+    /// Keep fewer buffers than usual, as many octets of memory are used for something else. Those that take buffers let go of
+    /// the others: an allocator has back at once what the thread frees that it gave it to.
     pub(super) fn cede(&self, octets: u64) {
         let buffers = usize::try_from(octets).unwrap_or(usize::MAX) / BUFFER_OCTETS;
-        let dropped = self.with_pool(|pool| {
-            pool.ceded = buffers;
-            pool.trim()
-        });
-        drop(dropped);
+        self.with_pool(|pool| pool.ceded = buffers);
     }
 
     /// Keep no buffer that nobody uses, and none of those in use once they are not.
@@ -160,8 +158,13 @@ impl Pool {
     /// One of more buffers than are kept. One whose slices stay for long would keep its place for as long.
     fn excess(&mut self) -> Option<BytesMut> {
         let bound = self.bound.saturating_sub(self.ceded).max(BUFFERS_MIN);
-        let is_too_much = self.free.len() + self.lent.len() > bound;
-        is_too_much.then(|| self.free.pop().or_else(|| self.lent.pop_front()))?
+        if self.free.len() + self.lent.len() <= bound {
+            return None;
+        }
+        if self.free.is_empty() {
+            self.reclaim();
+        }
+        self.free.pop().or_else(|| self.lent.pop_front())
     }
 
     /// Lets go of buffers that are more than are kept, not many at a time.
@@ -230,9 +233,11 @@ mod tests {
         // What is used for something else is not kept here.
         buffers.cede(3 * BUFFER_OCTETS as u64);
         let kept = || buffers.with_pool(|pool| pool.free.len() + pool.lent.len());
+        let taken = buffers.take();
         assert_eq!(kept(), 17);
         buffers.cede(0);
-        for _ in 0..5 {
+        buffers.give(taken);
+        for _ in 0..2 {
             buffers.give(BytesMut::with_capacity(BUFFER_OCTETS));
         }
         assert_eq!(kept(), 20);
