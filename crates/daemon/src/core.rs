@@ -41,9 +41,6 @@ const ACTIONS_PER_TURN: usize = 65_536;
 /// prepared, which takes a slow processor seconds.
 const READS_PER_TURN: usize = 256;
 
-/// Octets that connections have polled and not written, unless something else is said.
-const UNWRITTEN_OCTETS: u64 = 256 << 20;
-
 /// Answers of the store that one turn takes: the next turn knows how late it has become.
 const ANSWERS_PER_TURN: usize = 1024;
 
@@ -91,7 +88,6 @@ struct State {
     reader: ExtentReader,
     reads: Vec<(Ticket, Extents)>,
     pool: ReceivePool,
-    unwritten: Unwritten,
     streams: BTreeMap<StreamId, StreamState>,
     /// Neighbours' connections that were accepted.
     crowd: Crowd,
@@ -116,6 +112,8 @@ struct State {
 pub struct Core {
     state: Rc<RefCell<State>>,
     signals: Rc<Signals>,
+    /// What connections hold of octets that they have not written.
+    pub unwritten: Unwritten,
 }
 
 /// What the thread's standing tasks wait for.
@@ -149,7 +147,6 @@ impl Core {
             reader,
             reads: Vec::new(),
             pool: ReceivePool::of(buffers),
-            unwritten: Unwritten::with_bound(UNWRITTEN_OCTETS),
             streams: BTreeMap::new(),
             crowd: Crowd::default(),
             established: BTreeSet::new(),
@@ -169,6 +166,7 @@ impl Core {
         Self {
             state: Rc::new(RefCell::new(state)),
             signals: Rc::default(),
+            unwritten: Unwritten::default(),
         }
     }
 
@@ -311,22 +309,6 @@ impl Core {
             state.node.poll_octets(now, stream, limit, gather);
             state.counts.octets_out += gather.octets();
         });
-    }
-
-    /// Let go of memory that is only there because it may be of use again.
-    pub fn give_back(&self) {
-        self.state.borrow().reader.give_back();
-    }
-
-    /// Let connections hold no more octets than this together that they have not written, about. Said before there is one.
-    pub fn bound_unwritten(&self, octets: u64) {
-        self.state.borrow_mut().unwritten = Unwritten::with_bound(octets);
-    }
-
-    /// What connections hold of octets that they have not written.
-    #[must_use]
-    pub fn unwritten(&self) -> Unwritten {
-        self.state.borrow().unwritten.clone()
     }
 
     /// Let connections be on threads of their own from now on.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::core::Core;
+use crate::extents::ExtentReader;
 use crate::machine;
 use crate::storing::Answers;
 
@@ -24,7 +25,7 @@ const SHORT_PER_MYRIAD: u64 = 500;
 const SHORT_FOURTHS: u64 = 3;
 
 /// Gives memory back for as long as the node runs.
-pub async fn watch(core: Core, answers: Answers) {
+pub async fn watch(core: Core, answers: Answers, reader: ExtentReader) {
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let group = machine::memory();
@@ -39,7 +40,7 @@ pub async fn watch(core: Core, answers: Answers) {
         before = done;
         let is_short = || is_short(&group);
         if idle == IDLE_LOOKS || (idle < IDLE_LOOKS && is_short()) {
-            core.give_back();
+            reader.give_back();
             settle().await;
         }
     }

@@ -34,6 +34,7 @@ use crate::journal::{self, Journal};
 use crate::measuring::{MeasureSettings, Measuring};
 use crate::network;
 use crate::open_files;
+use crate::opening::TooLittleMemory;
 use crate::pressure;
 use crate::recording::{Recording, RecordingOrder};
 use crate::slow_disk::SlowDisk;
@@ -91,21 +92,9 @@ pub enum RunError {
         /// Why.
         error: OpenError,
     },
-    /// The index of what the store holds needs more memory than the node may take.
-    #[error(
-        "the index of the {bundles} bundles in {} needs about {needed} octets of memory, and the node may take {allowed}",
-        path.display()
-    )]
-    Memory {
-        /// The store's directory.
-        path: PathBuf,
-        /// Bundles in it.
-        bundles: usize,
-        /// Octets that would do, about.
-        needed: u64,
-        /// Octets that the node may take.
-        allowed: u64,
-    },
+    /// The node may not take the memory that the store's index needs.
+    #[error(transparent)]
+    Memory(#[from] TooLittleMemory),
     /// An address or socket cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -148,9 +137,7 @@ impl RunError {
             {
                 Some("[store] path is a directory, which is made when it is missing")
             }
-            Self::Memory { .. } => Some(
-                "give it more by [node] memory, for once: what is delivered, dropped or expires needs none any more",
-            ),
+            Self::Memory(_) => Some(TooLittleMemory::HINT),
             Self::Listen(error) => error.hint(),
             Self::Recording { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
                 Some("no recording is overwritten: name another file, or remove this one")
@@ -244,8 +231,9 @@ async fn live(
     let answers = store.answers();
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
+    let spare = reader.clone();
     let core = Core::new(node, clock, store, reader, journal, buffers);
-    core.bound_unwritten(file.memory.client_octets);
+    core.unwritten.set_bound(file.memory.client_octets);
     if let Some(workers) = workers {
         core.employ(workers);
     }
@@ -280,7 +268,7 @@ async fn live(
         let core = core.clone();
         async move { core.keep_time().await }
     });
-    standing.spawn_local(pressure::watch(core.clone(), answers.clone()));
+    standing.spawn_local(pressure::watch(core.clone(), answers.clone(), spare));
     if let Some(settings) = &file.measure {
         standing.spawn_local(measure_counters(
             core.clone(),
@@ -440,15 +428,6 @@ fn recover(
     let mut bundles = recovered.bundles;
     let total = bundles.size_hint().0;
     let mut count = 0_u64;
-    let too_much = |node: &Node, count| {
-        let found = node.memory_octets();
-        (found > file.memory.octets).then(|| RunError::Memory {
-            path: settings.path.clone(),
-            bundles: total,
-            needed: needed_octets(found, count, total),
-            allowed: file.memory.octets,
-        })
-    };
     for (_, bundle, extents) in bundles.by_ref() {
         let bundle = Box::new(bundle);
         node.handle(clock.now(), Event::Recovered { bundle, extents });
@@ -456,9 +435,7 @@ fn recover(
             recording.keep_much(&mut node);
         }
         count += 1;
-        if let Some(error) = too_much(&node, count) {
-            return Err(error);
-        }
+        TooLittleMemory::check(file, &node, count, total)?;
     }
     node.handle(
         clock.now(),
@@ -468,9 +445,7 @@ fn recover(
             removed: recovered.removed,
         },
     );
-    if let Some(error) = too_much(&node, count) {
-        return Err(error);
-    }
+    TooLittleMemory::check(file, &node, count, total)?;
     tracing::info!(bundles = count, memory = node.memory_octets(), "store open");
     if (history, recovered.origin) == (History::Used, Origin::New) {
         tracing::warn!(
@@ -499,17 +474,6 @@ fn recover(
     }
     Ok((store, node))
 }
-
-/// Octets of memory that all of so many bundles need, about, where the first of them need so many.
-fn needed_octets(found: u64, count: u64, total: usize) -> u64 {
-    let total = u64::try_from(total).unwrap_or(u64::MAX);
-    let all = u128::from(found) * u128::from(total.max(count)) / u128::from(count.max(1));
-    let all = u64::try_from(all).unwrap_or(u64::MAX);
-    all.saturating_add(all / NEEDED_MARGIN)
-}
-
-/// What an estimate of memory lacks, at most: a part of it.
-const NEEDED_MARGIN: u64 = 16;
 
 /// Whether flushes may be put off; an operator who wants that is told at every start what it costs.
 fn flushing(file: &NodeFile) -> Flushing {

@@ -69,7 +69,7 @@ pub async fn serve(core: Core, socket: Socket, purpose: Purpose, side: Side, tls
     let assigned = socket.detach().is_ok_and(|socket| {
         core.assign(Assignment {
             pipe: Arc::clone(&pipe),
-            unwritten: core.unwritten(),
+            unwritten: core.unwritten.clone(),
             socket,
             side,
             tls,
@@ -89,7 +89,7 @@ async fn serve_here(
     side: Side,
     tls: Option<Tls>,
 ) {
-    let flow = Flow::within(core.unwritten());
+    let flow = Flow::within(core.unwritten.clone());
     let mut connection = Connection {
         core,
         stream,

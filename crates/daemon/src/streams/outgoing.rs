@@ -18,12 +18,21 @@ pub const GATHER_OCTETS_MIN: usize = 16 << 10;
 /// One connection gets a part of what is left that is one of so many: there is always some left for the next.
 const LEFT_SHARE: usize = 4;
 
+/// Octets that connections may have polled and not written, where nothing else is said.
+const UNWRITTEN_OCTETS: u64 = 256 << 20;
+
 /// What all connections together hold of octets that were polled and are not written. A peer that does not read holds what was
 /// polled last, for as long as it likes.
 #[derive(Clone, Debug)]
 pub struct Unwritten {
     octets: Arc<AtomicUsize>,
-    bound: usize,
+    bound: Arc<AtomicUsize>,
+}
+
+impl Default for Unwritten {
+    fn default() -> Self {
+        Self::with_bound(UNWRITTEN_OCTETS)
+    }
 }
 
 impl Unwritten {
@@ -32,20 +41,29 @@ impl Unwritten {
     pub fn with_bound(octets: u64) -> Self {
         Self {
             octets: Arc::default(),
-            bound: usize::try_from(octets).unwrap_or(usize::MAX),
+            bound: Arc::new(AtomicUsize::new(clip(octets))),
         }
     }
 
     /// How many octets a connection that has written all is to poll next.
     #[must_use]
     pub fn next_octets(&self) -> usize {
-        let left = self.bound.saturating_sub(self.octets());
+        let left = self.bound().saturating_sub(self.octets());
         (left / LEFT_SHARE).clamp(GATHER_OCTETS_MIN, GATHER_OCTETS)
     }
 
     /// Whether there are so many that each connection is to hold nothing else with its own.
     fn is_scarce(&self) -> bool {
-        self.octets() > self.bound / 2
+        self.octets() > self.bound() / 2
+    }
+
+    /// Let there be so many from now on.
+    pub fn set_bound(&self, octets: u64) {
+        self.bound.store(clip(octets), Ordering::Relaxed);
+    }
+
+    fn bound(&self) -> usize {
+        self.bound.load(Ordering::Relaxed)
     }
 
     /// Octets that are polled and not written.
@@ -53,6 +71,10 @@ impl Unwritten {
     pub fn octets(&self) -> usize {
         self.octets.load(Ordering::Relaxed)
     }
+}
+
+fn clip(octets: u64) -> usize {
+    usize::try_from(octets).unwrap_or(usize::MAX)
 }
 
 /// Octets polled and not yet written, in order.

@@ -79,7 +79,7 @@ impl Relay {
         let mut progress = wishes.cut && !self.closing;
         self.gather.clear();
         if self.more && self.pipe.takes(context.waker()) {
-            let limit = self.core.unwritten().next_octets();
+            let limit = self.core.unwritten.next_octets();
             self.core.poll_pieces(self.stream, limit, &mut self.gather);
             self.more = !self.gather.is_empty();
             progress |= self.more;
