@@ -9,7 +9,7 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile",
+    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile", "memory",
     "channel", "traffic", "lab", "measurement", "simulation", "instructions", "figures",
 ]
 

@@ -30,6 +30,7 @@ CASES = {
     "resume": "resume",
     "threads": "threads",
     "receipts": "receipts",
+    "strangers": "strangers",
 }
 
 

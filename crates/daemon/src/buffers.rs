@@ -78,6 +78,14 @@ impl ReadPool {
         }
     }
 
+    /// Keep no buffer that nobody uses.
+    pub fn give_back(&self) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::take(&mut *spare);
+        drop(spare);
+        drop(dropped);
+    }
+
     /// A buffer of [`BUFFER_OCTETS`], with whatever octets it last held.
     #[must_use]
     pub fn take(&self) -> PooledBuffer {

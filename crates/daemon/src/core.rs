@@ -30,6 +30,7 @@ use crate::measuring::Measuring;
 use crate::recording::{Going, Recording};
 use crate::storing::{StoreCounts, StoreThread};
 use crate::streams::crowd::{Crowd, Origin};
+use crate::streams::outgoing::Unwritten;
 use crate::streams::path::{Ends, Inspector};
 use crate::streams::worker::{Assignment, Workers};
 
@@ -111,6 +112,8 @@ struct State {
 pub struct Core {
     state: Rc<RefCell<State>>,
     signals: Rc<Signals>,
+    /// What connections hold of octets that they have not written.
+    pub unwritten: Unwritten,
 }
 
 /// What the thread's standing tasks wait for.
@@ -163,6 +166,7 @@ impl Core {
         Self {
             state: Rc::new(RefCell::new(state)),
             signals: Rc::default(),
+            unwritten: Unwritten::default(),
         }
     }
 

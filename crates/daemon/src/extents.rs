@@ -100,6 +100,12 @@ impl ExtentReader {
         }
     }
 
+    /// Keep no buffer that nobody uses, here and in the store.
+    pub fn give_back(&self) {
+        self.pool.give_back();
+        self.store.give_back();
+    }
+
     /// Put the octets of `pieces` into `out` in order, those of at most [`WHOLE_OCTETS`] as one each; extents near each
     /// other come in by one read, and reads share buffers.
     ///

@@ -10,26 +10,57 @@ const OWN_GROUPS: &str = "/proc/self/cgroup";
 /// thousand octets in use, and a node of 64 MB was seen to need twice its memory.
 const SMALL_OCTETS: u64 = 512 << 20;
 
-/// Octets of memory that this process may use, as far as the system says: the machine's, or less where a control group
-/// has less.
+/// Memory that this process may use, as far as the system says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Octets of it.
+    pub octets: u64,
+    /// The file that says so where a control group has less than the machine.
+    pub group: Option<PathBuf>,
+}
+
+/// The machine's memory, or less where a control group has less.
+#[must_use]
+pub fn memory() -> Allowance {
+    let machine = rustix::system::sysinfo();
+    let all = Allowance {
+        octets: machine.totalram.saturating_mul(u64::from(machine.mem_unit)),
+        group: None,
+    };
+    let own = std::fs::read_to_string(OWN_GROUPS).unwrap_or_default();
+    limits(&own).into_iter().fold(all, |least, path| {
+        let limit = std::fs::read_to_string(&path).unwrap_or_default();
+        match limit.trim().parse() {
+            Ok(octets) if octets < least.octets => Allowance {
+                octets,
+                group: Some(path),
+            },
+            _ => least,
+        }
+    })
+}
+
+/// Octets of memory that this process may use.
 #[must_use]
 pub fn memory_octets() -> u64 {
-    let machine = rustix::system::sysinfo();
-    let memory = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
-    let own = std::fs::read_to_string(OWN_GROUPS).unwrap_or_default();
-    limits(&own)
-        .iter()
-        .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok())
-        .fold(memory, u64::min)
+    memory().octets
 }
 
 /// Octets of memory that this process has taken at once, at most so far; none where the system does not say.
 #[must_use]
 pub fn peak_octets() -> Option<u64> {
+    status_octets("VmHWM:")
+}
+
+/// Octets of memory that this process has and no file; none where the system does not say.
+#[must_use]
+pub fn anonymous_octets() -> Option<u64> {
+    status_octets("RssAnon:")
+}
+
+fn status_octets(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }

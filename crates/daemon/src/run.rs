@@ -33,6 +33,8 @@ use crate::journal::{self, Journal};
 use crate::measuring::{MeasureSettings, Measuring};
 use crate::network;
 use crate::open_files;
+use crate::opening::TooLittleMemory;
+use crate::pressure;
 use crate::recording::{Recording, RecordingOrder};
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
@@ -87,6 +89,9 @@ pub enum RunError {
         /// Why.
         error: OpenError,
     },
+    /// The node may not take the memory that the store's index needs.
+    #[error(transparent)]
+    Memory(#[from] TooLittleMemory),
     /// An address or socket cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -129,6 +134,7 @@ impl RunError {
             {
                 Some("[store] path is a directory, which is made when it is missing")
             }
+            Self::Memory(_) => Some(TooLittleMemory::HINT),
             Self::Listen(error) => error.hint(),
             Self::Recording { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
                 Some("no recording is overwritten: name another file, or remove this one")
@@ -220,7 +226,9 @@ async fn live(
     let answers = store.answers();
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
+    let spare = reader.clone();
     let core = Core::new(node, clock, store, reader, journal, buffers);
+    core.unwritten.set_bound(file.memory.client_octets);
     if let Some(workers) = workers {
         core.employ(workers);
     }
@@ -257,6 +265,7 @@ async fn live(
         let core = core.clone();
         async move { core.keep_time().await }
     });
+    standing.spawn_local(pressure::watch(core.clone(), answers.clone(), spare));
     if let Some(settings) = &file.measure {
         standing.spawn_local(measure_counters(
             core.clone(),
@@ -343,18 +352,18 @@ fn begin_recording(order: RecordingOrder) -> Result<Recording, RunError> {
 
 /// The buffers that the node reads into and that its store writes from.
 fn buffers(file: &NodeFile) -> Buffers {
-    let queue_octets = file.node.store_queue_octets;
-    let memory_octets = file.store.memory_octets;
     Buffers::with_octets(match file.store.durability {
         // What arrives stays in the buffers that it came in.
         DurabilitySetting::Memory => u64::MAX,
-        // Of what is kept in memory each buffer holds a little less than it could.
-        DurabilitySetting::Sync => queue_octets
-            .saturating_add(memory_octets)
-            .saturating_add(memory_octets / 8),
-        DurabilitySetting::Contact | DurabilitySetting::Os => queue_octets,
+        DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
+            file.memory.buffer_octets()
+        }
     })
 }
+
+/// The part of the index's memory that opening takes beside it, and that the store's memory of removed bundles may have, is one of
+/// so many.
+const OPENING_SHARE: u64 = 16;
 
 /// Opens the store and tells the node what it holds.
 fn recover(
@@ -397,6 +406,7 @@ fn recover(
             DurabilitySetting::Memory => Durability::Memory,
         },
         removed_bound: file.node.removed_bound,
+        memory_octets: file.node.memory_octets / OPENING_SHARE,
         prepared_octets: settings.prepared_octets,
         seed: random_seed(),
     };
@@ -418,14 +428,17 @@ fn recover(
         let content = recording.content();
         node = node.with_recorder(Recorder::new(PROGRAM, &file.node, telling, content));
     }
+    let mut bundles = recovered.bundles;
+    let total = bundles.size_hint().0;
     let mut count = 0_u64;
-    for (_, bundle, extents) in recovered.bundles {
+    for (_, bundle, extents) in bundles.by_ref() {
         let bundle = Box::new(bundle);
         node.handle(clock.now(), Event::Recovered { bundle, extents });
         if let Some(recording) = &mut recording {
             recording.keep_much(&mut node);
         }
         count += 1;
+        TooLittleMemory::check(file, &node, count, total)?;
     }
     node.handle(
         clock.now(),
@@ -435,7 +448,8 @@ fn recover(
             removed: recovered.removed,
         },
     );
-    tracing::info!(bundles = count, "store open");
+    TooLittleMemory::check(file, &node, count, total)?;
+    tracing::info!(bundles = count, memory = node.memory_octets(), "store open");
     if (history, recovered.origin) == (History::Used, Origin::New) {
         tracing::warn!(
             path = %settings.path.display(),
@@ -447,6 +461,12 @@ fn recover(
     if recovered.checkpoint_lost {
         tracing::error!(
             "the store's checkpoint was damaged: bundles that were removed may have come back"
+        );
+    }
+    if bundles.unread() > 0 {
+        tracing::error!(
+            bundles = bundles.unread(),
+            "the disk did not give back what it had given a moment before: these bundles wait for the next start"
         );
     }
     if recovered.torn_octets > 0 {

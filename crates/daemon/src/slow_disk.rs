@@ -50,6 +50,10 @@ impl Disk for SlowDisk {
         self.disk.forget(offset, octets);
     }
 
+    fn give_back(&self) {
+        self.disk.give_back();
+    }
+
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         self.disk.resize(octets)
     }

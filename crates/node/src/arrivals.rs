@@ -113,6 +113,12 @@ impl Arrivals {
         self.slots.len()
     }
 
+    /// Octets of memory that they take.
+    pub(crate) fn memory_octets(&self) -> usize {
+        self.sheets.len() * size_of::<[u32; SHEET]>()
+            + self.slots.len() * size_of::<(BundleKey, Arrival)>()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

@@ -11,6 +11,7 @@ use hashbrown::HashTable;
 
 use crate::endpoints::EndpointIndex;
 use crate::expiries::Timed;
+use crate::memory::table_octets;
 
 /// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
 const SHEET: usize = 256;
@@ -157,6 +158,7 @@ pub(crate) struct Bundles {
     hasher: FixedState,
     count: u64,
     octets: u64,
+    fragments: usize,
 }
 
 impl Bundles {
@@ -169,6 +171,7 @@ impl Bundles {
             hasher: FixedState::with_seed(seed),
             count: 0,
             octets: 0,
+            fragments: 0,
         }
     }
 
@@ -178,6 +181,7 @@ impl Bundles {
         let digest = Digest::of(&self.hasher, &entry.identity());
         self.count += 1;
         self.octets = self.octets.saturating_add(entry.octets);
+        self.fragments += usize::from(entry.fragment.is_some());
         if let Some(slot) = self.slot(place) {
             *slot = Some(entry);
         }
@@ -234,6 +238,7 @@ impl Bundles {
     pub(crate) fn remove(&mut self, key: BundleKey) -> Option<Entry> {
         let entry = self.entry(key)?;
         let (identity, octets) = (entry.identity(), entry.octets);
+        self.fragments -= usize::from(entry.fragment.is_some());
         self.unlist(key, &identity);
         self.free.push(key.0);
         self.count -= 1;
@@ -276,6 +281,15 @@ impl Bundles {
     /// Octets of them.
     pub(crate) fn octets(&self) -> u64 {
         self.octets
+    }
+
+    /// Octets of memory that the table takes.
+    pub(crate) fn memory_octets(&self) -> usize {
+        let entries = usize::try_from(self.count).unwrap_or(usize::MAX);
+        entries
+            .saturating_mul(size_of::<Option<Entry>>())
+            .saturating_add(table_octets::<(Digest, u32)>(entries))
+            .saturating_add(self.fragments * size_of::<Fragment>())
     }
 
     /// All held bundles in the order of their keys.

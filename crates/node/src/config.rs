@@ -20,6 +20,9 @@ pub struct Config {
     pub quota_octets: u64,
     /// Most bundles in the store.
     pub quota_bundles: u64,
+    /// Octets of memory for the index, at most: bundles, the endpoint IDs that they name, queues and sessions
+    /// ([`Node::memory_octets`](crate::Node::memory_octets)). A node that has no more refuses.
+    pub memory_octets: u64,
     /// Octets that may wait for the store to make them durable, at most; beyond it streams are not read
     /// (about twice rate × flush time keeps a disk busy; by default a 64th of the memory, from 1 to 64 MiB).
     pub store_queue_octets: u64,

@@ -212,6 +212,7 @@ impl Node {
         if let Some(transmission) = transmission {
             self.break_off(now, transmission);
         }
+        self.delivering -= deliveries.len();
         for (_, key) in deliveries {
             if !self.delivery_over(now, key, Pass::Failed(None)) {
                 self.put_back(now, key);
@@ -317,6 +318,7 @@ impl Node {
         let delivery = DeliveryId(client.next_delivery);
         client.next_delivery += 1;
         client.deliveries.insert(delivery, key);
+        self.delivering += 1;
         self.answer(
             now,
             stream,
@@ -362,6 +364,7 @@ impl Node {
         let Some(key) = client.deliveries.remove(&delivery) else {
             return;
         };
+        self.delivering -= 1;
         self.to_deliver.extend(endpoint);
         if !self.delivery_over(now, key, Pass::Confirmed) {
             self.delivered(now, key);
@@ -377,6 +380,7 @@ impl Node {
         let Some(key) = client.deliveries.remove(&delivery) else {
             return;
         };
+        self.delivering -= 1;
         // There is room for others.
         self.to_deliver.extend(endpoint);
         // Not at once, lest a client that declines everything keeps the node busy.

@@ -3,15 +3,23 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use core::hash::BuildHasher as _;
 use dhow_bundle::EndpointId;
+
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
 use crate::local::{Local, Locality};
+use crate::memory::{table_octets, text_octets};
 
 /// An endpoint ID's place in the table: four octets where the ID may have a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EndpointIndex(u32);
+
+impl EndpointIndex {
+    /// The first place.
+    pub(crate) const FIRST: Self = Self(0);
+}
 
 /// Places that are remembered for what asks next: a source, a destination, a report-to endpoint, a neighbour.
 const RECENT: usize = 4;
@@ -28,7 +36,11 @@ pub(crate) struct Endpoints {
     local: Local,
     places: Vec<Option<Known>>,
     free: Vec<u32>,
-    by_id: HashMap<EndpointId, u32, FixedState>,
+    /// Places by the hashes of their IDs.
+    by_id: HashTable<u32>,
+    hasher: FixedState,
+    /// Octets of the texts of all IDs.
+    text_octets: usize,
     /// Places that were asked for last: bundles that come together name the same few endpoints.
     recent: [u32; RECENT],
     /// Which of them is the oldest.
@@ -41,7 +53,9 @@ impl Endpoints {
             local,
             places: Vec::new(),
             free: Vec::new(),
-            by_id: HashMap::with_hasher(FixedState::with_seed(seed)),
+            by_id: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            text_octets: 0,
             recent: [u32::MAX; RECENT],
             oldest: 0,
         }
@@ -53,7 +67,7 @@ impl Endpoints {
             self.count(place, 1);
             return EndpointIndex(place);
         }
-        if let Some(&place) = self.by_id.get(id) {
+        if let Some(place) = self.place(id) {
             self.count(place, 1);
             self.remember(place);
             return EndpointIndex(place);
@@ -70,7 +84,16 @@ impl Endpoints {
                 locality,
             });
         }
-        self.by_id.insert(id.clone(), place);
+        self.text_octets += text_octets(id);
+        let Self {
+            by_id,
+            hasher,
+            places,
+            ..
+        } = self;
+        by_id.insert_unique(hasher.hash_one(id), place, |&place| {
+            known(places, place).map_or(0, |known| hasher.hash_one(&known.id))
+        });
         EndpointIndex(place)
     }
 
@@ -85,7 +108,12 @@ impl Endpoints {
         if self.count(index.0, -1) == 0
             && let Some(known) = self.slot(index.0).and_then(Option::take)
         {
-            self.by_id.remove(&known.id);
+            let hash = self.hasher.hash_one(&known.id);
+            let found = self.by_id.find_entry(hash, |&place| place == index.0);
+            if let Ok(found) = found {
+                found.remove();
+            }
+            self.text_octets -= text_octets(&known.id);
             self.free.push(index.0);
         }
     }
@@ -111,9 +139,20 @@ impl Endpoints {
     /// The place of an ID, if it is in use.
     pub(crate) fn find(&self, id: &EndpointId) -> Option<EndpointIndex> {
         let recent = self.recent(id);
-        recent
-            .or_else(|| self.by_id.get(id).copied())
-            .map(EndpointIndex)
+        recent.or_else(|| self.place(id)).map(EndpointIndex)
+    }
+
+    /// Octets of memory that the table takes.
+    pub(crate) fn memory_octets(&self) -> usize {
+        let ids = self.by_id.len();
+        ids.saturating_mul(size_of::<Option<Known>>())
+            .saturating_add(table_octets::<u32>(ids))
+            .saturating_add(self.text_octets)
+    }
+
+    fn place(&self, id: &EndpointId) -> Option<u32> {
+        let is_it = |&place: &u32| self.known(place).is_some_and(|known| known.id == *id);
+        self.by_id.find(self.hasher.hash_one(id), is_it).copied()
     }
 
     fn recent(&self, id: &EndpointId) -> Option<u32> {
@@ -122,8 +161,7 @@ impl Endpoints {
     }
 
     fn known(&self, place: u32) -> Option<&Known> {
-        let place = usize::try_from(place).ok()?;
-        self.places.get(place)?.as_ref()
+        known(&self.places, place)
     }
 
     fn remember(&mut self, place: u32) {
@@ -155,6 +193,10 @@ impl Endpoints {
         known.users = known.users.saturating_add_signed(change);
         known.users
     }
+}
+
+fn known(places: &[Option<Known>], place: u32) -> Option<&Known> {
+    places.get(usize::try_from(place).ok()?)?.as_ref()
 }
 
 #[cfg(test)]

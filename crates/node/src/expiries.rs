@@ -10,6 +10,7 @@ use dhow_bundle::Instant;
 use dhow_bundle::storage::BundleKey;
 
 use crate::bundles::{Bundles, Entry};
+use crate::memory::tree_octets;
 
 /// The instants of one bag, as a power of two of nanoseconds: about a second.
 const BAG_BITS: u32 = 30;
@@ -43,6 +44,8 @@ pub(crate) struct Expiries {
     later: BTreeMap<u64, Bag>,
     /// The first second that is not yet near.
     far: u64,
+    /// Places for which the bags have room.
+    room: usize,
 }
 
 fn second(at: Instant) -> u64 {
@@ -67,7 +70,9 @@ impl Expiries {
         let bag = self.later.entry(second).or_default();
         // There are fewer bundles than keys, and never four times as many places.
         let place = u32::try_from(bag.places.len()).unwrap_or(u32::MAX);
+        let before = bag.places.capacity();
         bag.places.push(Some(key));
+        self.room += bag.places.capacity() - before;
         bag.count += 1;
         entry.timed = Timed::Later(place);
     }
@@ -89,10 +94,13 @@ impl Expiries {
                     return;
                 };
                 bag.take(place);
+                let before = bag.places.capacity();
                 if bag.count == 0 {
                     self.later.remove(&second);
+                    self.room -= before;
                 } else if bag.places.len() > 4 * bag.count + SPARE_PLACES {
                     bag.pack(bundles);
+                    self.room = self.room + bag.places.capacity() - before;
                 }
             }
         }
@@ -116,6 +124,13 @@ impl Expiries {
         later.fold(self.soon.len(), usize::saturating_add)
     }
 
+    /// Octets of memory that they take.
+    pub(crate) fn memory_octets(&self) -> usize {
+        tree_octets::<(Instant, BundleKey)>(self.soon.len())
+            + tree_octets::<(u64, Bag)>(self.later.len())
+            + self.room * size_of::<Option<BundleKey>>()
+    }
+
     /// When the next bundle expires, or its second begins.
     pub(crate) fn next(&self) -> Option<Instant> {
         let soon = self.soon.first().map(|&(at, _)| at);
@@ -131,6 +146,7 @@ impl Expiries {
         {
             let (second, bag) = bag.remove_entry();
             self.far = self.far.max(second.saturating_add(1));
+            self.room -= bag.places.capacity();
             for key in bag.places.into_iter().flatten() {
                 if let Some(entry) = bundles.entry_mut(key) {
                     entry.timed = Timed::Soon;

@@ -30,6 +30,7 @@ mod invariants;
 mod line;
 mod links;
 mod local;
+mod memory;
 mod neighbour;
 mod node;
 mod operator;

@@ -7,6 +7,8 @@ use alloc::collections::{BTreeSet, VecDeque};
 
 use dhow_bundle::storage::BundleKey;
 
+use crate::memory::tree_octets;
+
 /// Gaps that a run may have beside one for every eighth place.
 const SPARE_GAPS: usize = 64;
 
@@ -24,6 +26,10 @@ impl Line {
     pub(crate) fn insert(&mut self, place: u64, key: BundleKey) {
         let last = self.run.back().map(|&(last, _)| last);
         let first = self.run.front().map(|&(first, _)| first);
+        if self.run.capacity() == 0 {
+            // Most destinations of a node that serves many have one bundle.
+            self.run.reserve_exact(1);
+        }
         if last.is_none_or(|last| last < place) {
             self.run.push_back((place, Some(key)));
         } else if first.is_some_and(|first| place < first) {
@@ -51,6 +57,12 @@ impl Line {
 
     pub(crate) fn len(&self) -> usize {
         self.run.len() - self.gaps + self.aside.len()
+    }
+
+    /// Octets of memory that it takes beside itself.
+    pub(crate) fn memory_octets(&self) -> usize {
+        self.run.capacity() * size_of::<(u64, Option<BundleKey>)>()
+            + tree_octets::<(u64, BundleKey)>(self.aside.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -89,6 +89,10 @@ pub struct Node {
     pub(crate) bundles: Bundles,
     pub(crate) queues: Queues,
     pub(crate) removed: Removed,
+    /// Bundles that applications have and have not confirmed.
+    pub(crate) delivering: usize,
+    /// Octets of memory that the queues of recovered bundles will take.
+    pub(crate) expected_octets: usize,
     pub(crate) creation: Creation,
     pub(crate) routes: StaticRoutes,
     pub(crate) links: alloc::vec::Vec<Link>,
@@ -185,7 +189,13 @@ impl Node {
             endpoints: Endpoints::new(Local::new(&config), config.seed),
             bundles: Bundles::new(config.seed),
             queues: Queues::new(expiry_links),
-            removed: Removed::new(config.removed_bound, config.seed),
+            removed: Removed::new(
+                config.removed_bound,
+                remembered_octets(&config),
+                config.seed,
+            ),
+            delivering: 0,
+            expected_octets: 0,
             creation: Creation::default(),
             routes: StaticRoutes::default(),
             links: config.links.iter().cloned().map(Link::new).collect(),
@@ -507,6 +517,14 @@ impl Node {
         }
         self.clock_offset_ms = Some(offset);
     }
+}
+
+/// The part of the memory that identities of removed bundles may take is one of so many.
+const REMEMBERED_SHARE: u64 = 8;
+
+/// Octets of memory that identities of removed bundles may take.
+fn remembered_octets(config: &Config) -> usize {
+    usize::try_from(config.memory_octets / REMEMBERED_SHARE).unwrap_or(usize::MAX)
 }
 
 /// What octets from the store are that were asked for; nobody reads those that nobody waits for.

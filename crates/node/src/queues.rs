@@ -2,14 +2,17 @@
 //! destinations that it could serve, so that a link that comes up never makes a million bundles be
 //! looked at.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use dhow_bundle::EndpointId;
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
 use crate::endpoints::EndpointIndex;
 use crate::line::Line;
+use crate::memory::{text_octets, tree_octets};
 use crate::routing::Hop;
 
 /// Destinations and bundles that are looked at for one choice: bounds the work when what is first in a
@@ -85,6 +88,19 @@ impl Queue {
         }
     }
 
+    /// Octets of memory that it takes.
+    fn memory_octets(&self) -> usize {
+        let texts = self.hops.iter().map(|hop| match hop {
+            Hop::Peer(peer) => text_octets(peer.endpoint()),
+            Hop::Link(_) => 0,
+        });
+        size_of::<Self>()
+            + self.by_arrival.memory_octets()
+            + tree_octets::<(u64, BundleKey)>(self.by_expiry.len())
+            + self.hops.capacity() * size_of::<Hop>()
+            + texts.sum::<usize>()
+    }
+
     fn heads(&self) -> Heads {
         Heads {
             arrival: self.first(SendOrder::Arrival).map(|(place, _)| place),
@@ -103,11 +119,27 @@ pub(crate) struct Choice {
     before: u64,
 }
 
+/// Octets of memory that the queue of a destination with one bundle takes, about: most have one hop or two.
+pub(crate) fn queue_octets(destination: &EndpointId) -> usize {
+    size_of::<Queue>()
+        + 2 * size_of::<Hop>()
+        + size_of::<(u64, Option<BundleKey>)>()
+        + text_octets(destination)
+        + tree_octets::<(EndpointIndex, Box<Queue>)>(TREE_PART) / TREE_PART
+        + 2 * tree_octets::<(Hop, u64, EndpointIndex)>(TREE_PART) / TREE_PART
+}
+
+/// Entries of which the part of one is taken.
+const TREE_PART: usize = 1 << 10;
+
 /// All queues.
 #[derive(Default)]
 pub(crate) struct Queues {
-    queues: BTreeMap<EndpointIndex, Queue>,
-    by_hop: BTreeMap<Hop, BTreeSet<(u64, EndpointIndex)>>,
+    queues: BTreeMap<EndpointIndex, Box<Queue>>,
+    /// The heads of queues at each hop, in one tree: most destinations have a hop of their own, their node.
+    by_hop: BTreeSet<(Hop, u64, EndpointIndex)>,
+    /// Octets of memory that the queues take.
+    octets: usize,
     /// Links that send by expiry.
     expiry_links: BTreeSet<LinkId>,
 }
@@ -129,14 +161,23 @@ impl Queues {
         hops: impl FnOnce() -> Vec<Hop>,
     ) {
         let expiry = !self.expiry_links.is_empty();
-        let queue = self.queues.entry(destination).or_insert_with(|| Queue {
-            hops: hops(),
-            ..Queue::default()
-        });
+        let mut before = None;
+        let queue = self.queues.entry(destination);
+        let queue = queue
+            .and_modify(|queue| before = Some(queue.memory_octets()))
+            .or_insert_with(|| {
+                let hops = hops();
+                Box::new(Queue {
+                    hops,
+                    ..Queue::default()
+                })
+            });
         queue.by_arrival.insert(place.arrival, key);
         if expiry {
             queue.by_expiry.insert((place.expiry, key));
         }
+        self.octets += queue.memory_octets();
+        self.octets -= before.unwrap_or(0);
         let ahead = |listed: Option<u64>, place| listed.is_none_or(|listed| place < listed);
         if ahead(queue.listed.arrival, place.arrival)
             || (expiry && ahead(queue.listed.expiry, place.expiry))
@@ -150,12 +191,33 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(&destination) else {
             return;
         };
+        self.octets -= queue.memory_octets();
         queue.by_arrival.remove(place.arrival, key);
         queue.by_expiry.remove(&(place.expiry, key));
         if queue.by_arrival.is_empty() {
             self.list(destination);
             self.queues.remove(&destination);
+        } else {
+            self.octets += queue.memory_octets();
         }
+    }
+
+    /// Octets of memory that all of it takes.
+    pub(crate) fn memory_octets(&self) -> usize {
+        self.octets
+            .saturating_add(tree_octets::<(EndpointIndex, Box<Queue>)>(
+                self.queues.len(),
+            ))
+            .saturating_add(tree_octets::<(Hop, u64, EndpointIndex)>(self.by_hop.len()))
+    }
+
+    /// The queues that are listed at a hop, by their heads.
+    fn served(&self, hop: &Hop) -> impl Iterator<Item = (u64, EndpointIndex)> {
+        let first = (hop.clone(), 0, EndpointIndex::FIRST);
+        self.by_hop
+            .range(first..)
+            .take_while(move |(other, _, _)| other == hop)
+            .map(|&(_, head, destination)| (head, destination))
     }
 
     /// The first bundle in order that may go over a session reached by `hops`, each with its order.
@@ -172,9 +234,9 @@ impl Queues {
         let mut stale = Vec::new();
         for hop in hops {
             let order = self.order_of(hop);
-            let served = self.by_hop.get(hop).into_iter().flatten();
+            let served = self.served(hop);
             let mut looks = 0;
-            for &(head, destination) in served.take(DESTINATIONS_BOUND) {
+            for (head, destination) in served.take(DESTINATIONS_BOUND) {
                 if let Some((place, choice)) = &mut found {
                     if choice.destination == destination {
                         continue;
@@ -251,10 +313,10 @@ impl Queues {
         let mut found = Vec::new();
         for hop in hops {
             let order = self.order_of(hop);
-            let served = self.by_hop.get(hop).into_iter().flatten();
+            let served = self.served(hop);
             let queues = served
                 .take(DESTINATIONS_BOUND)
-                .filter_map(|(_, destination)| self.queues.get(destination));
+                .filter_map(|(_, destination)| self.queues.get(&destination));
             let ours = queues.filter(|queue| {
                 let best = best(&queue.hops).and_then(|best| queue.hops.get(best));
                 best.is_some_and(|best| hops.contains(best))
@@ -321,8 +383,10 @@ impl Queues {
         let destinations: Vec<EndpointIndex> = self.queues.keys().copied().collect();
         for destination in destinations {
             if let Some(queue) = self.queues.get_mut(&destination) {
+                self.octets -= queue.memory_octets();
                 queue.hops = hops(destination);
                 queue.listed = Heads::default();
+                self.octets += queue.memory_octets();
             }
             self.list(destination);
         }
@@ -350,20 +414,11 @@ impl Queues {
                 Hop::Link(link) if self.expiry_links.contains(link) => SendOrder::Expiry,
                 Hop::Link(_) | Hop::Peer(_) => SendOrder::Arrival,
             };
-            if !self.by_hop.contains_key(hop) {
-                self.by_hop.insert(hop.clone(), BTreeSet::new());
-            }
-            let Some(served) = self.by_hop.get_mut(hop) else {
-                continue;
-            };
             if let Some(old) = before.of(order) {
-                served.remove(&(old, destination));
+                self.by_hop.remove(&(hop.clone(), old, destination));
             }
             if let Some(new) = heads.of(order) {
-                served.insert((new, destination));
-            }
-            if served.is_empty() {
-                self.by_hop.remove(hop);
+                self.by_hop.insert((hop.clone(), new, destination));
             }
         }
     }

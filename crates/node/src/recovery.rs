@@ -39,6 +39,9 @@ impl Node {
                 total_octets: bundle.total_adu_octets,
             })
         });
+        if self.endpoints.find(&bundle.destination).is_none() {
+            self.expected_octets += crate::queues::queue_octets(&bundle.destination);
+        }
         let entry = Entry {
             source: self.endpoints.acquire(&bundle.id.source),
             destination: self.endpoints.acquire(&bundle.destination),
@@ -75,6 +78,7 @@ impl Node {
     /// Everything is recovered: send each bundle on its way.
     pub(crate) fn finish_recovery(&mut self, now: Now, removed: Vec<(BundleId, DtnTime)>) {
         self.stage = Stage::Working;
+        self.expected_octets = 0;
         for (id, until) in removed {
             let left_ms = match now.dtn.is_known() {
                 true => until.as_millis().saturating_sub(now.dtn.as_millis()),

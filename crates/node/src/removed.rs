@@ -17,6 +17,10 @@ use hashbrown::HashTable;
 
 use crate::bundles::{Digest, Identity, Removal};
 use crate::endpoints::{EndpointIndex, Endpoints};
+use crate::memory::{table_octets, text_octets};
+
+/// Octets of memory for an identity, its place in the table included.
+const ENTRY_OCTETS: usize = size_of::<Remembered>() + table_octets::<(Digest, u32)>(1);
 
 /// The memory, bounded: the oldest is forgotten first.
 pub(crate) struct Removed {
@@ -27,6 +31,9 @@ pub(crate) struct Removed {
     by_identity: HashTable<(Digest, u32)>,
     hasher: FixedState,
     bound: usize,
+    /// Octets of memory that they take, the texts of their sources included, and may take.
+    octets: usize,
+    octets_bound: usize,
 }
 
 /// One identity, in 56 octets.
@@ -66,15 +73,27 @@ pub(crate) enum Recollection {
 }
 
 impl Removed {
-    /// A memory of at most `bound` identities.
-    pub(crate) fn new(bound: usize, seed: u64) -> Self {
+    /// A memory of at most `bound` identities, and about so many octets.
+    pub(crate) fn new(bound: usize, octets_bound: usize, seed: u64) -> Self {
         Self {
             remembered: VecDeque::new(),
             first: 0,
             by_identity: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             bound,
+            octets: 0,
+            octets_bound,
         }
+    }
+
+    /// Octets of memory that it takes beside the texts of its sources.
+    pub(crate) fn memory_octets(&self) -> usize {
+        self.remembered.len() * ENTRY_OCTETS
+    }
+
+    /// Octets that an identity of a source costs: the text may be kept for it alone.
+    fn weight(endpoints: &Endpoints, source: EndpointIndex) -> usize {
+        ENTRY_OCTETS + text_octets(endpoints.id(source))
     }
 
     /// Remember a removed bundle that had come back so often. Takes over one count of `identity.source`.
@@ -95,6 +114,7 @@ impl Removed {
             endpoints.release(identity.source);
             return;
         }
+        self.octets += Self::weight(endpoints, identity.source);
         let length = u32::try_from(self.remembered.len()).unwrap_or(u32::MAX);
         let number = self.first.wrapping_add(length);
         self.remembered.push_back(Remembered {
@@ -110,7 +130,9 @@ impl Removed {
             .insert_unique(digest.spread(), (digest, number), |(digest, _)| {
                 digest.spread()
             });
-        while self.remembered.len() > self.bound && self.forget_oldest(endpoints) {}
+        while (self.remembered.len() > self.bound || self.octets > self.octets_bound)
+            && self.forget_oldest(endpoints)
+        {}
     }
 
     /// What is known of a bundle of this identity.
@@ -181,6 +203,7 @@ impl Removed {
         if let Ok(found) = found {
             found.remove();
         }
+        self.octets -= Self::weight(endpoints, oldest.source);
         endpoints.release(oldest.source);
         true
     }
@@ -220,7 +243,7 @@ mod tests {
             steps in proptest::collection::vec((0_u64..40, 0_u8..3), 0..200),
         ) {
             let mut endpoints = endpoints();
-            let mut removed = Removed::new(bound, 2);
+            let mut removed = Removed::new(bound, usize::MAX, 2);
             removed.first = u32::MAX - 50;
             let mut order: Vec<u64> = Vec::new();
             let mut known: BTreeMap<u64, u8> = BTreeMap::new();

@@ -80,6 +80,7 @@ impl Node {
         let kept = exchange_octets(quota);
         let kept_bundles = (most / EXCHANGE_SHARE).min(EXCHANGE_BUNDLES_MAX);
         let fits = left_bundles > 0 && left >= octets;
+        self.check_memory(bundles, comes)?;
         // Whatever fits at all is taken where nothing else is.
         let is_spare = left_bundles > kept_bundles && left.saturating_sub(octets) >= kept;
         match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
@@ -88,6 +89,20 @@ impl Node {
                 ", and the rest of its quota is for exchanges with neighbours that bundles wait for",
             )),
             false => Err(self.no_room(octets)),
+        }
+    }
+
+    /// A bundle with an endpoint ID that no other names takes memory for as long as it is here. The last part is for exchanges, as of
+    /// the quota.
+    fn check_memory(&self, bundles: u64, comes: Comes<'_>) -> Result<(), Refused> {
+        let (taken, most) = (self.memory_octets(), self.config.memory_octets);
+        let left = most.saturating_sub(taken);
+        let is_spare = bundles == 0 || left >= most / EXCHANGE_SHARE;
+        match left > 0 && (is_spare || self.may_fill(comes)) {
+            true => Ok(()),
+            false => Err(self.full(&format!(
+                ", and its index takes {taken} of {most} octets of memory ([node] memory)"
+            ))),
         }
     }
 

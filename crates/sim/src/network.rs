@@ -23,6 +23,9 @@ const REPORTS_PER_SECOND: u32 = 1_000_000;
 /// Identities of removed bundles that a node remembers.
 const REMOVED_BOUND: usize = 10_000;
 
+/// Octets of memory that opening a store may take, and that what it remembers of removed bundles may.
+const MEMORY_OCTETS: u64 = 64 << 20;
+
 /// Octets of a segment at bundle fidelity, at most: more than any bundle has.
 const SEGMENT_MRU_MOST: u64 = 1 << 40;
 
@@ -110,6 +113,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 routes: Vec::new(),
                 quota_octets: node.quota_octets,
                 quota_bundles: node.quota_bundles,
+                memory_octets: u64::MAX,
                 store_queue_octets: STORE_QUEUE_OCTETS,
                 reports: Reports::default(),
                 echo_service: None,
@@ -126,6 +130,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 durability: Durability::Sync,
                 removed_bound: REMOVED_BOUND,
                 prepared_octets: 0,
+                memory_octets: MEMORY_OCTETS,
                 seed: entropy.draw(),
             },
             leads: Vec::new(),

@@ -171,6 +171,7 @@ fn config(keepalive_s: u16) -> Config {
         routes: Vec::new(),
         quota_octets: 1 << 20,
         quota_bundles: 10,
+        memory_octets: u64::MAX,
         store_queue_octets: 1 << 20,
         reports: Reports::default(),
         echo_service: None,

@@ -1,11 +1,15 @@
 //! A store's tables, made out of what its log's records amount to (docs/store-format.md 8 and 9).
 
+use std::sync::Arc;
+
 use dhow_bundle::DtnTime;
 use dhow_bundle::storage::{BundleKey, Extent, Extents, StoredBundle};
 
+use crate::bodies::Bodies;
 use crate::checkpoint::Listed;
 use crate::closing::ClosingNote;
 use crate::compaction::split_body;
+use crate::disk::Disk;
 use crate::loss::{Cause, EarlyEnd, Loss, LostPlace};
 use crate::record::{ALIGNMENT, HEADER_OCTETS, Layout, SEGMENTS_START};
 use crate::recovery::Map;
@@ -34,22 +38,58 @@ pub(crate) struct Image {
 }
 
 /// The bundles of an opened store, decoded one by one.
-#[derive(Debug)]
 pub struct RecoveredBundles {
-    commits: std::vec::IntoIter<(BundleKey, Commit, Extents)>,
-    bodies: Vec<u8>,
+    /// By their keys, with where their octets lie when that is not the record alone.
+    commits: std::iter::Enumerate<std::vec::IntoIter<(Commit, Option<Box<Extents>>)>>,
+    layout: Layout,
+    bodies: Bodies,
+    disk: Arc<dyn Disk>,
+    buffer: Vec<u8>,
     shared: SharedEndpoints,
+    unread: u64,
+}
+
+impl std::fmt::Debug for RecoveredBundles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecoveredBundles")
+            .field("left", &self.commits.len())
+            .field("unread", &self.unread)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RecoveredBundles {
+    /// Bundles that are left out, since the disk did not give back what it had given a moment before.
+    #[must_use]
+    pub const fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    fn decode(&mut self, commit: &Commit) -> Option<StoredBundle> {
+        let body = self
+            .bodies
+            .read(&commit.body, &*self.disk, &mut self.buffer)?;
+        let (_, metadata) = split_body(body)?;
+        Reader(metadata).bundle(&mut self.shared)
+    }
 }
 
 impl Iterator for RecoveredBundles {
     type Item = (BundleKey, StoredBundle, Extents);
 
     fn next(&mut self) -> Option<Self::Item> {
-        // A body was found readable before it got a key.
-        self.commits.by_ref().find_map(|(key, commit, extents)| {
-            let (_, metadata) = split_body(commit.body(&self.bodies))?;
-            Some((key, Reader(metadata).bundle(&mut self.shared)?, extents))
-        })
+        loop {
+            let (key, (commit, extents)) = self.commits.next()?;
+            // A body was found readable before it got a key.
+            let Some(bundle) = self.decode(&commit) else {
+                self.unread += 1;
+                continue;
+            };
+            let own = own_extent(&self.layout, &commit);
+            let extents = extents.map_or(Extents::One(own), |extents| *extents);
+            let key = BundleKey(u32::try_from(key).unwrap_or(u32::MAX));
+            return Some((key, bundle, extents));
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -57,9 +97,18 @@ impl Iterator for RecoveredBundles {
     }
 }
 
+/// A bundle's octets in its commit record.
+fn own_extent(layout: &Layout, commit: &Commit) -> Extent {
+    Extent {
+        offset: layout.position(commit.segment, commit.offset) + u64::from(HEADER_OCTETS),
+        length: u64::from(commit.payload),
+    }
+}
+
 /// Makes the tables out of what was replayed.
 pub(crate) struct Builder<'a> {
     pub(crate) layout: Layout,
+    pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) size: u64,
     pub(crate) map: &'a Map,
     pub(crate) tail: &'a Tail,
@@ -104,7 +153,7 @@ impl Builder<'_> {
     }
 
     /// Where a commit's bundle lies; `None` when part of that is no place in the log.
-    fn slot(&self, commit: &Commit, bodies: &[u8], segments: &Segments) -> Option<Slot> {
+    fn slot(&self, commit: &Commit, bodies: &Bodies, segments: &Segments) -> Option<Slot> {
         let within = |segment: u32, offset: u32, octets: u64| {
             let end = u64::from(offset).checked_add(octets)?;
             let used = segments
@@ -114,15 +163,21 @@ impl Builder<'_> {
             (used && there && end <= u64::from(self.layout.segment_octets)).then_some(())
         };
         let own =
-            u64::from(HEADER_OCTETS) + u64::from(commit.payload) + u64::from(commit.body_octets);
+            u64::from(HEADER_OCTETS) + u64::from(commit.payload) + u64::from(commit.body.octets());
         within(commit.segment, commit.offset, own)?;
-        let mut reader = Reader(commit.body(bodies));
-        reader.varint()?;
-        if reader.varint()? != 0 {
+        let mut buffer = Vec::new();
+        let mut reader = Reader(&[]);
+        let mut count = 0;
+        if commit.has_extents {
+            reader = Reader(bodies.read(&commit.body, &**self.disk, &mut buffer)?);
             reader.varint()?;
+            if reader.varint()? != 0 {
+                reader.varint()?;
+            }
+            count = reader.varint()?;
         }
         let mut extents = Vec::new();
-        for _ in 0..reader.varint()? {
+        for _ in 0..count {
             let segment = *self.map.by_generation.get(&reader.varint()?)?;
             let offset = reader.varint_u32()?;
             let length = reader.varint()?;
@@ -141,9 +196,10 @@ impl Builder<'_> {
             segment,
             offset,
             payload,
-            body_octets: body,
+            body,
             ..
         } = *commit;
+        let body = body.octets();
         Some(Slot {
             segment,
             offset,
@@ -196,41 +252,44 @@ impl Builder<'_> {
             });
         }
         commits.sort_unstable_by_key(|commit| (commit.segment, commit.offset));
-        let mut placed = Vec::with_capacity(commits.len());
-        let mut shared = SharedEndpoints::default();
-        for commit in commits {
-            let bundle = split_body(commit.body(&bodies))
-                .and_then(|(_, metadata)| Reader(metadata).bundle(&mut shared));
-            let slot = self.slot(&commit, &bodies, &segments);
-            match slot.filter(|_| bundle.is_some()) {
-                Some(slot) => {
-                    if let Some(segment) = segments.at_mut(commit.segment) {
-                        segment.add_commit(commit.offset);
-                    }
-                    placed.push((commit, slot));
+        // Those whose places are none in the log are let go; slots come once keys are known.
+        commits.retain(|commit| {
+            if self.slot(commit, &bodies, &segments).is_some() {
+                if let Some(segment) = segments.at_mut(commit.segment) {
+                    segment.add_commit(commit.offset);
                 }
-                None => loss.add(LostPlace {
-                    cause: if bundle.is_some() {
-                        Cause::Octets
-                    } else {
-                        Cause::Commit
-                    },
-                    id: bundle.map(|bundle| bundle.id),
-                    position: self.layout.position(commit.segment, commit.offset),
-                }),
+                return true;
             }
-        }
-        placed.sort_by_key(|(commit, _)| commit.arrival);
-        let mut slots = Slots::default();
-        let mut bundles = Vec::with_capacity(placed.len());
+            let mut buffer = Vec::new();
+            let body = bodies.read(&commit.body, &**self.disk, &mut buffer);
+            let bundle = body
+                .and_then(split_body)
+                .and_then(|(_, metadata)| Reader(metadata).bundle(&mut SharedEndpoints::default()));
+            loss.add(LostPlace {
+                cause: Cause::Octets,
+                id: bundle.map(|bundle| bundle.id),
+                position: self.layout.position(commit.segment, commit.offset),
+            });
+            false
+        });
+        commits.sort_by_key(|commit| commit.arrival);
+        let mut slots = Slots::with_room(commits.len());
+        let mut bundles = Vec::with_capacity(commits.len());
         let mut next_arrival = replay.next_arrival;
-        for (key, (commit, slot)) in (0_u32..).zip(placed) {
+        for commit in commits {
+            let Some(slot) = self.slot(&commit, &bodies, &segments) else {
+                // The disk gives no longer what it gave a moment ago: the record stays, as one that nobody refers to.
+                continue;
+            };
             for reference in slot.references(&self.layout) {
                 segments.hold(reference);
             }
             next_arrival = next_arrival.max(commit.arrival.saturating_add(1));
-            let key = BundleKey(key);
-            bundles.push((key, commit, slot.extents(&self.layout)));
+            let extents = commit
+                .has_extents
+                .then(|| Box::new(slot.extents(&self.layout)));
+            let key = BundleKey(u32::try_from(bundles.len()).unwrap_or(u32::MAX));
+            bundles.push((commit, extents));
             slots.put(key, slot);
         }
         let last_generation = self
@@ -249,9 +308,13 @@ impl Builder<'_> {
             checkpoint,
         };
         let bundles = RecoveredBundles {
-            commits: bundles.into_iter(),
+            commits: bundles.into_iter().enumerate(),
+            layout: self.layout,
             bodies,
+            disk: Arc::clone(self.disk),
+            buffer: Vec::new(),
             shared: SharedEndpoints::default(),
+            unread: 0,
         };
         (image, bundles, loss)
     }

@@ -22,6 +22,7 @@
 //! ```
 
 mod arriving;
+mod bodies;
 mod checkpoint;
 mod closing;
 mod compaction;

@@ -79,6 +79,8 @@ impl Store {
             self.options.prepared_octets = 0;
             return Ok(());
         }
+        // Nobody reads zeros.
+        self.log.disk.forget(at, u64::from(until - from));
         if self.options.durability == Durability::Sync {
             self.log.disk.sync()?;
         }

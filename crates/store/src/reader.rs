@@ -42,6 +42,11 @@ impl StoreReader {
         Ok(count)
     }
 
+    /// Has the disk let go of memory that is only there because it may be of use again: what is read next comes from the disk.
+    pub fn give_back(&self) {
+        self.disk.give_back();
+    }
+
     /// Octets of the log from `offset` on, at least one and at most `most`, where they can be had without a copy.
     #[must_use]
     pub fn share(&self, offset: u64, most: u64) -> Option<Bytes> {

@@ -112,6 +112,12 @@ impl Header {
         record_octets(u64::from(self.payload_octets), u64::from(self.body_octets))
     }
 
+    /// Where the body of a record at `position` of the log lies.
+    pub(crate) fn body_position(&self, position: u64) -> u64 {
+        let before = u64::from(HEADER_OCTETS).saturating_add(u64::from(self.payload_octets));
+        position.saturating_add(before)
+    }
+
     /// The header's octets for a record at `position` of the log.
     pub(crate) fn encode(&self, seed: u64, position: u64) -> [u8; 32] {
         let mut covered = [0_u8; 44];

@@ -19,7 +19,7 @@ use crate::store::{Durability, Options};
 use crate::superblock::{CheckpointPlace, Found, Superblock};
 use crate::tail::{Start, Tail};
 use crate::walk::{Known, Step, Walk, Window, generation};
-use crate::wire::{Reader, SharedEndpoints, index};
+use crate::wire::{Reader, SharedEndpoints, index, length};
 
 /// What a store held when it was opened.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ pub(crate) fn recover(
     let layout = superblock.layout;
     let mut window = Window::new(&**disk)?;
     let mut map = Map::read(&mut window, &layout)?;
-    let mut replay = Replay::new(removed_bounds(options, &layout));
+    let mut replay = Replay::new(removed_bounds(options, &layout), options.memory_octets);
     let contents = if superblock.checkpoint.number == 0 {
         None
     } else {
@@ -134,8 +134,15 @@ pub(crate) fn recover(
         map.complete(contents);
         read_listed(&mut window, &layout, &map, contents, &mut replay)?;
     }
-    let mut tail = Tail::read(&mut window, &layout, &map, from, note.map(|note| note.end))?;
-    tail.apply(&mut replay);
+    let mut tail = Tail::read(
+        &mut window,
+        &layout,
+        &map,
+        from,
+        note.map(|note| note.end),
+        options.memory_octets,
+    )?;
+    tail.apply(&mut replay, &layout, &**disk);
     if options.durability != Durability::Memory {
         disk.sync()?;
     }
@@ -144,6 +151,7 @@ pub(crate) fn recover(
         .map_or(&[][..], |contents| &contents.segments);
     let builder = Builder {
         layout,
+        disk,
         size: window.size,
         map: &map,
         tail: &tail,
@@ -172,7 +180,8 @@ pub(crate) fn recover(
 }
 
 fn removed_bounds(options: &Options, layout: &Layout) -> Removed {
-    Removed::with_bounds(options.removed_bound, u64::from(layout.segment_octets) / 2)
+    let octets = u64::from(layout.segment_octets) / 2;
+    Removed::with_bounds(options.removed_bound, octets.min(options.memory_octets))
 }
 
 /// Reads the parts of a checkpoint; `None` when one of them is damaged.
@@ -259,12 +268,13 @@ fn read_listed(
                 replay.add_lost(listed.index, listed.generation, lost);
             }
             if header.kind == Kind::Commit && wanted.next_if_eq(&offset).is_some() {
+                let position = header.body_position(layout.position(listed.index, offset));
                 replay.add(
                     listed.index,
                     listed.generation,
                     offset,
                     header.payload_octets,
-                    &walk.body,
+                    (position, &walk.body),
                 );
             }
         }
@@ -290,10 +300,8 @@ fn read_summary(
     let Some(header) = header.filter(|header| header.kind == Kind::Seal) else {
         return Ok(false);
     };
-    let body = window.octets(
-        position + u64::from(HEADER_OCTETS),
-        u64::from(header.body_octets),
-    )?;
+    let bodies = header.body_position(position);
+    let body = window.octets(bodies, u64::from(header.body_octets))?;
     let Some(body) = body.filter(|body| crc32c(body) == header.body_crc) else {
         return Ok(false);
     };
@@ -304,7 +312,8 @@ fn read_summary(
             let offset = reader.varint_u32()?.checked_mul(8)?;
             let payload = reader.varint_u32()?;
             let octets = reader.varint()?;
-            entries.insert(offset, (payload, reader.octets(octets)?));
+            let at = length(body.len() - reader.0.len());
+            entries.insert(offset, (payload, at, reader.octets(octets)?));
         }
         Some(())
     };
@@ -317,7 +326,8 @@ fn read_summary(
         return Ok(false);
     }
     for offset in &listed.live {
-        if let Some((payload, body)) = entries.get(offset) {
+        if let Some((payload, at, body)) = entries.get(offset) {
+            let body = (bodies + at, *body);
             replay.add(listed.index, listed.generation, *offset, *payload, body);
         }
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use dhow_bundle::DtnTime;
 
+use crate::bodies::{Bodies, Body};
 use crate::record::Place;
 use crate::removed::Removed;
-use crate::wire::{Reader, SharedEndpoints, index, length};
+use crate::wire::{Reader, SharedEndpoints};
 
 /// A commit record that was found.
 #[derive(Clone, Copy, Debug)]
@@ -14,20 +15,11 @@ pub(crate) struct Commit {
     pub(crate) segment: u32,
     pub(crate) offset: u32,
     pub(crate) payload: u32,
-    pub(crate) body_octets: u32,
-    body_start: u64,
+    pub(crate) body: Body,
     pub(crate) arrival: u64,
+    /// Its bundle has octets outside the record.
+    pub(crate) has_extents: bool,
     live: bool,
-}
-
-impl Commit {
-    /// The record's body among all bodies.
-    pub(crate) fn body<'a>(&self, bodies: &'a [u8]) -> &'a [u8] {
-        let start = index(self.body_start);
-        bodies
-            .get(start..start.saturating_add(index(self.body_octets)))
-            .unwrap_or_default()
-    }
 }
 
 /// The state that a log's records lead to.
@@ -36,7 +28,7 @@ pub(crate) struct Replay {
     commits: Vec<Commit>,
     /// Offset and place in `commits` of the commits of a generation; offsets rise.
     by_generation: BTreeMap<u64, Vec<(u32, usize)>>,
-    bodies: Vec<u8>,
+    bodies: Bodies,
     /// Commits that are damaged, with their segments.
     lost: BTreeMap<Place, u32>,
     pub(crate) removed: Removed,
@@ -46,11 +38,12 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn new(removed: Removed) -> Self {
+    /// None so far; of bodies so many octets are kept in memory.
+    pub(crate) fn new(removed: Removed, bodies_octets: u64) -> Self {
         Self {
             commits: Vec::new(),
             by_generation: BTreeMap::new(),
-            bodies: Vec::new(),
+            bodies: Bodies::with_bound(bodies_octets),
             lost: BTreeMap::new(),
             removed,
             reserved: (DtnTime::UNKNOWN, 0),
@@ -66,7 +59,7 @@ impl Replay {
         generation: u64,
         offset: u32,
         payload: u32,
-        body: &[u8],
+        (position, body): (u64, &[u8]),
     ) {
         let mut reader = Reader(body);
         let mut read = || -> Option<(u64, Option<Place>)> {
@@ -93,17 +86,21 @@ impl Replay {
         {
             return;
         }
+        let Some(extents) =
+            passed_extents(&mut reader).filter(|_| reader.bundle(&mut self.shared).is_some())
+        else {
+            return self.add_lost(segment, generation, offset);
+        };
         of_generation.push((offset, self.commits.len()));
         self.commits.push(Commit {
             segment,
             offset,
             payload,
-            body_octets: u32::try_from(body.len()).unwrap_or(u32::MAX),
-            body_start: length(self.bodies.len()),
+            body: self.bodies.add(position, body),
             arrival,
+            has_extents: extents > 0,
             live: true,
         });
-        self.bodies.extend_from_slice(body);
     }
 
     /// Notes a live commit that cannot be read.
@@ -145,14 +142,28 @@ impl Replay {
         Some(())
     }
 
-    /// The live commits, all bodies, and the damaged live commits.
-    pub(crate) fn take_live(&mut self) -> (Vec<Commit>, Vec<u8>, BTreeMap<Place, u32>) {
+    /// The live commits, the bodies, and the damaged live commits.
+    pub(crate) fn take_live(&mut self) -> (Vec<Commit>, Bodies, BTreeMap<Place, u32>) {
+        self.by_generation.clear();
+        self.shared = SharedEndpoints::default();
         let mut commits = std::mem::take(&mut self.commits);
         commits.retain(|commit| commit.live);
+        commits.shrink_to_fit();
         (
             commits,
-            std::mem::take(&mut self.bodies),
+            std::mem::replace(&mut self.bodies, Bodies::with_bound(0)),
             std::mem::take(&mut self.lost),
         )
     }
+}
+
+/// Goes past the extents of a commit's body; how many there are comes back.
+fn passed_extents(reader: &mut Reader<'_>) -> Option<u64> {
+    let extents = reader.varint()?;
+    for _ in 0..extents {
+        reader.varint()?;
+        reader.varint()?;
+        reader.varint()?;
+    }
+    Some(extents)
 }

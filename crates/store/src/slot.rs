@@ -105,6 +105,14 @@ pub(crate) struct Slots {
 const EXPIRY_OCTETS: u64 = 10;
 
 impl Slots {
+    /// None, with room for so many.
+    pub(crate) fn with_room(count: usize) -> Self {
+        Self {
+            slots: Vec::with_capacity(count),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn at(&self, key: BundleKey) -> Option<&Slot> {
         self.slots
             .get(index(key.0))

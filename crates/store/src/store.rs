@@ -49,6 +49,8 @@ pub struct Options {
     /// Identifiers of removed bundles that are remembered at most. A checkpoint carries them, so they also take
     /// at most half a segment.
     pub removed_bound: usize,
+    /// Octets of memory that opening may take for what it reads, and that remembered identifiers may take, each.
+    pub memory_octets: u64,
     /// Octets of segments that [`Store::prepare`] has written before they are used; fewer than a segment: none.
     pub prepared_octets: u64,
     /// Random octets for a new log: they keep a record inside a bundle from being taken for one of the log.
@@ -62,6 +64,7 @@ impl Default for Options {
             quota_octets: 10 * 1024 * 1024 * 1024,
             durability: Durability::Sync,
             removed_bound: 100_000,
+            memory_octets: 64 * 1024 * 1024,
             prepared_octets: 0,
             seed: 0,
         }

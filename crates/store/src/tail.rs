@@ -1,12 +1,12 @@
 //! The log's tail: what was written after the checkpoint, up to where a crash tore it (docs/store-format.md 8).
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use dhow_bundle::crc::{CrcDigest, CrcType};
 use dhow_bundle::mutant::{Mutant, planted};
 
-use crate::disk::DiskError;
+use crate::bodies::{Bodies, Body};
+use crate::disk::{Disk, DiskError};
 use crate::loss::{Cause, Loss, LostPlace};
 use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place};
 use crate::recovery::Map;
@@ -36,8 +36,8 @@ struct Record {
     segment: u32,
     kind: Kind,
     payload: u32,
-    /// Its place among the bodies; `None` for a commit whose body is damaged.
-    body: Option<Range<usize>>,
+    /// `None` for a commit whose body is damaged.
+    body: Option<Body>,
 }
 
 /// A payload that must be whole if nothing says that it was synced.
@@ -69,10 +69,10 @@ pub(crate) struct TailSegment {
 }
 
 /// The records after a checkpoint.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tail {
     records: Vec<Record>,
-    bodies: Vec<u8>,
+    bodies: Bodies,
     unchecked: Vec<Unchecked>,
     gaps: Vec<Gap>,
     durable: Place,
@@ -97,11 +97,20 @@ impl Tail {
         map: &Map,
         from: Start,
         closed: Option<Place>,
+        bodies_octets: u64,
     ) -> Result<Self, DiskError> {
         let mut tail = Self {
+            records: Vec::new(),
+            bodies: Bodies::with_bound(bodies_octets),
+            unchecked: Vec::new(),
+            gaps: Vec::new(),
             durable: closed.unwrap_or_default(),
             closed: closed.unwrap_or_default(),
-            ..Self::default()
+            ends: Vec::new(),
+            segments: BTreeMap::new(),
+            cut: None,
+            last: None,
+            torn_octets: 0,
         };
         let checkpoint_lost = from == Start::Lost;
         let (from, named) = match from {
@@ -262,9 +271,8 @@ impl Tail {
                 }
             }
             Kind::Commit | Kind::Delete | Kind::Reserve => {
-                let start = self.bodies.len();
-                self.bodies.extend_from_slice(body);
-                let body = start..self.bodies.len();
+                let position = header.body_position(layout.position(segment, place.offset));
+                let body = self.bodies.add(position, body);
                 let payload = header.payload_octets;
                 self.records.push(Record {
                     place,
@@ -338,7 +346,8 @@ impl Tail {
     }
 
     /// Does what the records say, up to the cut.
-    pub(crate) fn apply(&mut self, replay: &mut Replay) {
+    pub(crate) fn apply(&mut self, replay: &mut Replay, layout: &Layout, disk: &dyn Disk) {
+        let mut buffer = Vec::new();
         for record in &self.records {
             let Place { generation, offset } = record.place;
             if self.cut.is_some_and(|cut| record.place >= cut) {
@@ -347,7 +356,8 @@ impl Tail {
             if planted(Mutant::TailDropped) && record.place >= self.durable {
                 break;
             }
-            let body = record.body.clone().and_then(|body| self.bodies.get(body));
+            let body = record.body.as_ref();
+            let body = body.and_then(|body| self.bodies.read(body, disk, &mut buffer));
             let Some(body) = body else {
                 replay.add_lost(record.segment, generation, offset);
                 continue;
@@ -356,6 +366,10 @@ impl Tail {
                 Kind::Delete => replay.delete_all(body),
                 Kind::Reserve => replay.reserve(body),
                 _ => {
+                    let position = layout.position(record.segment, offset)
+                        + u64::from(HEADER_OCTETS)
+                        + u64::from(record.payload);
+                    let body = (position, body);
                     replay.add(record.segment, generation, offset, record.payload, body);
                     Some(())
                 }

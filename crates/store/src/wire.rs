@@ -6,8 +6,9 @@ use std::sync::Arc;
 use dhow_bundle::storage::StoredBundle;
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange};
 
-/// Distinct `dtn` endpoint IDs that one recovery keeps to share between bundles; more are not shared.
+/// Distinct `dtn` endpoint IDs that one recovery keeps to share between bundles, and octets of their texts; more are not shared.
 const SHARED_ENDPOINTS: usize = 4096;
+const SHARED_OCTETS: usize = 256 << 10;
 
 /// A length in memory as one in the log.
 pub(crate) fn length(octets: usize) -> u64 {
@@ -262,16 +263,21 @@ impl<'a> Reader<'a> {
 
 /// The `dtn` endpoint IDs seen by one recovery, so that a million bundles of one source share its text.
 #[derive(Debug, Default)]
-pub(crate) struct SharedEndpoints(BTreeSet<Arc<str>>);
+pub(crate) struct SharedEndpoints {
+    texts: BTreeSet<Arc<str>>,
+    octets: usize,
+}
 
 impl SharedEndpoints {
     fn share(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(text) {
+        if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }
         let shared: Arc<str> = Arc::from(text);
-        if self.0.len() < SHARED_ENDPOINTS {
-            self.0.insert(Arc::clone(&shared));
+        let octets = self.octets.saturating_add(text.len());
+        if self.texts.len() < SHARED_ENDPOINTS && octets <= SHARED_OCTETS {
+            self.texts.insert(Arc::clone(&shared));
+            self.octets = octets;
         }
         shared
     }

@@ -55,6 +55,48 @@ fn small_bundles_come_back_in_order_after_reopening() {
 }
 
 #[test]
+fn opening_without_memory_for_what_it_reads_finds_the_same() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    // Some in sealed segments, some of several segments, some behind the checkpoint; some are gone.
+    for n in 0..400_u32 {
+        put(
+            &mut store,
+            n,
+            if n % 50 == 7 { 150_000 } else { n as usize * 3 },
+        );
+        if n % 9 == 0 {
+            let key = BundleKey(n);
+            store.handle([StoreCommand::Delete {
+                key,
+                remember: None,
+            }]);
+        }
+        store.commit(&mut Vec::new());
+    }
+    drop(store);
+    let found = |memory_octets| {
+        let options = Options {
+            memory_octets,
+            ..options()
+        };
+        let (store, mut recovered) = Store::open(Arc::clone(&disk), options).unwrap();
+        assert_eq!(recovered.loss.bundles, 0);
+        let bundles = recovered.bundles.by_ref();
+        let found: Vec<_> = bundles
+            .map(|(key, bundle, extents)| (key, bundle, read(&store, &extents)))
+            .collect();
+        assert_eq!(recovered.bundles.unread(), 0);
+        found
+    };
+    let all = found(u64::MAX);
+    assert_eq!(all.len(), 400 - 45);
+    for memory_octets in [0, 1_000, 20_000] {
+        assert!(found(memory_octets) == all, "{memory_octets}");
+    }
+}
+
+#[test]
 fn a_full_summary_of_a_segment_keeps_its_room_beside_a_large_bundle() {
     // With one of these names and numbers of bundles, what a segment lists at its end is as long as it may be, to a few octets.
     for (name, small) in (0..100)

@@ -24,6 +24,8 @@ pub struct Snapshot {
     counters: Counters,
     drivers: DriverCounts,
     stored: (u64, u64),
+    /// Octets of memory that the index takes.
+    index_octets: u64,
     damaged: u64,
     sessions: usize,
     registrations: usize,
@@ -40,6 +42,7 @@ impl Snapshot {
             counters: node.counters(),
             drivers,
             stored: node.stored(),
+            index_octets: node.memory_octets(),
             damaged: node.damaged(),
             sessions: node.sessions().len(),
             registrations: node.registrations().len(),
@@ -84,6 +87,7 @@ impl Collector for Metrics {
             counters,
             drivers,
             stored,
+            index_octets,
             damaged,
             sessions,
             registrations,
@@ -106,6 +110,11 @@ impl Collector for Metrics {
                 *damaged,
             ),
             ("store_octets", "Octets of bundles in the store", stored.1),
+            (
+                "index_octets",
+                "Octets of memory that the index of bundles takes",
+                *index_octets,
+            ),
             ("sessions", "Established sessions", count(*sessions)),
             (
                 "registrations",

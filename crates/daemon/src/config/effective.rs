@@ -1,5 +1,6 @@
 //! All that holds for a node: what its file sets, and what follows where it says nothing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::file::{NodeFile, default_segment_octets};
 use super::schema::SECTIONS;
+use crate::machine;
 
 /// Keys whose values are for whoever has the file alone.
 const SECRETS: [(&str, &str); 2] = [("admin", "token"), ("measure", "token")];
@@ -20,7 +22,13 @@ const NOT_SHOWN: &str = "(not shown)";
 /// Every setting of a node, by section and key. What follows from the machine or from other keys is worked out; what is not set and has no
 /// value is null, as is a section that is not there and could not be. Secrets are not shown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Effective(Map<String, Value>);
+pub struct Effective {
+    values: Map<String, Value>,
+    notes: Notes,
+}
+
+/// Where values come from that no file sets, by section and key.
+type Notes = BTreeMap<(&'static str, &'static str), String>;
 
 impl Effective {
     /// Those of a node file's text; `path` is for messages and relative paths.
@@ -36,7 +44,11 @@ impl Effective {
     /// # Errors
     /// When it was read from another one.
     pub fn of(text: &str, file: &NodeFile) -> Result<Self, FileError> {
-        let mut settled = Self(Document::read(&file.path, text, SECTIONS)?.settled());
+        let document = Document::read(&file.path, text, SECTIONS)?;
+        let mut settled = Self {
+            values: document.settled(),
+            notes: notes(&document)?,
+        };
         settled.work_out(file);
         for (section, key) in SECRETS {
             if let Some(secret) = settled.key(section, 0, key).filter(|it| !it.is_null()) {
@@ -49,7 +61,7 @@ impl Effective {
     /// As JSON: an object with an object for each section, or a list of them.
     #[must_use]
     pub fn json(self) -> Value {
-        Value::Object(self.0)
+        Value::Object(self.values)
     }
 
     /// Fills in what follows from the machine and from other keys.
@@ -58,6 +70,7 @@ impl Effective {
         let quota = file.node.quota_octets;
         let segment = store.segment_octets;
         let segment = segment.unwrap_or_else(|| default_segment_octets(quota).into());
+        self.put("node", 0, "memory", file.memory.octets);
         self.put("store", 0, "quota_bundles", file.node.quota_bundles);
         self.put("store", 0, "segment", segment);
         self.put("store", 0, "prepare", store.prepared_octets);
@@ -84,7 +97,7 @@ impl Effective {
 
     /// The place of a key; of a list of sections, in the one of a number.
     fn key(&mut self, section: &str, number: usize, key: &str) -> Option<&mut Value> {
-        let section = match self.0.get_mut(section)? {
+        let section = match self.values.get_mut(section)? {
             Value::Array(list) => list.get_mut(number)?,
             one => one,
         };
@@ -92,14 +105,39 @@ impl Effective {
     }
 }
 
+/// Where memory comes from, and what of it goes where.
+fn notes(document: &Document<'_>) -> Result<Notes, FileError> {
+    let mut notes = Notes::new();
+    let (node, store) = (document.one("node")?, document.one("store")?);
+    if node.size("memory").is_none() {
+        let memory = machine::memory();
+        let whose = memory.group.map_or_else(
+            || "the machine".to_owned(),
+            |file| format!("the control group ({})", file.display()),
+        );
+        let note = format!("a quarter of the {} octets that {whose} has", memory.octets);
+        notes.insert(("node", "memory"), note);
+    }
+    for key in ["queue", "memory"] {
+        if store.size(key).is_none() {
+            notes.insert(("store", key), "a part of [node] memory".to_owned());
+        }
+    }
+    if store.integer("quota_bundles").is_none() {
+        let note = "as many as what is left of [node] memory indexes".to_owned();
+        notes.insert(("store", "quota_bundles"), note);
+    }
+    Ok(notes)
+}
+
 /// A node file that sets all of it; keys without a value are comments.
 impl fmt::Display for Effective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for section in SECTIONS {
             let several;
-            let tables = match (section.occurs, self.0.get(section.name)) {
+            let tables = match (section.occurs, self.values.get(section.name)) {
                 (Occurs::Top, _) => {
-                    write_keys(f, section, &self.0)?;
+                    write_keys(f, section, &self.values, &self.notes)?;
                     continue;
                 }
                 (_, Some(Value::Array(list))) => list.as_slice(),
@@ -111,7 +149,7 @@ impl fmt::Display for Effective {
             };
             for table in tables.iter().filter_map(Value::as_object) {
                 write!(f, "\n{}\n", section.title())?;
-                write_keys(f, section, table)?;
+                write_keys(f, section, table, &self.notes)?;
             }
         }
         Ok(())
@@ -123,14 +161,19 @@ fn write_keys(
     f: &mut fmt::Formatter<'_>,
     section: &Section,
     values: &Map<String, Value>,
+    notes: &Notes,
 ) -> fmt::Result {
     for key in section.keys() {
         let name = key.name;
+        let note = notes.get(&(section.name, name));
         match (values.get(name), key.absent) {
             (Some(Value::Null) | None, Absent::Means(what)) => writeln!(f, "# {name}: {what}")?,
             (Some(Value::Null) | None, _) => {}
             (Some(value), _) if value == NOT_SHOWN => writeln!(f, "# {name}: {value}")?,
-            (Some(value), _) => writeln!(f, "{name} = {value}")?,
+            (Some(value), _) => match note {
+                Some(note) => writeln!(f, "{name} = {value} # {note}")?,
+                None => writeln!(f, "{name} = {value}")?,
+            },
         }
     }
     Ok(())
@@ -207,9 +250,22 @@ mod tests {
     }
 
     #[test]
+    fn memory_says_where_it_comes_from() {
+        let shown = of(FULL).to_string();
+        let line = |start: &str| shown.lines().find(|line| line.starts_with(start));
+        assert!(line("memory = ").is_some_and(|line| line.contains("# a quarter of the ")));
+        assert!(line("queue = ").is_some_and(|line| line.ends_with("# a part of [node] memory")));
+        let said = of(&FULL.replace("[store]", "memory = \"64MiB\"\n[store]"));
+        assert_eq!(said.values["node"]["memory"], 64 << 20);
+        assert!(said.to_string().contains("memory = 67108864\n"));
+        assert_eq!(said.values["store"]["queue"], 4 << 20);
+        assert_eq!(said.values["store"]["memory"], 15 << 20);
+    }
+
+    #[test]
     fn secrets_are_not_shown() {
         let settled = of(FULL);
-        assert_eq!(settled.0["admin"]["token"], NOT_SHOWN);
+        assert_eq!(settled.values["admin"]["token"], NOT_SHOWN);
         let text = settled.to_string();
         assert!(
             text.contains("# token: ") && !text.contains("hush"),

@@ -9,6 +9,7 @@ use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Ro
 
 use super::address::split_address;
 use super::measure::read_measure;
+use super::memory::Memory;
 use super::policy::{read_patterns, read_policy};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
@@ -28,6 +29,8 @@ pub struct NodeFile {
     pub node: Config,
     /// Which clock the node trusts.
     pub clock: ClockSetting,
+    /// How much memory the node may take, and for what.
+    pub memory: Memory,
     /// Threads for the node and its connections, beside the store's; at least 1.
     pub threads: usize,
     /// The store.
@@ -172,9 +175,10 @@ impl NodeFile {
     pub fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
         let document = Document::read(path, text, SECTIONS)?;
         let tls = read_tls(&document)?;
+        let memory = Memory::read(&document)?;
         let links = document
             .all("link")
-            .map(|entries| read_link(&document, entries, tls.as_ref()))
+            .map(|entries| read_link(&document, entries, tls.as_ref(), &memory))
             .collect::<Result<Vec<_>, _>>()?;
         check_names(&document, &links)?;
         let (links, dial): (Vec<_>, Vec<_>) = links.into_iter().unzip();
@@ -182,7 +186,7 @@ impl NodeFile {
             .all("listen")
             .map(|entries| {
                 let (host, port) = read_address(&document, entries, "address")?;
-                let policy = read_policy(&document, entries, tls.as_ref())?;
+                let policy = read_policy(&document, entries, tls.as_ref(), &memory)?;
                 Ok((
                     ListenerConfig { policy },
                     ListenSettings {
@@ -217,8 +221,9 @@ impl NodeFile {
             quota_bundles: store
                 .integer("quota_bundles")
                 .and_then(|count| u64::try_from(count).ok())
-                .unwrap_or_else(default_quota_bundles),
-            store_queue_octets: store.size("queue").unwrap_or_else(default_queue_octets),
+                .unwrap_or_else(|| memory.bundles()),
+            memory_octets: memory.index_octets,
+            store_queue_octets: memory.queue_octets,
             reports: read_reports(&reports),
             echo_service: if echo.is_true("enabled") {
                 small(&echo, "service")
@@ -244,8 +249,9 @@ impl NodeFile {
             } else {
                 ClockSetting::System
             },
+            memory,
             threads: small(&node, "threads").unwrap_or(1),
-            store: read_store(&document, &store)?,
+            store: read_store(&document, &store, &memory)?,
             api_socket: document.resolve(api.text("socket").unwrap_or_default()),
             api_tcp: api.text("tcp").map(str::to_owned),
             admin: read_admin(&document)?,
@@ -287,7 +293,11 @@ pub(super) fn read_node_id(
     })
 }
 
-fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings, FileError> {
+fn read_store(
+    document: &Document<'_>,
+    store: &Entries,
+    memory: &Memory,
+) -> Result<StoreSettings, FileError> {
     /// What the store's format allows, octets.
     const SEGMENT_OCTETS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
     let segment_octets = store.size("segment");
@@ -314,7 +324,7 @@ fn read_store(document: &Document<'_>, store: &Entries) -> Result<StoreSettings,
             .size("prepare")
             .unwrap_or_else(|| default_prepared_octets(store.size("quota").unwrap_or(0), &path)),
         path,
-        memory_octets: store.size("memory").unwrap_or_else(default_memory_octets),
+        memory_octets: memory.cache_octets,
         flush_delay: store.duration("flush_delay"),
     })
 }
@@ -360,6 +370,7 @@ fn read_link(
     document: &Document<'_>,
     entries: &Entries,
     tls: Option<&TlsSettings>,
+    memory: &Memory,
 ) -> Result<(LinkConfig, DialSettings), FileError> {
     let (host, port) = read_address(document, entries, "address")?;
     let backoff_min_ms = millis(entries.duration("backoff_min"));
@@ -372,7 +383,7 @@ fn read_link(
     }
     let link = LinkConfig {
         name: entries.text("name").unwrap_or_default().to_owned(),
-        policy: read_policy(document, entries, tls)?,
+        policy: read_policy(document, entries, tls, memory)?,
         enabled: enabled(entries.is_true("enabled")),
         sessions: small(entries, "sessions").unwrap_or(1),
         backoff_min_ms,
@@ -503,31 +514,10 @@ pub(super) fn enabled(yes: bool) -> Enabled {
     if yes { Enabled::Yes } else { Enabled::No }
 }
 
-/// Bundles that a quarter of the machine's memory can index.
-fn default_quota_bundles() -> u64 {
-    /// Octets of index that a stored bundle takes in the node and the store, endpoint IDs included.
-    const INDEX_OCTETS: u64 = 512;
-    /// Bundle keys are 32 bits wide; half of them leaves room for what is arriving and going.
-    const BUNDLES_MAX: u64 = 1 << 31;
-    (memory_octets() / 4 / INDEX_OCTETS).clamp(1_000, BUNDLES_MAX)
-}
-
 /// Octets of a segment: 64 MiB, less where the quota would not have sixteen of them.
 pub(crate) fn default_segment_octets(quota_octets: u64) -> u32 {
     let share = quota_octets / 16 / 4096 * 4096;
     u32::try_from(share.clamp(64 << 10, 64 << 20)).unwrap_or(u32::MAX)
-}
-
-/// Octets that may wait for the disk: a 64th of the memory, at most what a disk of 2 GB/s with flushes of 5 ms is kept busy by.
-fn default_queue_octets() -> u64 {
-    const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 1 << 20..=128 << 20;
-    (memory_octets() / 64).clamp(*QUEUE_OCTETS.start(), *QUEUE_OCTETS.end())
-}
-
-/// Octets of the log that are kept in memory: what comes and goes in one contact should be there.
-fn default_memory_octets() -> u64 {
-    const MEMORY_OCTETS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 30;
-    (memory_octets() / 16).clamp(*MEMORY_OCTETS.start(), *MEMORY_OCTETS.end())
 }
 
 /// Octets of segments written before they are needed. Those that left the page cache again would be worth little, and a

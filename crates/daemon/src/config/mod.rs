@@ -11,6 +11,7 @@ pub mod commented;
 pub mod effective;
 pub mod file;
 mod measure;
+pub mod memory;
 mod named_files;
 mod policy;
 pub mod schema;

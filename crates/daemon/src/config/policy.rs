@@ -4,7 +4,7 @@ use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{Acknowledge, ReadingPolicy, SendOrder, SessionPolicy, Tls};
 
 use super::file::{TlsSettings, enabled, read_node_id, small};
-use crate::machine::memory_octets;
+use super::memory::Memory;
 use dhow_document::{Document, Entries, FileError};
 
 /// The policy of a listener or link.
@@ -15,6 +15,7 @@ pub(super) fn read_policy(
     document: &Document<'_>,
     entries: &Entries,
     tls: Option<&TlsSettings>,
+    memory: &Memory,
 ) -> Result<SessionPolicy, FileError> {
     let whole_seconds = |key: &str, most: u64| {
         let duration = entries.duration(key);
@@ -78,7 +79,7 @@ pub(super) fn read_policy(
             ReadingPolicy::Strict
         },
         fragment_octets: octets("fragment")?,
-        window_octets: octets("window")?.unwrap_or_else(default_window_octets),
+        window_octets: octets("window")?.unwrap_or_else(|| memory.window_octets()),
         window_bundles: small(entries, "window_bundles").unwrap_or(1),
         cut_through: enabled(entries.is_true("cut_through")),
         resume: enabled(entries.is_true("resume")),
@@ -114,9 +115,4 @@ pub(super) fn read_patterns(
         })?;
     }
     Ok(patterns.to_vec())
-}
-/// Octets that a session may have under way: as many as a neighbour of the same kind lets wait for its disk.
-fn default_window_octets() -> u64 {
-    const WINDOW_OCTETS: std::ops::RangeInclusive<u64> = 4 << 20..=128 << 20;
-    (memory_octets() / 64).clamp(*WINDOW_OCTETS.start(), *WINDOW_OCTETS.end())
 }

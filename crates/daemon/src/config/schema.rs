@@ -106,7 +106,7 @@ const POLICY: &[Key] = &[
     key(
         "window",
         Kind::Size,
-        Absent::Means("a 64th of the machine's memory, from 4MiB to 128MiB"),
+        Absent::Means("a 16th of [node] memory, from 4MiB to 128MiB"),
         "\"128MiB\"",
         "Octets sent and not yet acknowledged, at most, per session; about twice rate times (round trip + the peer's flush).",
     ),
@@ -199,6 +199,15 @@ pub const SECTIONS: &[Section] = &[
                 "\"system\"",
                 "\"system\" trusts the machine's clock; \"none\" says that it is not accurate, and bundles carry their age instead (RFC 9171 4.2.7).",
             ),
+            key(
+                "memory",
+                Kind::Size,
+                Absent::Means(
+                    "a quarter of what the machine has, or the control group where that has less",
+                ),
+                "\"1GiB\"",
+                "Octets of memory that the node may take, at least 4MiB: the index of what is stored, endpoint IDs, what is on its way to applications and to the disk, and the log's octets in memory. Beyond it bundles are refused; a store whose index needs more is not opened. The program itself takes some more.",
+            ),
             with_default(
                 "threads",
                 Kind::Integer(1, 64),
@@ -239,7 +248,7 @@ pub const SECTIONS: &[Section] = &[
             key(
                 "quota_bundles",
                 Kind::Integer(1, U32_MAX),
-                Absent::Means("a quarter of the machine's memory at 512 octets a bundle"),
+                Absent::Means("what [node] memory leaves for the index, at 512 octets a bundle"),
                 "1000000",
                 "Bundles stored, at most.",
             ),
@@ -262,14 +271,16 @@ pub const SECTIONS: &[Section] = &[
             key(
                 "queue",
                 Kind::Size,
-                Absent::Means("a 64th of the machine's memory, from 1MiB to 128MiB"),
+                Absent::Means("a 16th of [node] memory, from 512KiB to 128MiB"),
                 "\"128MiB\"",
                 "Octets that may wait for the disk; beyond it sockets are not read. About twice rate times flush time keeps a disk busy.",
             ),
             key(
                 "memory",
                 Kind::Size,
-                Absent::Means("a 16th of the machine's memory, from 1MiB to 1GiB"),
+                Absent::Means(
+                    "a quarter of what 'queue' leaves of [node] memory, from 256KiB to 1GiB",
+                ),
                 "\"256MiB\"",
                 "Octets of the log kept in memory, at most: what was stored last, and what is read ahead. With durability \"sync\" the log goes past the system's page cache; 0 for the page cache.",
             ),

@@ -19,10 +19,6 @@ use super::tls::Tls;
 use super::worker::Assignment;
 use crate::core::Core;
 
-/// Octets polled from the node at a time: some buffers' worth, so that a write call carries much and an
-/// acknowledgment behind it does not wait long.
-pub const GATHER_OCTETS: usize = 1 << 20;
-
 /// Reads and writes of one connection before the others of the thread get their turn.
 const STEPS_PER_TURN: usize = 8;
 
@@ -73,6 +69,7 @@ pub async fn serve(core: Core, socket: Socket, purpose: Purpose, side: Side, tls
     let assigned = socket.detach().is_ok_and(|socket| {
         core.assign(Assignment {
             pipe: Arc::clone(&pipe),
+            unwritten: core.unwritten.clone(),
             socket,
             side,
             tls,
@@ -92,10 +89,11 @@ async fn serve_here(
     side: Side,
     tls: Option<Tls>,
 ) {
+    let flow = Flow::within(core.unwritten.clone());
     let mut connection = Connection {
         core,
         stream,
-        flow: Flow::default(),
+        flow,
         gather: Gather::new(),
         more: true,
     };
@@ -188,14 +186,16 @@ impl Connection {
     }
 
     fn poll_octets(&mut self) -> io::Result<()> {
+        let limit = self.flow.outgoing.next_octets();
         let out = self.flow.outgoing.refill();
         if !self
             .core
-            .poll_octets(self.stream, GATHER_OCTETS, &mut self.gather, out)
+            .poll_octets(self.stream, limit, &mut self.gather, out)
         {
             return Err(io::Error::other("stored octets cannot be read"));
         }
         self.more = !out.is_empty();
+        self.flow.outgoing.refilled();
         Ok(())
     }
 }

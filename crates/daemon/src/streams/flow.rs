@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::outgoing::{Outgoing, SLICES_PER_WRITE};
+use super::outgoing::{Outgoing, SLICES_PER_WRITE, Unwritten};
 use super::socket::Socket;
 use crate::buffers::{ROOM_MIN_OCTETS, ReceivePool};
 
@@ -17,7 +17,7 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 const FAREWELL_OCTETS: usize = 1 << 20;
 
 /// Octets on their way into a socket and out of it, for the one task that reads and writes it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Flow {
     /// What is to be written.
     pub outgoing: Outgoing,
@@ -28,6 +28,16 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// No octets yet; those to be written count among what is unwritten.
+    #[must_use]
+    pub const fn within(unwritten: Unwritten) -> Self {
+        Self {
+            outgoing: Outgoing::within(unwritten),
+            unflushed: false,
+            buffer: None,
+        }
+    }
+
     /// True when everything is written and nothing waits in TLS.
     #[must_use]
     pub fn is_written(&self) -> bool {
@@ -55,7 +65,10 @@ impl Flow {
                 self.unflushed = matches!(socket, Socket::Tls(_));
                 Ok(true)
             }
-            Poll::Pending => Ok(false),
+            Poll::Pending => {
+                self.outgoing.stand_by();
+                Ok(false)
+            }
         }
     }
 

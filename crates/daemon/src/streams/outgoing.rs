@@ -1,21 +1,149 @@
 //! Octets on their way into a socket.
 
 use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Buf as _, Bytes};
 
 /// Slices handed to the system in one gather-write (Linux takes up to 1,024).
 pub const SLICES_PER_WRITE: usize = 512;
 
+/// Octets polled at a time: some buffers' worth, so that a write call carries much and an acknowledgment behind it does not wait long.
+pub const GATHER_OCTETS: usize = 1 << 20;
+
+/// Octets that are polled at a time in any case: whoever reads goes on, however many others do not.
+pub const GATHER_OCTETS_MIN: usize = 16 << 10;
+
+/// One connection gets a part of what is left that is one of so many: there is always some left for the next.
+const LEFT_SHARE: usize = 4;
+
+/// Octets that connections may have polled and not written, where nothing else is said.
+const UNWRITTEN_OCTETS: u64 = 256 << 20;
+
+/// What all connections together hold of octets that were polled and are not written. A peer that does not read holds what was
+/// polled last, for as long as it likes.
+#[derive(Clone, Debug)]
+pub struct Unwritten {
+    octets: Arc<AtomicUsize>,
+    bound: Arc<AtomicUsize>,
+}
+
+impl Default for Unwritten {
+    fn default() -> Self {
+        Self::with_bound(UNWRITTEN_OCTETS)
+    }
+}
+
+impl Unwritten {
+    /// None yet, and about so many octets at most, beside [`GATHER_OCTETS_MIN`] of each connection.
+    #[must_use]
+    pub fn with_bound(octets: u64) -> Self {
+        Self {
+            octets: Arc::default(),
+            bound: Arc::new(AtomicUsize::new(clip(octets))),
+        }
+    }
+
+    /// How many octets a connection that has written all is to poll next.
+    #[must_use]
+    pub fn next_octets(&self) -> usize {
+        let left = self.bound().saturating_sub(self.octets());
+        (left / LEFT_SHARE).clamp(GATHER_OCTETS_MIN, GATHER_OCTETS)
+    }
+
+    /// Whether there are so many that each connection is to hold nothing else with its own.
+    fn is_scarce(&self) -> bool {
+        self.octets() > self.bound() / 2
+    }
+
+    /// Let there be so many from now on.
+    pub fn set_bound(&self, octets: u64) {
+        self.bound.store(clip(octets), Ordering::Relaxed);
+    }
+
+    fn bound(&self) -> usize {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    /// Octets that are polled and not written.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.octets.load(Ordering::Relaxed)
+    }
+}
+
+fn clip(octets: u64) -> usize {
+    usize::try_from(octets).unwrap_or(usize::MAX)
+}
+
 /// Octets polled and not yet written, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outgoing {
     pieces: Vec<Bytes>,
     /// Pieces before this one are written.
     next: usize,
+    unwritten: Unwritten,
+    /// As many of these octets are counted there.
+    counted: usize,
+    /// The pieces are slices of larger buffers, which stay as long as they do.
+    is_sliced: bool,
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.count(0);
+    }
 }
 
 impl Outgoing {
+    /// Nothing yet; what comes counts among what is unwritten.
+    #[must_use]
+    pub const fn within(unwritten: Unwritten) -> Self {
+        Self {
+            pieces: Vec::new(),
+            next: 0,
+            unwritten,
+            counted: 0,
+            is_sliced: false,
+        }
+    }
+
+    /// How many octets are to be polled next.
+    #[must_use]
+    pub fn next_octets(&self) -> usize {
+        self.unwritten.next_octets()
+    }
+
+    /// New pieces are all there.
+    pub fn refilled(&mut self) {
+        let octets = self.pieces.iter().map(Bytes::len).sum();
+        self.count(octets);
+        self.is_sliced = true;
+    }
+
+    /// The peer takes nothing at present: where memory is scarce, what is left lets go of the buffers that it came in.
+    pub fn stand_by(&mut self) {
+        if !self.is_sliced || !self.unwritten.is_scarce() {
+            return;
+        }
+        let left = self.pieces.get(self.next..).unwrap_or_default();
+        let together = Bytes::from(left.concat());
+        self.pieces = vec![together];
+        self.next = 0;
+        self.is_sliced = false;
+    }
+
+    fn count(&mut self, octets: usize) {
+        let all = &self.unwritten.octets;
+        if octets > self.counted {
+            all.fetch_add(octets - self.counted, Ordering::Relaxed);
+        } else {
+            all.fetch_sub(self.counted - octets, Ordering::Relaxed);
+        }
+        self.counted = octets;
+    }
+
     /// True when everything is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -57,6 +185,7 @@ impl Outgoing {
             self.next += 1;
         }
         assert!(octets == 0, "no more can be written than was given");
+        self.count(0);
     }
 }
 
@@ -67,12 +196,14 @@ mod tests {
     #[test]
     fn whatever_is_taken_at_a_time_leaves_in_order() {
         for step in 1..9 {
-            let mut outgoing = Outgoing::default();
+            let mut outgoing = Outgoing::within(Unwritten::with_bound(100));
             outgoing.refill().extend([
                 Bytes::from_static(b"one"),
                 Bytes::new(),
                 Bytes::from_static(b"twofour"),
             ]);
+            outgoing.refilled();
+            assert_eq!(outgoing.unwritten.octets(), 10);
             let mut written = Vec::new();
             while !outgoing.is_empty() {
                 let mut slices = [IoSlice::new(&[]); 2];
@@ -87,6 +218,53 @@ mod tests {
                 outgoing.advance(taken);
             }
             assert_eq!(written, b"onetwofour", "step {step}");
+            assert_eq!(outgoing.unwritten.octets(), 0);
         }
+    }
+
+    #[test]
+    fn what_waits_long_holds_no_more_than_itself_where_memory_is_scarce() {
+        let unwritten = Unwritten::with_bound(50);
+        let whole = Bytes::from(vec![7; 1_000]);
+        let mut outgoing = Outgoing::within(unwritten);
+        outgoing
+            .refill()
+            .extend([whole.slice(..10), whole.slice(500..510)]);
+        outgoing.refilled();
+        outgoing.advance(4);
+        outgoing.stand_by();
+        assert!(!whole.is_unique(), "there is enough memory");
+        outgoing.advance(16);
+        outgoing.refill().push(whole.slice(..30));
+        outgoing.refilled();
+        outgoing.advance(4);
+        outgoing.stand_by();
+        assert!(whole.is_unique());
+        let mut slices = [IoSlice::new(&[]); 2];
+        assert_eq!(outgoing.slices(&mut slices), 1);
+        assert_eq!(&slices[0][..], [7; 26]);
+        outgoing.advance(26);
+        assert!(outgoing.is_empty());
+    }
+
+    #[test]
+    fn those_that_are_not_read_leave_something_for_all_others() {
+        let unwritten = Unwritten::with_bound(4 << 20);
+        let mut silent = Vec::new();
+        for _ in 0..200 {
+            let mut outgoing = Outgoing::within(unwritten.clone());
+            let octets = outgoing.next_octets();
+            outgoing.refill().push(Bytes::from(vec![0; octets]));
+            outgoing.refilled();
+            silent.push(outgoing);
+        }
+        assert_eq!(silent[0].counted, GATHER_OCTETS);
+        assert!(unwritten.octets() <= (4 << 20) + 200 * GATHER_OCTETS_MIN);
+        assert_eq!(unwritten.next_octets(), GATHER_OCTETS_MIN);
+        drop(silent);
+        assert_eq!(
+            (unwritten.octets(), unwritten.next_octets()),
+            (0, GATHER_OCTETS)
+        );
     }
 }

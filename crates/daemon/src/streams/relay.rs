@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dhow_link::Gather;
 use dhow_node::door::{Event, StreamId};
 
-use super::connection::{GATHER_OCTETS, TURN_TIME, rest};
+use super::connection::{TURN_TIME, rest};
 use super::pipe::{News, Orders, Pipe};
 use crate::core::Core;
 
@@ -79,8 +79,8 @@ impl Relay {
         let mut progress = wishes.cut && !self.closing;
         self.gather.clear();
         if self.more && self.pipe.takes(context.waker()) {
-            self.core
-                .poll_pieces(self.stream, GATHER_OCTETS, &mut self.gather);
+            let limit = self.core.unwritten.next_octets();
+            self.core.poll_pieces(self.stream, limit, &mut self.gather);
             self.more = !self.gather.is_empty();
             progress |= self.more;
         }

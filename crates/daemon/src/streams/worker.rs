@@ -14,6 +14,7 @@ use tokio::task::LocalSet;
 
 use super::connection::{Side, rest};
 use super::flow::{Flow, farewell};
+use super::outgoing::Unwritten;
 use super::pipe::Pipe;
 use super::socket::{Detached, Socket};
 use super::tls::Tls;
@@ -40,6 +41,8 @@ struct Worker {
 pub struct Assignment {
     /// Where its octets go and come from.
     pub pipe: Arc<Pipe>,
+    /// What of it counts, as of all others.
+    pub unwritten: Unwritten,
     /// Its socket.
     pub socket: Detached,
     /// Who the other side is.
@@ -145,6 +148,7 @@ async fn attend(
 ) -> io::Result<()> {
     let Assignment {
         pipe,
+        unwritten,
         socket,
         side,
         tls,
@@ -154,7 +158,7 @@ async fn attend(
         pipe,
         pool,
         reader,
-        flow: Flow::default(),
+        flow: Flow::within(unwritten),
         pieces: Vec::new(),
     };
     loop {
@@ -213,6 +217,7 @@ impl Connection {
             self.reader
                 .resolve(&self.pieces, self.flow.outgoing.refill())
                 .map_err(|error| io::Error::other(format!("stored octets: {error}")))?;
+            self.flow.outgoing.refilled();
         }
         let mut progress = self.flow.write(context, socket)?;
         if orders.close || orders.start_tls {

@@ -110,6 +110,7 @@ fn config(number: u32, hosts: u32) -> Config {
         routes: (number + 1..=hosts).map(route).collect(),
         quota_octets: 1 << 40,
         quota_bundles: 1 << 24,
+        memory_octets: u64::MAX,
         store_queue_octets: 32 << 20,
         reports: Reports {
             generate: 0,

@@ -82,6 +82,7 @@ structure!(Config {
     routes,
     quota_octets,
     quota_bundles,
+    memory_octets,
     store_queue_octets,
     reports,
     echo_service,

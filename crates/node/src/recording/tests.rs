@@ -63,6 +63,7 @@ pub(super) fn config() -> Config {
         }],
         quota_octets: 1 << 40,
         quota_bundles: 1000,
+        memory_octets: 1 << 30,
         store_queue_octets: 1 << 20,
         reports: Reports::default(),
         echo_service: Some(7),
@@ -265,7 +266,7 @@ fn a_recording_has_the_octets_of_the_document() {
     octets.extend(FrameHead::of(&content).unwrap().encode());
     octets.extend(content);
     let hex: Vec<_> = octets.iter().map(|octet| format!("{octet:02x}")).collect();
-    let head = "64686f772d72656302000000fa05466a";
+    let head = "64686f772d7265630300000042af03b7";
     let frame = "130000005af79b70d3b3c26d";
     // The clocks show 5 ns and no time of day; stream 1 brings "dtn!".
     let entries = ["9f019f0500ffff", "9f029f05014464746e21ffff"].concat();

@@ -95,6 +95,7 @@ pub fn config(node: u32) -> Config {
         routes: Vec::new(),
         quota_octets: 1 << 30,
         quota_bundles: 1 << 20,
+        memory_octets: u64::MAX,
         store_queue_octets: 1 << 20,
         reports: Reports {
             generate: 0,

@@ -36,6 +36,8 @@ struct Pool {
     /// Where buffers begin, those that were dropped as well until another lies there.
     bases: BTreeSet<usize>,
     bound: usize,
+    /// As many buffers fewer are kept: their memory is used for something else.
+    ceded: usize,
 }
 
 impl Buffers {
@@ -48,6 +50,7 @@ impl Buffers {
             lent: VecDeque::new(),
             bases: BTreeSet::new(),
             bound: (octets / BUFFER_OCTETS).max(BUFFERS_MIN),
+            ceded: 0,
         };
         Self {
             pool: Arc::new(Mutex::new(pool)),
@@ -57,7 +60,8 @@ impl Buffers {
     /// An empty buffer with room for [`BUFFER_OCTETS`], or up to 4096 less: it begins at a multiple of 4096.
     #[must_use]
     pub fn take(&self) -> BytesMut {
-        let known = self.with_pool(Pool::take);
+        let (known, dropped) = self.with_pool(|pool| (pool.take(), pool.trim()));
+        drop(dropped);
         let mut buffer = known.unwrap_or_else(|| self.make());
         let skipped = buffer.as_ptr().align_offset(BLOCK_OCTETS).min(BLOCK_OCTETS);
         buffer.resize(skipped, 0);
@@ -69,6 +73,22 @@ impl Buffers {
     pub fn give(&self, buffer: BytesMut) {
         let dropped = self.with_pool(|pool| pool.give(buffer));
         // Outside the lock: to give memory back to the system takes long.
+        drop(dropped);
+    }
+
+    /// Keep fewer buffers than usual, as many octets of memory are used for something else. Those that take buffers let go of
+    /// the others: an allocator has back at once what the thread frees that it gave it to.
+    pub(super) fn cede(&self, octets: u64) {
+        let buffers = usize::try_from(octets).unwrap_or(usize::MAX) / BUFFER_OCTETS;
+        self.with_pool(|pool| pool.ceded = buffers);
+    }
+
+    /// Keep no buffer that nobody uses, and none of those in use once they are not.
+    pub fn give_back(&self) {
+        let dropped = self.with_pool(|pool| {
+            let free = std::mem::take(&mut pool.free);
+            (free, std::mem::take(&mut pool.lent))
+        });
         drop(dropped);
     }
 
@@ -132,9 +152,24 @@ impl Pool {
 
     fn give(&mut self, buffer: BytesMut) -> Option<BytesMut> {
         self.lent.push_back(buffer);
-        let is_too_much = self.free.len() + self.lent.len() > self.bound;
-        // One whose slices stay for long would keep its place for as long.
-        is_too_much.then(|| self.free.pop().or_else(|| self.lent.pop_front()))?
+        self.excess()
+    }
+
+    /// One of more buffers than are kept. One whose slices stay for long would keep its place for as long.
+    fn excess(&mut self) -> Option<BytesMut> {
+        let bound = self.bound.saturating_sub(self.ceded).max(BUFFERS_MIN);
+        if self.free.len() + self.lent.len() <= bound {
+            return None;
+        }
+        if self.free.is_empty() {
+            self.reclaim();
+        }
+        self.free.pop().or_else(|| self.lent.pop_front())
+    }
+
+    /// Lets go of buffers that are more than are kept, not many at a time.
+    fn trim(&mut self) -> Vec<BytesMut> {
+        std::iter::from_fn(|| self.excess()).take(LOOKS).collect()
     }
 }
 
@@ -195,11 +230,35 @@ mod tests {
         }
         let kept = buffers.with_pool(|pool| pool.free.len() + pool.lent.len());
         assert_eq!(kept, 20);
+        // What is used for something else is not kept here.
+        buffers.cede(3 * BUFFER_OCTETS as u64);
+        let kept = || buffers.with_pool(|pool| pool.free.len() + pool.lent.len());
+        let taken = buffers.take();
+        assert_eq!(kept(), 17);
+        buffers.cede(0);
+        buffers.give(taken);
+        for _ in 0..2 {
+            buffers.give(BytesMut::with_capacity(BUFFER_OCTETS));
+        }
+        assert_eq!(kept(), 20);
         // All of them are used again, those for which there is no room first.
         drop((0..20).map(|_| buffers.take()).collect::<Vec<_>>());
         assert_eq!(
             buffers.with_pool(|pool| pool.free.len() + pool.lent.len()),
             0
         );
+    }
+
+    #[test]
+    fn a_pool_that_gives_back_keeps_nothing() {
+        let buffers = Buffers::with_octets(0);
+        let mut buffer = buffers.take();
+        buffer.resize(9, 7);
+        let slice = buffer.split().freeze();
+        buffers.give(buffer);
+        buffers.give(BytesMut::with_capacity(BUFFER_OCTETS));
+        buffers.give_back();
+        buffers.with_pool(|pool| assert!(pool.free.is_empty() && pool.lent.is_empty()));
+        assert_eq!(slice, [7; 9][..]);
     }
 }

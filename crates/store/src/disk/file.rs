@@ -273,6 +273,12 @@ impl Disk for FileDisk {
         written
     }
 
+    fn give_back(&self) {
+        if let Some(direct) = self.direct() {
+            direct.give_back();
+        }
+    }
+
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         if let Some(direct) = self.direct() {
             direct.change(0, u64::MAX)?;

@@ -120,6 +120,9 @@ pub trait Disk: Send + Sync {
         None
     }
 
+    /// Lets go of memory that is only there because it may be of use again.
+    fn give_back(&self) {}
+
     /// Nobody will read these octets before they are written again.
     fn forget(&self, _offset: u64, _octets: u64) {}
 

@@ -13,8 +13,12 @@ pub(super) struct Recent {
     stretches: BTreeMap<u64, Stretch>,
     /// First octets and numbers, the oldest first; what is gone from `stretches` may still be named.
     order: VecDeque<(u64, u64)>,
+    /// The same of those that were read.
+    read_order: VecDeque<(u64, u64)>,
     /// What they take of memory.
     octets: u64,
+    /// What those take of it that were read.
+    read_octets: u64,
     bound: u64,
     /// A stretch takes a multiple of so many octets of memory.
     grain: u64,
@@ -29,6 +33,8 @@ struct Stretch {
     /// What it takes of memory, in octets.
     weight: u64,
     number: u64,
+    /// It was read, and did not come to be written.
+    is_read: bool,
     /// Where to read on once somebody reads here; `None` when that is done, or for what was written.
     leads_to: Option<u64>,
 }
@@ -52,7 +58,9 @@ impl Recent {
         Self {
             stretches: BTreeMap::new(),
             order: VecDeque::new(),
+            read_order: VecDeque::new(),
             octets: 0,
+            read_octets: 0,
             bound,
             grain,
             next_number: 0,
@@ -119,23 +127,44 @@ impl Recent {
     fn add(&mut self, offset: u64, octets: Bytes, weight: u64, leads_to: Option<u64>) {
         let number = self.next_number;
         self.next_number += 1;
-        if octets.is_empty() || weight > self.bound {
+        let bound = match leads_to {
+            Some(_) => self.bound / READ_PART,
+            None => self.bound,
+        };
+        if octets.is_empty() || weight > bound {
             return;
         }
         self.octets += weight;
-        self.order.push_back((offset, number));
+        let is_read = leads_to.is_some();
+        self.read_octets += if is_read { weight } else { 0 };
+        let order = match is_read {
+            true => &mut self.read_order,
+            false => &mut self.order,
+        };
+        order.push_back((offset, number));
         self.stretches.insert(
             offset,
             Stretch {
                 octets,
                 weight,
                 number,
+                is_read,
                 leads_to,
             },
         );
-        while self.octets > self.bound {
-            let Some((offset, number)) = self.order.pop_front() else {
-                return;
+        while self.octets > self.bound || self.read_octets > self.bound / READ_PART {
+            let is_read_oldest = match (self.order.front(), self.read_order.front()) {
+                (Some((_, written)), Some((_, read))) => read < written,
+                (None, _) => true,
+                (_, None) => false,
+            };
+            let is_read = is_read_oldest || self.read_octets > self.bound / READ_PART;
+            let order = match is_read {
+                true => &mut self.read_order,
+                false => &mut self.order,
+            };
+            let Some((offset, number)) = order.pop_front() else {
+                break;
             };
             if self
                 .stretches
@@ -151,12 +180,26 @@ impl Recent {
     /// Names no more of what is gone than of what is there, about.
     fn tidy(&mut self) {
         let stretches = &self.stretches;
-        if self.order.len() > 2 * stretches.len() + SLACK {
-            let is_there = |&(offset, number): &(u64, u64)| {
-                stretches.get(&offset).is_some_and(|it| it.number == number)
-            };
-            self.order.retain(is_there);
+        for order in [&mut self.order, &mut self.read_order] {
+            if order.len() > 2 * stretches.len() + SLACK {
+                let is_there = |&(offset, number): &(u64, u64)| {
+                    stretches.get(&offset).is_some_and(|it| it.number == number)
+                };
+                order.retain(is_there);
+            }
         }
+    }
+
+    /// What those take of memory that were read.
+    pub(super) const fn read_octets(&self) -> u64 {
+        self.read_octets
+    }
+
+    /// Keep nothing of what is there.
+    pub(super) fn clear(&mut self) {
+        self.stretches.clear();
+        (self.order, self.read_order) = (VecDeque::new(), VecDeque::new());
+        (self.octets, self.read_octets, self.lent) = (0, 0, None);
     }
 
     /// Drop everything that has an octet between `start` and `end`.
@@ -177,11 +220,15 @@ impl Recent {
     fn remove(&mut self, offset: u64) {
         if let Some(stretch) = self.stretches.remove(&offset) {
             self.octets -= stretch.weight;
+            self.read_octets -= if stretch.is_read { stretch.weight } else { 0 };
             // The buffer may be used again, and counts anew.
             self.lent = self.lent.filter(|(number, _)| *number != stretch.number);
         }
     }
 }
+
+/// The part of the memory that what was read may have is one of so many: it is used once, soon after it was read, and nearly never again.
+const READ_PART: u64 = 4;
 
 /// Names of stretches that are gone, before they are looked for.
 const SLACK: usize = 64;
@@ -226,7 +273,12 @@ mod tests {
                 }
                 let held: u64 = recent.stretches.values().map(|it| it.weight).sum();
                 prop_assert!(held == recent.octets && recent.octets <= bound);
-                prop_assert!(recent.order.len() <= 2 * recent.stretches.len() + SLACK);
+                let read = recent.stretches.values().filter(|it| it.is_read);
+                prop_assert_eq!(read.map(|it| it.weight).sum::<u64>(), recent.read_octets());
+                prop_assert!(recent.read_octets <= bound / READ_PART);
+                for order in [&recent.order, &recent.read_order] {
+                    prop_assert!(order.len() <= 2 * recent.stretches.len() + SLACK);
+                }
             }
         }
     }

@@ -182,6 +182,15 @@ impl Rooms {
         }
     }
 
+    /// Keep none of those that nobody uses.
+    pub(super) fn give_back(&self) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let rooms = std::mem::take(&mut spare.rooms);
+        spare.octets = 0;
+        drop(spare);
+        drop(rooms);
+    }
+
     /// A room of at least `octets`, with whatever it last held.
     pub(super) fn take(&self, octets: usize) -> Room {
         let wanted = octets.max(BLOCK_OCTETS).next_power_of_two();

@@ -44,6 +44,7 @@ pub(super) struct Direct {
 struct Shared {
     file: File,
     rooms: Rooms,
+    buffers: Buffers,
     window_octets: usize,
     state: Mutex<State>,
     /// There is something to read ahead.
@@ -131,6 +132,7 @@ impl Direct {
         let shared = Shared {
             file,
             rooms: Rooms::new(window_octets * SPARE_WINDOWS),
+            buffers: buffers.clone(),
             window_octets,
             state: Mutex::new(State {
                 recent: Recent::new(memory_octets, length(BLOCK_OCTETS)),
@@ -183,6 +185,15 @@ impl Direct {
     /// Nobody will read the octets of a span before they are written again.
     pub(super) fn forget(&self, start: u64, end: u64) {
         lock(&self.shared.state).recent.forget(start, end);
+    }
+}
+
+impl Direct {
+    /// Let go of all memory that nobody uses.
+    pub(super) fn give_back(&self) {
+        lock(&self.shared.state).recent.clear();
+        self.shared.rooms.give_back();
+        self.buffers.give_back();
     }
 }
 

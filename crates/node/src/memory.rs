@@ -1,0 +1,85 @@
+//! Memory that a node's tables take: counted as they change, so that whoever wants to know need not look at what they hold.
+//!
+//! What is counted is what is in use. Tables keep room for what has left them, and fill it again before they grow.
+
+use dhow_bundle::EndpointId;
+
+use crate::node::Node;
+
+/// Entries of a node of a tree of the standard library, and how many are in use of them, about.
+const TREE_PLACES: usize = 11;
+const TREE_USED: usize = 8;
+
+/// Octets of a tree's node beside its entries, and of the children of an inner one.
+const TREE_NODE_OCTETS: usize = 16;
+const TREE_CHILDREN_OCTETS: usize = 96;
+
+/// Octets before a shared text: its two counts.
+const SHARED_OCTETS: usize = 16;
+
+/// Octets that the store's tables take for a bundle: where it lies, and its place in its segment.
+const STORE_OCTETS: usize = 32;
+
+/// The store and the node know where a large bundle lies in portions of so many octets at least, each in so many octets of memory.
+const PORTION_OCTETS: u64 = 64 << 10;
+const PORTION_MEMORY_OCTETS: u64 = 48;
+
+/// Octets of a neighbour's session, and of an application's, that wait for nothing.
+const SESSION_OCTETS: usize = 4 << 10;
+
+/// Octets of a bundle that an application has and has not confirmed: its head, and where its payload lies.
+const DELIVERY_OCTETS: usize = 256;
+
+/// A count of octets.
+pub(crate) fn length(octets: usize) -> u64 {
+    u64::try_from(octets).unwrap_or(u64::MAX)
+}
+
+/// Octets of a tree of so many entries of type `T`.
+pub(crate) const fn tree_octets<T>(entries: usize) -> usize {
+    if entries == 0 {
+        return 0;
+    }
+    let leaf = TREE_PLACES * size_of::<T>() + TREE_NODE_OCTETS;
+    let inner = leaf + TREE_CHILDREN_OCTETS;
+    let all = entries.saturating_mul(leaf + inner / TREE_USED) / TREE_USED;
+    if all < leaf { leaf } else { all }
+}
+
+/// Octets of a hash table of so many entries of type `T`: it has room for twice as many when it has just grown.
+pub(crate) const fn table_octets<T>(entries: usize) -> usize {
+    entries.saturating_mul(size_of::<T>() + 1).saturating_mul(3) / 2
+}
+
+/// Octets of an endpoint ID's text, beside the value that shares it.
+pub(crate) fn text_octets(id: &EndpointId) -> usize {
+    match id {
+        EndpointId::Dtn(text) => SHARED_OCTETS + text.len().next_multiple_of(8),
+        EndpointId::Null | EndpointId::Ipn { .. } => 0,
+    }
+}
+
+impl Node {
+    /// Octets of memory that the index takes: the tables of bundles, endpoint IDs, queues and sessions, and what the store's
+    /// tables take for these bundles. What is under way between sockets and the disk is not part of it.
+    #[must_use]
+    pub fn memory_octets(&self) -> u64 {
+        let bundles = usize::try_from(self.bundles.count()).unwrap_or(usize::MAX);
+        let sessions = self.neighbours.len().saturating_add(self.clients.len());
+        let tables = self
+            .bundles
+            .memory_octets()
+            .saturating_add(bundles.saturating_mul(STORE_OCTETS))
+            .saturating_add(self.endpoints.memory_octets())
+            .saturating_add(self.queues.memory_octets())
+            .saturating_add(self.expected_octets)
+            .saturating_add(self.expiries.memory_octets())
+            .saturating_add(self.removed.memory_octets())
+            .saturating_add(self.arrivals.memory_octets())
+            .saturating_add(tree_octets::<(u64, u64)>(self.rests.len()))
+            .saturating_add(self.delivering.saturating_mul(DELIVERY_OCTETS))
+            .saturating_add(sessions.saturating_mul(SESSION_OCTETS));
+        let portions = self.bundles.octets() / PORTION_OCTETS;
+        length(tables).saturating_add(portions.saturating_mul(PORTION_MEMORY_OCTETS))
+    }
+}
