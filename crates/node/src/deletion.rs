@@ -123,6 +123,7 @@ impl Node {
 
     /// A deletion is durable.
     pub(crate) fn deleted(&mut self, key: BundleKey) {
+        self.backlog.release(key);
         let Some(entry) = self.bundles.remove(key) else {
             return;
         };

@@ -12,6 +12,7 @@ mod admission;
 mod ahead;
 pub mod api;
 mod arrivals;
+mod backlog;
 mod bundles;
 mod client;
 mod collection;

@@ -17,6 +17,7 @@ use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
 use dhow_link::tcpcl::v4::Session;
 
 use crate::arrivals::Arrivals;
+use crate::backlog::Backlog;
 use crate::bundles::Bundles;
 use crate::client::Client;
 use crate::collection::Collections;
@@ -138,8 +139,7 @@ pub struct Node {
     pub(crate) verifying: BTreeSet<BundleKey>,
     /// Octets of bundles that are coming in, for which no room is reserved yet.
     pub(crate) unreserved_octets: u64,
-    /// Octets given to the store and not yet durable.
-    pub(crate) backlog_octets: u64,
+    pub(crate) backlog: Backlog,
     pub(crate) counters: Counters,
     pub(crate) perf: Perf,
     pub(crate) to_serve: BTreeSet<StreamId>,
@@ -214,7 +214,7 @@ impl Node {
             moved: BTreeSet::new(),
             verifying: BTreeSet::new(),
             unreserved_octets: 0,
-            backlog_octets: 0,
+            backlog: Backlog::default(),
             counters: Counters::default(),
             perf: Perf::new(&config),
             to_serve: BTreeSet::new(),
