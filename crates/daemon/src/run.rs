@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ use crate::streams::accept::{
     CLIENTS_MAX, ClientListener, NEIGHBOURS_MAX, accept_clients, accept_neighbours,
 };
 use crate::streams::bound::Bound;
+use crate::streams::carrier::Carriers;
 use crate::streams::dial::dial_on_demand;
 use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
@@ -255,7 +257,8 @@ async fn live(
     let admin = start_admin(&file, facts, bound.admin, asker, answers.clone())?;
     let mut standing = JoinSet::new();
     standing.spawn_local(asked.answer(core.clone()));
-    standing.spawn_local(network::watch(core.clone()));
+    let carriers = Rc::new(Carriers::default());
+    standing.spawn_local(network::watch(core.clone(), Rc::clone(&carriers)));
     standing.spawn_local({
         let core = core.clone();
         async move { core.keep_time().await }
@@ -267,7 +270,12 @@ async fn live(
             settings.interval,
         ));
     }
-    standing.spawn_local(dial_on_demand(core.clone(), file.dial.clone(), tls.clone()));
+    standing.spawn_local(dial_on_demand(
+        core.clone(),
+        file.dial.clone(),
+        tls.clone(),
+        carriers,
+    ));
     let mut accepting = accept(&core, &file, bound.neighbours, bound.clients, tls.as_ref());
     let counts = answers.clone();
     let mut storing = tokio::task::spawn_local(hear_store(core.clone(), answers));

@@ -10,7 +10,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
@@ -62,11 +61,6 @@ pub(crate) enum Stage {
     /// Finishing what is under way.
     ShuttingDown,
 }
-
-/// How long an interface that has just come up is given before anything is sent over it: its driver and its
-/// neighbour's take some milliseconds to pass packets, and what is lost then (ARP, SYN) is sent again only
-/// after a second.
-const SETTLING: Duration = Duration::from_millis(25);
 
 /// Whether what sessions say is being carried out further up on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,9 +287,8 @@ impl Node {
             }
             Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
             Event::TellsPaths => self.idle_paths = IdlePaths::Told,
-            Event::NetworkChanged => {
-                self.settles.get_or_insert(now.monotonic + SETTLING);
-            }
+            Event::CarrierChanged { link, carrier } => self.carrier_changed(now, link, carrier),
+            Event::NetworkChanged => self.let_settle(now),
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);
                 self.act(Action::Answer { ticket, outcome });

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
+use super::carrier::Carriers;
 use super::connection::{Side, serve};
 use super::listener::{set_path_check, set_stall_timeout};
 use super::route::is_carrier_missing;
@@ -73,7 +74,12 @@ impl Patience {
 }
 
 /// Dials whenever the node asks; runs for as long as the node does.
-pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tls>) {
+pub async fn dial_on_demand(
+    core: Core,
+    links: Vec<DialSettings>,
+    tls: Option<Tls>,
+    carriers: Rc<Carriers>,
+) {
     let failures = LastFailures::default();
     let mut attempts = Attempts::new();
     let mut orders = Vec::new();
@@ -112,7 +118,7 @@ pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, tls: Option<Tl
                 link,
                 settings,
                 tls.clone(),
-                Rc::clone(&failures),
+                (Rc::clone(&failures), Rc::clone(&carriers)),
             ));
             under_way.push(Attempt {
                 task: dialled.abort_handle(),
@@ -128,7 +134,7 @@ async fn dial(
     link: LinkId,
     settings: DialSettings,
     tls: Option<Tls>,
-    failures: LastFailures,
+    (failures, carriers): (LastFailures, Rc<Carriers>),
 ) {
     match connect(&settings).await {
         Ok(stream) => {
@@ -146,6 +152,10 @@ async fn dial(
             )));
         }
         Err(error) => {
+            let dark = error
+                .get_ref()
+                .and_then(|it| it.downcast_ref::<NoCarrier>());
+            let dark = dark.copied();
             let (said, name) = (error.to_string(), core.link_name(link));
             let known = failures.borrow_mut().insert(link, said.clone());
             if known.as_deref() == Some(said.as_str()) {
@@ -165,9 +175,20 @@ async fn dial(
             }
             core.count(|counts| counts.dial_failures += 1);
             core.handle(Event::DialFailed { link, reason: said });
+            // A name may lead elsewhere next time, and nobody says so.
+            if let Some(NoCarrier(to)) = dark.filter(|_| settings.host.parse::<IpAddr>().is_ok()) {
+                let tell = move |carrier| core.handle(Event::CarrierChanged { link, carrier });
+                let is_absent = move || is_carrier_missing(to);
+                carriers.lose(link, settings.retry, is_absent, tell);
+            }
         }
     }
 }
+
+/// Nothing can be sent towards an address.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the interface that leads there has no carrier")]
+struct NoCarrier(SocketAddr);
 
 /// Connects to the first address of the host that answers; names are resolved each time, since they
 /// may lead elsewhere by now.
@@ -184,7 +205,7 @@ async fn connect(settings: &DialSettings) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in addresses {
         if is_carrier_missing(address) {
-            last = io::Error::other("the interface that leads there has no carrier");
+            last = io::Error::other(NoCarrier(address));
             continue;
         }
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
