@@ -365,8 +365,10 @@ impl Node {
 
     /// What a report of this kind needs to know of a bundle; `None` where none will be made.
     pub(crate) fn reported(&self, entry: &Entry, kind: ReportKind) -> Option<Subject> {
-        self.reports_on(entry.flags, kind)
-            .then(|| self.subject(entry))
+        // A bundle that goes round in a ring would be reported on at every turn.
+        let is_told =
+            entry.returns > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
+        (!is_told && self.reports_on(entry.flags, kind)).then(|| self.subject(entry))
     }
 
     /// A bundle's identity for whoever is told of what happens to every bundle.

@@ -20,6 +20,7 @@ pub mod config;
 mod creation;
 mod deletion;
 mod delivery;
+mod departures;
 mod dispatch;
 pub mod door;
 mod echo;

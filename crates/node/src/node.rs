@@ -420,7 +420,7 @@ impl Node {
             StoreEvent::Durable { key, octets } => self.appended(now, key, octets),
             StoreEvent::Written { key, extents } => self.written(now, key, &extents),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
-            StoreEvent::Deleted { key } => self.deleted(key),
+            StoreEvent::Deleted { key } => self.deleted(now, key),
             StoreEvent::Reserved { time, sequence } => self.creation.confirm(time, sequence),
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
