@@ -302,6 +302,12 @@ impl Road {
         window.saturating_sub(way.under_way).min(self.chunk_octets)
     }
 
+    /// Whether packets are lost on it.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        self.loss != Loss::None
+    }
+
     /// Until when octets that one side writes now keep the line busy, when they have left for the last time, and how much later than by
     /// the delay they arrive. A packet that is lost leaves once more when a round trip and a timer are over.
     pub fn carry(&mut self, side: Side, now: Instant, octets: u64) -> (Instant, Instant, Duration) {
