@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench profile interop kill million mutants instructions case labs clean
+.PHONY: help demo test lint bench profile interop kill million crashes mutants instructions case labs clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -51,6 +51,11 @@ million:         ## a store with a million bundles: time to ready, memory per bu
 	@labs/setup test
 	$(CARGO) build --release --locked -p dhow
 	@$(PYTHON) -m labs.store_million $(ARGS)
+
+crashes:         ## a million simulated crashes, on seeds from 1,000,000 on: how many violations (an hour; ARGS='--crashes 10000': a minute)
+	@labs/setup test
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m labs.crashes $(ARGS)
 
 mutants:         ## mistakes planted in the nodes, and in how many seeds a simulation finds each
 	$(CARGO) test --locked -p dhow-sim --features mutants --test mutants -- --nocapture

@@ -827,6 +827,26 @@ fn trace_says_where_a_bundle_is_that_went_nowhere() {
 }
 
 #[test]
+fn trace_fails_where_nobody_takes_the_bundle() {
+    let pair = Pair::start();
+    let traced = on(
+        &pair.alpha,
+        &["trace", "ipn:2.99", "--timeout", "2s", "--json"],
+    );
+    assert_eq!(traced.code, 1, "{}", traced.stdout);
+    assert!(
+        traced
+            .stderr
+            .contains("no report says that it was delivered"),
+        "{}",
+        traced.stderr
+    );
+    let events = json_lines(&traced.stdout);
+    let received = |line: &Value| line["node"] == "ipn:2.0" && line["event"] == "received";
+    assert!(events.iter().any(received), "{events:?}");
+}
+
+#[test]
 fn the_operator_sees_and_changes_what_the_node_does() {
     let pair = Pair::start();
     let file = pair.file("content", b"hello");

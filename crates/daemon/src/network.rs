@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use dhow_node::door::Event;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -9,6 +10,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use tokio::io::unix::AsyncFd;
 
 use crate::core::Core;
+use crate::streams::carrier::Carriers;
 
 /// Multicast groups of rtnetlink: interfaces, IPv4 addresses and routes, IPv6 addresses and routes.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
@@ -18,7 +20,7 @@ const MESSAGES_PER_TURN: usize = 64;
 
 /// Tell the node when the network changed; runs for as long as the node does. Where the kernel does not
 /// tell, links are dialled by their back-off alone.
-pub async fn watch(core: Core) {
+pub async fn watch(core: Core, carriers: Rc<Carriers>) {
     let watched = async {
         #[expect(
             deprecated,
@@ -31,6 +33,7 @@ pub async fn watch(core: Core) {
             if drained == Drained::Empty {
                 ready.clear_ready();
             }
+            carriers.look();
             core.handle(Event::NetworkChanged);
         }
     };

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
 use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
 use crate::streams::bound::Bound;
+use crate::streams::carrier::Carriers;
 use crate::streams::dial::dial_on_demand;
 use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
@@ -260,7 +262,8 @@ async fn live(
     let admin = start_admin(&file, facts, bound.admin, office, places.operators)?;
     let mut standing = JoinSet::new();
     standing.spawn_local(asked.answer(core.clone()));
-    standing.spawn_local(network::watch(core.clone()));
+    let carriers = Rc::new(Carriers::default());
+    standing.spawn_local(network::watch(core.clone(), Rc::clone(&carriers)));
     standing.spawn_local({
         let core = core.clone();
         async move { core.keep_time().await }
@@ -278,6 +281,7 @@ async fn live(
         file.dial.clone(),
         Places::new(places.links),
         tls.clone(),
+        carriers,
     ));
     let listeners = (bound.neighbours, bound.clients);
     let mut accepting = accept(&core, &file, places, listeners, tls.as_ref());

@@ -6,12 +6,13 @@ use alloc::format;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents, StoredBundle};
-use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
+use dhow_bundle::{BlockFlags, BundleId, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
 use crate::arrivals::Origin;
 use crate::bundles::{Entry, Fragment, Identity, Removal, State};
 use crate::config::Enabled;
+use crate::departures::Mark;
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::expiries::Timed;
@@ -95,8 +96,11 @@ impl Node {
                 returns = before.saturating_add(1);
             }
         }
+        if returns == 0 && self.left_a_moment_ago(now, &id, header) {
+            returns = 1;
+        }
         let age_ms = age_on_reception(header, now);
-        let doom = self.doom(header, age_ms, now);
+        let doom = self.doom(header, age_ms, now, returns);
         if let Some(reason) = doom {
             self.report(
                 now,
@@ -156,6 +160,22 @@ impl Node {
             timed: Timed::No,
         };
         Ok(Admission::New(self.bundles.insert(entry)))
+    }
+
+    /// Whether a bundle left that nothing else is known of.
+    fn left_a_moment_ago(&mut self, now: Now, id: &BundleId, header: &Header) -> bool {
+        let primary = &header.primary;
+        let mark = Mark {
+            source: &id.source,
+            creation: id.creation,
+            fragment: id.fragment,
+            anonymous: id.source.is_null().then_some((
+                &primary.destination,
+                primary.lifetime_ms,
+                header.payload_octets(),
+            )),
+        };
+        self.removed.departures.contains(now.monotonic, &mark)
     }
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {
@@ -279,7 +299,7 @@ impl Node {
     }
 
     /// The status report reason for which a bundle is deleted on reception, if it is.
-    fn doom(&mut self, header: &Header, age_ms: u64, now: Now) -> Option<u64> {
+    fn doom(&mut self, header: &Header, age_ms: u64, now: Now, returns: u8) -> Option<u64> {
         // RFC 9171 5.5: a bundle expires when its age exceeds its lifetime.
         if age_ms > header.primary.lifetime_ms {
             return Some(1);
@@ -291,7 +311,8 @@ impl Node {
         // RFC 9171 5.6 step 4: blocks that this node cannot process; the block asks for the report, whatever
         // the bundle asks for.
         for block in header.unsupported_blocks() {
-            if block.flags.contains(BlockFlags::REPORT_IF_UNPROCESSABLE) {
+            // Of one that is back this node has reported.
+            if block.flags.contains(BlockFlags::REPORT_IF_UNPROCESSABLE) && returns == 0 {
                 let subject = Subject::of_header(header);
                 self.report_asked(now, &subject, ReportKind::Received, 11);
             }

@@ -161,6 +161,8 @@ impl Node {
                 return false;
             }
         };
+        // The store refused its end, and has none of its octets. Its abandonment may wait long for an application.
+        self.backlog.release(key);
         self.passes.insert(key, Pass::Orphaned(orphan));
         if let Some(outcome @ (Pass::Confirmed | Pass::Taken(_) | Pass::Failed(_))) = pass {
             self.settle_orphan(now, key, outcome);

@@ -52,6 +52,11 @@ impl Arrival {
             unreserved: 0,
         }
     }
+
+    /// Octets that wait for the disk.
+    pub(crate) const fn waiting(&self) -> u64 {
+        self.appended.saturating_sub(self.durable)
+    }
 }
 
 /// All bundles that are arriving.

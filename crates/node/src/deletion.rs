@@ -4,7 +4,8 @@ use dhow_bundle::Now;
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 
 use crate::admission::dtn_expiry;
-use crate::bundles::{Identity, Removal, State};
+use crate::bundles::{Entry, Identity, Removal, State};
+use crate::departures::Mark;
 use crate::dispatch::{place, unit_of};
 use crate::door::Occurrence;
 use crate::node::Node;
@@ -96,8 +97,9 @@ impl Node {
             };
             let source = self.endpoints.retain(identity.source);
             let identity = Identity { source, ..identity };
+            let (endpoints, now) = (&mut self.endpoints, now.monotonic);
             self.removed
-                .insert(&mut self.endpoints, identity, expires, removal, (0, None));
+                .insert(now, endpoints, identity, expires, removal, (0, None));
         }
         self.handed.remove(&key);
         self.store_behind_reports(StoreCommand::Delete { key, remember });
@@ -132,10 +134,12 @@ impl Node {
     }
 
     /// A deletion is durable.
-    pub(crate) fn deleted(&mut self, key: BundleKey) {
+    pub(crate) fn deleted(&mut self, now: Now, key: BundleKey) {
+        self.backlog.release(key);
         let Some(entry) = self.bundles.remove(key) else {
             return;
         };
+        self.note_anonymous(now, &entry);
         self.sharing.release(key);
         self.collections.forget(key);
         self.endpoints.release(entry.destination);
@@ -148,6 +152,7 @@ impl Node {
             removal => {
                 let identity = entry.identity();
                 self.removed.insert(
+                    now.monotonic,
                     &mut self.endpoints,
                     identity,
                     entry.expires,
@@ -155,6 +160,21 @@ impl Node {
                     (entry.returns, entry.hops),
                 );
             }
+        }
+    }
+
+    /// A bundle without a source has left: what it looked like is all that tells it apart.
+    fn note_anonymous(&mut self, now: Now, entry: &Entry) {
+        let source = self.endpoints.id(entry.source);
+        if entry.removal == Removal::Forwarded && source.is_null() {
+            let destination = self.endpoints.id(entry.destination);
+            let mark = Mark {
+                source,
+                creation: entry.creation,
+                fragment: entry.fragment.as_ref().map(|it| it.range),
+                anonymous: Some((destination, entry.lifetime_ms, entry.payload_octets)),
+            };
+            self.removed.departures.insert(now.monotonic, &mark);
         }
     }
 }

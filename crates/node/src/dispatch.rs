@@ -40,7 +40,7 @@ impl Node {
         // First of all nobody reads its octets any more.
         self.drop_pass(now, key);
         self.drop_keeping(now, key);
-        self.forget_arrival(key);
+        self.end_arrival(key);
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = State::Deleting;
             entry.removal = Removal::Deleted;
@@ -48,10 +48,15 @@ impl Node {
         self.store(StoreCommand::Abandon { key });
     }
 
+    /// A bundle does not arrive any more, and is not durable: the store may not have come to its last octets.
+    fn end_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
+        let arrival = self.forget_arrival(key)?;
+        self.backlog.abandon(key, arrival.waiting());
+        Some(arrival)
+    }
+
     fn forget_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
         let arrival = self.arrivals.remove(key)?;
-        let left = arrival.appended.saturating_sub(arrival.durable);
-        self.backlog_octets = self.backlog_octets.saturating_sub(left);
         if arrival.unreserved > 0 {
             // It will not be completed: what did not come takes no room while the rest is deleted.
             self.unreserved_octets = self.unreserved_octets.saturating_sub(arrival.unreserved);
@@ -69,7 +74,7 @@ impl Node {
             let octets = octets.min(arrival.appended);
             let more = octets.saturating_sub(arrival.durable);
             arrival.durable = arrival.durable.max(octets);
-            self.backlog_octets = self.backlog_octets.saturating_sub(more);
+            self.backlog.settle(more);
             self.keep_more(now, key);
         }
     }
@@ -77,6 +82,8 @@ impl Node {
     /// A bundle is durable: say so to whom it came from, and send it on its way.
     pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
         let arrival = self.forget_arrival(key);
+        self.backlog
+            .settle(arrival.as_ref().map_or(0, Arrival::waiting));
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };
@@ -303,7 +310,7 @@ impl Node {
 
     /// The store could not keep a bundle that was arriving.
     pub(crate) fn store_refused(&mut self, now: Now, key: BundleKey, refusal: StoreRefusal) {
-        let Some(arrival) = self.forget_arrival(key) else {
+        let Some(arrival) = self.end_arrival(key) else {
             // It was promised kept before it was durable, and the disk has failed since.
             self.occurred(Occurrence::StoreRefused { refusal });
             self.doom_or_delete(now, key, DEPLETED_STORAGE);
@@ -358,8 +365,10 @@ impl Node {
 
     /// What a report of this kind needs to know of a bundle; `None` where none will be made.
     pub(crate) fn reported(&self, entry: &Entry, kind: ReportKind) -> Option<Subject> {
-        self.reports_on(entry.flags, kind)
-            .then(|| self.subject(entry))
+        // A bundle that goes round in a ring would be reported on at every turn.
+        let is_told =
+            entry.returns > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
+        (!is_told && self.reports_on(entry.flags, kind)).then(|| self.subject(entry))
     }
 
     /// A bundle's identity for whoever is told of what happens to every bundle.

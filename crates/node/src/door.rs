@@ -56,6 +56,15 @@ pub enum Path {
     Unknown,
 }
 
+/// Whether anything leads to a link's neighbour at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Something does, or the driver does not know.
+    Present,
+    /// The interface has no carrier, or no contact is on: a dial would fail.
+    Absent,
+}
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -134,6 +143,14 @@ pub enum Event {
     /// This driver finds out by itself when a path is lost over which nothing is under way, and tells it by `PathChecked`:
     /// the node need not ask.
     TellsPaths,
+    /// A link's neighbour can be reached no more, or again. The link is not dialled in between. A driver that does not learn when
+    /// a carrier is back never says that one is absent.
+    CarrierChanged {
+        /// The link.
+        link: LinkId,
+        /// From now on.
+        carrier: Carrier,
+    },
     /// The operator wants something; answered by `Action::Answer`.
     Operator {
         /// To be repeated in the answer.

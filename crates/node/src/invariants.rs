@@ -34,9 +34,10 @@ impl Node {
                 .map_err(|what| format!("{key:?} in {:?} {what}", entry.state))?;
         }
         let under_way = self.arrivals.iter().map(|(_, it)| it);
-        let backlog = under_way.fold(0, |sum, it| sum + it.appended.saturating_sub(it.durable));
-        expect(self.backlog_octets == backlog, || {
-            format!("backlog {} is {backlog}", self.backlog_octets)
+        let arriving = under_way.fold(0, |sum, it| sum + it.waiting());
+        let backlog = arriving + self.backlog.abandoned_octets();
+        expect(self.backlog.octets() == backlog, || {
+            format!("backlog {} is {backlog}", self.backlog.octets())
         })?;
         let unreserved = self
             .arrivals
@@ -77,7 +78,7 @@ impl Node {
             && self.moved.is_empty()
             && self.verifying.is_empty()
             && self.parting.is_empty()
-            && self.backlog_octets == 0
+            && self.backlog.octets() == 0
     }
 
     fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {

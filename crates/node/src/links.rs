@@ -8,7 +8,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId};
 
 use crate::config::{Enabled, LinkConfig};
-use crate::door::StreamId;
+use crate::door::{Carrier, StreamId};
 
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
 /// begun while the path was away may be answered late or never, and must not be waited for.
@@ -28,6 +28,8 @@ enum Pace {
 pub(crate) struct Link {
     pub(crate) config: LinkConfig,
     pub(crate) enabled: Enabled,
+    /// Whether there is any point in dialling.
+    pub(crate) carrier: Carrier,
     /// Dials and connections under way, established or not.
     pub(crate) streams: Vec<StreamId>,
     /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
@@ -50,6 +52,7 @@ impl Link {
         Self {
             config,
             enabled,
+            carrier: Carrier::Present,
             streams: Vec::new(),
             doubted: Vec::new(),
             dialling: 0,
@@ -90,8 +93,16 @@ impl Link {
         dials
     }
 
-    /// Sessions that are wanted and have no sound connection.
+    /// Sessions that are to be dialled.
     fn missing(&self) -> u8 {
+        match self.carrier {
+            Carrier::Present => self.lacking(),
+            Carrier::Absent => 0,
+        }
+    }
+
+    /// Sessions that are wanted and have no sound connection.
+    fn lacking(&self) -> u8 {
         if self.enabled == Enabled::No {
             return 0;
         }
@@ -105,7 +116,7 @@ impl Link {
     /// A dial led to a connection; what is to become of it comes back.
     pub(crate) fn connected(&mut self, stream: StreamId) -> Welcome {
         self.dialling = self.dialling.saturating_sub(1);
-        if self.enabled == Enabled::Yes && self.missing() == 0 {
+        if self.enabled == Enabled::Yes && self.lacking() == 0 {
             return Welcome::Surplus;
         }
         self.relief = 0;

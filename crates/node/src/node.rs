@@ -10,7 +10,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use core::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
@@ -18,6 +17,7 @@ use dhow_link::tcpcl::v4::Session;
 
 use crate::answers::Answers;
 use crate::arrivals::Arrivals;
+use crate::backlog::Backlog;
 use crate::bundles::Bundles;
 use crate::client::Client;
 use crate::collection::Collections;
@@ -66,11 +66,6 @@ pub(crate) enum Stage {
     /// Finishing what is under way.
     ShuttingDown,
 }
-
-/// How long an interface that has just come up is given before anything is sent over it: its driver and its
-/// neighbour's take some milliseconds to pass packets, and what is lost then (ARP, SYN) is sent again only
-/// after a second.
-const SETTLING: Duration = Duration::from_millis(25);
 
 /// Whether what sessions say is being carried out further up on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +142,7 @@ pub struct Node {
     pub(crate) verifying: BTreeSet<BundleKey>,
     /// Octets of bundles that are coming in, for which no room is reserved yet.
     pub(crate) unreserved_octets: u64,
-    /// Octets given to the store and not yet durable.
-    pub(crate) backlog_octets: u64,
+    pub(crate) backlog: Backlog,
     pub(crate) counters: Counters,
     pub(crate) answers: Answers,
     pub(crate) perf: Perf,
@@ -230,7 +224,7 @@ impl Node {
             moved: BTreeSet::new(),
             verifying: BTreeSet::new(),
             unreserved_octets: 0,
-            backlog_octets: 0,
+            backlog: Backlog::default(),
             counters: Counters::default(),
             answers: Answers::new(config.answers_per_second, config.seed),
             perf: Perf::new(&config),
@@ -310,9 +304,8 @@ impl Node {
             }
             Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
             Event::TellsPaths => self.idle_paths = IdlePaths::Told,
-            Event::NetworkChanged => {
-                self.settles.get_or_insert(now.monotonic + SETTLING);
-            }
+            Event::CarrierChanged { link, carrier } => self.carrier_changed(now, link, carrier),
+            Event::NetworkChanged => self.let_settle(now),
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);
                 self.act(Action::Answer { ticket, outcome });
@@ -450,7 +443,7 @@ impl Node {
             StoreEvent::Durable { key, octets } => self.appended(now, key, octets),
             StoreEvent::Written { key, extents } => self.written(now, key, &extents),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
-            StoreEvent::Deleted { key } => self.deleted(key),
+            StoreEvent::Deleted { key } => self.deleted(now, key),
             StoreEvent::Reserved { time, sequence } => self.creation.confirm(time, sequence),
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),

@@ -13,12 +13,17 @@ use dhow_bundle::Now;
 use dhow_link::stream::LinkCommand;
 
 use crate::config::LinkId;
-use crate::door::{Action, Path, StreamId};
+use crate::door::{Action, Carrier, Path, StreamId};
 use crate::neighbour::{IfLost, Neighbour};
 use crate::node::Node;
 
 /// How often a session that says nothing has its path checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long an interface that has just come up is given before anything is sent over it: its driver and its
+/// neighbour's take some milliseconds to pass packets, and what is lost then (ARP, SYN) is sent again only
+/// after a second.
+const SETTLING: Duration = Duration::from_millis(25);
 
 /// Who looks after the paths of sessions that have nothing under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +35,28 @@ pub(crate) enum IdlePaths {
 }
 
 impl Node {
+    /// Wait for what has changed to be usable.
+    pub(crate) fn let_settle(&mut self, now: Now) {
+        self.settles.get_or_insert(now.monotonic + SETTLING);
+    }
+
+    /// The driver knows that nothing leads to a link's neighbour, or that something does again.
+    pub(crate) fn carrier_changed(&mut self, now: Now, id: LinkId, carrier: Carrier) {
+        let Some(link) = self.link_mut(id) else {
+            return;
+        };
+        match carrier {
+            Carrier::Present => {
+                link.carrier = Carrier::Present;
+                self.let_settle(now);
+            }
+            Carrier::Absent => {
+                link.carrier = Carrier::Absent;
+                self.stop_dialling(id);
+            }
+        }
+    }
+
     /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and look at the paths
     /// of sessions that have fallen silent.
     pub(crate) fn network_changed(&mut self, now: Now) {

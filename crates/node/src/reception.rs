@@ -427,7 +427,7 @@ impl Node {
         let length = piece.length();
         if let Some(arrival) = self.arrivals.get_mut(key) {
             arrival.appended = arrival.appended.saturating_add(length);
-            self.backlog_octets = self.backlog_octets.saturating_add(length);
+            self.backlog.give(length);
             self.store(StoreCommand::Append {
                 key,
                 octets: piece,

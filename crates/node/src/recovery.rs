@@ -92,6 +92,7 @@ impl Node {
             };
             let until = now.monotonic + Duration::from_millis(left_ms);
             self.removed.insert(
+                now.monotonic,
                 &mut self.endpoints,
                 identity,
                 until,

@@ -16,6 +16,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::bundles::{Digest, Identity, Removal};
+use crate::departures::{Departures, Mark};
 use crate::endpoints::{EndpointIndex, Endpoints};
 use crate::memory::{table_octets, text_octets};
 
@@ -34,6 +35,8 @@ pub(crate) struct Removed {
     /// Octets of memory that they take, the texts of their sources included, and may take.
     octets: usize,
     octets_bound: usize,
+    /// Of those that left and had no more room here.
+    pub(crate) departures: Departures,
 }
 
 /// One identity, in 56 octets.
@@ -83,6 +86,7 @@ impl Removed {
             bound,
             octets: 0,
             octets_bound,
+            departures: Departures::new(seed),
         }
     }
 
@@ -99,6 +103,7 @@ impl Removed {
     /// Remember a removed bundle that had come back so often. Takes over one count of `identity.source`.
     pub(crate) fn insert(
         &mut self,
+        now: Instant,
         endpoints: &mut Endpoints,
         identity: Identity,
         until: Instant,
@@ -130,9 +135,12 @@ impl Removed {
             .insert_unique(digest.spread(), (digest, number), |(digest, _)| {
                 digest.spread()
             });
-        while (self.remembered.len() > self.bound || self.octets > self.octets_bound)
-            && self.forget_oldest(endpoints)
-        {}
+        while self.remembered.len() > self.bound || self.octets > self.octets_bound {
+            self.note_departure(now, endpoints);
+            if !self.forget_oldest(endpoints) {
+                break;
+            }
+        }
     }
 
     /// What is known of a bundle of this identity.
@@ -188,6 +196,21 @@ impl Removed {
         let number = self.number(digest, identity)?;
         let place = usize::try_from(number.wrapping_sub(self.first)).ok()?;
         self.remembered.get_mut(place)
+    }
+
+    /// The oldest is going to be forgotten for want of room.
+    fn note_departure(&mut self, now: Instant, endpoints: &Endpoints) {
+        let oldest = self.remembered.front();
+        if let Some(oldest) = oldest.filter(|it| it.removal == Removal::Forwarded && now < it.until)
+        {
+            let mark = Mark {
+                source: endpoints.id(oldest.source),
+                creation: oldest.creation,
+                fragment: oldest.fragment.as_deref().copied(),
+                anonymous: None,
+            };
+            self.departures.insert(now, &mark);
+        }
     }
 
     fn forget_oldest(&mut self, endpoints: &mut Endpoints) -> bool {
@@ -251,7 +274,7 @@ mod tests {
             for (sequence, returns) in steps {
                 let source = endpoints.acquire(&EndpointId::Null);
                 let removal = if returns == 0 { Removal::Delivered } else { Removal::Forwarded };
-                removed.insert(&mut endpoints, identity(source, sequence), until, removal, (returns, None));
+                removed.insert(Instant::START, &mut endpoints, identity(source, sequence), until, removal, (returns, None));
                 if known.insert(sequence, returns).is_none() {
                     order.push(sequence);
                 }

@@ -450,7 +450,8 @@ impl Node {
             // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received, in this run
             // of the node and in earlier ones.
             age_increase_ms: held_ms.saturating_add(entry.map_or(0, |entry| entry.held_ms)),
-            hop_increment: 1,
+            // RFC 9171 4.4.3: it is zero at first, and counts how often a bundle was sent before.
+            hop_increment: u64::from(received),
             unsupported: if received {
                 UnsupportedBlocks::Discard
             } else {

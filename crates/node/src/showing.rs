@@ -8,6 +8,7 @@ use dhow_bundle::{Instant, NodeId, Now};
 
 use crate::bundles::{Entry, State};
 use crate::config::{Enabled, Route};
+use crate::door::Carrier;
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
@@ -37,6 +38,7 @@ impl Node {
             let state = match (link.enabled, link.next_attempt) {
                 _ if sessions > 0 => LinkState::Up,
                 (Enabled::No, _) => LinkState::Down,
+                _ if link.carrier == Carrier::Absent => LinkState::Absent,
                 (Enabled::Yes, Some(at)) if link.dialling == 0 => LinkState::Waiting(at),
                 (Enabled::Yes, _) => LinkState::Dialling,
             };

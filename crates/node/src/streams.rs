@@ -193,12 +193,12 @@ impl Node {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
             return neighbour.session.wants_octets()
-                && (self.backlog_octets < self.config.store_queue_octets
+                && (self.backlog.octets() < self.config.store_queue_octets
                     || planted(Mutant::QueueWithoutBound));
         }
         self.clients.get(&stream).is_none_or(|client| {
             client.session.wants_octets()
-                && (client.subscribed || self.backlog_octets < self.config.store_queue_octets)
+                && (client.subscribed || self.backlog.octets() < self.config.store_queue_octets)
         })
     }
 
@@ -495,7 +495,7 @@ impl Node {
     /// True once a `Shutdown` has been carried out: no session is left and everything is durable.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.neighbours.is_empty() && self.backlog_octets == 0 && self.arrivals.is_empty()
+        self.neighbours.is_empty() && self.backlog.octets() == 0 && self.arrivals.is_empty()
     }
 
     pub(crate) fn link_mut(&mut self, LinkId(id): LinkId) -> Option<&mut Link> {

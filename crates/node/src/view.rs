@@ -18,6 +18,8 @@ pub enum LinkState {
     Dialling,
     /// The last attempt failed; the next one comes at this instant.
     Waiting(Instant),
+    /// Nothing leads to its neighbour: it is dialled when the driver says that something does.
+    Absent,
     /// At least one session is established.
     Up,
 }

@@ -243,3 +243,35 @@ fn a_message_that_the_neighbour_rejects_is_told_of() {
     });
     assert!(told, "{:?}", bare.occurrences);
 }
+
+/// Octets of what the store was given and has not answered.
+fn waiting(bare: &Bare) -> u64 {
+    bare.appended().iter().sum()
+}
+
+#[test]
+fn transfers_that_end_early_leave_their_octets_in_the_bound_of_a_stalled_disk() {
+    let bound = world::config(1).store_queue_octets;
+    let mut bare = Bare::new(1 << 30);
+    let piece = vec![7; 64 << 10];
+    let last = u64::try_from(piece.len()).unwrap() + 1_000;
+    for peer in 0..20 {
+        let stream = bare.meet(peer);
+        if bare.node.takes_octets(stream) {
+            bare.segment(stream, 0, START, &header(peer, 90 << 20));
+        }
+        for _ in 0..9 {
+            if bare.node.takes_octets(stream) {
+                bare.segment(stream, 0, 0, &piece);
+            }
+        }
+        bare.handle(Event::Disconnected { stream });
+        let waiting = waiting(&bare);
+        assert!(waiting <= bound + last, "{waiting} where {bound} may");
+    }
+    // The disk works again: everything has room.
+    bare.answer();
+    assert!(bare.node.is_at_rest());
+    let stream = bare.meet(99);
+    assert!(bare.node.takes_octets(stream));
+}

@@ -1247,3 +1247,29 @@ proptest! {
         prop_assert!(repeats <= receivers.unsure, "{repeats} repeats, of which {} may be", receivers.unsure);
     }
 }
+
+/// RFC 9171 4.4.3: the hop count is zero at first and is increased by one on each hop.
+#[test]
+fn a_bundle_leaves_its_source_with_a_hop_count_of_zero_and_each_node_adds_one() {
+    let mut world = World::line(4, 90, |_, _| ());
+    let mut client = Client::new("ipn:1.9", false);
+    client.send(adu("ipn:4.1"), &payload(1, 100));
+    world.connect(0, client);
+    for last in 1..4 {
+        if last < 3 {
+            world.cut(last, last + 1);
+        }
+        if last > 1 {
+            world.join(last - 1, last);
+        }
+        world.until("it is there", |world| {
+            !world.machines[last].store.kept.bundles.is_empty()
+        });
+        let kept = world.machines[last].store.kept.bundles.values();
+        let (_, octets) = kept.into_iter().next().unwrap();
+        let octets = bytes::Bytes::from(octets.to_vec());
+        let header = dhow_bundle::Header::decode(&octets, Reading::Strict);
+        let hops = header.unwrap().unwrap().hop_count().unwrap();
+        assert_eq!(hops.count, u64::try_from(last - 1).unwrap());
+    }
+}

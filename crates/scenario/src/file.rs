@@ -16,6 +16,9 @@ use crate::scenario::{
 use crate::schema::SECTIONS;
 use crate::{contact_plan, energy, generator, program, traffic};
 
+/// Octets of the name of a congestion control, as the kernel has them (`TCP_CA_NAME_MAX`, less the end).
+const CONGESTION_NAME_OCTETS: usize = 15;
+
 pub(crate) fn read(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, FileError> {
     read_set(path, text, settings).map_err(|error| {
         let without = || read_set(path, text, &[]);
@@ -67,6 +70,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
             Some("bundle") => Fidelity::Bundle,
             _ => Fidelity::Octet,
         },
+        congestion_control: read_congestion_control(&document, top)?,
         traffic,
         crashes: read_crashes(&document, &network)?,
         clock_steps: read_clock_steps(&document, &network)?,
@@ -80,6 +84,24 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         links: network.links,
         contacts: network.contacts,
     })
+}
+
+/// A name that the kernel may know.
+fn read_congestion_control(
+    document: &Document<'_>,
+    top: Entries,
+) -> Result<Option<String>, FileError> {
+    let key = "congestion_control";
+    let Some(name) = top.text(key) else {
+        return Ok(None);
+    };
+    let is_one = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    if name.is_empty() || name.len() > CONGESTION_NAME_OCTETS || !name.chars().all(is_one) {
+        let what = format!("'{name}' is no name of a congestion control");
+        let hint = "one of those in /proc/sys/net/ipv4/tcp_allowed_congestion_control";
+        return Err(document.fault(top.line_of(key), what).with_hint(hint));
+    }
+    Ok(Some(name.to_owned()))
 }
 
 /// The document of a scenario, with values set over it.

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub every_seed: bool,
     /// How much of what nodes say and keep is there.
     pub fidelity: Fidelity,
+    /// What TCP of a testbed does against congestion; the system's own way where that is not said.
+    pub congestion_control: Option<String>,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The links between them.

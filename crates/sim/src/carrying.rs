@@ -84,25 +84,36 @@ impl World {
                 // The disk does not give what was to be sent.
                 return self.drop_end(key, side);
             };
-            if freight.octets() == 0 {
+            let octets = freight.octets();
+            // Whoever gives less than it may has no more, and says so when that changes.
+            let is_all = octets < room.min(1 << 20);
+            if is_all {
                 way.wants = false;
+            }
+            if octets > 0 && !broken {
+                way.under_way += octets;
+                self.put_on(key, side, freight);
+            }
+            if is_all {
                 if state == EndState::Closing {
                     self.finish_end(key, side);
                 }
                 return;
             }
-            if broken {
-                continue;
-            }
-            way.under_way += freight.octets();
-            if let Some(referee) = &mut connection.referee
-                && let Freight::Octets(octets) = &freight
-                && let Err(foul) = referee.handle_written(side, octets, now)
-            {
-                self.call_foul(key, side, &foul);
-            }
-            self.send(key, side, freight);
         }
+    }
+
+    /// What a node has written is judged and sent.
+    fn put_on(&mut self, key: ConnectionKey, side: Side, freight: Freight) {
+        let now = self.now;
+        if let Some(connection) = self.connection_mut(key)
+            && let Some(referee) = &mut connection.referee
+            && let Freight::Octets(octets) = &freight
+            && let Err(foul) = referee.handle_written(side, octets, now)
+        {
+            self.call_foul(key, side, &foul);
+        }
+        self.send(key, side, freight);
     }
 
     /// Puts octets on the line, or keeps them for the next contact.

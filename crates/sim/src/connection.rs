@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_channel::{Delay, Dice, Line, Loss};
+use dhow_node::config::LinkId;
 use dhow_node::door::StreamId;
 use dhow_scenario::scenario::{AtEnd, Fidelity, Link};
 
@@ -204,6 +205,8 @@ impl Way {
 pub struct Road {
     /// Who dials and who listens.
     pub ends: (MachineIndex, MachineIndex),
+    /// The link as who dials calls it.
+    pub link: LinkId,
     /// How long octets are on their way.
     delay: Delay,
     /// How long it takes at most until what is sent is answered.
@@ -246,6 +249,7 @@ impl Road {
         let chunk = link.rate.octets_in(chunk_time(fidelity));
         Self {
             ends,
+            link: LinkId(0),
             delay: link.delay.clone(),
             round_trip: link.round_trip(),
             at_end: link.at_end,
@@ -296,6 +300,12 @@ impl Road {
             HELD_OCTETS
         };
         window.saturating_sub(way.under_way).min(self.chunk_octets)
+    }
+
+    /// Whether packets are lost on it.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        self.loss != Loss::None
     }
 
     /// Until when octets that one side writes now keep the line busy, when they have left for the last time, and how much later than by

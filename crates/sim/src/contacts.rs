@@ -1,11 +1,11 @@
 //! Contacts begin and end, and what that does to connections.
 
-use dhow_node::door::Event;
+use dhow_node::door::{Carrier, Event};
 use dhow_scenario::scenario::AtEnd;
 
 use crate::connection::{EndState, Road};
 use crate::dialling::road_at;
-use crate::queue::{ConnectionKey, Happening, Side};
+use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
 use crate::world::World;
 
 impl World {
@@ -42,8 +42,37 @@ impl World {
         }
         if at_end == AtEnd::Reset {
             // The interface has a carrier again.
-            for end in [ends.0, ends.1] {
-                self.tell(end, Event::NetworkChanged);
+            self.tell_carrier(link, Carrier::Present);
+            self.tell(ends.1, Event::NetworkChanged);
+        }
+    }
+
+    /// Whoever dials a link learns whether there is any point in it.
+    fn tell_carrier(&mut self, number: u32, carrier: Carrier) {
+        let Some(road) = self.roads.get(road_at(number)) else {
+            return;
+        };
+        let (at, link) = (road.ends.0, road.link);
+        self.tell(at, Event::CarrierChanged { link, carrier });
+    }
+
+    /// A node that has just started learns which of its links have no carrier, before it dials any.
+    pub(crate) fn tell_carriers(&mut self, at: MachineIndex) {
+        let roads = self.machines.get(at.at()).map(|it| it.roads.clone());
+        for number in roads.into_iter().flatten() {
+            let road = self.roads.get(road_at(number));
+            let is_dark =
+                |road: &&Road| road.ends.0 == at && road.at_end == AtEnd::Reset && !road.is_open();
+            let Some(link) = road.filter(is_dark).map(|road| road.link) else {
+                continue;
+            };
+            let carrier = Carrier::Absent;
+            let event = Event::CarrierChanged { link, carrier };
+            self.note_event(at, &event);
+            let now = self.now;
+            if let Some(running) = self.running_mut(at) {
+                let shown = running.now(now);
+                running.node.handle(shown, event);
             }
         }
     }
@@ -88,6 +117,10 @@ impl World {
                 AtEnd::Reset => self.break_connection(key),
                 AtEnd::Silence => self.hold(key),
             }
+        }
+        // In silence nobody learns that the contact is over.
+        if at_end == AtEnd::Reset {
+            self.tell_carrier(number, Carrier::Absent);
         }
     }
 

@@ -101,7 +101,9 @@ struct State {
 #[derive(Debug)]
 struct Replaced {
     offset: u64,
-    octets: Box<[u8]>,
+    length: usize,
+    /// So many; or none, for as many zeros.
+    octets: Vec<u8>,
 }
 
 impl SimDisk {
@@ -173,6 +175,18 @@ impl SimDisk {
         self.lock().rotten.range(octets).next().is_some()
     }
 
+    /// Adds octets of the log to others; false when they are not there.
+    pub fn append_to(&self, octets: Range<u64>, out: &mut Vec<u8>) -> bool {
+        let mut state = self.lock();
+        let length = usize::try_from(octets.end.saturating_sub(octets.start));
+        let Some(length) = length.ok().filter(|_| octets.end <= state.octets) else {
+            return false;
+        };
+        state.touch(octets.clone(), self.hand.now());
+        state.append_out(octets.start, length, out);
+        true
+    }
+
     /// Flushes that have begun.
     #[must_use]
     pub fn flushes(&self) -> u64 {
@@ -189,7 +203,7 @@ impl SimDisk {
         let open = state.epochs.pop();
         let covered = std::mem::take(&mut state.epochs);
         if covered.iter().any(|epoch| !epoch.is_empty()) {
-            let place = |it: &Replaced| it.offset..add(it.offset, it.octets.len());
+            let place = |it: &Replaced| it.offset..add(it.offset, it.length);
             state.latest = covered.iter().flatten().map(place).collect();
         }
         state.epochs.extend(open.filter(|open| !open.is_empty()));
@@ -278,7 +292,8 @@ impl State {
             .rev()
             .flat_map(|epoch| epoch.iter_mut().rev())
         {
-            scratch.resize(replaced.octets.len(), 0);
+            replaced.octets.resize(replaced.length, 0);
+            scratch.resize(replaced.length, 0);
             self.copy_out(replaced.offset, &mut scratch);
             self.copy_in(replaced.offset, &replaced.octets);
             replaced.octets.copy_from_slice(&scratch);
@@ -350,6 +365,33 @@ impl State {
         }
     }
 
+    /// What stands where something is going to be written; nothing where that is zeros alone, as in most of a log that grows.
+    fn before(&self, offset: u64, length: usize) -> Vec<u8> {
+        let (first, last) = (locate(offset).0, locate(add(offset, length)).0);
+        let pages = self.pages.iter().skip(first).take(last + 1 - first);
+        let mut out = Vec::new();
+        if pages.flatten().next().is_some() {
+            self.append_out(offset, length, &mut out);
+        }
+        out
+    }
+
+    /// Adds octets of the log to others.
+    fn append_out(&self, mut offset: u64, mut length: usize, out: &mut Vec<u8>) {
+        out.reserve(length);
+        while length > 0 {
+            let (page, start) = locate(offset);
+            let count = length.min(PAGE_OCTETS - start);
+            let page = self.pages.get(page).and_then(Option::as_ref);
+            match page.and_then(|page| page.octets.get(start..start + count)) {
+                Some(octets) => out.extend_from_slice(octets),
+                None => out.resize(out.len() + count, 0),
+            }
+            offset = add(offset, count);
+            length -= count;
+        }
+    }
+
     fn copy_in(&mut self, mut offset: u64, mut octets: &[u8]) {
         while !octets.is_empty() {
             let (index, start) = locate(offset);
@@ -361,7 +403,10 @@ impl State {
                 && (page.is_some() || now.iter().any(|octet| *octet != 0))
             {
                 let page = page.get_or_insert_with(|| Page {
-                    octets: vec![0; PAGE_OCTETS].into_boxed_slice(),
+                    octets: match now.len() {
+                        PAGE_OCTETS => now.into(),
+                        _ => vec![0; PAGE_OCTETS].into(),
+                    },
                     touched: Instant::START,
                 });
                 if let Some(place) = page.octets.get_mut(start..start + now.len()) {
@@ -406,14 +451,14 @@ impl Disk for SimDisk {
         let length = octets.iter().map(|slice| slice.len()).sum();
         let written = offset..add(offset, length);
         state.take_room(written.clone())?;
-        let mut before = vec![0; length].into_boxed_slice();
-        state.copy_out(offset, &mut before);
+        let before = state.before(offset, length);
         if state.epochs.is_empty() {
             state.epochs.push(Vec::new());
         }
         if let Some(epoch) = state.epochs.last_mut() {
             epoch.push(Replaced {
                 offset,
+                length,
                 octets: before,
             });
         }

@@ -256,6 +256,7 @@ impl World {
             self.name(at)
         );
         self.accuse_lost(&lost, &how, Some(at));
+        self.tell_carriers(at);
         self.connect_applications(at);
         self.refuse_old(at);
         self.turn(at);

@@ -160,6 +160,8 @@ pub struct LinkUse {
     pub open: Duration,
     /// Octets that it could have carried in one direction in that time.
     pub capacity: u64,
+    /// Whether it loses packets.
+    pub is_lossy: bool,
 }
 
 impl NodeUse {
@@ -309,6 +311,7 @@ impl Run {
                 octets: road.carried,
                 open,
                 capacity: u64::try_from(capacity).unwrap_or(u64::MAX),
+                is_lossy: road.is_lossy(),
             }
         });
         let units = world.ledger().units();

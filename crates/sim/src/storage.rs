@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use dhow_bundle::storage::{Extent, Extents, StoreCommand, StoreEvent, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime};
 use dhow_scenario::scenario::Fidelity;
@@ -244,15 +244,14 @@ impl Storage {
             return Some(self.shelf()?.read(extents)?.join());
         };
         let total: u64 = extents.iter().map(|extent| extent.length).sum();
-        let mut out = BytesMut::zeroed(usize::try_from(total).ok()?);
-        let mut rest: &mut [u8] = &mut out;
+        let mut out = Vec::with_capacity(usize::try_from(total).ok()?);
         for extent in extents {
-            let length = usize::try_from(extent.length).ok()?;
-            let (now, later) = rest.split_at_mut_checked(length)?;
-            disk.read_at(extent.offset, now).ok()?;
-            rest = later;
+            let end = extent.offset.checked_add(extent.length)?;
+            if !disk.append_to(extent.offset..end, &mut out) {
+                return None;
+            }
         }
-        Some(out.freeze())
+        Some(out.into())
     }
 
     /// The shelf, at bundle fidelity.

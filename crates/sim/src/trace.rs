@@ -37,6 +37,10 @@ pub enum What {
     Read,
     /// The network changed.
     Network,
+    /// Nothing leads to a link's neighbour any more.
+    CarrierLost,
+    /// Something does again.
+    CarrierFound,
     /// A path was looked at.
     Path,
     /// An octet of its disk rots; the amount is where.
@@ -66,6 +70,8 @@ impl What {
             Self::Stored => "store answers for bundle",
             Self::Read => "store reads octets:",
             Self::Network => "network changed",
+            Self::CarrierLost => "no carrier, link",
+            Self::CarrierFound => "carrier is back, link",
             Self::Path => "path looked at, stream",
             Self::Rotted => "disk rots at octet",
             Self::Full => "disk is full",
@@ -95,6 +101,8 @@ impl What {
             Self::Emptied => 16,
             Self::Retried => 17,
             Self::ClockStepped => 18,
+            Self::CarrierLost => 19,
+            Self::CarrierFound => 20,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent};
-use dhow_node::door::{Action, Event, Occurrence, Path, Ticket};
+use dhow_node::door::{Action, Carrier, Event, Occurrence, Path, Ticket};
 
 use crate::clients::CLIENT;
 use crate::connection::length;
@@ -103,7 +103,7 @@ impl World {
         self.turn(at);
     }
 
-    fn note_event(&mut self, at: MachineIndex, event: &Event) {
+    pub(crate) fn note_event(&mut self, at: MachineIndex, event: &Event) {
         let amount = |octets: &Bytes| u64::try_from(octets.len()).unwrap_or(u64::MAX);
         match event {
             Event::Octets { stream, octets } => {
@@ -136,6 +136,13 @@ impl World {
             Event::Disconnected { stream } => self.note(at, What::Disconnected, stream.0, &[]),
             Event::DialFailed { link, .. } => {
                 self.note(at, What::DialFailed, u64::from(link.0), &[]);
+            }
+            Event::CarrierChanged { link, carrier } => {
+                let what = match carrier {
+                    Carrier::Present => What::CarrierFound,
+                    Carrier::Absent => What::CarrierLost,
+                };
+                self.note(at, what, u64::from(link.0), &[]);
             }
             Event::NetworkChanged => self.note(at, What::Network, 0, &[]),
             Event::PathChecked { stream, .. } => self.note(at, What::Path, stream.0, &[]),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_node::config::LinkId;
 use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{
@@ -245,6 +246,9 @@ impl World {
             let entropy = Entropy::new(seed, Purpose::Link, at);
             let mut road = Road::new(ends, link, self.fidelity, entropy);
             road.contacts = u32::from(link.presence == Presence::Always);
+            let leads = self.machines.get(ends.0.at());
+            let leads = leads.and_then(|it| it.blueprint.leads.binary_search(&number).ok());
+            road.link = LinkId(leads.map_or(0, |it| u32::try_from(it).unwrap_or(u32::MAX)));
             self.roads.push(road);
             for end in [ends.0, ends.1] {
                 if let Some(machine) = self.machines.get_mut(end.at()) {

@@ -89,3 +89,35 @@ fn a_small_disk_takes_what_fits_and_the_rest_by_and_by() {
     let world = run(&scenario(&text), 1);
     assert_eq!(world.ledger().delivered, 150);
 }
+
+#[test]
+fn whoever_reconnects_fills_no_stalled_disk_beyond_its_queue() {
+    let text = r#"
+        [[node]]
+        name = "a"
+        [[node]]
+        name = "b"
+        [[link]]
+        between = ["a", "b"]
+        rate = "20Mbit"
+        [[traffic]]
+        from = "a"
+        to = "b"
+        count = 20
+        size = "2MB..6MB"
+        mean = "8s"
+        [faults]
+        stall_every = "10s"
+        stall_for = "8s"
+        reset_every = "500ms"
+        until = "2min"
+        [stop]
+        at = "20min"
+        expects_all = true
+    "#;
+    let scenario = scenario(text);
+    for seed in 0..3 {
+        let world = run(&scenario, seed);
+        assert!(world.counts().stalls > 5, "{}", world.counts().stalls);
+    }
+}

@@ -182,3 +182,11 @@ fn violations_beyond_those_that_are_kept_are_counted() {
     );
     assert!(shown(&[outcome]).contains(&said), "{said}");
 }
+
+#[test]
+fn a_run_with_losses_says_which_congestion_control_they_resemble() {
+    let rest = "count = 20\n[stop]\nat = \"1h\"";
+    let said = |link: &str| shown(&[outcome(1, "", link, rest)]).contains("TCP with BBR");
+    assert!(said("rate = \"1Mbit\"\nloss = 0.01"));
+    assert!(!said("rate = \"1Mbit\""));
+}

@@ -10,6 +10,9 @@ pub(crate) const HEADER_OCTETS: u32 = 32;
 /// Where the first segment begins: after the two superblocks.
 pub(crate) const SEGMENTS_START: u64 = 8192;
 
+/// Where in a header its generation is, in eight octets.
+pub(crate) const GENERATION_AT: usize = 8;
+
 /// Records begin at multiples of this.
 pub(crate) const ALIGNMENT: u32 = 8;
 
@@ -143,7 +146,7 @@ impl Header {
         generation: Option<u64>,
     ) -> Option<Self> {
         let octets = octets.get(..index(HEADER_OCTETS))?;
-        let found = u64_at(octets, 8)?;
+        let found = u64_at(octets, GENERATION_AT)?;
         if generation.is_some_and(|wanted| wanted != found) || octets.get(5..8)? != [0; 3] {
             return None;
         }

@@ -3,7 +3,7 @@
 use dhow_bundle::crc::crc32c;
 
 use crate::disk::{Disk, DiskError};
-use crate::record::{ALIGNMENT, HEADER_OCTETS, Header, Kind, Layout};
+use crate::record::{ALIGNMENT, GENERATION_AT, HEADER_OCTETS, Header, Kind, Layout};
 use crate::wire::{index, length};
 
 /// Octets read at once where many records follow one another.
@@ -45,6 +45,12 @@ impl<'a> Window<'a> {
 
     /// Octets of the log; `None` when it ends before.
     pub(crate) fn octets(&mut self, at: u64, count: u64) -> Result<Option<&[u8]>, DiskError> {
+        let octets = self.at_least(at, count)?;
+        Ok(octets.and_then(|octets| octets.get(..index(count))))
+    }
+
+    /// Octets of the log, so many and all behind them that are in memory; `None` when it ends before.
+    fn at_least(&mut self, at: u64, count: u64) -> Result<Option<&[u8]>, DiskError> {
         let Some(end) = at.checked_add(count).filter(|end| *end <= self.size) else {
             return Ok(None);
         };
@@ -65,8 +71,7 @@ impl<'a> Window<'a> {
             self.disk.read_at(at, piece)?;
             self.filled = wanted;
         }
-        let from = index(at - self.start);
-        Ok(self.octets.get(from..from + index(count)))
+        Ok(self.octets.get(index(at - self.start)..self.filled))
     }
 }
 
@@ -160,10 +165,25 @@ impl Walk {
     fn search(&self, window: &mut Window<'_>, from: u32) -> Result<u32, DiskError> {
         let mut offset = from + ALIGNMENT;
         while offset < self.end {
-            if self.header(window, offset)?.is_some() {
-                return Ok(offset);
+            let position = self.layout.position(self.segment, offset);
+            let Some(octets) = window.at_least(position, u64::from(HEADER_OCTETS))? else {
+                break;
+            };
+            // Most of what is looked through is empty: the generation is compared before anything else.
+            let begin = u32::try_from(octets.len()).unwrap_or(u32::MAX) - HEADER_OCTETS;
+            let places = index(u64::from(begin / ALIGNMENT)) + 1;
+            let (_, behind) = octets.split_at(GENERATION_AT);
+            let (words, _) = behind.as_chunks::<8>();
+            let mut words = words.iter().take(places);
+            let found = words.position(|word| u64::from_le_bytes(*word) == self.generation);
+            let passed = u32::try_from(found.unwrap_or(places)).unwrap_or(u32::MAX);
+            offset = offset.saturating_add(passed.saturating_mul(ALIGNMENT));
+            if found.is_some() {
+                if offset < self.end && self.header(window, offset)?.is_some() {
+                    return Ok(offset);
+                }
+                offset += ALIGNMENT;
             }
-            offset += ALIGNMENT;
         }
         Ok(self.end)
     }

@@ -21,7 +21,7 @@ use crate::{calendar, quantity};
 
 /// Show the path that a bundle takes, from status reports
 ///
-/// Sends a small bundle that asks every node on its way for reports, and shows them as they come, until it is delivered or deleted. Exits with 1 when no report came from the destination's node. Nodes report only what their configuration names. With --json, a line for each event: bundle, node, event, time_dtn_ms, after_ms, reason, reason_text.
+/// Sends a small bundle that asks every node on its way for reports, and shows them as they come, until it is delivered or deleted. Exits with 1 when no report says that it was delivered. Nodes report only what their configuration names. With --json, a line for each event: bundle, node, event, time_dtn_ms, after_ms, reason, reason_text.
 #[derive(Args, Debug)]
 pub struct Trace {
     /// The endpoint to send to
@@ -92,6 +92,7 @@ impl Trace {
             .listen(&mut subscription, &id, common.form())
             .map_err(|silence| match silence {
                 Silence::Failed(failure) => failure,
+                Silence::Untaken => self.untaken(),
                 Silence::Short { reports } => self.explain(reports, held(&address, &id), here),
             });
         subscription.finish();
@@ -130,8 +131,8 @@ impl Trace {
                 for step in steps(report, &reporter) {
                     step.print(form)?;
                 }
-                arrived |= reporter.node_id() == self.destination.node_id()
-                    && (report.received.is_some() || report.delivered.is_some());
+                arrived |=
+                    reporter.node_id() == self.destination.node_id() && report.received.is_some();
                 if report.delivered.is_some() {
                     return Ok(Ending::Done);
                 }
@@ -143,11 +144,19 @@ impl Trace {
                 }
             }
         }
-        if arrived {
-            Ok(Ending::Done)
-        } else {
-            Err(Silence::Short { reports })
-        }
+        Err(match arrived {
+            true => Silence::Untaken,
+            false => Silence::Short { reports },
+        })
+    }
+
+    /// The bundle came to the destination's node, and nothing further is known of it.
+    fn untaken(&self) -> Failure {
+        Failure::refused(format!(
+            "the bundle came to the node of {}, and no report says that it was delivered",
+            self.destination
+        ))
+        .with_hint("nobody may be registered there, or that node does not report deliveries")
     }
 
     /// Why nothing was heard of the destination's node, where this node can tell.
@@ -175,6 +184,8 @@ impl Trace {
 /// Why the path is not known to its end.
 enum Silence {
     Failed(Failure),
+    /// The destination's node has it.
+    Untaken,
     /// So many reports came, and none from the destination's node.
     Short {
         reports: u64,

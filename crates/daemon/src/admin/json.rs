@@ -95,6 +95,7 @@ impl LinkStatus {
             LinkState::Down => ("down", None),
             LinkState::Dialling => ("dialling", None),
             LinkState::Waiting(at) => ("waiting", Some(millis(at.since(now.monotonic)))),
+            LinkState::Absent => ("absent", None),
             LinkState::Up => ("up", None),
         };
         Self {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
 use super::accept::Places;
+use super::carrier::Carriers;
 use super::connection::{Side, serve};
 use super::listener::{set_path_check, set_stall_timeout};
 use super::route::is_carrier_missing;
@@ -79,6 +80,7 @@ pub async fn dial_on_demand(
     links: Vec<DialSettings>,
     places: Places,
     tls: Option<Tls>,
+    carriers: Rc<Carriers>,
 ) {
     let failures = LastFailures::default();
     let mut attempts = Attempts::new();
@@ -118,7 +120,7 @@ pub async fn dial_on_demand(
                 link,
                 settings,
                 (places.clone(), tls.clone()),
-                Rc::clone(&failures),
+                (Rc::clone(&failures), Rc::clone(&carriers)),
             ));
             under_way.push(Attempt {
                 task: dialled.abort_handle(),
@@ -134,7 +136,7 @@ async fn dial(
     link: LinkId,
     settings: DialSettings,
     (places, tls): (Places, Option<Tls>),
-    failures: LastFailures,
+    (failures, carriers): (LastFailures, Rc<Carriers>),
 ) {
     let place = places.take();
     let connected = match &place {
@@ -156,6 +158,10 @@ async fn dial(
             }));
         }
         Err(error) => {
+            let dark = error
+                .get_ref()
+                .and_then(|it| it.downcast_ref::<NoCarrier>());
+            let dark = dark.copied();
             let (said, name) = (error.to_string(), core.link_name(link));
             let known = failures.borrow_mut().insert(link, said.clone());
             if known.as_deref() == Some(said.as_str()) {
@@ -175,9 +181,20 @@ async fn dial(
             }
             core.count(|counts| counts.dial_failures += 1);
             core.handle(Event::DialFailed { link, reason: said });
+            // A name may lead elsewhere next time, and nobody says so.
+            if let Some(NoCarrier(to)) = dark.filter(|_| settings.host.parse::<IpAddr>().is_ok()) {
+                let tell = move |carrier| core.handle(Event::CarrierChanged { link, carrier });
+                let is_absent = move || is_carrier_missing(to);
+                carriers.lose(link, settings.retry, is_absent, tell);
+            }
         }
     }
 }
+
+/// Nothing can be sent towards an address.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the interface that leads there has no carrier")]
+struct NoCarrier(SocketAddr);
 
 /// Connects to the first address of the host that answers; names are resolved each time, since they
 /// may lead elsewhere by now.
@@ -194,7 +211,7 @@ async fn connect(settings: &DialSettings) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in addresses {
         if is_carrier_missing(address) {
-            last = io::Error::other("the interface that leads there has no carrier");
+            last = io::Error::other(NoCarrier(address));
             continue;
         }
         match tokio::time::timeout(share, TcpStream::connect(address)).await {

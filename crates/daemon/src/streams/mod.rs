@@ -7,6 +7,7 @@
 
 pub mod accept;
 pub mod bound;
+pub mod carrier;
 pub mod connection;
 pub mod crowd;
 pub mod dial;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice};
-use crate::door::{Event, OperatorCommand, Path, Purpose, StreamId, Ticket};
+use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Ticket};
 
 macro_rules! name {
     ($($type:ident),*) => {
@@ -31,6 +31,8 @@ choice!(Purpose {
 
 choice!(Path { 0 => Open {}, 1 => Lost {}, 2 => Dark {}, 3 => Unknown {} });
 
+choice!(Carrier { 0 => Present {}, 1 => Absent {} });
+
 choice!(OperatorCommand {
     0 => LinkUp { 0: link },
     1 => LinkDown { 0: link },
@@ -55,4 +57,5 @@ choice!(Event {
     12 => Operator { ticket: ticket, command: command },
     13 => Shutdown {},
     14 => TellsPaths {},
+    15 => CarrierChanged { link: link, carrier: carrier },
 });

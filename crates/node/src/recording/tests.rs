@@ -17,7 +17,7 @@ use crate::config::{
     Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, ReadingPolicy,
     Reports, Route, SendOrder, SessionPolicy, Tls,
 };
-use crate::door::{Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
+use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
 fn id() -> BundleId {
     BundleId {
@@ -175,6 +175,14 @@ fn events() -> Vec<Event> {
         },
         Event::NetworkChanged,
         Event::TellsPaths,
+        Event::CarrierChanged {
+            link,
+            carrier: Carrier::Present,
+        },
+        Event::CarrierChanged {
+            link,
+            carrier: Carrier::Absent,
+        },
         Event::Shutdown,
     ];
     let stores = stores.into_iter().map(Event::Store);

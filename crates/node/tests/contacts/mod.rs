@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_node::door::{Event, Path, StreamId};
+use dhow_node::config::LinkId;
+use dhow_node::door::{Carrier, Event, Path, StreamId};
+use dhow_node::view::LinkState;
 
 use super::world::World;
 use super::world::client::Client;
@@ -174,4 +176,42 @@ fn a_driver_that_tells_of_lost_paths_is_asked_about_none_that_is_idle() {
     world.end_silence(0, 1);
     live(&mut world, CAP + Duration::from_millis(20));
     assert_eq!(delivered(&mut world, 0, receiver), 5);
+}
+
+#[test]
+fn a_link_without_a_carrier_is_dialled_when_it_is_back_and_not_before() {
+    let mut world = World::line(2, 80, |_, _| {});
+    let link = LinkId(0);
+    let told = |world: &mut World, carrier| {
+        world.handle(0, Event::CarrierChanged { link, carrier });
+    };
+    let state = |world: &World| world.machines[0].node.as_ref().unwrap().links()[0].state;
+    world.until("the session is up", |world| sessions(world, 0) == 1);
+    told(&mut world, Carrier::Absent);
+    assert_eq!(state(&world), LinkState::Up, "it is in nobody's way");
+    world.cut(0, 1);
+    let before = world.dials.len();
+    live(&mut world, Duration::from_secs(30));
+    world.handle(0, Event::NetworkChanged);
+    live(&mut world, Duration::from_secs(30));
+    assert_eq!(world.dials.len(), before);
+    assert_eq!(state(&world), LinkState::Absent);
+    world.join(0, 1);
+    told(&mut world, Carrier::Present);
+    live(&mut world, Duration::from_millis(50));
+    assert_eq!(sessions(&world, 0), 1);
+    assert_eq!(world.dials.len(), before + 1);
+}
+
+#[test]
+fn a_carrier_that_goes_ends_the_attempts_under_way_and_one_that_succeeds_all_the_same_is_taken() {
+    let mut world = World::line(2, 81, |_, _| {});
+    world.until("the session is up", |world| sessions(world, 0) == 1);
+    world.cut(0, 1);
+    let (link, carrier) = (LinkId(0), Carrier::Absent);
+    world.handle(0, Event::CarrierChanged { link, carrier });
+    world.join(0, 1);
+    world.dial(0, link);
+    live(&mut world, Duration::from_secs(2));
+    assert_eq!((sessions(&world, 0), sessions(&world, 1)), (1, 1));
 }

@@ -374,6 +374,27 @@ fn what_only_a_testbed_can_do_is_read_and_named_with_its_line() {
 }
 
 #[test]
+fn a_congestion_control_is_the_name_of_one() {
+    let text = |name: &str| format!("congestion_control = \"{name}\"\n{TWO}\n[stop]\nat = \"1h\"");
+    let read = |text: &str| read(Path::new("s.toml"), text, &[]).unwrap();
+    assert_eq!(
+        read(&text("bbr")).congestion_control.as_deref(),
+        Some("bbr")
+    );
+    assert_eq!(
+        read(&format!("{TWO}\n[stop]\nat = \"1h\"")).congestion_control,
+        None
+    );
+    for name in ["", "../x", "bbr cubic", "abcdefghijklmnop"] {
+        let said = refused(&text(name));
+        assert!(
+            said.contains("is no name of a congestion control"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn wrong_programs_and_hosts_are_refused() {
     let program = "[[program]]\nname = \"load\"\nnode = \"east\"\n";
     for (more, said) in [

@@ -36,6 +36,13 @@ pub(super) const TOP: Section = Section {
             "\"octet\"",
             "\"octet\": every octet is there, in sessions and on disks. \"bundle\": of payloads only the length, and no log on disks, for a hundred thousand nodes.",
         ),
+        key(
+            "congestion_control",
+            Kind::Text,
+            Absent::Means("that of the system"),
+            "\"bbr\"",
+            "What TCP does against congestion on the hosts of a testbed (tcp_congestion_control): one of those that the kernel has and lets namespaces use. Simulated links lose and are late as BBR sees it, which does not slow down for losses, whatever stands here.",
+        ),
     ]],
 };
 

@@ -14,6 +14,10 @@ const FULL: u64 = 80;
 /// Where links are there for fewer hundredths of the time, bundles wait for contacts.
 const MOSTLY_THERE: u64 = 90;
 
+/// Which congestion control a link that loses resembles.
+const LOSSES: &str = "Packets were lost as TCP with BBR would see it: the time to send them again is there, and nothing slows down for them. \
+     With reno or cubic such links carry less.";
+
 /// What ran and what was delivered.
 pub(crate) fn delivered(outcome: &Outcome) -> String {
     let sent = outcome.progress.sent;
@@ -191,7 +195,10 @@ pub(crate) fn cost(outcome: &Outcome) -> String {
     .map(|(count, one, many)| things(*count, one, many))
     .collect();
     if !befell.is_empty() {
-        words += &format!("In its course: {}.", befell.join(", "));
+        words += &format!("In its course: {}. ", befell.join(", "));
+    }
+    if outcome.links.iter().any(|link| link.is_lossy) {
+        words += LOSSES;
     }
     words
 }

@@ -5,6 +5,7 @@
 
 mod batch;
 pub mod clear;
+pub mod congestion;
 mod device;
 mod group;
 mod layout;

@@ -15,6 +15,9 @@ pub struct Conditions {
     pub build: String,
     /// The kernel's name and release.
     pub kernel: String,
+    /// What the TCP of each host begins with against congestion.
+    #[serde(default)]
+    pub congestion_control: BTreeMap<String, String>,
     /// The machine's load average over 1, 5 and 15 minutes, before anything was made.
     pub load_before: String,
     /// The same when all was gone again.

@@ -13,7 +13,7 @@ use super::profile::Profiling;
 use super::program;
 use crate::failure::LabError;
 use crate::node::{Daemon, configurations};
-use crate::place::{Group, Groups, Layout, Network, State, clear, needs};
+use crate::place::{Group, Groups, Layout, Network, State, clear, congestion, needs};
 use crate::results::Conditions;
 
 /// Says what a node will say against its file: its path and its text.
@@ -52,6 +52,7 @@ impl Lab {
         let layout = Layout::new(scenario, &State::draw_name()?)?;
         let files = inspect(scenario, &layout, plot.check)?;
         needs::check(scenario, &layout)?;
+        congestion::check(scenario.congestion_control.as_deref())?;
         let state = State::new(&layout, &scenario.name, &plot.directory);
         // From here on whoever finds the file can remove what is there.
         state.write()?;
@@ -64,7 +65,12 @@ impl Lab {
         };
         let failed = |error: io::Error| LabError::io("cannot make the lab's directory", &error);
         symlink(&plot.directory, &lab.state.shortcut).map_err(failed)?;
-        lab.network = Some(Network::build(layout, scenario.seed)?);
+        let network = lab.network.insert(Network::build(layout, scenario.seed)?);
+        if let Some(wanted) = &scenario.congestion_control {
+            for host in &network.layout().hosts {
+                congestion::set(&host.namespace, wanted)?;
+            }
+        }
         lab.add_nodes(scenario, plot)?;
         for daemon in lab.daemons.iter_mut().flatten() {
             daemon.start()?;
@@ -105,6 +111,8 @@ impl Lab {
         let hosts = self.network.iter().flat_map(|it| &it.layout().hosts);
         for ((host, daemon), group) in hosts.zip(&self.daemons).zip(&self.groups) {
             let name = &host.name;
+            let used = congestion::used(&host.namespace);
+            conditions.congestion_control.insert(name.clone(), used);
             if let Some(group) = group {
                 conditions.limits.insert(name.clone(), group.limits());
             }
