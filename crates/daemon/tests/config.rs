@@ -100,6 +100,7 @@ fn what_is_not_written_has_the_documented_default() {
     let expected = SessionPolicy {
         window_octets: policy.window_octets,
         window_bundles: 65_536,
+        transfer_mru: 10 << 30,
         ..SessionPolicy::default()
     };
     assert_eq!(format!("{policy:?}"), format!("{expected:?}"));

@@ -113,6 +113,9 @@ pub enum SendOrder {
     Expiry,
 }
 
+/// Largest transfer taken where nothing else is said and the quota is larger, octets: 16 GiB.
+pub const DEFAULT_TRANSFER_MRU: u64 = 16 << 30;
+
 /// How sessions of one link or listener behave.
 #[derive(Clone, Debug)]
 pub struct SessionPolicy {
@@ -120,7 +123,7 @@ pub struct SessionPolicy {
     pub keepalive_s: u16,
     /// Largest segment taken, octets.
     pub segment_mru: u64,
-    /// Largest transfer taken, octets.
+    /// Largest transfer taken, octets; no more than the quota is announced.
     pub transfer_mru: u64,
     /// Largest segment sent, octets (the peer's MRU binds too).
     pub segment_octets: u64,
@@ -175,7 +178,7 @@ impl Default for SessionPolicy {
         Self {
             keepalive_s: 30,
             segment_mru: 1 << 20,
-            transfer_mru: 1 << 40,
+            transfer_mru: DEFAULT_TRANSFER_MRU,
             segment_octets: 1 << 18,
             idle_timeout_s: 0,
             answer_timeout_s: 10,

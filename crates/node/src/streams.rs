@@ -30,7 +30,7 @@ impl Node {
         link: Option<LinkId>,
         listener: Option<ListenerId>,
     ) {
-        let (role, policy) = match (link, listener) {
+        let (role, mut policy) = match (link, listener) {
             (Some(link), _) => {
                 let Some(link) = self.link_mut(link) else {
                     return;
@@ -52,6 +52,9 @@ impl Node {
             }
             (None, None) => return,
         };
+        // RFC 9174 4.6: the largest transfer that can be taken. Peers make room for it (HDTN: 48 octets for each segment of
+        // it and each bundle in flight), and the store would refuse what is longer than the quota.
+        policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let node_id = self.local.node_id().clone();
         let neighbour = Neighbour::new(node_id, role, &policy, link, now);
         self.neighbours.insert(stream, Box::new(neighbour));

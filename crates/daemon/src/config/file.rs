@@ -177,7 +177,7 @@ impl NodeFile {
             .map(|entries| read_link(&document, entries, tls.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
         check_names(&document, &links)?;
-        let (links, dial): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+        let (mut links, dial): (Vec<_>, Vec<_>) = links.into_iter().unzip();
         let listeners = document
             .all("listen")
             .map(|entries| {
@@ -193,7 +193,7 @@ impl NodeFile {
                 ))
             })
             .collect::<Result<Vec<_>, FileError>>()?;
-        let (listeners, listen) = listeners.into_iter().unzip();
+        let (mut listeners, listen): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let routes = document
             .all("route")
             .map(|entries| read_route(&document, entries, &links))
@@ -202,6 +202,12 @@ impl NodeFile {
         let node_ids = read_node_ids(&document, &node)?;
         check_sense(&document, &node_ids)?;
         let store = document.one("store")?;
+        let quota_octets = store.size("quota").unwrap_or(0);
+        let links_policies = links.iter_mut().map(|link| &mut link.policy);
+        let policies = listeners.iter_mut().map(|listener| &mut listener.policy);
+        for policy in links_policies.chain(policies) {
+            policy.transfer_mru = policy.transfer_mru.min(quota_octets);
+        }
         let api = document.one("api")?;
         let reports = document.one("reports")?;
         let echo = document.one("echo")?;
@@ -213,7 +219,7 @@ impl NodeFile {
             links,
             listeners,
             routes,
-            quota_octets: store.size("quota").unwrap_or(0),
+            quota_octets,
             quota_bundles: store
                 .integer("quota_bundles")
                 .and_then(|count| u64::try_from(count).ok())

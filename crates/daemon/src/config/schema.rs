@@ -47,11 +47,12 @@ const POLICY: &[Key] = &[
         "\"1MiB\"",
         "Largest segment taken from the peer, octets.",
     ),
-    with_default(
+    key(
         "transfer_mru",
         Kind::Size,
-        "\"1TiB\"",
-        "Largest bundle taken from the peer, octets.",
+        Absent::Means("the quota, at most 16GiB"),
+        "\"1GiB\"",
+        "Largest bundle taken from the peer, octets; never more than the quota. The peer sends larger ones as fragments, and may take memory for one of this length.",
     ),
     with_default(
         "segment",
