@@ -205,7 +205,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}link = 1\n[[listen]]\naddress=\"a:1\"\n"),
-            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, threads",
+            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, payload_checksum, threads",
         ),
         (
             format!("{NODE}[store]\nquota = 0\n"),

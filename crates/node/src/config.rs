@@ -31,6 +31,8 @@ pub struct Config {
     pub perf_service: Option<u32>,
     /// Sources whose measurements are counted, by pattern text; empty for all.
     pub perf_sources: Vec<String>,
+    /// The checksum of the payload block of bundles that this node makes.
+    pub payload_checksum: PayloadChecksum,
     /// Lifetime of bundles whose sender names none, milliseconds.
     pub default_lifetime_ms: u64,
     /// Identities of removed bundles that are remembered until they expire.
@@ -78,6 +80,16 @@ pub enum Enabled {
 pub struct ListenerConfig {
     /// Policy of its sessions.
     pub policy: SessionPolicy,
+}
+
+/// The checksum of a payload block (RFC 9171 4.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadChecksum {
+    /// CRC-32C.
+    #[default]
+    Crc32C,
+    /// None: the next hop cannot tell whether the payload is as it was made.
+    None,
 }
 
 /// When TLS protects a session (RFC 9174 4.4).
@@ -151,6 +163,8 @@ pub struct SessionPolicy {
     pub cut_through: Enabled,
     /// Whether a transfer that fails goes on where it stopped, where the peer does so too.
     pub resume: Enabled,
+    /// Whether payload blocks leave without their checksum, for peers that take none which has one.
+    pub strip_checksum: Enabled,
     /// When the peer is told that its bundles are safe.
     pub acknowledge: Acknowledge,
     /// Order of sending.
@@ -191,6 +205,7 @@ impl Default for SessionPolicy {
             window_bundles: 16_384,
             cut_through: Enabled::Yes,
             resume: Enabled::Yes,
+            strip_checksum: Enabled::No,
             acknowledge: Acknowledge::Here,
             order: SendOrder::Arrival,
             accept_relayed: Enabled::Yes,

@@ -13,6 +13,7 @@ mod ahead;
 pub mod api;
 mod arrivals;
 mod bundles;
+mod checksums;
 mod client;
 mod collection;
 pub mod config;

@@ -8,12 +8,11 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::forward::{LastHop, UnsupportedBlocks};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
-use dhow_bundle::{
-    BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, Reading, Room,
-};
+use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading, Room};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::{Removal, State};
+use crate::checksums::Ending;
 use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
 use crate::endpoints::EndpointIndex;
 use crate::neighbour::{FIRST_PAUSE, LONGEST_PAUSE, Neighbour};
@@ -352,7 +351,7 @@ impl Node {
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
-        let (head, total) = self.forwarded_head(now, key, header);
+        let (head, total) = self.forwarded_head(now, stream, key, header);
         let payload = header.payload_octets();
         let resumes = !self.handed.is_empty() && self.handed.contains_key(&key);
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
@@ -383,13 +382,19 @@ impl Node {
             begun: now.monotonic,
         };
         let head = Piece::Octets(head);
+        let ending = self.ending(stream, header);
         if whole {
             let body = octets.slice(header.octets.len().min(octets.len())..);
-            self.transmit(now, stream, outgoing, total, [head, Piece::Octets(body)]);
+            let [body, end] = ending.of_octets(body, payload).map(Piece::Octets);
+            self.transmit(now, stream, outgoing, total, [head, body, end]);
+        } else if ending == Ending::Bare && self.is_stale(now, key) {
+            // The peer has no checksum to compare it with.
+            self.discharge(stream, length);
+            self.verify(now, key);
         } else if let Some(entry) = self.bundles.entry(key) {
             let from = u64::from(header.header_octets());
-            let body = entry.extents.slice(from, u64::MAX).into_iter();
-            let pieces = core::iter::once(head).chain(body.map(Piece::Extent));
+            let body = ending.of_extents(&entry.extents, from, from.saturating_add(payload));
+            let pieces = core::iter::once(head).chain(body);
             self.transmit(now, stream, outgoing, total, pieces);
         }
     }
@@ -398,10 +403,11 @@ impl Node {
     pub(crate) fn forwarded_head(
         &mut self,
         now: Now,
+        stream: StreamId,
         key: BundleKey,
         header: &Header,
     ) -> (Bytes, u64) {
-        let edit = self.hop_edit(now, key, None);
+        let edit = self.hop_edit(now, stream, key, None);
         self.heads.forwarded(header, &edit)
     }
 
@@ -409,8 +415,9 @@ impl Node {
     pub(crate) fn hop_edit(
         &self,
         now: Now,
+        stream: StreamId,
         key: BundleKey,
-        fragment: Option<FragmentEdit>,
+        fragment: Option<FragmentRange>,
     ) -> HopEdit {
         let entry = self.bundles.entry(key);
         let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
@@ -428,6 +435,7 @@ impl Node {
                 UnsupportedBlocks::Keep
             },
             fragment,
+            payload_crc: self.payload_crc(stream),
         }
     }
 

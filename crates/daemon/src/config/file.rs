@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
-use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Route};
+use dhow_node::config::{
+    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route,
+};
 
 use super::address::split_address;
 use super::measure::read_measure;
@@ -237,6 +239,10 @@ impl NodeFile {
                 None
             },
             perf_sources: read_patterns(&document, &perf, "accept_sources")?,
+            payload_checksum: match node.text("payload_checksum") {
+                Some("none") => PayloadChecksum::None,
+                _ => PayloadChecksum::Crc32C,
+            },
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
             seed: 0,

@@ -84,6 +84,7 @@ pub(super) fn read_policy(
         window_bundles: small(entries, "window_bundles").unwrap_or(1),
         cut_through: enabled(entries.is_true("cut_through")),
         resume: enabled(entries.is_true("resume")),
+        strip_checksum: enabled(entries.is_true("strip_checksum")),
         acknowledge: if entries.text("acknowledge") == Some("next-hop") {
             Acknowledge::NextHop
         } else {

@@ -130,6 +130,12 @@ const POLICY: &[Key] = &[
         "Keep what was acknowledged of a transfer that fails, as a fragment, and send only the rest again, where the peer does so too (docs/tcpcl-extensions.md).",
     ),
     with_default(
+        "strip_checksum",
+        Kind::Boolean,
+        "false",
+        "Send payload blocks without their checksum, also of bundles that only pass, for peers that refuse those with one (DTNME); the primary block keeps its own. Nobody beyond can then tell whether a payload is as it was made.",
+    ),
+    with_default(
         "acknowledge",
         Kind::Choice(&["here", "next-hop"]),
         "\"here\"",
@@ -199,6 +205,12 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Choice(&["system", "none"]),
                 "\"system\"",
                 "\"system\" trusts the machine's clock; \"none\" says that it is not accurate, and bundles carry their age instead (RFC 9171 4.2.7).",
+            ),
+            with_default(
+                "payload_checksum",
+                Kind::Choice(&["crc32c", "none"]),
+                "\"crc32c\"",
+                "The checksum of the payload block of bundles that this node makes (RFC 9171 4.2.1); \"none\" for destinations that refuse blocks with one (DTNME), see 'strip_checksum' too.",
             ),
             with_default(
                 "threads",

@@ -4,7 +4,7 @@ use dhow_bundle::CrcType;
 use dhow_bundle::crc::CrcDigest;
 
 /// Version of the format; any change of what an entry holds is another.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a recording begins with.
 pub const MAGIC: [u8; 8] = *b"dhow-rec";

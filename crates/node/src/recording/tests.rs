@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, ReadingPolicy,
-    Reports, Route, SendOrder, SessionPolicy, Tls,
+    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
+    ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls,
 };
 use crate::door::{Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
@@ -68,6 +68,7 @@ pub(super) fn config() -> Config {
         echo_service: Some(7),
         perf_service: None,
         perf_sources: Vec::new(),
+        payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10,
         seed: u64::MAX,
@@ -264,7 +265,7 @@ fn a_recording_has_the_octets_of_the_document() {
     octets.extend(FrameHead::of(&content).unwrap().encode());
     octets.extend(content);
     let hex: Vec<_> = octets.iter().map(|octet| format!("{octet:02x}")).collect();
-    let head = "64686f772d72656302000000fa05466a";
+    let head = "64686f772d7265630300000042af03b7";
     let frame = "130000005af79b70d3b3c26d";
     // The clocks show 5 ns and no time of day; stream 1 brings "dtn!".
     let entries = ["9f019f0500ffff", "9f029f05014464746e21ffff"].concat();
