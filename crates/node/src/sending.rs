@@ -35,7 +35,10 @@ pub(crate) const RETRANSMIT_REST: Duration = Duration::from_secs(1);
 const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
 /// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
-pub(crate) const VERIFYING_BOUND: usize = 256;
+const VERIFYING_BOUND: usize = 256;
+
+/// The same of bundles that are read whole: a few octets each.
+const VERIFYING_SMALL_BOUND: usize = 2048;
 
 /// Room for header blocks that is taken at once, octets: of some hundred small bundles.
 const HEADS_OCTETS: usize = 16 * 1024;
@@ -163,7 +166,7 @@ impl Node {
             self.dequeue(key);
             if self.is_doubtful(key) {
                 self.verify(now, key);
-                if self.verifying.len() >= VERIFYING_BOUND {
+                if !self.may_verify(key) {
                     return;
                 }
                 continue;
@@ -254,6 +257,17 @@ impl Node {
         self.bundles.entry(key).is_some_and(|entry| {
             entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
         })
+    }
+
+    /// True while another bundle like this one may be compared with its checksums.
+    pub(crate) fn may_verify(&self, key: BundleKey) -> bool {
+        let entry = self.bundles.entry(key);
+        let is_small = entry.is_some_and(|entry| entry.octets <= READ_WHOLE_OCTETS);
+        let bound = match is_small {
+            true => VERIFYING_SMALL_BOUND,
+            false => VERIFYING_BOUND,
+        };
+        self.verifying.len() < bound
     }
 
     pub(crate) fn charge(&mut self, stream: StreamId, key: BundleKey) {
