@@ -54,6 +54,7 @@ mod showing;
 mod streams;
 mod transmission;
 pub mod view;
+mod window;
 
 pub use node::Node;
 pub use reservation::exchange_octets;

@@ -139,7 +139,7 @@ impl Node {
                 return self.look_after_queue(now, stream, key);
             }
             if !neighbour.has_room(now.monotonic) {
-                return;
+                return self.note_full(now, stream);
             }
             if !self.has_turn_left() {
                 self.to_serve.insert(stream);
@@ -183,6 +183,14 @@ impl Node {
             };
             let extents = entry.extents.part(0, wanted);
             self.read(PendingRead::Send { stream, key }, extents);
+        }
+    }
+
+    /// A session has no room for another bundle.
+    fn note_full(&mut self, now: Now, stream: StreamId) {
+        let neighbour = self.neighbours.get_mut(&stream);
+        if let Some(at) = neighbour.and_then(|it| it.note_full(now.monotonic)) {
+            self.pauses.insert((at, stream));
         }
     }
 
@@ -482,6 +490,7 @@ impl Node {
         let neighbour = self.neighbours.get_mut(&stream)?;
         let transfer = TransferId(neighbour.next_transfer);
         neighbour.next_transfer += 1;
+        neighbour.window.sent(now.monotonic, outgoing.octets);
         neighbour.outgoing.push(transfer.0, outgoing);
         neighbour.command(now, LinkCommand::Transmit { transfer, length });
         Some(transfer)
@@ -495,6 +504,8 @@ impl Node {
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
+        let (begun, octets) = (outgoing.begun, outgoing.octets);
+        neighbour.window.answered(now.monotonic, begun, octets);
         neighbour.bundles_sent += 1;
         neighbour.octets_sent += outgoing.octets;
         neighbour.pause = FIRST_PAUSE;
@@ -566,6 +577,7 @@ impl Node {
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
+        neighbour.window.lost(outgoing.octets);
         let key = outgoing.key;
         match refused {
             None if keeps && acknowledged > outgoing.header_octets => {

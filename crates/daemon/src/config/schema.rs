@@ -109,7 +109,7 @@ const POLICY: &[Key] = &[
         Kind::Size,
         Absent::Means("a 64th of the machine's memory, from 4MiB to 128MiB"),
         "\"128MiB\"",
-        "Octets sent and not yet acknowledged, at most, per session; about twice rate times (round trip + the peer's flush).",
+        "Octets sent and not yet acknowledged, at most, per session. How many they are follows what the peer acknowledges: 10ms of it and twice the delay of an acknowledgment.",
     ),
     with_default(
         "window_bundles",
