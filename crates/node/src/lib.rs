@@ -53,6 +53,7 @@ mod sharing;
 mod showing;
 mod streams;
 mod transmission;
+mod turns;
 pub mod view;
 mod window;
 
