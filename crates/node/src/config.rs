@@ -118,7 +118,7 @@ pub enum Acknowledge {
 /// In which order waiting bundles leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendOrder {
-    /// First in, first out.
+    /// First in, first out within a flow, from one source to one destination; flows take turns.
     #[default]
     Arrival,
     /// The one that expires first goes first.

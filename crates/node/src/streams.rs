@@ -192,6 +192,13 @@ impl Node {
     /// as much under way as it may.
     #[must_use]
     pub fn takes_octets(&self, stream: StreamId) -> bool {
+        self.takes_octets_within(stream, self.config.store_queue_octets)
+    }
+
+    /// The same, where no more octets of applications are to wait for the store than these: what they give stands before what
+    /// others give after it.
+    #[must_use]
+    pub fn takes_octets_within(&self, stream: StreamId, of_clients: u64) -> bool {
         if let Some(neighbour) = self.neighbours.get(&stream) {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
@@ -201,7 +208,8 @@ impl Node {
         }
         self.clients.get(&stream).is_none_or(|client| {
             client.session.wants_octets()
-                && (client.subscribed || self.backlog_octets < self.config.store_queue_octets)
+                && (client.subscribed
+                    || self.backlog_octets < self.config.store_queue_octets.min(of_clients))
         })
     }
 

@@ -90,5 +90,8 @@ fn a_small_bundle_waits_for_what_is_in_flight_alone() {
     });
     let before = received(&world).1.unwrap() - then;
     // All of the bulk, were it in flight at once.
-    assert!(before < BULK / 4, "{before} bundles of another were before it");
+    assert!(
+        before < BULK / 4,
+        "{before} bundles of another were before it"
+    );
 }

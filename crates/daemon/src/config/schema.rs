@@ -145,7 +145,7 @@ const POLICY: &[Key] = &[
         "order",
         Kind::Choice(&["arrival", "expiry"]),
         "\"arrival\"",
-        "Which waiting bundle leaves first: the one that came first, or the one that expires first.",
+        "Which waiting bundle leaves first: the one that came first, while sources take turns, or the one that expires first.",
     ),
     with_default(
         "accept_relayed",
@@ -271,7 +271,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Size,
                 Absent::Means("a 64th of the machine's memory, from 1MiB to 128MiB"),
                 "\"128MiB\"",
-                "Octets that may wait for the disk; beyond it sockets are not read. About twice rate times flush time keeps a disk busy.",
+                "Octets that may wait for the disk, at most; beyond it sockets are not read. Of applications no more wait than the disk writes in 10ms and four flushes.",
             ),
             key(
                 "memory",
