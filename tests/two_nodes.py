@@ -35,7 +35,7 @@ class TwoNodes(Workplace):
         self.start()
         file = ROOT / "LICENSE"
         self.send(str(file))
-        [record] = self.recv("--count", "1")
+        [record] = self.recv("--count", "1", "--sha256")
         self.assertEqual(Path(record["path"]).read_bytes(), file.read_bytes())
         self.assertEqual(record["sha256"], hashlib.sha256(file.read_bytes()).hexdigest())
         self.assertEqual(record["octets"], file.stat().st_size)

@@ -72,6 +72,8 @@ def transfer(kind: Kind, bundles: int, relay: Relay) -> Sample:
     acknowledged = relay.generator.order(bundles, kind.size)
     # The generator first: should it fail, its own sentence is told.
     acknowledged()
+    taken_in = time.monotonic() - start
     seconds = taken()["ended"] - start
     cpu = sum(part.cpu_seconds() for part in parts) - before
-    return Sample(kind, bundles, seconds, cpu, {"node": node.peak_memory_octets() / 1e6})
+    backlog = max(0.0, 1 - taken_in / seconds)
+    return Sample(kind, bundles, seconds, cpu, {"node": node.peak_memory_octets() / 1e6}, backlog)

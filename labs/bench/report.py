@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from statistics import median
 
-from labs.bench import latency, narrow, yardstick
+from labs.bench import narrow, relay, yardstick
 from labs.bench.plan import Results
 from labs.bench.row import Row
 from labs.bench.sample import size_name
-from labs.bench.targets import COMPARISONS, LARGE, PING_IDLE_MS, SMALL, Target, Unit
+from labs.bench.targets import COMPARISONS, LARGE, PING_MS, SMALL, Target, Unit
 from labs.rig.terminal import table
 
 MET, MISSED = "✓", "✗"
@@ -90,19 +90,29 @@ def round_trips(results: Results) -> list[tuple[str, bool | None]]:
     for case in dict.fromkeys(taken.case for taken in results.latencies):
         of = [taken for taken in results.latencies if taken.case == case]
         middle, floor, met = median(taken.median_ms for taken in of), "", None
-        if case == latency.IDLE:
-            met = middle <= PING_IDLE_MS
-            floor = f" (floor {PING_IDLE_MS:.0f} ms {MET if met else MISSED})"
+        if (most := PING_MS.get(case)) is not None:
+            met = middle <= most
+            floor = f" (floor {most:.0f} ms {MET if met else MISSED})"
         lost = sum(taken.lost for taken in of)
         tail = median(taken.p99_ms for taken in of)
         said.append((f"{case}: median {middle:.2f} ms{floor}, p99 {tail:.2f} ms, {lost} lost", met))
     return said
 
 
+def backlogs(rows: list[Row]) -> list[str]:
+    """What relays had taken in and not given out when the stream into them ended."""
+    of = [row for row in rows if row.kind.case == relay.CASE]
+    shares = [(row, median(sample.backlog for sample in row.samples)) for row in of]
+    return [
+        f"relay, {size_name(row.kind.size)}: {backlog:.0%} of the stream's octets were left in the node at its end "
+        f"(in {row.mbit_per_s / max(1 - backlog, 0.01):,.0f}, out {row.mbit_per_s:,.0f} Mbit/s)"
+        for row, backlog in shares]
+
+
 def text(rows: list[Row], results: Results, machine: str, command: str, rounds: int) -> str:
     """Everything that people read."""
     others = [*comparisons(rows), *round_trips(results)]
-    lines = [table(HEAD, [line(row) for row in ordered(rows)]), "", *(words for words, _ in others)]
+    lines = [table(HEAD, [line(row) for row in ordered(rows)]), "", *(words for words, _ in others), *backlogs(rows)]
     for name, raw in (("loopback", results.raw), ("the 24 Mbit/s link", results.raw_narrow)):
         if raw:
             lines.append(

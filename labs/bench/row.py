@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from statistics import median
 
-from labs.bench import narrow, yardstick
+from labs.bench import narrow, node_to_node, yardstick
 from labs.bench.sample import Kind, Sample
 from labs.bench.targets import Target, Unit, target
 
@@ -17,6 +17,7 @@ class Row:
     yardstick_mbit_s: float | None
     iperf3_mbit_s: float | None
     undelayed_mbit_s: float | None  # of the same kind without flush delay
+    api_send_mbit_s: float | None  # what an application's sender reached
 
     @property
     def bundles_per_s(self) -> float:
@@ -65,6 +66,8 @@ class Row:
                 return self.share(self.iperf3_mbit_s)
             case Target(unit=Unit.UNDELAYED):
                 return self.share(self.undelayed_mbit_s)
+            case Target(unit=Unit.API_SEND):
+                return self.share(self.api_send_mbit_s)
             case _:
                 return self.bundles_per_s
 
@@ -114,5 +117,6 @@ def rows(samples: list[Sample], raw: list[float], raw_narrow: list[float]) -> li
             yardstick_mbit_s=beside(narrow.YARDSTICK if is_narrow else yardstick.CASE, kind),
             iperf3_mbit_s=median(iperf3) if iperf3 else None,
             undelayed_mbit_s=goodput.get(Kind(kind.case, kind.size, kind.durability, 0, kind.threads)),
+            api_send_mbit_s=beside(node_to_node.API_SEND, kind),
         ))
     return made

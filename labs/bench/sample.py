@@ -45,6 +45,7 @@ class Sample:
     seconds: float
     cpu_s: float = 0.0  # of all processes that were measured
     peaks_mb: dict[str, float] = field(default_factory=dict)  # most resident memory of each node
+    backlog: float = 0.0  # of a relay: the share of the time in which it gives out what it has taken in before
 
     @property
     def bundles_per_s(self) -> float:
@@ -72,5 +73,5 @@ class Sample:
             "case": self.kind.case, "size_octets": self.kind.size, "durability": self.kind.durability,
             "flush_delay_ms": self.kind.flush_delay_ms, "threads": self.kind.threads, "bundles": self.bundles,
             "seconds": self.seconds, "bundles_per_s": self.bundles_per_s, "goodput_mbit_s": self.mbit_per_s,
-            "cpu_s": self.cpu_s, "peaks_mb": self.peaks_mb,
+            "cpu_s": self.cpu_s, "peaks_mb": self.peaks_mb, "backlog": self.backlog,
         }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from labs.bench import narrow, node_to_node, relay
+from labs.bench import latency, narrow, node_to_node, relay
 from labs.bench.sample import Kind
 
 
@@ -13,6 +13,7 @@ class Unit(Enum):
     YARDSTICK = "of the yardstick"
     IPERF3 = "of iperf3"
     UNDELAYED = "of the same without flush delay"
+    API_SEND = "of API send"
     BUNDLES_PER_S = "bundles/s"
 
 
@@ -42,6 +43,9 @@ _API_SEND = {
     1_000_000: Target(Unit.IPERF3, 10 / 30, 20 / 30),
 }
 
+# Of what the same node takes from an application.
+_API_RECEIVE = Target(Unit.API_SEND, 0.5)
+
 # With a disk whose flushes take 5 ms, beside one whose flushes take none.
 _DELAYED = Target(Unit.UNDELAYED, 0.8)
 
@@ -58,6 +62,8 @@ def target(kind: Kind) -> Target | None:
         return Target(Unit.IPERF3, *_RELAY[kind.size])
     if kind.case == node_to_node.API_SEND and not kind.flush_delay_ms:
         return _API_SEND.get(kind.size)
+    if kind.case == node_to_node.API_RECEIVE and not kind.flush_delay_ms:
+        return _API_RECEIVE
     return None
 
 
@@ -79,5 +85,5 @@ COMPARISONS = [
     Comparison("2 kB beside 50 kB on 24 Mbit/s, sync", narrow.CASE, 0, Target(Unit.YARDSTICK, 0.95)),
 ]
 
-# Median round trip between two idle nodes on loopback.
-PING_IDLE_MS = 1.0
+# Median round trips between two nodes on loopback: idle, and beside a stream where a flush takes a millisecond.
+PING_MS = {latency.IDLE: 1.0, latency.LOADED: 20.0}

@@ -75,6 +75,8 @@ class Matrix:
     def try_node(self, kind: type[Peer]) -> None:
         """Both directions with one peer node, under the judge's eyes."""
         directions = ["from dhow", "to dhow"]
+        if needs := kind.needs():
+            self.notes.append(f"{kind.name} needs: " + ", ".join(needs))
         try:
             with Crew() as crew:
                 peer = kind(crew, self.binary, self.directory / kind.__name__.lower())

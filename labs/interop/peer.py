@@ -28,6 +28,7 @@ class Peer(ABC):
     name: str
     node_number: int
     reading = "strict"  # how dhow must read this peer
+    strip_checksum = False  # whether dhow must leave out the checksums of payload blocks
     transfer_max: int | None = None  # largest transfer that it announces, octets, where it cannot join fragments
 
     def __init__(self, crew: Crew, dhow: Path, directory: Path) -> None:
@@ -36,12 +37,18 @@ class Peer(ABC):
         directory.mkdir(parents=True)
         self.port = free_port()
         self.dhow_port = free_port()
-        policy = f'reading = "{self.reading}"'
+        policy = "\n".join(self.needs()) or 'reading = "strict"'
         self.node = Node(crew, dhow, directory / "dhow", Settings(
             "ipn:1.0", f"127.0.0.1:{self.dhow_port}",
             links=[Link("peer", f"127.0.0.1:{self.port}", policy)],
             routes=[(f"ipn:{self.node_number}.*", "peer")],
             listen_policy=policy))
+
+    @classmethod
+    def needs(cls) -> list[str]:
+        """Settings that dhow needs of its link and listener for this peer."""
+        lenient = [f'reading = "{cls.reading}"'] if cls.reading != "strict" else []
+        return lenient + (["strip_checksum = true"] if cls.strip_checksum else [])
 
     @property
     def destination(self) -> str:

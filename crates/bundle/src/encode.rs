@@ -227,27 +227,34 @@ pub(crate) fn end_header(
     crc_type: CrcType,
     length: u64,
 ) -> OutgoingHeader {
-    let start = out.len();
-    let head = BlockHead {
-        block_type: BlockType::PAYLOAD,
-        number: 1,
-        flags,
-        crc_type,
-        is_indefinite: false,
-    };
-    head.encode(&mut out);
-    write_byte_string_head(&mut out, length);
-    // No head has more octets than are kept.
-    let head = out.get(start..).and_then(HeadOctets::new);
-    let payload = PayloadHead {
-        flags,
-        crc_type,
-        length,
-        octets: head.unwrap_or_default(),
-        is_indefinite: false,
-    };
+    let payload = PayloadHead::new(flags, crc_type, length);
+    out.extend_from_slice(&payload.octets);
     OutgoingHeader {
         octets: Bytes::from(out),
         payload,
+    }
+}
+
+impl PayloadHead {
+    /// The head as this node writes it.
+    pub(crate) fn new(flags: BlockFlags, crc_type: CrcType, length: u64) -> Self {
+        let mut octets = Vec::new();
+        let head = BlockHead {
+            block_type: BlockType::PAYLOAD,
+            number: 1,
+            flags,
+            crc_type,
+            is_indefinite: false,
+        };
+        head.encode(&mut octets);
+        write_byte_string_head(&mut octets, length);
+        Self {
+            flags,
+            crc_type,
+            length,
+            // No head has more octets than are kept.
+            octets: HeadOctets::new(&octets).unwrap_or_default(),
+            is_indefinite: false,
+        }
     }
 }

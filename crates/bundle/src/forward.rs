@@ -12,7 +12,7 @@ use crate::cbor::{write_byte_string_head, write_indefinite_array, write_unsigned
 use crate::crc::{CrcType, append_crc};
 use crate::eid::NodeId;
 use crate::encode::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
-use crate::header::Header;
+use crate::header::{Header, PayloadHead};
 use crate::id::FragmentRange;
 
 /// What happens to extension blocks that this node cannot process.
@@ -25,23 +25,14 @@ pub enum UnsupportedBlocks {
     Keep,
 }
 
-/// The checksum of a fragment's payload block.
+/// The checksum of the payload block as it goes out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FragmentPayloadCrc {
-    /// Of the type that the whole bundle's has; the sender computes it over the fragment's payload.
+pub enum ForwardedPayloadCrc {
+    /// Of the type that the bundle's has; of a fragment the sender computes it over the fragment's payload.
     #[default]
     SameType,
-    /// None: for senders that cannot wait for the payload, over links that protect it.
+    /// None: for peers that take no payload block with a checksum, and senders that cannot wait for the payload.
     Omitted,
-}
-
-/// A fragment to make of a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FragmentEdit {
-    /// Which octets of the original application data unit it carries; within those that the bundle has.
-    pub range: FragmentRange,
-    /// Its payload block's checksum.
-    pub payload_crc: FragmentPayloadCrc,
 }
 
 /// What changes in a header on its way out.
@@ -57,8 +48,11 @@ pub struct HopEdit {
     pub hop_increment: u64,
     /// What becomes of blocks that this node cannot process.
     pub unsupported: UnsupportedBlocks,
-    /// The part of the payload that goes, if not all of it.
-    pub fragment: Option<FragmentEdit>,
+    /// The part of the payload that goes, if not all of it: a range of the original application data unit, within the octets
+    /// that the bundle has.
+    pub fragment: Option<FragmentRange>,
+    /// The payload block's checksum.
+    pub payload_crc: ForwardedPayloadCrc,
 }
 
 /// What extension blocks came as and went out as last: those of a stream of bundles change alike.
@@ -92,9 +86,9 @@ impl LastHop {
 }
 
 impl Header {
-    /// The header for the next hop. All that an edit does not change keeps its octets. Without fragment, the
-    /// payload and the octets after it stay as received; with one, its payload is the slice that its range says,
-    /// and [`OutgoingHeader::payload_crc`] must see it to write the trailer.
+    /// The header for the next hop. All that an edit does not change keeps its octets. Without fragment the payload
+    /// stays as received, and so do the octets after it unless [`Self::loses_payload_crc`]; with one, its payload is the
+    /// slice that its range says, and [`OutgoingHeader::payload_crc`] must see it to write the trailer.
     ///
     /// The fragment that begins where this bundle does has all extension blocks; others have those that are
     /// marked for it (RFC 9171 5.8), and the bundle age and hop count, which guard each of them on its way.
@@ -105,28 +99,30 @@ impl Header {
     pub fn forwarded(&self, edit: &HopEdit) -> OutgoingHeader {
         let mut out = Vec::with_capacity(self.octets.len() + 64);
         // A "fragment" that is all of the bundle is the bundle.
-        let fragment = edit
-            .fragment
-            .filter(|fragment| fragment.range != self.range());
-        let Some(fragment) = fragment else {
+        let Some(range) = edit.fragment.filter(|range| *range != self.range()) else {
             self.append_blocks(edit, &mut out);
-            return self.end_unchanged(out);
+            let payload = self.forwarded_payload(edit.payload_crc);
+            out.extend_from_slice(&payload.octets);
+            return OutgoingHeader {
+                octets: Bytes::from(out),
+                payload,
+            };
         };
         write_indefinite_array(&mut out);
-        let primary = self.fragment_primary(fragment.range);
+        let primary = self.fragment_primary(range);
         primary.encode_around(self.slice(&self.address_fields), &mut out);
-        let has_all_blocks = fragment.range.offset == self.range().offset;
+        let has_all_blocks = range.offset == self.range().offset;
         self.insert_blocks(edit, &mut out);
         for block in &self.extensions {
             if has_all_blocks || goes_into_every_fragment(block) {
                 self.forward_block(block, edit, &mut out);
             }
         }
-        let crc_type = match fragment.payload_crc {
-            FragmentPayloadCrc::SameType => self.payload.crc_type,
-            FragmentPayloadCrc::Omitted => CrcType::None,
+        let crc_type = match edit.payload_crc {
+            ForwardedPayloadCrc::SameType => self.payload.crc_type,
+            ForwardedPayloadCrc::Omitted => CrcType::None,
         };
-        end_header(out, self.payload.flags, crc_type, fragment.range.length)
+        end_header(out, self.payload.flags, crc_type, range.length)
     }
 
     /// As [`Self::forwarded`] for a whole bundle, whatever fragment the edit names, into room that is there:
@@ -134,7 +130,7 @@ impl Header {
     pub fn append_forwarded(&self, edit: &HopEdit, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
         self.append_blocks(edit, out);
-        self.end_forwarded(start, out)
+        self.end_forwarded(edit, start, out)
     }
 
     /// As [`Self::append_forwarded`], where what changes is looked up in `last` if it changed in the same way before.
@@ -157,7 +153,7 @@ impl Header {
             self.append_extensions(edit, out);
             last.remember(came, edit, out.get(went..).unwrap_or_default());
         }
-        self.end_forwarded(start, out)
+        self.end_forwarded(edit, start, out)
     }
 
     /// The octets of all extension blocks, unless what they go out as depends on how old the bundle is.
@@ -169,13 +165,28 @@ impl Header {
         self.octets.get(self.primary_octets.end..end)
     }
 
-    fn end_forwarded(&self, start: usize, out: &mut Vec<u8>) -> u64 {
-        out.extend_from_slice(&self.payload.octets);
+    /// Whether a bundle with a checksum over its payload goes out without it: then a break alone follows the payload.
+    #[must_use]
+    pub fn loses_payload_crc(&self, payload_crc: ForwardedPayloadCrc) -> bool {
+        payload_crc == ForwardedPayloadCrc::Omitted && self.payload.crc_type != CrcType::None
+    }
+
+    /// The payload block's head as a whole bundle goes out.
+    fn forwarded_payload(&self, payload_crc: ForwardedPayloadCrc) -> PayloadHead {
+        match self.loses_payload_crc(payload_crc) {
+            true => PayloadHead::new(self.payload.flags, CrcType::None, self.payload.length),
+            false => self.payload.clone(),
+        }
+    }
+
+    fn end_forwarded(&self, edit: &HopEdit, start: usize, out: &mut Vec<u8>) -> u64 {
+        let payload = self.forwarded_payload(edit.payload_crc);
+        out.extend_from_slice(&payload.octets);
         let header_octets = out.len().saturating_sub(start);
         u64::try_from(header_octets)
             .unwrap_or(u64::MAX)
-            .saturating_add(self.payload.length)
-            .saturating_add(self.payload.trailer_octets())
+            .saturating_add(payload.length)
+            .saturating_add(payload.trailer_octets())
     }
 
     /// Appends all before the payload block.
@@ -312,14 +323,6 @@ impl Header {
             write_changed(block, out, |out| hops.encode(out));
         } else {
             out.extend_from_slice(block.octets_in(&self.octets));
-        }
-    }
-
-    fn end_unchanged(&self, mut out: Vec<u8>) -> OutgoingHeader {
-        out.extend_from_slice(&self.payload.octets);
-        OutgoingHeader {
-            octets: Bytes::from(out),
-            payload: self.payload.clone(),
         }
     }
 

@@ -39,7 +39,7 @@ pub use block::{
 pub use crc::CrcType;
 pub use eid::{EidPattern, EndpointId, NodeId};
 pub use encode::{BundleBuilder, OutgoingHeader};
-pub use forward::{FragmentEdit, HopEdit};
+pub use forward::HopEdit;
 pub use header::{Header, PayloadHead};
 pub use header_reader::HeaderReader;
 pub use id::{BundleId, CreationTimestamp, FragmentRange};

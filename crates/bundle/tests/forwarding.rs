@@ -7,12 +7,12 @@
 mod hex;
 
 use bytes::Bytes;
-use dhow_bundle::forward::{FragmentPayloadCrc, UnsupportedBlocks};
+use dhow_bundle::forward::{ForwardedPayloadCrc, LastHop, UnsupportedBlocks};
 use dhow_bundle::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime,
-    EndpointId, ExtensionBlock, FragmentEdit, FragmentPlace, FragmentRange, Header, HopCount,
-    HopEdit, NodeId, OutgoingHeader, PayloadVerifier, Reading,
+    EndpointId, ExtensionBlock, FragmentPlace, FragmentRange, Header, HopCount, HopEdit, NodeId,
+    OutgoingHeader, PayloadVerifier, Reading,
 };
 use hex::hex;
 use proptest::prelude::*;
@@ -165,10 +165,10 @@ fn unprocessable_blocks_go_when_their_flags_say_so() {
     assert_eq!(numbers, [3, 4, 2]);
 }
 
-fn fragment(offset: u64, length: u64, payload_crc: FragmentPayloadCrc) -> HopEdit {
-    let range = FragmentRange { offset, length };
+fn fragment(offset: u64, length: u64, payload_crc: ForwardedPayloadCrc) -> HopEdit {
     HopEdit {
-        fragment: Some(FragmentEdit { range, payload_crc }),
+        fragment: Some(FragmentRange { offset, length }),
+        payload_crc,
         ..HopEdit::default()
     }
 }
@@ -193,11 +193,11 @@ fn fragments_carry_the_blocks_that_the_standard_says() {
     let whole = header(&made);
     let total = u64::try_from(PAYLOAD.len()).unwrap();
     let first = sent(
-        &whole.forwarded(&fragment(0, 10, FragmentPayloadCrc::SameType)),
+        &whole.forwarded(&fragment(0, 10, ForwardedPayloadCrc::SameType)),
         &PAYLOAD[..10],
     );
     let last = sent(
-        &whole.forwarded(&fragment(10, total - 10, FragmentPayloadCrc::SameType)),
+        &whole.forwarded(&fragment(10, total - 10, ForwardedPayloadCrc::SameType)),
         &PAYLOAD[10..],
     );
     assert_eq!(types(&first.header), [7, 200, 201]);
@@ -223,7 +223,7 @@ fn fragments_carry_the_blocks_that_the_standard_says() {
     let deeper = sent(
         &last
             .header
-            .forwarded(&fragment(12, 3, FragmentPayloadCrc::Omitted)),
+            .forwarded(&fragment(12, 3, ForwardedPayloadCrc::Omitted)),
         &PAYLOAD[12..15],
     );
     assert_eq!(
@@ -243,7 +243,7 @@ fn fragments_carry_the_blocks_that_the_standard_says() {
     // All of a bundle is no fragment of it.
     assert_eq!(
         whole
-            .forwarded(&fragment(0, total, FragmentPayloadCrc::Omitted))
+            .forwarded(&fragment(0, total, ForwardedPayloadCrc::SameType))
             .octets,
         whole.octets
     );
@@ -253,11 +253,11 @@ fn fragments_carry_the_blocks_that_the_standard_says() {
 #[test]
 fn the_first_fragment_gives_the_whole_its_header_back() {
     let whole = builder().with_hop_limit(3).bundle(PAYLOAD).unwrap();
-    let first = header(&whole).forwarded(&fragment(0, 10, FragmentPayloadCrc::SameType));
+    let first = header(&whole).forwarded(&fragment(0, 10, ForwardedPayloadCrc::SameType));
     let first = sent(&first, &PAYLOAD[..10]).header;
     let reassembled = first.reassembled().unwrap();
     assert_eq!(sent(&reassembled, PAYLOAD), check_bundle(&whole).unwrap());
-    let last = header(&whole).forwarded(&fragment(10, 18, FragmentPayloadCrc::SameType));
+    let last = header(&whole).forwarded(&fragment(10, 18, ForwardedPayloadCrc::SameType));
     assert_eq!(sent(&last, &PAYLOAD[10..]).header.reassembled(), None);
     assert_eq!(header(&whole).reassembled(), None);
 }
@@ -272,7 +272,7 @@ fn fragments_keep_the_octets_of_the_addresses() {
     let bundle = Bundle::decode(&Bytes::from(octets), Reading::Lenient).unwrap();
     let outgoing = bundle
         .header
-        .forwarded(&fragment(1, 2, FragmentPayloadCrc::SameType));
+        .forwarded(&fragment(1, 2, ForwardedPayloadCrc::SameType));
     assert_eq!(
         outgoing.octets,
         hex(&format!("9f 8a 07 01 00 {addresses} 01 05 8501010000 42"))
@@ -286,14 +286,14 @@ fn fragmenting_what_must_not_be_is_our_fault() {
         .with_flags(BundleFlags::MUST_NOT_FRAGMENT)
         .bundle(PAYLOAD)
         .unwrap();
-    let _ = header(&made).forwarded(&fragment(0, 10, FragmentPayloadCrc::SameType));
+    let _ = header(&made).forwarded(&fragment(0, 10, ForwardedPayloadCrc::SameType));
 }
 
 #[test]
 #[should_panic(expected = "a fragment is some of its bundle's payload")]
 fn fragmenting_beyond_the_payload_is_our_fault() {
     let made = builder().bundle(PAYLOAD).unwrap();
-    let _ = header(&made).forwarded(&fragment(20, 10, FragmentPayloadCrc::SameType));
+    let _ = header(&made).forwarded(&fragment(20, 10, ForwardedPayloadCrc::SameType));
 }
 
 proptest! {
@@ -317,7 +317,7 @@ proptest! {
             for range in [0..split, split..length] {
                 let from = start + u64::try_from(range.start).unwrap();
                 let size = u64::try_from(range.len()).unwrap();
-                let outgoing = part.header.forwarded(&fragment(from, size, FragmentPayloadCrc::SameType));
+                let outgoing = part.header.forwarded(&fragment(from, size, ForwardedPayloadCrc::SameType));
                 parts.push(sent(&outgoing, &part.payload[range]));
             }
         }
@@ -354,7 +354,7 @@ proptest! {
             length: u64::try_from(part.len()).unwrap(),
         };
         let edit = HopEdit {
-            fragment: Some(FragmentEdit { range, payload_crc: FragmentPayloadCrc::SameType }),
+            fragment: Some(range),
             ..HopEdit::default()
         };
         let outgoing = whole.forwarded(&edit);
@@ -366,5 +366,46 @@ proptest! {
         // The rest of the payload comes as if nobody had asked.
         payload[part.len()..].chunks(step).for_each(|piece| verifier.update(piece));
         prop_assert_eq!(verifier.left_octets(), 0);
+    }
+}
+
+proptest! {
+    /// RFC 9171 4.1, 4.3.3: without its payload's checksum a bundle is the same in all else, however it came, and a break alone
+    /// follows the payload.
+    #[test]
+    fn a_bundle_that_loses_its_payloads_checksum_keeps_all_else(
+        payload in prop::collection::vec(any::<u8>(), 0..70_000),
+        crc_type in prop::sample::select(vec![CrcType::None, CrcType::Crc16, CrcType::Crc32C]),
+        age in prop::option::of(0_u64..1_000),
+        twice in any::<bool>(),
+    ) {
+        let mut builder = builder().with_payload_crc_type(crc_type).with_hop_limit(9);
+        if let Some(age) = age {
+            builder = builder.with_age(age);
+        }
+        let came = check_bundle(&builder.bundle(&payload).unwrap()).unwrap();
+        let kept = HopEdit {
+            previous_node: Some(node("ipn:5.0")),
+            hop_increment: 1,
+            ..HopEdit::default()
+        };
+        let edit = HopEdit { payload_crc: ForwardedPayloadCrc::Omitted, ..kept.clone() };
+        let mut last = LastHop::default();
+        let (mut octets, mut total) = (Vec::new(), 0);
+        for _ in 0..=u8::from(twice) {
+            octets.clear();
+            total = came.header.append_forwarded_as(&edit, &mut last, &mut octets);
+        }
+        prop_assert_eq!(&octets, &came.header.forwarded(&edit).octets);
+        prop_assert_eq!(came.header.loses_payload_crc(edit.payload_crc), crc_type != CrcType::None);
+        octets.extend_from_slice(&payload);
+        octets.push(0xff);
+        prop_assert_eq!(total, u64::try_from(octets.len()).unwrap());
+        let went = check_bundle(&octets).unwrap();
+        prop_assert_eq!(went.header.payload.crc_type, CrcType::None);
+        prop_assert_eq!(&went.payload, &came.payload);
+        prop_assert_eq!(&went.header.primary, &came.header.primary);
+        let usual = sent(&came.header.forwarded(&kept), &payload);
+        prop_assert_eq!(types(&went.header), types(&usual.header));
     }
 }

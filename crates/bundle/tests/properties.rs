@@ -6,7 +6,7 @@
 )]
 
 use bytes::Bytes;
-use dhow_bundle::forward::LastHop;
+use dhow_bundle::forward::{ForwardedPayloadCrc, LastHop};
 use dhow_bundle::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime,
@@ -110,12 +110,12 @@ proptest! {
     fn headers_in_a_row_are_read_and_forwarded_as_each_alone(
         builders in proptest::collection::vec(any_builder(), 1..4),
         turns in proptest::collection::vec(
-            (any::<prop::sample::Index>(), 0_u64..3, any::<bool>(), proptest::option::of(any::<prop::sample::Index>())),
+            (any::<prop::sample::Index>(), 0_u64..3, any::<[bool; 2]>(), proptest::option::of(any::<prop::sample::Index>())),
             1..24),
     ) {
         let mut reader = HeaderReader::default();
         let mut last = LastHop::default();
-        for (which, hop_increment, is_lenient, damage) in turns {
+        for (which, hop_increment, [is_lenient, omits], damage) in turns {
             let mut octets = which.get(&builders).bundle(b"payload").unwrap().to_vec();
             if let Some(place) = damage {
                 let place = place.index(octets.len());
@@ -132,6 +132,7 @@ proptest! {
                     previous_node: (hop_increment > 1).then(|| "ipn:7.0".parse().unwrap()),
                     hop_increment,
                     age_increase_ms: hop_increment,
+                    payload_crc: if omits { ForwardedPayloadCrc::Omitted } else { ForwardedPayloadCrc::SameType },
                     ..HopEdit::default()
                 };
                 let (mut out, mut again) = (Vec::new(), Vec::new());

@@ -57,6 +57,12 @@ pub fn talk(text: &str) {
     anstream::eprintln!("{text}");
 }
 
+/// Writes lines for programs to stderr, all at once; each ends with its own line end.
+pub fn talk_lines(lines: &str) {
+    // Where nobody reads it there is nobody to tell.
+    let _ = io::stderr().lock().write_all(lines.as_bytes());
+}
+
 /// Says something that the person should look at: nothing failed, but something may be wrong.
 pub fn note(text: &str) {
     let style = anstyle::AnsiColor::Yellow.on_default().bold();

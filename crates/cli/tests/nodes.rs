@@ -117,6 +117,7 @@ fn a_file_sent_is_the_file_received_and_its_delivery_is_reported() {
         &pair.beta.socket(),
         &[
             "ipn:2.42",
+            "--sha256",
             "--count",
             "1",
             "--out",
@@ -267,12 +268,16 @@ fn receiving_goes_on_across_a_kill_of_the_node_and_nothing_comes_twice() {
     assert_eq!(send("3").code, 0);
     let mut identities = BTreeSet::new();
     for _ in 0..3 {
-        identities.insert(lines.json()["creation"].to_string());
+        let line = lines.json();
+        assert_eq!(line["sha256"], json!(null), "nobody asked");
+        identities.insert(line["creation"].to_string());
     }
     let beta = Node::start_again(&beta.kill());
     assert_eq!(send("3").code, 0);
     for _ in 0..3 {
-        identities.insert(lines.json()["creation"].to_string());
+        let line = lines.json();
+        assert_eq!(line["sha256"], json!(null), "nobody asked");
+        identities.insert(line["creation"].to_string());
     }
     assert_eq!(identities.len(), 6);
     assert_eq!(lines.next(), None);

@@ -365,7 +365,8 @@ impl Core {
     /// Whether the stream may be read now; when not, its task is woken once it may.
     pub fn takes_octets(&self, stream: StreamId) -> bool {
         let mut state = self.state.borrow_mut();
-        let takes = state.node.takes_octets(stream);
+        let most = state.store.queue_octets();
+        let takes = state.node.takes_octets_within(stream, most);
         if !takes
             && let Some(entry) = state.streams.get_mut(&stream)
             && !entry.paused
@@ -675,13 +676,15 @@ impl State {
             paused,
             streams,
             node,
+            store,
             ..
         } = self;
+        let most = store.queue_octets();
         paused.retain(|stream| {
             let Some(state) = streams.get_mut(stream) else {
                 return false;
             };
-            if !node.takes_octets(*stream) {
+            if !node.takes_octets_within(*stream, most) {
                 return true;
             }
             state.paused = false;

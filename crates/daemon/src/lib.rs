@@ -20,6 +20,7 @@ pub mod config;
 pub mod contact;
 mod core;
 pub mod counts;
+mod disk_pace;
 pub mod extents;
 pub mod journal;
 mod lines;

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::contact::{Contact, Debt, Flushing};
+use crate::disk_pace::DiskPace;
 use crate::measuring::{Commit, CommitMeter};
 
 /// How often remembered identifiers are looked through for expired ones.
@@ -48,6 +49,8 @@ struct Shared {
     counts: StoreCounts,
     /// Who is told of flushes.
     meter: OnceLock<CommitMeter>,
+    /// Octets that may wait, as the disk's pace has it; 0 while that is not known.
+    queue_octets: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -150,6 +153,15 @@ impl StoreThread {
         } else {
             // The thread has been woken already and has not come yet.
             inbox.commands.append(batch);
+        }
+    }
+
+    /// Octets of applications that may wait for the disk, at most.
+    #[must_use]
+    pub fn queue_octets(&self) -> u64 {
+        match self.shared.queue_octets.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            octets => octets,
         }
     }
 
@@ -274,6 +286,7 @@ struct Server {
     unflushed: Commit,
     /// How long the last flush took.
     flushed_in: Duration,
+    pace: DiskPace,
     /// When remembered identifiers are looked through next, monotonic nanoseconds.
     forget_at: u64,
 }
@@ -294,6 +307,7 @@ impl Server {
             was_failing: false,
             unflushed: Commit::default(),
             flushed_in: Duration::ZERO,
+            pace: DiskPace::default(),
             forget_at: 0,
         }
     }
@@ -349,10 +363,12 @@ impl Server {
     fn step(&mut self, shared: &Shared, commands: &mut Drain<'_, StoreCommand>, contact: Contact) {
         let begun = self.clock.now();
         let patience = (self.flushed_in * FLUSH_SHARE).max(WRITING_TIME_MIN);
+        let mut octets = 0_u64;
         let written = loop {
             let mut portion = Portion::of(commands, shared.meter.get());
             self.store.handle(&mut portion);
             self.unflushed.octets += portion.octets;
+            octets = octets.saturating_add(portion.octets);
             self.unflushed.of_others += portion.of_others;
             self.store.written(&mut self.events);
             answer(shared, &mut self.events);
@@ -378,6 +394,11 @@ impl Server {
         self.flushed_in = end.since(written);
         self.unflushed.busy += end.since(begun.monotonic);
         if store.statistics().syncs > flushes {
+            let took = end.since(begun.monotonic);
+            self.pace.turn(octets, took, self.flushed_in);
+            shared
+                .queue_octets
+                .store(self.pace.octets(), Ordering::Relaxed);
             self.unflushed.flush = self.flushed_in;
             let flushed = std::mem::take(&mut self.unflushed);
             if let Some(meter) = shared.meter.get() {

@@ -100,6 +100,7 @@ fn what_is_not_written_has_the_documented_default() {
     let expected = SessionPolicy {
         window_octets: policy.window_octets,
         window_bundles: 65_536,
+        transfer_mru: 10 << 30,
         ..SessionPolicy::default()
     };
     assert_eq!(format!("{policy:?}"), format!("{expected:?}"));
@@ -204,7 +205,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}link = 1\n[[listen]]\naddress=\"a:1\"\n"),
-            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, memory, threads, answers_per_second",
+            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, memory, payload_checksum, threads, answers_per_second",
         ),
         (
             format!("{NODE}[store]\nquota = 0\n"),

@@ -85,7 +85,7 @@ impl Node {
         let Some(stream) = self.idle_way(now, key, &header) else {
             return;
         };
-        let (head, total) = self.forwarded_head(now, key, &header);
+        let (head, total) = self.forwarded_head(now, stream, key, &header);
         let Some(neighbour) = self.neighbours.get(&stream) else {
             return;
         };
@@ -102,7 +102,9 @@ impl Node {
         };
         self.charge(stream, key);
         let body = octets.slice(header.octets.len()..);
-        let pieces = [head, body].map(Piece::Octets);
+        let ending = self.ending(stream, &header);
+        let [body, end] = ending.of_octets(body, header.payload_octets());
+        let pieces = [head, body, end].map(Piece::Octets);
         if let Some(transfer) = self.transmit(now, stream, outgoing, total, pieces) {
             self.passes.insert(key, Pass::Left(stream, transfer));
         }

@@ -36,6 +36,8 @@ pub struct Config {
     pub answers_per_second: u32,
     /// Sources whose measurements are counted, by pattern text; empty for all.
     pub perf_sources: Vec<String>,
+    /// The checksum of the payload block of bundles that this node makes.
+    pub payload_checksum: PayloadChecksum,
     /// Lifetime of bundles whose sender names none, milliseconds.
     pub default_lifetime_ms: u64,
     /// Identities of removed bundles that are remembered until they expire.
@@ -85,6 +87,16 @@ pub struct ListenerConfig {
     pub policy: SessionPolicy,
 }
 
+/// The checksum of a payload block (RFC 9171 4.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadChecksum {
+    /// CRC-32C.
+    #[default]
+    Crc32C,
+    /// None: the next hop cannot tell whether the payload is as it was made.
+    None,
+}
+
 /// When TLS protects a session (RFC 9174 4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
@@ -111,12 +123,15 @@ pub enum Acknowledge {
 /// In which order waiting bundles leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendOrder {
-    /// First in, first out.
+    /// First in, first out within a flow, from one source to one destination; flows take turns.
     #[default]
     Arrival,
     /// The one that expires first goes first.
     Expiry,
 }
+
+/// Largest transfer taken where nothing else is said and the quota is larger, octets: 16 GiB.
+pub const DEFAULT_TRANSFER_MRU: u64 = 16 << 30;
 
 /// How sessions of one link or listener behave.
 #[derive(Clone, Debug)]
@@ -125,7 +140,7 @@ pub struct SessionPolicy {
     pub keepalive_s: u16,
     /// Largest segment taken, octets.
     pub segment_mru: u64,
-    /// Largest transfer taken, octets.
+    /// Largest transfer taken, octets; no more than the quota is announced.
     pub transfer_mru: u64,
     /// Largest segment sent, octets (the peer's MRU binds too).
     pub segment_octets: u64,
@@ -153,6 +168,8 @@ pub struct SessionPolicy {
     pub cut_through: Enabled,
     /// Whether a transfer that fails goes on where it stopped, where the peer does so too.
     pub resume: Enabled,
+    /// Whether payload blocks leave without their checksum, for peers that take none which has one.
+    pub strip_checksum: Enabled,
     /// When the peer is told that its bundles are safe.
     pub acknowledge: Acknowledge,
     /// Order of sending.
@@ -180,7 +197,7 @@ impl Default for SessionPolicy {
         Self {
             keepalive_s: 30,
             segment_mru: 1 << 20,
-            transfer_mru: 1 << 40,
+            transfer_mru: DEFAULT_TRANSFER_MRU,
             segment_octets: 1 << 18,
             idle_timeout_s: 0,
             answer_timeout_s: 10,
@@ -193,6 +210,7 @@ impl Default for SessionPolicy {
             window_bundles: 16_384,
             cut_through: Enabled::Yes,
             resume: Enabled::Yes,
+            strip_checksum: Enabled::No,
             acknowledge: Acknowledge::Here,
             order: SendOrder::Arrival,
             accept_relayed: Enabled::Yes,

@@ -24,10 +24,12 @@ use crate::passing::Pass;
 use crate::reassembly::UnitId;
 use crate::removed::Recollection;
 use crate::reports::ReportKind;
-use crate::sending::VERIFYING_BOUND;
 
 /// Endpoints with a registration, at most; each costs some hundred octets.
 const REGISTRATIONS_BOUND: usize = 65_536;
+
+/// With fewer bundles than this being compared with their checksums, others are asked for ahead of their delivery.
+const VERIFYING_LOW: usize = 64;
 
 /// How long a bundle rests that an application could not take.
 const DECLINED_REST: Duration = Duration::from_secs(1);
@@ -222,6 +224,29 @@ impl Node {
 
     /// Give an endpoint's subscribers what they have room for, in turn.
     pub(crate) fn deliver(&mut self, now: Now, endpoint: EndpointIndex) {
+        self.deliver_next(now, endpoint);
+        self.verify_next(now, endpoint);
+    }
+
+    /// What subscribers will have room for next is compared with its checksums while they take what they have: asked for
+    /// then, each answer of the store would be waited for, and the flush of the confirmations before it.
+    fn verify_next(&mut self, now: Now, endpoint: EndpointIndex) {
+        let has_subscriber = |it: &Registration| !it.subscribers.is_empty();
+        let registration = self.registrations.by_endpoint.get(&endpoint);
+        // Half of them are asked for at a time, so that this is not looked at for each confirmation.
+        if !registration.is_some_and(has_subscriber) || self.verifying.len() > VERIFYING_LOW {
+            return;
+        }
+        while let Some(key) = self.queues.first_of(endpoint, |_| true) {
+            if !self.may_verify(key) || !self.is_stale(now, key) {
+                return;
+            }
+            self.dequeue(key);
+            self.verify(now, key);
+        }
+    }
+
+    fn deliver_next(&mut self, now: Now, endpoint: EndpointIndex) {
         while let Some(stream) = self.subscriber_with_room(endpoint) {
             let Some(key) = self.queues.first_of(endpoint, |_| true) else {
                 return;
@@ -240,7 +265,7 @@ impl Node {
             }
             if self.is_stale(now, key) {
                 self.verify(now, key);
-                if self.verifying.len() >= VERIFYING_BOUND {
+                if !self.may_verify(key) {
                     return;
                 }
                 continue;

@@ -130,14 +130,17 @@ impl Node {
             self.part_stored(now, key);
         } else if !self.finish_pass(now, key) {
             self.dispatch(now, key);
+        } else if let Some(entry) = self.bundles.entry(key) {
+            self.turns.leave(entry.order);
         }
     }
 
-    /// Give a bundle its place in the order of arrival and its expiry.
+    /// Give a bundle its place among those that wait and its expiry.
     pub(crate) fn keep(&mut self, key: BundleKey) {
-        let order = self.order();
         if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.order = order;
+            entry.order = self
+                .turns
+                .place(entry.source, entry.destination, entry.octets);
         }
         self.expiries.insert(&mut self.bundles, key);
     }
@@ -239,6 +242,7 @@ impl Node {
         };
         entry.state = State::InFlight;
         let (destination, place) = (entry.destination, place(entry));
+        self.turns.leave(place.arrival);
         self.queues.remove(destination, place, key);
     }
 

@@ -7,6 +7,7 @@ use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
 use crate::answers::KNOWN_OCTETS;
 use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Removal};
+use crate::config::PayloadChecksum;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::reservation::Comes;
@@ -88,6 +89,10 @@ impl Node {
         let destination = question.primary.source.clone();
         let creation = self.next_creation(now, &source);
         let lifetime_ms = question.primary.lifetime_ms;
+        let crc_type = match self.config.payload_checksum {
+            PayloadChecksum::Crc32C => crc_type,
+            PayloadChecksum::None => CrcType::None,
+        };
         BundleBuilder::new(source, destination, creation, lifetime_ms)
             .with_payload_crc_type(crc_type)
             .with_hop_limit(HOP_LIMIT)
@@ -139,7 +144,7 @@ impl Node {
         for piece in self.payload_pieces(key) {
             self.append(answer_key, piece);
         }
-        if has_same_head && crc_type != CrcType::None {
+        if has_same_head && answer.payload.crc_type != CrcType::None {
             let from = u64::from(header.header_octets()).saturating_add(header.payload_octets());
             let trailer = self
                 .bundles

@@ -19,6 +19,14 @@ pub(crate) struct EndpointIndex(u32);
 impl EndpointIndex {
     /// The first place.
     pub(crate) const FIRST: Self = Self(0);
+
+    /// One of so many lanes for what goes from this endpoint to another.
+    pub(crate) fn lane(self, to: Self, lanes: usize) -> usize {
+        // Odd factors of which no small multiples meet; neighbours among indexes have lanes of their own.
+        let mixed = u64::from(self.0).wrapping_mul(0x9E37_79B1)
+            ^ u64::from(to.0).wrapping_mul(0x85EB_CA77_C2B3);
+        usize::try_from(mixed.wrapping_add(mixed >> 13)).unwrap_or(0) % lanes.max(1)
+    }
 }
 
 /// Places that are remembered for what asks next: a source, a destination, a report-to endpoint, a neighbour.

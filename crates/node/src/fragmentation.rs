@@ -7,9 +7,8 @@
 //!
 //! So does a bundle whose transfer failed go on behind what the next hop keeps of it (docs/tcpcl-extensions.md 1).
 
-use dhow_bundle::forward::FragmentPayloadCrc;
 use dhow_bundle::storage::{BundleKey, Piece};
-use dhow_bundle::{FragmentEdit, FragmentRange, Header, Now};
+use dhow_bundle::{FragmentRange, Header, Now};
 use dhow_link::stream::RefuseReason;
 
 use alloc::boxed::Box;
@@ -129,16 +128,12 @@ impl Node {
         };
         // A fragment of a fragment counts from the start of the original payload.
         let offset = state.header.range().offset.saturating_add(range.offset);
-        let fragment = FragmentEdit {
-            range: FragmentRange {
-                offset,
-                length: range.length,
-            },
-            payload_crc: FragmentPayloadCrc::SameType,
+        let fragment = FragmentRange {
+            offset,
+            length: range.length,
         };
-        let outgoing = state
-            .header
-            .forwarded(&self.hop_edit(now, key, Some(fragment)));
+        let edit = self.hop_edit(now, stream, key, Some(fragment));
+        let outgoing = state.header.forwarded(&edit);
         let mut crc = outgoing.payload_crc();
         crc.update(&payload);
         let length = outgoing.total_octets();

@@ -15,6 +15,7 @@ pub mod api;
 mod arrivals;
 mod backlog;
 mod bundles;
+mod checksums;
 mod client;
 mod collection;
 pub mod config;
@@ -57,7 +58,9 @@ mod sharing;
 mod showing;
 mod streams;
 mod transmission;
+mod turns;
 pub mod view;
+mod window;
 
 pub use node::Node;
 pub use reservation::exchange_octets;

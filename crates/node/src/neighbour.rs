@@ -19,6 +19,7 @@ use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::sending::{Outgoing, Split};
 use crate::series::Series;
+use crate::window::Window;
 
 /// One neighbour's stream.
 pub(crate) struct Neighbour {
@@ -47,6 +48,8 @@ pub(crate) struct Neighbour {
     pub(crate) in_flight_octets: u64,
     /// Bundles and fragments likewise.
     pub(crate) in_flight: u32,
+    /// How much of the window may be in use, by what the peer acknowledges in which time.
+    pub(crate) window: Window,
     /// Bundles that are cut into fragments, one after the other; no more than the window has room for.
     pub(crate) splits: VecDeque<Split>,
     /// A bundle that goes out over this session while it still comes in.
@@ -161,6 +164,7 @@ impl Neighbour {
             next_transfer: 0,
             in_flight_octets: 0,
             in_flight: 0,
+            window: Window::default(),
             splits: VecDeque::new(),
             passing: None,
             queueing: None,
@@ -205,6 +209,25 @@ impl Neighbour {
             && self.paused_until.is_none_or(|until| until <= now)
             && self.in_flight < window_bundles
             && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
+            && !self.is_filled(now)
+    }
+
+    /// True when what is in flight keeps the peer busy as long as it should. A bundle that follows another one is in flight
+    /// beside it, however large the two are.
+    fn is_filled(&self, now: Instant) -> bool {
+        self.in_flight > 1 && !self.window.has_room(now, self.in_flight_octets)
+    }
+
+    /// There was no room for a bundle: when there may be although nothing happens.
+    pub(crate) fn note_full(&mut self, now: Instant) -> Option<Instant> {
+        let is_full = self.in_flight > 0
+            && (self.is_filled(now) || self.in_flight_octets >= self.policy.window_octets);
+        if !is_full {
+            return None;
+        }
+        self.window.is_full();
+        let is_most = self.in_flight_octets >= self.policy.window_octets;
+        self.window.grows_at(now).filter(|_| !is_most)
     }
 
     /// The peer took a bundle.

@@ -43,6 +43,7 @@ use crate::routing::static_routes::StaticRoutes;
 use crate::sending::{Heads, PendingRead, SplitBundle};
 use crate::series::Series;
 use crate::sharing::Sharing;
+use crate::turns::Turns;
 use crate::view::Counters;
 
 /// The wall clock moved by more than this against the monotonic one: a jump, not drift.
@@ -152,7 +153,7 @@ pub struct Node {
     pub(crate) attending: Attending,
     pub(crate) recorder: Option<Box<Recorder>>,
     actions: VecDeque<Action>,
-    next_order: u64,
+    pub(crate) turns: Turns,
     next_ticket: u64,
     random: u64,
     /// Wall clock minus monotonic clock at the last event, milliseconds.
@@ -234,7 +235,7 @@ impl Node {
             attending: Attending::No,
             recorder: None,
             actions: VecDeque::new(),
-            next_order: 0,
+            turns: Turns::default(),
             next_ticket: 0,
             random: config.seed | 1,
             clock_offset_ms: None,
@@ -472,12 +473,6 @@ impl Node {
     pub(crate) fn ticket(&mut self) -> Ticket {
         self.next_ticket += 1;
         Ticket(self.next_ticket)
-    }
-
-    /// The next place in the order of arrival.
-    pub(crate) fn order(&mut self) -> u64 {
-        self.next_order += 1;
-        self.next_order
     }
 
     /// A pseudo-random number from the node's seed (xorshift64*).

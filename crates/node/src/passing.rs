@@ -17,6 +17,7 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::ahead::Orphan;
 use crate::bundles::State;
+use crate::checksums::Ending;
 use crate::config::{Acknowledge, Enabled};
 use crate::door::StreamId;
 use crate::local::Locality;
@@ -62,6 +63,8 @@ pub(crate) struct Passing {
     pub(crate) transfer: TransferId,
     /// Octets of the bundle as it came that are written, and were looked at here.
     written: u64,
+    /// What follows its payload there.
+    ending: Ending,
 }
 
 /// Others that wait until a session has passed a bundle on.
@@ -91,7 +94,7 @@ impl Node {
         let Some(stream) = self.idle_way(now, key, header) else {
             return;
         };
-        let edit = self.hop_edit(now, key, None);
+        let edit = self.hop_edit(now, stream, key, None);
         let outgoing = header.forwarded(&edit);
         let (length, octets) = (outgoing.total_octets(), header.total_octets());
         let Some(neighbour) = self.neighbours.get(&stream) else {
@@ -124,6 +127,7 @@ impl Node {
             stream,
             transfer,
             written: 0,
+            ending: self.ending(stream, header),
         };
         self.passes.insert(key, Pass::UnderWay(passing));
         self.store(StoreCommand::Watch { key });
@@ -199,13 +203,13 @@ impl Node {
                 let header = u64::from(entry.header_octets);
                 let payload_end = header.saturating_add(entry.payload_octets);
                 let from = passing.written.clamp(header, payload_end);
-                let rest = entry.extents.slice(from, u64::MAX);
+                let rest = passing.ending.of_extents(&entry.extents, from, payload_end);
                 let Passing {
                     stream, transfer, ..
                 } = passing;
                 if let Some(neighbour) = self.neighbours.get_mut(&stream) {
                     neighbour.stop_passing();
-                    for octets in rest.into_iter().map(Piece::Extent) {
+                    for octets in rest {
                         neighbour.command(now, LinkCommand::Supply { transfer, octets });
                     }
                 }
@@ -244,9 +248,14 @@ impl Node {
 
     /// What becomes of a transfer matters no more.
     fn disown_transfer(&mut self, stream: StreamId, transfer: TransferId) {
-        let neighbour = self.neighbours.get_mut(&stream);
-        let outgoing = neighbour.and_then(|it| it.outgoing.remove(transfer.0));
+        let mut neighbour = self.neighbours.get_mut(&stream);
+        let outgoing = neighbour
+            .as_mut()
+            .and_then(|it| it.outgoing.remove(transfer.0));
         let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
+        if let Some(neighbour) = neighbour {
+            neighbour.window.lost(octets);
+        }
         self.discharge(stream, octets);
     }
 

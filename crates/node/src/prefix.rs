@@ -12,11 +12,10 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::forward::{FragmentPayloadCrc, UnsupportedBlocks};
+use dhow_bundle::forward::UnsupportedBlocks;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
-    BundleFlags, BundleId, EndpointId, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now,
-    OutgoingHeader,
+    BundleFlags, BundleId, EndpointId, FragmentRange, Header, HopEdit, Instant, Now, OutgoingHeader,
 };
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
@@ -114,10 +113,7 @@ impl Incoming {
         let edit = HopEdit {
             previous_node: self.header.previous_node().and_then(EndpointId::node_id),
             unsupported: UnsupportedBlocks::Keep,
-            fragment: Some(FragmentEdit {
-                range,
-                payload_crc: FragmentPayloadCrc::SameType,
-            }),
+            fragment: Some(range),
             ..HopEdit::default()
         };
         let header = self.header.forwarded(&edit);

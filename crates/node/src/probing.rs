@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use dhow_bundle::storage::{BundleKey, Extent, Piece};
+use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
@@ -26,8 +26,8 @@ const WAITS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(5
 #[derive(Debug)]
 pub(crate) struct Probe {
     transfer: TransferId,
-    /// The extents behind its header.
-    body: Vec<Extent>,
+    /// What follows its header.
+    body: Vec<Piece>,
     since: Instant,
     until: Instant,
 }
@@ -57,7 +57,7 @@ impl Node {
         stream: StreamId,
         (outgoing, total): (Outgoing, u64),
         head: Piece,
-        body: Vec<Extent>,
+        body: Vec<Piece>,
     ) {
         let Some(transfer) = self.transmit(now, stream, outgoing, total, [head]) else {
             return;
@@ -91,8 +91,7 @@ impl Node {
             return;
         };
         let transfer = probe.transfer;
-        for extent in probe.body {
-            let octets = Piece::Extent(extent);
+        for octets in probe.body {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
         self.flush(stream);

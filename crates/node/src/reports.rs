@@ -215,6 +215,7 @@ impl Node {
         let builder = BundleBuilder::new(source, report_to, creation, lifetime_ms)
             .with_report_to(EndpointId::Null)
             .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
+            .with_payload_crc_type(self.payload_checksum())
             .with_hop_limit(HOP_LIMIT);
         self.send_own(now, &builder, &record)
     }

@@ -8,12 +8,11 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::forward::{LastHop, UnsupportedBlocks};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
-use dhow_bundle::{
-    BundleFlags, FragmentEdit, FragmentRange, Header, HopEdit, Instant, Now, Reading, Room,
-};
+use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading, Room};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::{Removal, State};
+use crate::checksums::Ending;
 use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
 use crate::endpoints::EndpointIndex;
 use crate::neighbour::Neighbour;
@@ -36,7 +35,10 @@ pub(crate) const RETRANSMIT_REST: Duration = Duration::from_secs(1);
 const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
 /// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
-pub(crate) const VERIFYING_BOUND: usize = 256;
+const VERIFYING_BOUND: usize = 256;
+
+/// The same of bundles that are read whole: a few octets each.
+const VERIFYING_SMALL_BOUND: usize = 2048;
 
 /// Room for header blocks that is taken at once, octets: of some hundred small bundles.
 const HEADS_OCTETS: usize = 16 * 1024;
@@ -141,7 +143,7 @@ impl Node {
                 return self.look_after_queue(now, stream, key);
             }
             if !neighbour.has_room(now.monotonic) {
-                return;
+                return self.note_full(now, stream);
             }
             if !self.has_turn_left() {
                 self.to_serve.insert(stream);
@@ -171,7 +173,7 @@ impl Node {
             self.dequeue(key);
             if self.is_doubtful(key) {
                 self.verify(now, key);
-                if self.verifying.len() >= VERIFYING_BOUND {
+                if !self.may_verify(key) {
                     return;
                 }
                 continue;
@@ -188,6 +190,14 @@ impl Node {
             };
             let extents = entry.extents.part(0, wanted);
             self.read(PendingRead::Send { stream, key }, extents);
+        }
+    }
+
+    /// A session has no room for another bundle.
+    fn note_full(&mut self, now: Now, stream: StreamId) {
+        let neighbour = self.neighbours.get_mut(&stream);
+        if let Some(at) = neighbour.and_then(|it| it.note_full(now.monotonic)) {
+            self.pauses.insert((at, stream));
         }
     }
 
@@ -279,6 +289,17 @@ impl Node {
         self.bundles.entry(key).is_some_and(|entry| {
             entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
         })
+    }
+
+    /// True while another bundle like this one may be compared with its checksums.
+    pub(crate) fn may_verify(&self, key: BundleKey) -> bool {
+        let entry = self.bundles.entry(key);
+        let is_small = entry.is_some_and(|entry| entry.octets <= READ_WHOLE_OCTETS);
+        let bound = match is_small {
+            true => VERIFYING_SMALL_BOUND,
+            false => VERIFYING_BOUND,
+        };
+        self.verifying.len() < bound
     }
 
     pub(crate) fn charge(&mut self, stream: StreamId, key: BundleKey) {
@@ -377,7 +398,7 @@ impl Node {
         let is_to_be_asked = neighbour.is_to_be_asked();
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
-        let (head, total) = self.forwarded_head(now, key, header);
+        let (head, total) = self.forwarded_head(now, stream, key, header);
         let payload = header.payload_octets();
         let resumes = !self.handed.is_empty() && self.handed.contains_key(&key);
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
@@ -408,16 +429,21 @@ impl Node {
             begun: now.monotonic,
         };
         let head = Piece::Octets(head);
+        let ending = self.ending(stream, header);
         if whole {
             let body = octets.slice(header.octets.len().min(octets.len())..);
-            self.transmit(now, stream, outgoing, total, [head, Piece::Octets(body)]);
+            let [body, end] = ending.of_octets(body, payload).map(Piece::Octets);
+            self.transmit(now, stream, outgoing, total, [head, body, end]);
+        } else if ending == Ending::Bare && self.is_stale(now, key) {
+            // The peer has no checksum to compare it with.
+            self.discharge(stream, length);
+            self.verify(now, key);
         } else if let Some(entry) = self.bundles.entry(key) {
             let from = u64::from(header.header_octets());
-            let body = entry.extents.slice(from, u64::MAX);
+            let body = ending.of_extents(&entry.extents, from, from.saturating_add(payload));
             if is_to_be_asked {
                 return self.probe(now, stream, (outgoing, total), head, body);
             }
-            let body = body.into_iter().map(Piece::Extent);
             let pieces = core::iter::once(head).chain(body);
             self.transmit(now, stream, outgoing, total, pieces);
         }
@@ -427,10 +453,11 @@ impl Node {
     pub(crate) fn forwarded_head(
         &mut self,
         now: Now,
+        stream: StreamId,
         key: BundleKey,
         header: &Header,
     ) -> (Bytes, u64) {
-        let edit = self.hop_edit(now, key, None);
+        let edit = self.hop_edit(now, stream, key, None);
         self.heads.forwarded(header, &edit)
     }
 
@@ -438,8 +465,9 @@ impl Node {
     pub(crate) fn hop_edit(
         &self,
         now: Now,
+        stream: StreamId,
         key: BundleKey,
-        fragment: Option<FragmentEdit>,
+        fragment: Option<FragmentRange>,
     ) -> HopEdit {
         let entry = self.bundles.entry(key);
         let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
@@ -458,6 +486,7 @@ impl Node {
                 UnsupportedBlocks::Keep
             },
             fragment,
+            payload_crc: self.payload_crc(stream),
         }
     }
 
@@ -490,6 +519,7 @@ impl Node {
         let neighbour = self.neighbours.get_mut(&stream)?;
         let transfer = TransferId(neighbour.next_transfer);
         neighbour.next_transfer += 1;
+        neighbour.window.sent(now.monotonic, outgoing.octets);
         neighbour.outgoing.push(transfer.0, outgoing);
         neighbour.command(now, LinkCommand::Transmit { transfer, length });
         Some(transfer)
@@ -504,6 +534,8 @@ impl Node {
             return;
         };
         neighbour.probe_over(now.monotonic, transfer, false);
+        let (begun, octets) = (outgoing.begun, outgoing.octets);
+        neighbour.window.answered(now.monotonic, begun, octets);
         neighbour.bundles_sent += 1;
         neighbour.octets_sent += outgoing.octets;
         let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
@@ -580,6 +612,7 @@ impl Node {
         let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
             return;
         };
+        neighbour.window.lost(outgoing.octets);
         let key = outgoing.key;
         match refused {
             None if keeps && acknowledged > outgoing.header_octets => {

@@ -30,7 +30,7 @@ impl Node {
         link: Option<LinkId>,
         listener: Option<ListenerId>,
     ) {
-        let (role, policy) = match (link, listener) {
+        let (role, mut policy) = match (link, listener) {
             (Some(link), _) => {
                 let Some(link) = self.link_mut(link) else {
                     return;
@@ -52,6 +52,9 @@ impl Node {
             }
             (None, None) => return,
         };
+        // RFC 9174 4.6: the largest transfer that can be taken. Peers make room for it (HDTN: 48 octets for each segment of
+        // it and each bundle in flight), and the store would refuse what is longer than the quota.
+        policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let node_id = self.local.node_id().clone();
         let neighbour = Neighbour::new(node_id, role, &policy, link, now);
         self.neighbours.insert(stream, Box::new(neighbour));
@@ -189,6 +192,13 @@ impl Node {
     /// as much under way as it may.
     #[must_use]
     pub fn takes_octets(&self, stream: StreamId) -> bool {
+        self.takes_octets_within(stream, self.config.store_queue_octets)
+    }
+
+    /// The same, where no more octets of applications are to wait for the store than these: what they give stands before what
+    /// others give after it.
+    #[must_use]
+    pub fn takes_octets_within(&self, stream: StreamId, of_clients: u64) -> bool {
         if let Some(neighbour) = self.neighbours.get(&stream) {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
@@ -198,7 +208,8 @@ impl Node {
         }
         self.clients.get(&stream).is_none_or(|client| {
             client.session.wants_octets()
-                && (client.subscribed || self.backlog.octets() < self.config.store_queue_octets)
+                && (client.subscribed
+                    || self.backlog.octets() < self.config.store_queue_octets.min(of_clients))
         })
     }
 

@@ -7,8 +7,8 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{
-    BundleBuilder, BundleFlags, CreationTimestamp, EndpointId, HeaderTemplate, Now, OutgoingHeader,
-    PayloadCrc, PrimaryBlock, Room,
+    BundleBuilder, BundleFlags, CrcType, CreationTimestamp, EndpointId, HeaderTemplate, Now,
+    OutgoingHeader, PayloadCrc, PrimaryBlock, Room,
 };
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
@@ -81,6 +81,7 @@ impl Mould {
         asked: SendRequest,
         send: SendRequest,
         creation: CreationTimestamp,
+        checksum: CrcType,
     ) -> Result<Self, ApiRefusal> {
         let source = send.source.unwrap_or(EndpointId::Null);
         let flags_asked = BundleFlags::from_bits(send.flags);
@@ -88,6 +89,7 @@ impl Mould {
         let announces = flags_asked != flags && flags.intersects(BundleFlags::ALL_REPORTS);
         let mut builder = BundleBuilder::new(source, send.destination, creation, send.lifetime_ms)
             .with_flags(flags)
+            .with_payload_crc_type(checksum)
             .with_hop_limit(HOP_LIMIT);
         if announces {
             builder = builder.with_aggregated_reports();
@@ -192,7 +194,7 @@ impl Node {
                     Some(send) => send,
                     None => self.check_request(stream, asked.clone())?,
                 };
-                Box::new(Mould::new(asked, send, creation)?)
+                Box::new(Mould::new(asked, send, creation, self.payload_checksum())?)
             }
         };
         self.cast(now, workshop, mould, creation)

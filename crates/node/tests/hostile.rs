@@ -15,12 +15,13 @@
 mod world;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use dhow_bundle::storage::{StoreCommand, StoreEvent};
+use dhow_bundle::storage::{Piece, StoreCommand, StoreEvent};
 use dhow_bundle::{
     BlockFlags, BlockType, BundleBuilder, BundleFlags, CreationTimestamp, DtnTime, Instant, Now,
 };
+use dhow_link::Gather;
 use dhow_node::Node;
-use dhow_node::config::ListenerId;
+use dhow_node::config::{ListenerId, SessionPolicy};
 use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId};
 
 const START: u8 = 2;
@@ -274,4 +275,42 @@ fn transfers_that_end_early_leave_their_octets_in_the_bound_of_a_stalled_disk() 
     assert!(bare.node.is_at_rest());
     let stream = bare.meet(99);
     assert!(bare.node.takes_octets(stream));
+}
+
+/// RFC 9174 4.6: peers make room for what is announced, so that is no more than can be taken.
+#[test]
+fn the_transfer_mru_that_is_announced_is_the_quota_or_less() {
+    let announced = |quota_octets: u64, edit: &dyn Fn(&mut SessionPolicy)| {
+        let mut config = world::config(1);
+        config.quota_octets = quota_octets;
+        edit(&mut config.listeners[0].policy);
+        let mut node = Node::new(config);
+        let stream = StreamId(0);
+        let purpose = Purpose::Accepted {
+            listener: ListenerId(0),
+        };
+        let hello =
+            b"dtn!\x04\x00\x07\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\x07ipn:9.0\0\0\0\0";
+        let octets = Bytes::from_static(hello);
+        node.handle(NOW, Event::Connected { stream, purpose });
+        node.handle(NOW, Event::Octets { stream, octets });
+        let mut out = Gather::default();
+        node.poll_octets(NOW, stream, 1024, &mut out);
+        let pieces = out.pieces().iter();
+        let said: Vec<u8> = pieces
+            .flat_map(|piece| match piece {
+                Piece::Octets(octets) => octets.to_vec(),
+                Piece::Extent(_) => panic!("nothing is stored"),
+            })
+            .collect();
+        // RFC 9174 4.6: behind the contact header, the message's type, its keepalive and its segment MRU.
+        u64::from_be_bytes(said[6 + 1 + 2 + 8..][..8].try_into().unwrap())
+    };
+    let usual = |_: &mut SessionPolicy| ();
+    assert_eq!(announced(10 << 30, &usual), 10 << 30);
+    assert_eq!(announced(1 << 50, &usual), 16 << 30);
+    assert_eq!(announced(100_000, &usual), 100_000);
+    assert_eq!(announced(1 << 50, &|it| it.transfer_mru = 1 << 40), 1 << 40);
+    assert_eq!(announced(1 << 20, &|it| it.transfer_mru = 1 << 40), 1 << 20);
+    assert_eq!(announced(1 << 20, &|it| it.transfer_mru = 5_000), 5_000);
 }

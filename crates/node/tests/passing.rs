@@ -490,3 +490,21 @@ proptest! {
         prop_assert!(repeats <= crashes * 8, "{} repeats after {} crashes", repeats, crashes);
     }
 }
+
+/// RFC 9174 4.6: what is longer than the next hop's whole store goes as fragments that it has room for.
+#[test]
+fn a_bundle_that_is_longer_than_the_next_hop_has_room_for_passes_it_in_fragments() {
+    for seed in 0..8 {
+        let (mut world, receiver) = about_to_leave(seed, |number, config| {
+            if number == 2 {
+                config.quota_octets = 400_000;
+            }
+        });
+        world.until("it is delivered", |world| {
+            delivered(world, 2, receiver) >= 1
+        });
+        world.until("nothing is left", all_empty_of);
+        let received = &world.client(2, receiver).received;
+        assert!(received[0].1 == payload(1, LARGE), "as it was sent");
+    }
+}

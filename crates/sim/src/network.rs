@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route, SessionPolicy,
 };
 use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
 use dhow_scenario::{Scenario, ScenarioError};
@@ -120,6 +120,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 perf_service: None,
                 answers_per_second: 100,
                 perf_sources: Vec::new(),
+                payload_checksum: PayloadChecksum::default(),
                 default_lifetime_ms: 86_400_000,
                 removed_bound: REMOVED_BOUND,
                 seed: entropy.draw(),

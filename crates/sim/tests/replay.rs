@@ -14,7 +14,9 @@ use bytes::Bytes;
 use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
-use dhow_node::config::{Config, ListenerConfig, ListenerId, Reports, SessionPolicy};
+use dhow_node::config::{
+    Config, ListenerConfig, ListenerId, PayloadChecksum, Reports, SessionPolicy,
+};
 use dhow_node::door::{Event, Purpose, StreamId, Telling};
 use dhow_node::recording::{Content, FILE_HEAD_OCTETS, Finish, Recorder};
 use dhow_scenario::Scenario;
@@ -178,6 +180,7 @@ fn config(keepalive_s: u16) -> Config {
         perf_service: None,
         answers_per_second: 100,
         perf_sources: Vec::new(),
+        payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 1000,
         removed_bound: 10,
         seed: 1,

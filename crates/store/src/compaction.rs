@@ -107,7 +107,8 @@ impl Store {
     /// The node wants to be sure of a bundle before it leaves.
     pub(crate) fn handle_verify(&mut self, key: BundleKey) {
         match self.verify(key) {
-            Ok(Verdict::Intact) => self.ready.push(StoreEvent::Verified { key }),
+            // Nothing of it waits for a sync.
+            Ok(Verdict::Intact) => self.written.push(StoreEvent::Verified { key }),
             // Found before: the node has not been told in this run.
             Ok(Verdict::Corrupt | Verdict::Absent) | Err(_) => {}
         }

@@ -76,17 +76,21 @@ impl Effective {
         self.put("store", 0, "prepare", store.prepared_octets);
         self.put("store", 0, "queue", file.node.store_queue_octets);
         self.put("store", 0, "memory", store.memory_octets);
-        let window = |policy: &SessionPolicy| policy.window_octets;
         for (number, listener) in file.node.listeners.iter().enumerate() {
-            self.put("listen", number, "window", window(&listener.policy));
+            self.put_policy("listen", number, &listener.policy);
         }
         for (number, link) in file.node.links.iter().enumerate() {
-            self.put("link", number, "window", window(&link.policy));
+            self.put_policy("link", number, &link.policy);
         }
         if let Some(measure) = &file.measure {
             self.put("measure", 0, "sender", measure.sender.as_str());
             self.put("measure", 0, "points", measure.points.as_slice());
         }
+    }
+
+    fn put_policy(&mut self, section: &str, number: usize, policy: &SessionPolicy) {
+        self.put(section, number, "transfer_mru", policy.transfer_mru);
+        self.put(section, number, "window", policy.window_octets);
     }
 
     fn put(&mut self, section: &str, number: usize, key: &str, value: impl Into<Value>) {
@@ -204,6 +208,7 @@ mod tests {
             (&settled["tls"], &link["peer"]),
             (&Value::Null, &Value::Null)
         );
+        assert_eq!(link["transfer_mru"], 1 << 30, "the quota");
         // 1 GiB has sixteen segments of 64 MiB.
         assert_eq!(settled["store"]["segment"], 64 << 20);
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
-use dhow_node::config::{Config, Enabled, LinkConfig, ListenerConfig, Reports, Route};
+use dhow_node::config::{
+    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route,
+};
 
 use super::address::split_address;
 use super::measure::read_measure;
@@ -181,7 +183,7 @@ impl NodeFile {
             .map(|entries| read_link(&document, entries, tls.as_ref(), &memory))
             .collect::<Result<Vec<_>, _>>()?;
         check_names(&document, &links)?;
-        let (links, dial): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+        let (mut links, dial): (Vec<_>, Vec<_>) = links.into_iter().unzip();
         let listeners = document
             .all("listen")
             .map(|entries| {
@@ -197,7 +199,7 @@ impl NodeFile {
                 ))
             })
             .collect::<Result<Vec<_>, FileError>>()?;
-        let (listeners, listen) = listeners.into_iter().unzip();
+        let (mut listeners, listen): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let routes = document
             .all("route")
             .map(|entries| read_route(&document, entries, &links))
@@ -206,6 +208,12 @@ impl NodeFile {
         let node_ids = read_node_ids(&document, &node)?;
         check_sense(&document, &node_ids)?;
         let store = document.one("store")?;
+        let quota_octets = store.size("quota").unwrap_or(0);
+        let links_policies = links.iter_mut().map(|link| &mut link.policy);
+        let policies = listeners.iter_mut().map(|listener| &mut listener.policy);
+        for policy in links_policies.chain(policies) {
+            policy.transfer_mru = policy.transfer_mru.min(quota_octets);
+        }
         let api = document.one("api")?;
         let reports = document.one("reports")?;
         let echo = document.one("echo")?;
@@ -217,7 +225,7 @@ impl NodeFile {
             links,
             listeners,
             routes,
-            quota_octets: store.size("quota").unwrap_or(0),
+            quota_octets,
             quota_bundles: store
                 .integer("quota_bundles")
                 .and_then(|count| u64::try_from(count).ok())
@@ -237,6 +245,10 @@ impl NodeFile {
             },
             answers_per_second: small(&node, "answers_per_second").unwrap_or(u32::MAX),
             perf_sources: read_patterns(&document, &perf, "accept_sources")?,
+            payload_checksum: match node.text("payload_checksum") {
+                Some("none") => PayloadChecksum::None,
+                _ => PayloadChecksum::Crc32C,
+            },
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
             seed: 0,

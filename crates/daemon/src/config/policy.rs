@@ -1,7 +1,9 @@
 //! Session policy out of the keys that listeners and links share.
 
 use dhow_bundle::eid::EidPattern;
-use dhow_node::config::{Acknowledge, ReadingPolicy, SendOrder, SessionPolicy, Tls};
+use dhow_node::config::{
+    Acknowledge, DEFAULT_TRANSFER_MRU, ReadingPolicy, SendOrder, SessionPolicy, Tls,
+};
 
 use super::file::{TlsSettings, enabled, read_node_id, small};
 use super::memory::Memory;
@@ -65,7 +67,7 @@ pub(super) fn read_policy(
         keepalive_s: u16::try_from(whole_seconds("keepalive", u64::from(u16::MAX))?)
             .unwrap_or(u16::MAX),
         segment_mru: octets("segment_mru")?.unwrap_or(0),
-        transfer_mru: octets("transfer_mru")?.unwrap_or(0),
+        transfer_mru: octets("transfer_mru")?.unwrap_or(DEFAULT_TRANSFER_MRU),
         segment_octets: octets("segment")?.unwrap_or(0),
         idle_timeout_s: u32::try_from(whole_seconds("idle_timeout", u64::from(u32::MAX))?)
             .unwrap_or(u32::MAX),
@@ -83,6 +85,7 @@ pub(super) fn read_policy(
         window_bundles: small(entries, "window_bundles").unwrap_or(1),
         cut_through: enabled(entries.is_true("cut_through")),
         resume: enabled(entries.is_true("resume")),
+        strip_checksum: enabled(entries.is_true("strip_checksum")),
         acknowledge: if entries.text("acknowledge") == Some("next-hop") {
             Acknowledge::NextHop
         } else {

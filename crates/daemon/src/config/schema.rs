@@ -47,11 +47,12 @@ const POLICY: &[Key] = &[
         "\"1MiB\"",
         "Largest segment taken from the peer, octets.",
     ),
-    with_default(
+    key(
         "transfer_mru",
         Kind::Size,
-        "\"1TiB\"",
-        "Largest bundle taken from the peer, octets.",
+        Absent::Means("the quota, at most 16GiB"),
+        "\"1GiB\"",
+        "Largest bundle taken from the peer, octets; never more than the quota. The peer sends larger ones as fragments, and may take memory for one of this length.",
     ),
     with_default(
         "segment",
@@ -108,7 +109,7 @@ const POLICY: &[Key] = &[
         Kind::Size,
         Absent::Means("a 16th of [node] memory, from 4MiB to 128MiB"),
         "\"128MiB\"",
-        "Octets sent and not yet acknowledged, at most, per session; about twice rate times (round trip + the peer's flush).",
+        "Octets sent and not yet acknowledged, at most, per session. How many they are follows what the peer acknowledges: 10ms of it and twice the delay of an acknowledgment.",
     ),
     with_default(
         "window_bundles",
@@ -129,6 +130,12 @@ const POLICY: &[Key] = &[
         "Keep what was acknowledged of a transfer that fails, as a fragment, and send only the rest again, where the peer does so too (docs/tcpcl-extensions.md).",
     ),
     with_default(
+        "strip_checksum",
+        Kind::Boolean,
+        "false",
+        "Send payload blocks without their checksum, also of bundles that only pass, for peers that refuse those with one (DTNME); the primary block keeps its own. Nobody beyond can then tell whether a payload is as it was made.",
+    ),
+    with_default(
         "acknowledge",
         Kind::Choice(&["here", "next-hop"]),
         "\"here\"",
@@ -138,7 +145,7 @@ const POLICY: &[Key] = &[
         "order",
         Kind::Choice(&["arrival", "expiry"]),
         "\"arrival\"",
-        "Which waiting bundle leaves first: the one that came first, or the one that expires first.",
+        "Which waiting bundle leaves first: the one that came first, while sources take turns, or the one that expires first.",
     ),
     with_default(
         "accept_relayed",
@@ -209,6 +216,12 @@ pub const SECTIONS: &[Section] = &[
                 "Octets of memory that the node may take, at least 4MiB: the index of what is stored, endpoint IDs, what is on its way to applications and to the disk, and the log's octets in memory. Beyond it bundles are refused; a store whose index needs more is not opened. The program itself takes some more.",
             ),
             with_default(
+                "payload_checksum",
+                Kind::Choice(&["crc32c", "none"]),
+                "\"crc32c\"",
+                "The checksum of the payload block of bundles that this node makes (RFC 9171 4.2.1); \"none\" for destinations that refuse blocks with one (DTNME), see 'strip_checksum' too.",
+            ),
+            with_default(
                 "threads",
                 Kind::Integer(1, 64),
                 "1",
@@ -273,7 +286,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Size,
                 Absent::Means("a 16th of [node] memory, from 512KiB to 128MiB"),
                 "\"128MiB\"",
-                "Octets that may wait for the disk; beyond it sockets are not read. About twice rate times flush time keeps a disk busy.",
+                "Octets that may wait for the disk, at most; beyond it sockets are not read. Of applications no more wait than the disk writes in 10ms and four flushes.",
             ),
             key(
                 "memory",

@@ -20,7 +20,7 @@ mod street;
 
 use application::{Reader, requests};
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route, SessionPolicy,
 };
 use host::Counting;
 use street::Street;
@@ -121,6 +121,7 @@ fn config(number: u32, hosts: u32) -> Config {
         perf_service: Some(5_201),
         answers_per_second: 100,
         perf_sources: Vec::new(),
+        payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 100_000,
         seed: u64::from(number),

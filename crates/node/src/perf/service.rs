@@ -210,6 +210,7 @@ impl Node {
         let creation = self.next_creation(now, &service);
         let builder = BundleBuilder::new(service, source, creation, lifetime_ms)
             .with_report_to(EndpointId::Null)
+            .with_payload_crc_type(self.payload_checksum())
             .with_hop_limit(HOP_LIMIT);
         let Some(run) = self.perf.runs.get(place) else {
             return;

@@ -6,8 +6,8 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, ReadingPolicy,
-    Reports, Route, SendOrder, SessionPolicy, Tls,
+    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
+    ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls,
 };
 use crate::door::Telling;
 
@@ -30,6 +30,7 @@ position!(LinkId, ListenerId);
 choice!(Enabled { 0 => Yes {}, 1 => No {} });
 choice!(Tls { 0 => Required {}, 1 => Preferred {}, 2 => Never {} });
 choice!(Acknowledge { 0 => Here {}, 1 => NextHop {} });
+choice!(PayloadChecksum { 0 => Crc32C {}, 1 => None {} });
 choice!(SendOrder { 0 => Arrival {}, 1 => Expiry {} });
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });
 choice!(Telling { 0 => Everything {}, 1 => Exceptions {} });
@@ -50,6 +51,7 @@ structure!(SessionPolicy {
     window_bundles,
     cut_through,
     resume,
+    strip_checksum,
     acknowledge,
     order,
     accept_relayed,
@@ -89,6 +91,7 @@ structure!(Config {
     perf_service,
     answers_per_second,
     perf_sources,
+    payload_checksum,
     default_lifetime_ms,
     removed_bound,
     seed,

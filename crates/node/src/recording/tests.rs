@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, ReadingPolicy,
-    Reports, Route, SendOrder, SessionPolicy, Tls,
+    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
+    ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls,
 };
 use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
@@ -70,6 +70,7 @@ pub(super) fn config() -> Config {
         perf_service: None,
         answers_per_second: 100,
         perf_sources: Vec::new(),
+        payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10,
         seed: u64::MAX,

@@ -13,7 +13,8 @@ use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, Reports, Route, SessionPolicy,
+    Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum, Reports,
+    Route, SessionPolicy,
 };
 use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
 use store::Store;
@@ -107,6 +108,7 @@ pub fn config(node: u32) -> Config {
         perf_service: Some(5_201),
         answers_per_second: 100,
         perf_sources: Vec::new(),
+        payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10_000,
         seed: u64::from(node),

@@ -9,11 +9,11 @@ use clap::Args;
 use dhow_bundle::admin::{AdministrativeRecord, RecordRefusal};
 use dhow_bundle::{BundleFlags, Header, PayloadVerifier, Reading, Refusal};
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
 use super::description::Description;
 use super::hex::HexReader;
 use crate::arguments::Common;
+use crate::digest::Sha256;
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -211,7 +211,7 @@ fn read(
     let (header, rest) = read_header(&mut source, reading, &mut piece)?;
     let mut payload = Payload {
         left: header.payload_octets(),
-        digest: Sha256::new(),
+        digest: Sha256::default(),
         verifier: PayloadVerifier::new(&header),
         record: None,
         trailer: Vec::new(),
@@ -247,7 +247,7 @@ fn read(
         .transpose()?;
     Ok(Description::new(
         &header,
-        &payload.digest.finalize(),
+        payload.digest.hexadecimal(),
         record.as_ref(),
     ))
 }

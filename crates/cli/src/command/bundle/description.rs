@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::record::{record_text, record_value};
 
-use crate::digest::hexadecimal;
 use crate::table::{Align, Table};
 use crate::{calendar, names, quantity};
 
@@ -84,7 +83,7 @@ impl Description {
     /// Describes a bundle that was accepted.
     pub fn new(
         header: &Header,
-        payload_sha256: &[u8],
+        payload_sha256: String,
         record: Option<&AdministrativeRecord>,
     ) -> Self {
         let primary = &header.primary;
@@ -93,7 +92,6 @@ impl Description {
             .iter()
             .map(|block| Block::extension(header, block))
             .collect();
-        let sha256 = hexadecimal(payload_sha256);
         blocks.push(Block {
             block_type: BlockType::PAYLOAD.0,
             number: 1,
@@ -119,7 +117,7 @@ impl Description {
             }),
             blocks,
             payload_octets: header.payload_octets(),
-            payload_sha256: sha256,
+            payload_sha256,
             record: record.map(record_value),
             said: Said {
                 id: header.id().to_string(),

@@ -14,11 +14,10 @@ use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
 use dhow_testbed::run::{Packets, Profiling, described, equipped, possible, programs, timestamp};
 use dhow_testbed::simulated;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::check;
 use crate::build::COMMIT;
-use crate::digest::hexadecimal;
+use crate::digest::Sha256;
 use crate::failure::Failure;
 
 /// Octets that a scenario file may have.
@@ -285,11 +284,11 @@ fn manifest_of(plan: &Plan, settings: &Settings) -> Result<Value, Failure> {
 
 /// What a file has, in short.
 fn digest_of(path: &Path) -> Result<String, Failure> {
-    let mut digest = Sha256::new();
+    let mut digest = Sha256::default();
     File::open(path)
         .and_then(|mut file| io::copy(&mut file, &mut digest))
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-    Ok(hexadecimal(&digest.finalize()))
+    Ok(digest.hexadecimal())
 }
 
 /// What results show, as the scenario that they are of asks.

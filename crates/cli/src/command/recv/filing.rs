@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use dhow_bundle::{BundleId, EndpointId};
-use sha2::{Digest as _, Sha256};
 
-use crate::digest::hexadecimal;
+use crate::digest::Sha256;
 use crate::interrupt::UnfinishedFile;
 
 /// Octets copied at a time.
@@ -18,9 +17,12 @@ const PIECE_OCTETS: usize = 256 * 1024;
 /// 255 octets.
 const READABLE_OCTETS: usize = 100;
 
-/// Copies a payload and returns its length and SHA-256 (in hexadecimal).
-pub fn copy(payload: &mut impl Read, out: &mut impl Write) -> Result<(u64, String), CopyError> {
-    let mut digest = Sha256::new();
+/// Copies a payload, which `digest` sees too, and returns its length.
+pub fn copy(
+    payload: &mut impl Read,
+    out: &mut impl Write,
+    mut digest: Option<&mut Sha256>,
+) -> Result<u64, CopyError> {
     let mut piece = vec![0_u8; PIECE_OCTETS];
     let mut octets = 0_u64;
     loop {
@@ -31,12 +33,14 @@ pub fn copy(payload: &mut impl Read, out: &mut impl Write) -> Result<(u64, Strin
             Err(_) => return Err(CopyError::Incoming),
         };
         let part = piece.get(..length).unwrap_or_default();
-        digest.update(part);
+        if let Some(digest) = &mut digest {
+            digest.update(part);
+        }
         out.write_all(part).map_err(CopyError::Outgoing)?;
         octets += u64::try_from(length).unwrap_or_default();
     }
     out.flush().map_err(CopyError::Outgoing)?;
-    Ok((octets, hexadecimal(&digest.finalize())))
+    Ok(octets)
 }
 
 /// Which end of a copy failed.
@@ -57,12 +61,13 @@ pub struct WrittenFile {
 }
 
 impl WrittenFile {
-    /// Writes a payload beside the place where it will be; returns its length and SHA-256 too.
+    /// Writes a payload, which `digest` sees too, beside the place where it will be; returns its length too.
     pub fn write(
         directory: &Path,
         id: &BundleId,
         payload: &mut impl Read,
-    ) -> Result<(Self, u64, String), CopyError> {
+        digest: Option<&mut Sha256>,
+    ) -> Result<(Self, u64), CopyError> {
         let name = file_name(id);
         let partial = directory.join(format!(".{name}.{}.part", std::process::id()));
         let file = File::create(&partial).map_err(CopyError::Outgoing)?;
@@ -72,8 +77,8 @@ impl WrittenFile {
             file,
             path: directory.join(name),
         };
-        let (octets, sha256) = copy(payload, &mut written.file)?;
-        Ok((written, octets, sha256))
+        let octets = copy(payload, &mut written.file, digest)?;
+        Ok((written, octets))
     }
 
     /// Gives it its name. After [`sync_files`], so that a file with its name is whole, whatever happens; the
@@ -145,7 +150,7 @@ pub fn file_name(id: &BundleId) -> String {
         })
         .take(READABLE_OCTETS)
         .collect();
-    let digest = hexadecimal(&Sha256::digest(text.as_bytes()));
+    let digest = Sha256::of(text.as_bytes());
     format!(
         "{}-{creation}-{}",
         readable.trim_start_matches('.'),
@@ -222,7 +227,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut payload = b"half".chain(Broken);
         assert!(matches!(
-            WrittenFile::write(directory.path(), &id("ipn:1.5"), &mut payload),
+            WrittenFile::write(directory.path(), &id("ipn:1.5"), &mut payload, None),
             Err(CopyError::Incoming)
         ));
         assert_eq!(
@@ -231,15 +236,15 @@ mod tests {
             "nothing is left of what came in part"
         );
 
-        let (written, octets, sha256) =
-            WrittenFile::write(directory.path(), &id("ipn:1.5"), &mut &b"abc"[..]).unwrap();
-        assert_eq!(
-            (octets, sha256.as_str()),
-            (
-                3,
-                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-            )
-        );
+        let mut digest = Sha256::default();
+        let (written, octets) = WrittenFile::write(
+            directory.path(),
+            &id("ipn:1.5"),
+            &mut &b"abc"[..],
+            Some(&mut digest),
+        )
+        .unwrap();
+        assert_eq!((octets, digest.hexadecimal()), (3, Sha256::of(b"abc")));
         sync_files(&[&written]).unwrap();
         let path = written.name().unwrap();
         assert_eq!(fs::read(path).unwrap(), b"abc");

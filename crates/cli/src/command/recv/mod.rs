@@ -1,9 +1,10 @@
 //! `dhow recv`: deliveries become files, and are confirmed when they are safe.
 
 mod filing;
+mod outflow;
 mod seen;
 
-use std::io::{self, Seek as _, SeekFrom};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,12 @@ use dhow_client::{Delivery, Receipt, Registration};
 use serde::Serialize;
 
 use self::filing::{CopyError, WrittenFile};
+use self::outflow::Outflow;
 use self::seen::Seen;
 use crate::address::locate;
 use crate::application::{Arrival, Subscription};
 use crate::arguments::{Common, parse_duration};
+use crate::digest::Sha256;
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
 use crate::progress::Progress;
@@ -24,7 +27,7 @@ use crate::{calendar, output, quantity};
 
 /// Receive bundles into files
 ///
-/// A line of JSON for each bundle: source, creation [time, sequence], octets, sha256, path, delay_ms. Each becomes one file, named after the bundle: source, creation time, sequence number with 10 digits. So names sort in the order of sending, and `cat DIR/*` joins the pieces of `dhow send --split`. Goes on when the node restarts, and drops what comes twice.
+/// A line of JSON for each bundle: source, creation [time, sequence], octets, sha256 (null without --sha256), path, delay_ms. Each becomes one file, named after the bundle: source, creation time, sequence number with 10 digits. So names sort in the order of sending, and `cat DIR/*` joins the pieces of `dhow send --split`. Goes on when the node restarts, and drops what comes twice.
 #[derive(Args, Debug)]
 pub struct Recv {
     /// The endpoint of the node to receive at: ipn:4.42
@@ -38,6 +41,9 @@ pub struct Recv {
     /// Write payloads to stdout, and the lines to stderr
     #[arg(long, conflicts_with = "out")]
     stdout: bool,
+    /// Say the SHA-256 of each payload
+    #[arg(long)]
+    sha256: bool,
     /// End when nothing has come for this long; exit with 1 if the node is away then
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
@@ -47,11 +53,12 @@ pub struct Recv {
 /// open, and 1024 is the usual limit.
 const BATCH: usize = 256;
 
+/// Deliveries that the node may send before one is confirmed: while some are made durable, others come. The node lets no
+/// connection have more.
+const WINDOW: usize = 1024;
+
 /// How long to wait for another delivery before those that came are made durable.
 const MOMENT: Duration = Duration::from_millis(1);
-
-/// Payloads up to this size wait in memory, larger ones in a file, until they may go to stdout.
-const SPOOL_OCTETS: usize = 1 << 20;
 
 /// What is said of a bundle that came; the names are a contract.
 #[derive(Debug, Serialize)]
@@ -59,15 +66,16 @@ struct Line {
     source: String,
     creation: [u64; 2],
     octets: u64,
-    sha256: String,
+    sha256: Option<String>,
     path: Option<String>,
     delay_ms: Option<u64>,
 }
 
-/// A bundle that is written and not yet durable.
+/// A bundle that came and is not confirmed.
 #[derive(Debug)]
-struct Written {
-    file: WrittenFile,
+struct Came {
+    /// Where it is written; `None` when it goes to stdout.
+    file: Option<WrittenFile>,
     line: Line,
     id: BundleId,
     receipt: Receipt,
@@ -78,10 +86,8 @@ struct Written {
 enum Taken {
     /// It came before.
     Repeat(Receipt),
-    /// It waits to be made durable.
-    Written(Box<Written>),
-    /// It went to stdout.
-    Passed(Line, BundleId, Receipt),
+    /// It waits to be made durable, or to be written to stdout.
+    New(Box<Came>),
 }
 
 impl Recv {
@@ -92,18 +98,20 @@ impl Recv {
                 Failure::refused(format!("cannot make {}: {error}", self.out.display()))
             })?;
         }
-        let window = self.count.map_or(BATCH, |count| {
-            usize::try_from(count).unwrap_or(BATCH).min(BATCH)
-        });
+        let most = |bound: usize| {
+            let asked = self.count.and_then(|count| usize::try_from(count).ok());
+            asked.map_or(bound, |count| count.min(bound))
+        };
         let registration = Registration::new(self.endpoint.clone())
-            .with_window(u32::try_from(window).unwrap_or(1));
+            .with_window(u32::try_from(most(WINDOW)).unwrap_or(1));
         let subscription = Subscription::begin(&locate(common.node.as_ref())?, registration)?;
         let mut reception = Reception {
             recv: self,
             subscription,
             seen: Seen::default(),
             batch: Vec::new(),
-            window,
+            outflow: Outflow::default(),
+            batch_most: most(BATCH),
             received: 0,
             octets: 0,
             last: Instant::now(),
@@ -121,8 +129,10 @@ struct Reception<'a> {
     recv: &'a Recv,
     subscription: Subscription,
     seen: Seen,
-    batch: Vec<Written>,
-    window: usize,
+    batch: Vec<Came>,
+    outflow: Outflow,
+    /// Bundles that are made durable together, at most.
+    batch_most: usize,
     received: u64,
     octets: u64,
     /// When the last bundle came.
@@ -162,10 +172,10 @@ impl Reception<'_> {
             } else {
                 MOMENT
             };
-            let (recv, seen) = (self.recv, &self.seen);
+            let (recv, seen, outflow) = (self.recv, &self.seen, &mut self.outflow);
             match self
                 .subscription
-                .poll(wait, |delivery| recv.take(delivery, seen))?
+                .poll(wait, |delivery| recv.take(delivery, seen, outflow))?
             {
                 Arrival::Delivery(taken) => self.take(taken)?,
                 Arrival::Nothing | Arrival::Lost => self.settle()?,
@@ -210,17 +220,12 @@ impl Reception<'_> {
     fn take(&mut self, taken: Result<Taken, CopyError>) -> Result<(), Failure> {
         match taken {
             Ok(Taken::Repeat(receipt)) => self.subscription.confirm(receipt),
-            Ok(Taken::Written(written)) => {
+            Ok(Taken::New(came)) => {
                 self.last = Instant::now();
-                self.batch.push(*written);
-                if self.batch.len() >= self.window {
+                self.batch.push(*came);
+                if self.batch.len() >= self.batch_most || self.outflow.is_full() {
                     self.settle()?;
                 }
-            }
-            Ok(Taken::Passed(line, id, receipt)) => {
-                self.last = Instant::now();
-                output::talk(&output::json_text(&line)?);
-                self.came(&line, &id, receipt);
             }
             // The connection broke: the delivery comes again.
             Err(CopyError::Incoming) => {
@@ -238,41 +243,47 @@ impl Reception<'_> {
         Ok(())
     }
 
-    /// Makes durable what is written, gives it its name, says so, and only then confirms it.
+    /// Makes durable what is written and gives it its name, or writes it to stdout; says so, and only then confirms it.
     fn settle(&mut self) -> Result<(), Failure> {
         if self.batch.is_empty() {
             return Ok(());
         }
         let fail =
             |error: io::Error| Failure::refused(format!("cannot keep what was received: {error}"));
-        let files: Vec<&WrittenFile> = self.batch.iter().map(|written| &written.file).collect();
+        let files: Vec<&WrittenFile> = (self.batch.iter())
+            .filter_map(|came| came.file.as_ref())
+            .collect();
+        let has_files = !files.is_empty();
         filing::sync_files(&files).map_err(fail)?;
-        let mut named = Vec::with_capacity(self.batch.len());
-        for written in self.batch.drain(..) {
-            let path = written.file.name().map_err(fail)?;
-            named.push((
-                Line {
-                    path: Some(path.display().to_string()),
-                    ..written.line
-                },
-                written.id,
-                written.receipt,
-            ));
+        let mut lines = String::new();
+        let mut kept = Vec::with_capacity(self.batch.len());
+        for mut came in self.batch.drain(..) {
+            if let Some(file) = came.file {
+                let path = file.name().map_err(fail)?;
+                came.line.path = Some(path.display().to_string());
+            }
+            lines.push_str(&output::json_text(&came.line)?);
+            lines.push('\n');
+            kept.push((came.line.octets, came.id, came.receipt));
         }
-        filing::sync_directory(&self.recv.out).map_err(fail)?;
-        for (line, id, receipt) in named {
-            output::json(&line)?;
-            self.came(&line, &id, receipt);
+        if has_files {
+            filing::sync_directory(&self.recv.out).map_err(fail)?;
+        }
+        if self.recv.stdout {
+            let mut stdout = io::stdout().lock();
+            self.outflow.flush(&mut stdout).map_err(fail)?;
+            output::talk_lines(&lines);
+        } else {
+            output::text(&lines)?;
+        }
+        for (octets, id, receipt) in kept {
+            self.received += 1;
+            self.octets += octets;
+            self.progress.advance(octets);
+            self.seen.insert(&id);
+            self.subscription.confirm(receipt);
         }
         Ok(())
-    }
-
-    fn came(&mut self, line: &Line, id: &BundleId, receipt: Receipt) {
-        self.received += 1;
-        self.octets += line.octets;
-        self.progress.advance(line.octets);
-        self.seen.insert(id);
-        self.subscription.confirm(receipt);
     }
 
     fn end(self, outcome: Result<Ending, Failure>) -> Result<Ending, Failure> {
@@ -307,35 +318,39 @@ impl Reception<'_> {
 }
 
 impl Recv {
-    fn take(&self, mut delivery: Delivery<'_>, seen: &Seen) -> Result<Taken, CopyError> {
+    fn take(
+        &self,
+        mut delivery: Delivery<'_>,
+        seen: &Seen,
+        outflow: &mut Outflow,
+    ) -> Result<Taken, CopyError> {
         let id = delivery.head().id.clone();
         let receipt = delivery.receipt();
         if seen.contains(&id) {
             return Ok(Taken::Repeat(receipt));
         }
-        if !self.stdout {
-            let (file, octets, sha256) = WrittenFile::write(&self.out, &id, &mut delivery)?;
-            let line = line(&id, octets, sha256);
-            return Ok(Taken::Written(Box::new(Written {
-                file,
-                line,
-                id,
-                receipt,
-            })));
-        }
-        // A payload that breaks off must not be half on stdout.
-        let mut spool = tempfile::SpooledTempFile::new(SPOOL_OCTETS);
-        let (octets, sha256) = filing::copy(&mut delivery, &mut spool)?;
-        spool
-            .seek(SeekFrom::Start(0))
-            .map_err(CopyError::Outgoing)?;
-        filing::copy(&mut spool, &mut io::stdout().lock())?;
-        let line = line(&id, octets, sha256);
-        Ok(Taken::Passed(line, id, receipt))
+        let mut digest = self.sha256.then(Sha256::default);
+        let (file, octets) = if self.stdout {
+            let octets = delivery.unread();
+            let mut stdout = io::stdout().lock();
+            let octets = outflow.take(&mut delivery, octets, digest.as_mut(), &mut stdout)?;
+            (None, octets)
+        } else {
+            let (file, octets) =
+                WrittenFile::write(&self.out, &id, &mut delivery, digest.as_mut())?;
+            (Some(file), octets)
+        };
+        let line = line(&id, octets, digest.map(Sha256::hexadecimal));
+        Ok(Taken::New(Box::new(Came {
+            file,
+            line,
+            id,
+            receipt,
+        })))
     }
 }
 
-fn line(id: &BundleId, octets: u64, sha256: String) -> Line {
+fn line(id: &BundleId, octets: u64, sha256: Option<String>) -> Line {
     let created = id.creation.time;
     Line {
         source: id.source.to_string(),

@@ -1,0 +1,82 @@
+//! Checksums of payload blocks: which the node's own bundles have, and links whose peer refuses blocks that have one.
+//!
+//! A payload leaves as it lies in the store, and its checksum is what follows it there. Over a link that strips checksums the
+//! payload leaves alone, behind a head that announces none, and a break ends the bundle (RFC 9171 4.1).
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::forward::ForwardedPayloadCrc;
+use dhow_bundle::storage::{Extents, Piece};
+use dhow_bundle::{CrcType, Header};
+
+use crate::config::{Enabled, PayloadChecksum};
+use crate::door::StreamId;
+use crate::node::Node;
+
+/// Ends a bundle whose payload block has no checksum: the break of the array of blocks.
+const BREAK: &[u8] = &[0xff];
+
+/// What follows the payload of a whole bundle that goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// What follows it in the store.
+    Stored,
+    /// No checksum: the end of the bundle alone.
+    Bare,
+}
+
+impl Ending {
+    /// Octets of a payload and what follows it, as they leave: what is stored, and what is not.
+    pub(crate) fn of_octets(self, stored: Bytes, payload_octets: u64) -> [Bytes; 2] {
+        match self {
+            Self::Stored => [stored, Bytes::new()],
+            Self::Bare => {
+                let payload = usize::try_from(payload_octets).unwrap_or(usize::MAX);
+                let payload = stored.slice(..payload.min(stored.len()));
+                [payload, Bytes::from_static(BREAK)]
+            }
+        }
+    }
+
+    /// The same of a bundle in the store, of which all before `from` has left and whose payload ends before `payload_end`.
+    pub(crate) fn of_extents(self, stored: &Extents, from: u64, payload_end: u64) -> Vec<Piece> {
+        let length = match self {
+            Self::Stored => u64::MAX,
+            Self::Bare => payload_end.saturating_sub(from),
+        };
+        let extents = stored.slice(from, length).into_iter();
+        let mut pieces: Vec<Piece> = extents.map(Piece::Extent).collect();
+        if self == Self::Bare {
+            pieces.push(Piece::Octets(Bytes::from_static(BREAK)));
+        }
+        pieces
+    }
+}
+
+impl Node {
+    /// The checksum of payload blocks of bundles that this node makes.
+    pub(crate) fn payload_checksum(&self) -> CrcType {
+        match self.config.payload_checksum {
+            PayloadChecksum::Crc32C => CrcType::Crc32C,
+            PayloadChecksum::None => CrcType::None,
+        }
+    }
+
+    /// The checksum of payload blocks that leave over a session.
+    pub(crate) fn payload_crc(&self, stream: StreamId) -> ForwardedPayloadCrc {
+        let neighbour = self.neighbours.get(&stream);
+        match neighbour.is_some_and(|it| it.policy.strip_checksum == Enabled::Yes) {
+            true => ForwardedPayloadCrc::Omitted,
+            false => ForwardedPayloadCrc::SameType,
+        }
+    }
+
+    /// What follows the payload of this bundle when it leaves whole over a session.
+    pub(crate) fn ending(&self, stream: StreamId, header: &Header) -> Ending {
+        match header.loses_payload_crc(self.payload_crc(stream)) {
+            true => Ending::Bare,
+            false => Ending::Stored,
+        }
+    }
+}
