@@ -26,10 +26,6 @@ impl Line {
     pub(crate) fn insert(&mut self, place: u64, key: BundleKey) {
         let last = self.run.back().map(|&(last, _)| last);
         let first = self.run.front().map(|&(first, _)| first);
-        if self.run.capacity() == 0 {
-            // Most destinations of a node that serves many have one bundle.
-            self.run.reserve_exact(1);
-        }
         if last.is_none_or(|last| last < place) {
             self.run.push_back((place, Some(key)));
         } else if first.is_some_and(|first| place < first) {

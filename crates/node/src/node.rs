@@ -87,6 +87,8 @@ pub struct Node {
     pub(crate) removed: Removed,
     /// Bundles that applications have and have not confirmed.
     pub(crate) delivering: usize,
+    /// So many bundles find memory before it is counted again.
+    pub(crate) memory_credit: u64,
     /// Octets of memory that the queues of recovered bundles will take.
     pub(crate) expected_octets: usize,
     pub(crate) creation: Creation,
@@ -191,6 +193,7 @@ impl Node {
             ),
             delivering: 0,
             expected_octets: 0,
+            memory_credit: 0,
             creation: Creation::default(),
             routes: StaticRoutes::default(),
             links: config.links.iter().cloned().map(Link::new).collect(),

@@ -26,6 +26,9 @@ const DESTINATIONS_BOUND: usize = 16_384;
 /// Places of a queue that are looked at for one choice, those that bundles have left among them.
 const PLACES_BOUND: usize = 1_024;
 
+/// Octets of memory beside itself that an empty queue may keep for the next destination.
+const SPARE_OCTETS: usize = 1_024;
+
 /// A bundle's places in a queue: by arrival and by expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -40,6 +43,8 @@ struct Queue {
     /// Kept only where some link sends by expiry.
     by_expiry: BTreeSet<(u64, BundleKey)>,
     hops: Vec<Hop>,
+    /// Octets of memory that it takes whatever waits: itself and its hops.
+    fixed_octets: usize,
     /// The heads under which it is listed at its hops. They may be those of a while ago: never behind what is
     /// the first now.
     listed: Heads,
@@ -88,17 +93,21 @@ impl Queue {
         }
     }
 
-    /// Octets of memory that it takes.
-    fn memory_octets(&self) -> usize {
-        let texts = self.hops.iter().map(|hop| match hop {
+    fn take_hops(&mut self, hops: Vec<Hop>) {
+        let texts = hops.iter().map(|hop| match hop {
             Hop::Peer(peer) => text_octets(peer.endpoint()),
             Hop::Link(_) => 0,
         });
-        size_of::<Self>()
+        self.fixed_octets =
+            size_of::<Self>() + hops.capacity() * size_of::<Hop>() + texts.sum::<usize>();
+        self.hops = hops;
+    }
+
+    /// Octets of memory that it takes.
+    fn memory_octets(&self) -> usize {
+        self.fixed_octets
             + self.by_arrival.memory_octets()
             + tree_octets::<(u64, BundleKey)>(self.by_expiry.len())
-            + self.hops.capacity() * size_of::<Hop>()
-            + texts.sum::<usize>()
     }
 
     fn heads(&self) -> Heads {
@@ -138,6 +147,8 @@ pub(crate) struct Queues {
     queues: BTreeMap<EndpointIndex, Box<Queue>>,
     /// The heads of queues at each hop, in one tree: most destinations have a hop of their own, their node.
     by_hop: BTreeSet<(Hop, u64, EndpointIndex)>,
+    /// An empty queue for the next destination: where each bundle leaves at once, each would make one.
+    spare: Option<Box<Queue>>,
     /// Octets of memory that the queues take.
     octets: usize,
     /// Links that send by expiry.
@@ -162,15 +173,14 @@ impl Queues {
     ) {
         let expiry = !self.expiry_links.is_empty();
         let mut before = None;
+        let spare = &mut self.spare;
         let queue = self.queues.entry(destination);
         let queue = queue
             .and_modify(|queue| before = Some(queue.memory_octets()))
             .or_insert_with(|| {
-                let hops = hops();
-                Box::new(Queue {
-                    hops,
-                    ..Queue::default()
-                })
+                let mut queue = spare.take().unwrap_or_default();
+                queue.take_hops(hops());
+                queue
             });
         queue.by_arrival.insert(place.arrival, key);
         if expiry {
@@ -196,7 +206,14 @@ impl Queues {
         queue.by_expiry.remove(&(place.expiry, key));
         if queue.by_arrival.is_empty() {
             self.list(destination);
-            self.queues.remove(&destination);
+            self.spare = self
+                .queues
+                .remove(&destination)
+                .filter(|queue| queue.by_arrival.memory_octets() <= SPARE_OCTETS);
+            if let Some(spare) = &mut self.spare {
+                spare.take_hops(Vec::new());
+                spare.listed = Heads::default();
+            }
         } else {
             self.octets += queue.memory_octets();
         }
@@ -384,7 +401,7 @@ impl Queues {
         for destination in destinations {
             if let Some(queue) = self.queues.get_mut(&destination) {
                 self.octets -= queue.memory_octets();
-                queue.hops = hops(destination);
+                queue.take_hops(hops(destination));
                 queue.listed = Heads::default();
                 self.octets += queue.memory_octets();
             }

@@ -28,6 +28,13 @@ const EXCHANGE_OCTETS_MAX: u64 = 64 << 20;
 /// Bundles that are for exchanges alone, at most.
 const EXCHANGE_BUNDLES_MAX: u64 = 1024;
 
+/// Octets of memory that a bundle takes at most, about: three endpoint IDs of 1024 octets, a node's name, and its places in tables. With so many
+/// left for each the sum of all tables need not be asked for.
+const CREDIT_OCTETS: u64 = 8 << 10;
+
+/// Bundles that are taken before it is asked for again, at most.
+const CREDIT_BUNDLES: u64 = 64;
+
 /// Where a bundle comes from that wants room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes<'a> {
@@ -72,7 +79,7 @@ impl Node {
     }
 
     /// A full store refuses; it never drops what it has acknowledged.
-    pub(crate) fn check_room(&self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
+    pub(crate) fn check_room(&mut self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
         let (bundles, taken) = (self.taken_bundles(), self.taken_octets());
         let (most, quota) = (self.config.quota_bundles, self.config.quota_octets);
         let left_bundles = most.saturating_sub(bundles);
@@ -94,10 +101,16 @@ impl Node {
 
     /// A bundle with an endpoint ID that no other names takes memory for as long as it is here. The last part is for exchanges, as of
     /// the quota.
-    fn check_memory(&self, bundles: u64, comes: Comes<'_>) -> Result<(), Refused> {
+    fn check_memory(&mut self, bundles: u64, comes: Comes<'_>) -> Result<(), Refused> {
+        if self.memory_credit > 0 {
+            self.memory_credit -= 1;
+            return Ok(());
+        }
         let (taken, most) = (self.memory_octets(), self.config.memory_octets);
         let left = most.saturating_sub(taken);
-        let is_spare = bundles == 0 || left >= most / EXCHANGE_SHARE;
+        let kept = most / EXCHANGE_SHARE;
+        let is_spare = bundles == 0 || left >= kept;
+        self.memory_credit = (left.saturating_sub(kept) / CREDIT_OCTETS).min(CREDIT_BUNDLES);
         match left > 0 && (is_spare || self.may_fill(comes)) {
             true => Ok(()),
             false => Err(self.full(&format!(
