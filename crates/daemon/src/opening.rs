@@ -9,6 +9,20 @@ use crate::config::NodeFile;
 /// What an estimate of memory lacks, at most: one of so many parts of it.
 const MARGIN_PART: u64 = 16;
 
+/// The part of the index's memory that opening takes beside it, and that the store's memory of removed bundles may have, is one of
+/// so many.
+pub const OPENING_SHARE: u64 = 16;
+
+/// Tells of bundles that the disk did not give back.
+pub fn tell_unread(bundles: u64) {
+    if bundles > 0 {
+        tracing::error!(
+            bundles,
+            "the disk did not give back what it had given a moment before: these bundles wait for the next start"
+        );
+    }
+}
+
 /// The index of what a store holds needs more memory than the node may take.
 #[derive(Debug, thiserror::Error)]
 #[error(

@@ -34,7 +34,7 @@ use crate::journal::{self, Journal};
 use crate::measuring::{MeasureSettings, Measuring};
 use crate::network;
 use crate::open_files;
-use crate::opening::TooLittleMemory;
+use crate::opening::{self, OPENING_SHARE, TooLittleMemory};
 use crate::pressure;
 use crate::recording::{Recording, RecordingOrder};
 use crate::slow_disk::SlowDisk;
@@ -365,10 +365,6 @@ fn buffers(file: &NodeFile) -> Buffers {
     })
 }
 
-/// The part of the index's memory that opening takes beside it, and that the store's memory of removed bundles may have, is one of
-/// so many.
-const OPENING_SHARE: u64 = 16;
-
 /// Opens the store and tells the node what it holds.
 fn recover(
     file: &NodeFile,
@@ -467,12 +463,7 @@ fn recover(
             "the store's checkpoint was damaged: bundles that were removed may have come back"
         );
     }
-    if bundles.unread() > 0 {
-        tracing::error!(
-            bundles = bundles.unread(),
-            "the disk did not give back what it had given a moment before: these bundles wait for the next start"
-        );
-    }
+    opening::tell_unread(bundles.unread());
     if recovered.torn_octets > 0 {
         tracing::info!(
             octets = recovered.torn_octets,
