@@ -52,7 +52,7 @@ million:         ## a store with a million bundles: time to ready, memory per bu
 	$(CARGO) build --release --locked -p dhow
 	@$(PYTHON) -m labs.store_million $(ARGS)
 
-crashes:         ## a million simulated crashes, on seeds from 1,000,000 on: how many violations (an hour; ARGS='--crashes 10000': a minute)
+crashes:         ## a million simulated crashes, on seeds from 1,000,000 on: how many violations (an hour of a processor; ARGS='--crashes 10000': a minute)
 	@labs/setup test
 	$(CARGO) build --release --locked -p dhow
 	@$(PYTHON) -m labs.crashes $(ARGS)
