@@ -86,6 +86,7 @@ impl World {
             };
             if freight.octets() == 0 {
                 way.wants = false;
+                way.quiet = now;
                 if state == EndState::Closing {
                     self.finish_end(key, side);
                 }
@@ -101,6 +102,7 @@ impl World {
             {
                 self.call_foul(key, side, &foul);
             }
+            self.judge_passage(key, side);
             self.send(key, side, freight);
         }
     }
@@ -273,6 +275,7 @@ impl World {
             if let Some(referee) = &mut connection.referee {
                 referee.handle_read(side, &octets, now);
             }
+            self.judge_passage(key, side);
             if let Some(at) = promise {
                 self.queue.push(at, Happening::Writable(key, side.other()));
             }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use dhow_bundle::DtnTime;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use crate::error::Trouble;
 use crate::record::Kind;
@@ -81,7 +82,11 @@ impl Store {
             number,
             self.next_arrival,
             self.reserved.0.as_millis(),
-            self.reserved.1,
+            if planted(Mutant::CheckpointWithoutReserved) {
+                0
+            } else {
+                self.reserved.1
+            },
             self.removed.dropped,
         ] {
             put_varint(&mut out, value);
@@ -105,7 +110,10 @@ impl Store {
                 before = offset;
             }
         }
-        self.removed.write(&mut out);
+        match planted(Mutant::CheckpointWithoutRemoved) {
+            true => put_varint(&mut out, 0),
+            false => self.removed.write(&mut out),
+        }
         out
     }
 
