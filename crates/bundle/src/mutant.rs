@@ -200,13 +200,11 @@ mod chosen {
 
     use super::Mutant;
 
-    const NONE: Cell<u64> = Cell::new(0);
-
     thread_local! {
         /// The mistake that all nodes of this thread make.
         static PLANTED: Cell<Option<Mutant>> = const { Cell::new(None) };
         /// How often each place was asked whether it is to make its mistake.
-        static REACHED: [Cell<u64>; Mutant::ALL.len()] = const { [NONE; Mutant::ALL.len()] };
+        static REACHED: [Cell<u64>; Mutant::ALL.len()] = const { [const { Cell::new(0) }; Mutant::ALL.len()] };
     }
 
     /// Chooses the mistake that all nodes of this thread make from now on.
