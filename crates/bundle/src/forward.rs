@@ -14,6 +14,7 @@ use crate::eid::NodeId;
 use crate::encode::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
 use crate::header::{Header, PayloadHead};
 use crate::id::FragmentRange;
+use crate::mutant::{Mutant, planted};
 
 /// What happens to extension blocks that this node cannot process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +115,9 @@ impl Header {
         let has_all_blocks = range.offset == self.range().offset;
         self.insert_blocks(edit, &mut out);
         for block in &self.extensions {
-            if has_all_blocks || goes_into_every_fragment(block) {
+            if has_all_blocks
+                || (goes_into_every_fragment(block) && !planted(Mutant::BlocksOfFirstFragment))
+            {
                 self.forward_block(block, edit, &mut out);
             }
         }
@@ -259,8 +262,13 @@ impl Header {
             within && range.length > 0,
             "a fragment is some of its bundle's payload"
         );
+        let from = if planted(Mutant::OffsetOfFragment) {
+            own.offset
+        } else {
+            0
+        };
         let place = FragmentPlace {
-            offset: range.offset,
+            offset: range.offset - from,
             total_adu_octets: self.total_adu_octets(),
         };
         PrimaryBlock {
@@ -300,7 +308,9 @@ impl Header {
         let discards = edit.unsupported == UnsupportedBlocks::Discard;
         if block.block_type == BlockType::PREVIOUS_NODE {
             // RFC 9171 5.4 step 4: the one received goes, encrypted or not.
-            if let Some(node) = &edit.previous_node {
+            if planted(Mutant::PreviousNodeKept) {
+                out.extend_from_slice(block.octets_in(&self.octets));
+            } else if let Some(node) = &edit.previous_node {
                 write_changed(block, out, |out| node.endpoint().encode(out));
             }
         } else if self.is_unsupported(block) {
@@ -311,13 +321,21 @@ impl Header {
         } else if let (BlockType::BUNDLE_AGE, Some(age_ms), 1..) =
             (block.block_type, self.age_ms(), edit.age_increase_ms)
         {
-            let age_ms = age_ms.saturating_add(edit.age_increase_ms);
+            let increase_ms = if planted(Mutant::AgeStandsStill) {
+                0
+            } else {
+                edit.age_increase_ms
+            };
+            let age_ms = age_ms.saturating_add(increase_ms);
             write_changed(block, out, |out| write_unsigned(out, age_ms));
         } else if let (BlockType::HOP_COUNT, Some(hops), 1..) =
             (block.block_type, self.hop_count(), edit.hop_increment)
         {
             let hops = HopCount {
-                count: hops.count.saturating_add(edit.hop_increment),
+                count: match planted(Mutant::HopsNotCounted) {
+                    true => hops.count,
+                    false => hops.count.saturating_add(edit.hop_increment),
+                },
                 ..hops
             };
             write_changed(block, out, |out| hops.encode(out));

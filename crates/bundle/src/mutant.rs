@@ -3,12 +3,25 @@
 //! A simulation that finds nothing means something only if it finds what is there. With the feature `mutants`, which tests
 //! alone turn on, one of these can be chosen; without it [`planted`] is `false` where the compiler sees it, and nothing is left of the places that ask.
 
-/// A mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mutant {
+/// The enum of all mistakes, and the list of them.
+macro_rules! mistakes {
+    ($($(#[$meaning:meta])* $name:ident,)*) => {
+        /// A mistake.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mutant {
+            $($(#[$meaning])* $name,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+mistakes! {
     /// The store says that bundles are durable before the sync that makes them so.
-    DurableBeforeSync = 1,
+    DurableBeforeSync,
     /// A bundle that was delivered is not known again when it comes once more.
     DuplicatesForgotten,
     /// A restart does not look behind the last mark in the log.
@@ -29,23 +42,142 @@ pub enum Mutant {
     TimestampsReused,
     /// A session in which nothing is to be said stays silent.
     KeepaliveForgotten,
+    /// A bundle leaves with the hop count that it came with.
+    HopsNotCounted,
+    /// A bundle leaves with the age that it came with.
+    AgeStandsStill,
+    /// A bundle leaves with the previous node block that it came with.
+    PreviousNodeKept,
+    /// The offset of a fragment of a fragment is counted from the fragment.
+    OffsetOfFragment,
+    /// Fragments but the first have no hop count and age.
+    BlocksOfFirstFragment,
+    /// A bundle without creation time counts as new wherever it comes.
+    AgeBlockIgnored,
+    /// A copy is known while the first is on its way to the disk.
+    CopyTakenWhileArriving,
+    /// What is delivered as a whole is not known from its fragments.
+    FragmentOfDeliveredTaken,
+    /// What comes is not compared with the octets that are left.
+    QuotaOfOctetsIgnored,
+    /// What comes is not compared with the bundles that are left.
+    QuotaOfBundlesIgnored,
+    /// A large bundle that comes in reserves no more than at its beginning.
+    StepsNotReserved,
+    /// A bundle is acknowledged as soon as the store has been asked to keep it.
+    AcknowledgedAtCommit,
+    /// What an abandoned bundle had reserved and not brought stays reserved.
+    RoomLeaks,
+    /// A bundle for a neighbour wakes no session with it.
+    NeighbourNotWoken,
+    /// A bundle for an application waits until another thing wakes it.
+    ApplicationNotWoken,
+    /// A bundle that comes from a neighbour never expires.
+    ExpiryOfKeptForgotten,
+    /// A bundle that expired on its way to a neighbour is not deleted when it is back.
+    DoomForgotten,
+    /// A bundle that rests is not woken by time.
+    RestForEver,
+    /// A report of reception tells that a bundle was forwarded.
+    StatusOfReport,
+    /// A report of a fragment tells of the whole bundle.
+    SubjectOfReport,
+    /// A report goes to the source, whomever the bundle names.
+    ReportToSource,
+    /// All that a node reports is reported of bundles that ask for something else.
+    ReportNotAskedFor,
+    /// A report of a deletion gives no reason.
+    ReasonOfReport,
+    /// That a bundle was forwarded is not reported.
+    ForwardingNotReported,
+    /// That a bundle was delivered is not reported.
+    DeliveryNotReported,
+    /// A neighbour without room is asked again at once.
+    PauseForgotten,
+    /// A neighbour without room is not asked again.
+    PauseForEver,
+    /// A transfer that follows has a number too high.
+    TransferNumbersSkip,
+    /// What a session has had acknowledged stays in its window.
+    WindowLeaks,
+    /// The time that a node was off does not count for the age.
+    TimeOffForgotten,
+    /// A bundle that a restart finds lives as long as a new one.
+    LifetimeAnew,
+    /// A restart remembers what was delivered for no time.
+    ConfirmedForgottenAtStart,
+    /// The store is not asked to remember what was delivered.
+    ConfirmationNotKept,
+    /// Bundles that share octets are counted as if both were there.
+    RoomOfDeletedKept,
+    /// A bundle is forwarded when its last fragment has left.
+    LastFragmentNotAwaited,
+    /// A fragment that was refused counts as taken.
+    RefusedFragmentForgotten,
+    /// A transfer goes on one octet behind what the next hop has.
+    HandedTooFar,
+    /// Fragments make a whole when their lengths add up to it.
+    LengthsAddedUp,
+    /// A delivery that was declined counts as confirmed.
+    DeclinedIsDelivered,
+    /// What an application had not confirmed when it was gone is not delivered again.
+    LostConnectionConfirms,
+    /// Fragments of a bundle that was delivered otherwise stay.
+    FragmentsLeftBehind,
+    /// A session that passes on a bundle which does not come waits for it.
+    BrokenPassGoesOn,
+    /// What is passed on begins with the header as it came.
+    HeaderPassedAgain,
+    /// What was confirmed and the store could not keep is remembered in memory alone.
+    OrphanForgotten,
+    /// What an application confirmed before it was durable stays.
+    ConfirmedAheadNotDeleted,
+    /// The first part of a bundle is acknowledged when the store is asked to keep it.
+    PrefixAcknowledgedAtOnce,
+    /// The acknowledged part of a bundle that does not come to its end is dropped.
+    PrefixDropped,
+    /// Without a clock, no sequence number is reserved after the first ones.
+    SequenceNotReserved,
+    /// All bundles of one millisecond have one sequence number.
+    SequenceStandsStill,
+    /// An acknowledgment has no flags.
+    FlagsNotRepeated,
+    /// A transfer that was refused for lack of room counts as taken.
+    RefusedIsTaken,
+    /// A transfer is announced with fewer octets than it has.
+    LengthWithoutTrailer,
+    /// A transfer is over when its last segment is acknowledged in part.
+    AcknowledgedIsSent,
+    /// What is remembered of a removed bundle is not in the record of its deletion.
+    RemovalOnlyInMemory,
+    /// A checkpoint does not have what is remembered of removed bundles.
+    CheckpointWithoutRemoved,
+    /// A checkpoint does not have what is reserved of creation timestamps.
+    CheckpointWithoutReserved,
+    /// A restart does not heed the deletions behind the last checkpoint.
+    DeletionsNotReplayed,
+    /// A restart does not compare what no mark covers with its checksums.
+    TornPayloadTrusted,
+    /// A few octets are told to be durable without a flush.
+    FewOctetsNotSynced,
+    /// A reservation of creation timestamps is told to be durable and not written.
+    ReservationNotWritten,
+    /// An application is told that its bundle is kept when the store is asked to keep it.
+    AcceptedAtOnce,
+    /// A bundle lives as long as the node says, whatever its sender asks for.
+    LifetimeOfNode,
+    /// A whole of fragments is delivered with the identity of the first.
+    HeadOfFragment,
 }
 
 impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::DurableBeforeSync,
-        Self::DuplicatesForgotten,
-        Self::TailDropped,
-        Self::SegmentTooLong,
-        Self::ExpiryByWrongClock,
-        Self::OverlapTakenTwice,
-        Self::QueueWithoutBound,
-        Self::TimerNotRearmed,
-        Self::LengthsNotSummed,
-        Self::TimestampsReused,
-        Self::KeepaliveForgotten,
-    ];
+    /// Its place in [`Self::ALL`].
+    #[must_use]
+    pub const fn number(self) -> usize {
+        #[expect(clippy::as_conversions, reason = "the number that the enum gives")]
+        let number = self as usize;
+        number
+    }
 }
 
 /// Whether a mistake is to be made: never.
@@ -57,29 +189,42 @@ pub const fn planted(_: Mutant) -> bool {
 }
 
 #[cfg(feature = "mutants")]
-pub use chosen::{plant, planted};
+pub use chosen::{plant, planted, take_reached};
 
 #[cfg(feature = "mutants")]
 mod chosen {
-    use core::sync::atomic::{AtomicU8, Ordering};
+    extern crate std;
+
+    use core::cell::Cell;
+    use std::thread_local;
 
     use super::Mutant;
 
-    /// The mistake that all nodes of the process make; 0 for none.
-    static PLANTED: AtomicU8 = AtomicU8::new(0);
-
-    /// Chooses the mistake that all nodes of this process make from now on.
-    pub fn plant(mutant: Option<Mutant>) {
-        #[expect(clippy::as_conversions, reason = "the number that the enum gives")]
-        let number = mutant.map_or(0, |mutant| mutant as u8);
-        PLANTED.store(number, Ordering::Relaxed);
+    thread_local! {
+        /// The mistake that all nodes of this thread make.
+        static PLANTED: Cell<Option<Mutant>> = const { Cell::new(None) };
+        /// How often each place was asked whether it is to make its mistake.
+        static REACHED: [Cell<u64>; Mutant::ALL.len()] = const { [const { Cell::new(0) }; Mutant::ALL.len()] };
     }
 
-    /// Whether a mistake is to be made.
+    /// Chooses the mistake that all nodes of this thread make from now on.
+    pub fn plant(mutant: Option<Mutant>) {
+        PLANTED.with(|planted| planted.set(mutant));
+    }
+
+    /// Whether a mistake is to be made. That the place was reached counts, whichever mistake is planted.
     #[must_use]
     pub fn planted(mutant: Mutant) -> bool {
-        #[expect(clippy::as_conversions, reason = "the number that the enum gives")]
-        let number = mutant as u8;
-        PLANTED.load(Ordering::Relaxed) == number
+        REACHED.with(|all| {
+            if let Some(reached) = all.get(mutant.number()) {
+                reached.set(reached.get().saturating_add(1));
+            }
+        });
+        PLANTED.with(Cell::get) == Some(mutant)
+    }
+
+    /// How often the place of each mistake was reached in this thread since this was asked last, in the order of [`Mutant::ALL`].
+    pub fn take_reached() -> [u64; Mutant::ALL.len()] {
+        REACHED.with(|all| core::array::from_fn(|at| all.get(at).map_or(0, Cell::take)))
     }
 }

@@ -199,7 +199,8 @@ pub enum StoreCommand {
         /// The bundle.
         key: BundleKey,
     },
-    /// Remove a committed bundle. Answered by `Deleted`.
+    /// Remove a committed bundle, or one that the store has refused and whose identity is to be remembered all the same. Answered by
+    /// `Deleted`.
     Delete {
         /// The bundle.
         key: BundleKey,

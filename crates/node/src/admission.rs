@@ -80,7 +80,11 @@ impl Node {
             let delivered = Some(Recollection::Delivered);
             let recollection = self.removed.recall(&identity, now.monotonic);
             let has_whole = || self.removed.recall(&whole, now.monotonic) == delivered;
-            if recollection == delivered || (id.fragment.is_some() && has_whole()) {
+            if recollection == delivered
+                || (id.fragment.is_some()
+                    && !planted(Mutant::FragmentOfDeliveredTaken)
+                    && has_whole())
+            {
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -198,6 +202,7 @@ impl Node {
         let (state, removal) = (entry.state, entry.removal);
         let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops);
         match state {
+            State::Arriving if planted(Mutant::CopyTakenWhileArriving) => Ok(Copy::Held),
             State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
             State::Deleting if is_taken => Ok(Copy::Held),
             State::Arriving | State::Kept | State::Deleting => Err(Refused {
@@ -361,7 +366,10 @@ fn was_never_here(hops: Option<u8>, then: Option<u8>) -> bool {
 /// block. A creation time in the future says nothing about the age.
 fn age_on_reception(header: &Header, now: Now) -> u64 {
     let created = header.primary.creation.time;
-    let block_ms = header.age_ms().unwrap_or(0);
+    let block_ms = match planted(Mutant::AgeBlockIgnored) {
+        true => 0,
+        false => header.age_ms().unwrap_or(0),
+    };
     let is_known = created.is_known() || planted(Mutant::ExpiryByWrongClock);
     if is_known && now.dtn.is_known() && now.dtn >= created {
         now.dtn.as_millis() - created.as_millis()

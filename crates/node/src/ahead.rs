@@ -14,11 +14,13 @@
 //! Where much is on its way, syncs are shared by many bundles, and octets are better read when they are wanted.
 
 use alloc::vec;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
 use dhow_bundle::{Header, Now, Reading};
 
+use crate::admission::dtn_expiry;
 use crate::api::seam::{ApiRefusal, RequestId};
 use crate::arrivals::Origin;
 use crate::bundles::Removal;
@@ -203,6 +205,14 @@ impl Node {
             self.counters.created += u64::from(outcome.is_ok());
             self.transmission_done(now, stream, request, outcome);
         }
-        self.store(StoreCommand::Abandon { key });
+        let entry = self.bundles.entry(key);
+        let delivered = entry
+            .filter(|it| it.removal == Removal::Delivered && !planted(Mutant::OrphanForgotten));
+        let remember = delivered.map(|it| (self.bundle_id(it), dtn_expiry(it.expires, now)));
+        match remember {
+            // A confirmation outlives a crash as well where the store did not keep the bundle.
+            Some(_) => self.store(StoreCommand::Delete { key, remember }),
+            None => self.store(StoreCommand::Abandon { key }),
+        }
     }
 }

@@ -102,7 +102,9 @@ impl Creation {
             time,
             sequence: *sequence,
         };
-        *sequence = sequence.saturating_add(1);
+        if !planted(Mutant::SequenceStandsStill) {
+            *sequence = sequence.saturating_add(1);
+        }
         let is_due = time.saturating_add_millis(RESERVE_AHEAD_MS / 2) > self.reserved;
         let reservation = is_due.then(|| {
             self.reserved = time.saturating_add_millis(RESERVE_AHEAD_MS);
@@ -118,7 +120,8 @@ impl Creation {
     fn untimed(&mut self) -> (CreationTimestamp, Option<Reservation>) {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
-        let is_due = sequence.saturating_add(RESERVE_SEQUENCE / 2) > self.reserved_sequence;
+        let is_due = sequence.saturating_add(RESERVE_SEQUENCE / 2) > self.reserved_sequence
+            && !planted(Mutant::SequenceNotReserved);
         let reservation = is_due.then(|| {
             self.reserved_sequence = sequence.saturating_add(RESERVE_SEQUENCE);
             Reservation {

@@ -1,6 +1,7 @@
 //! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
 
 use dhow_bundle::Now;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 
 use crate::admission::dtn_expiry;
@@ -82,14 +83,15 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let remember = (removal == Removal::Delivered).then(|| {
-            let mut id = self.bundle_id(entry);
-            if whole {
-                // What was delivered is the whole: no fragment of it is wanted again.
-                id.fragment = None;
-            }
-            (id, dtn_expiry(expires, now))
-        });
+        let remember = (removal == Removal::Delivered && !planted(Mutant::ConfirmationNotKept))
+            .then(|| {
+                let mut id = self.bundle_id(entry);
+                if whole {
+                    // What was delivered is the whole: no fragment of it is wanted again.
+                    id.fragment = None;
+                }
+                (id, dtn_expiry(expires, now))
+            });
         if whole && removal == Removal::Delivered {
             let identity = Identity {
                 fragment: None,
@@ -140,7 +142,9 @@ impl Node {
             return;
         };
         self.note_anonymous(now, &entry);
-        self.sharing.release(key);
+        if !planted(Mutant::RoomOfDeletedKept) {
+            self.sharing.release(key);
+        }
         self.collections.forget(key);
         self.endpoints.release(entry.destination);
         self.endpoints.release(entry.report_to);

@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleFlags, EndpointId, Now};
@@ -216,7 +217,9 @@ impl Node {
         }
         self.delivering -= deliveries.len();
         for (_, key) in deliveries {
-            if !self.delivery_over(now, key, Pass::Failed(None)) {
+            if planted(Mutant::LostConnectionConfirms) {
+                self.delivered(now, key);
+            } else if !self.delivery_over(now, key, Pass::Failed(None)) {
                 self.put_back(now, key);
             }
         }
@@ -325,7 +328,7 @@ impl Node {
         let whole = self.reassembly.parts(key).is_some();
         let mut id = self.bundle_id(entry);
         let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
-        if whole {
+        if whole && !planted(Mutant::HeadOfFragment) {
             id.fragment = None;
             flags &= !BundleFlags::FRAGMENT.bits();
         }
@@ -408,6 +411,9 @@ impl Node {
         self.delivering -= 1;
         // There is room for others.
         self.to_deliver.extend(endpoint);
+        if planted(Mutant::DeclinedIsDelivered) {
+            return self.delivered(now, key);
+        }
         // Not at once, lest a client that declines everything keeps the node busy.
         if !self.delivery_over(now, key, Pass::Failed(Some(RefuseReason::Retransmit))) {
             self.rest(now, key, DECLINED_REST);
@@ -438,7 +444,7 @@ impl Node {
         }
         let (destination, octets) = (entry.destination, entry.payload_octets);
         self.counters.delivered += 1;
-        if let Some(subject) = subject {
+        if let Some(subject) = subject.filter(|_| !planted(Mutant::DeliveryNotReported)) {
             self.report(now, &subject, ReportKind::Delivered, 0);
         }
         if let Some(id) = id {
@@ -465,6 +471,9 @@ impl Node {
         };
         // RFC 9171 4.2.3: without a source they are another bundle's.
         if self.endpoints.id(entry.source).is_null() {
+            return;
+        }
+        if planted(Mutant::FragmentsLeftBehind) {
             return;
         }
         for fragment in self.reassembly.take(&unit) {

@@ -3,10 +3,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreRefusal};
 use dhow_bundle::{BundleId, FragmentRange, Instant, Now};
-use dhow_link::stream::RefuseReason;
+use dhow_link::stream::{LinkCommand, RefuseReason};
 
 use crate::api::seam::ApiRefusal;
 use crate::arrivals::{Arrival, Origin};
@@ -32,7 +33,19 @@ impl Node {
             return;
         };
         let bundle = Box::new(self.stored_bundle(entry));
+        let octets = entry.octets;
         self.store(StoreCommand::Commit { key, bundle });
+        let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
+        if let Some(Origin::Neighbour { stream, transfer }) = origin
+            && planted(Mutant::AcknowledgedAtCommit)
+            && let Some(neighbour) = self.neighbours.get_mut(&stream)
+        {
+            let now = Now {
+                monotonic: Instant::START,
+                dtn: dhow_bundle::DtnTime::UNKNOWN,
+            };
+            neighbour.command(now, LinkCommand::Acknowledge { transfer, octets });
+        }
     }
 
     /// A bundle that is arriving will not be completed, or is not wanted any more.
@@ -59,7 +72,9 @@ impl Node {
         let arrival = self.arrivals.remove(key)?;
         if arrival.unreserved > 0 {
             // It will not be completed: what did not come takes no room while the rest is deleted.
-            self.unreserved_octets = self.unreserved_octets.saturating_sub(arrival.unreserved);
+            if !planted(Mutant::RoomLeaks) {
+                self.unreserved_octets = self.unreserved_octets.saturating_sub(arrival.unreserved);
+            }
             self.bundles.shrink(key, arrival.appended);
         }
         Some(arrival)
@@ -142,7 +157,10 @@ impl Node {
                 .turns
                 .place(entry.source, entry.destination, entry.octets);
         }
-        self.expiries.insert(&mut self.bundles, key);
+        let has_come = (self.bundles.entry(key)).is_some_and(|it| it.previous.is_some());
+        if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
+            self.expiries.insert(&mut self.bundles, key);
+        }
     }
 
     /// RFC 9171 5.3: deliver it here or forward it.
@@ -170,7 +188,9 @@ impl Node {
             fragment: None,
             ..entry.identity()
         };
-        if self.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered) {
+        if self.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered)
+            && !planted(Mutant::FragmentOfDeliveredTaken)
+        {
             // The whole came another way while this was on its way here.
             self.delete(now, key, Removal::Deleted, None);
             return;
@@ -216,11 +236,14 @@ impl Node {
             false => routes.hops(endpoints.id(destination)),
         });
         if is_own {
-            self.to_deliver.insert(destination);
+            if !planted(Mutant::ApplicationNotWoken) {
+                self.to_deliver.insert(destination);
+            }
             return;
         }
         for hop in self.queues.hops(destination) {
             match hop {
+                Hop::Peer(_) if planted(Mutant::NeighbourNotWoken) => {}
                 Hop::Peer(peer) => self
                     .to_serve
                     .extend(self.peers.get(peer).into_iter().flatten()),
@@ -263,7 +286,9 @@ impl Node {
         if let Some(entry) = self.bundles.entry_mut(key) {
             let until = now.monotonic + duration;
             entry.state = State::Resting { until };
-            self.rests.insert((until, key));
+            if !planted(Mutant::RestForEver) {
+                self.rests.insert((until, key));
+            }
         }
         true
     }
@@ -271,6 +296,7 @@ impl Node {
     /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
     fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
         let doomed = self.bundles.entry(key).and_then(|entry| entry.doomed);
+        let doomed = doomed.filter(|_| !planted(Mutant::DoomForgotten));
         if let Some(reason) = doomed {
             self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
         }

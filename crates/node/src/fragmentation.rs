@@ -7,6 +7,7 @@
 //!
 //! So does a bundle whose transfer failed go on behind what the next hop keeps of it (docs/tcpcl-extensions.md 1).
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{FragmentRange, Header, Now};
 use dhow_link::stream::RefuseReason;
@@ -168,7 +169,8 @@ impl Node {
         let before = self.handed.get(&key).copied().unwrap_or(0);
         // A fragment has at least one octet, and the last one tells that all were taken.
         let most = entry.payload_octets.saturating_sub(1);
-        let end = start.saturating_add(octets).min(most);
+        let beyond = u64::from(planted(Mutant::HandedTooFar));
+        let end = start.saturating_add(octets + beyond).min(most);
         if may && start <= before && end > before {
             self.handed.insert(key, end);
         }
@@ -187,6 +189,9 @@ impl Node {
         };
         split.outstanding = split.outstanding.saturating_sub(1);
         if let Some(refused) = failed {
+            if planted(Mutant::RefusedFragmentForgotten) {
+                return self.finish_split(now, stream, key);
+            }
             split.failed = Some(refused);
             self.stop_split(now, stream, key, refused);
             return;
@@ -213,10 +218,9 @@ impl Node {
     }
 
     fn finish_split(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let done = self
-            .splits
-            .get(&key)
-            .is_some_and(|split| split.complete && split.outstanding == 0);
+        let done = self.splits.get(&key).is_some_and(|split| {
+            split.complete && (split.outstanding == 0 || planted(Mutant::LastFragmentNotAwaited))
+        });
         if !done {
             return;
         }

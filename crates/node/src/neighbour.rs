@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::eid::EidPattern;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId, Now, Reading};
 use dhow_link::StreamSession;
 use dhow_link::stream::{LinkCommand, RefuseReason, SessionParameters, TransferId};
@@ -250,7 +251,7 @@ impl Neighbour {
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
         let until = now + pause;
-        self.paused_until = Some(until);
+        self.paused_until = (!planted(Mutant::PauseForgotten)).then_some(until);
         self.trial = Some(Trial {
             refused: is_full.then_some(RefusedSize {
                 octets,

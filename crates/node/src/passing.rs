@@ -10,6 +10,7 @@
 //! get another session where this node can dial one, and the bundle gives way where it cannot.
 
 use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreCommand};
 use dhow_bundle::{Header, Instant, Now};
@@ -174,6 +175,11 @@ impl Node {
             let end = start.saturating_add(extent.length);
             passing.written = end;
             // The header has gone out as it is for the next hop; what follows the payload is held back.
+            let header = if planted(Mutant::HeaderPassedAgain) {
+                0
+            } else {
+                header
+            };
             let (from, to) = (start.max(header), end.min(payload_end));
             if from >= to {
                 continue;
@@ -218,6 +224,7 @@ impl Node {
                 self.flush(stream);
             }
             Pass::Left(..) | Pass::Handed | Pass::Orphaned(_) => {}
+            Pass::Confirmed if planted(Mutant::ConfirmedAheadNotDeleted) => {}
             Pass::Confirmed | Pass::Answered => self.delivered(now, key),
             Pass::Taken(stream) => self.forwarded(now, stream, key),
             Pass::Failed(refused) => self.come_back(now, key, refused),
@@ -228,6 +235,7 @@ impl Node {
     /// A bundle will not come in whole, or is not kept: what of it goes out ends early.
     pub(crate) fn drop_pass(&mut self, now: Now, key: BundleKey) {
         match self.passes.remove(&key) {
+            Some(Pass::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
             Some(Pass::UnderWay(passing)) => self.end_early(now, passing),
             Some(Pass::Left(stream, transfer)) => self.disown_transfer(stream, transfer),
             _ => {}

@@ -10,6 +10,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
 use dhow_bundle::forward::UnsupportedBlocks;
@@ -248,6 +249,18 @@ impl Node {
         self.store(StoreCommand::Share { key, from: of });
         self.append(key, Piece::Octets(part.trailer));
         self.commit(key);
+        let origin = self.arrivals.get(of).map(|arrival| arrival.origin);
+        if let Some(Origin::Neighbour { stream, transfer }) = origin
+            && planted(Mutant::PrefixAcknowledgedAtOnce)
+            && let Some(neighbour) = self.neighbours.get_mut(&stream)
+        {
+            let now = Now {
+                monotonic: Instant::START,
+                dtn: dhow_bundle::DtnTime::UNKNOWN,
+            };
+            let octets = covers;
+            neighbour.command(now, LinkCommand::Acknowledge { transfer, octets });
+        }
         Some(key)
     }
 
@@ -318,7 +331,9 @@ impl Node {
             .and_then(Incoming::part)
             .filter(|part| part.covers > keeping.covered)
             .and_then(|part| self.store_part(of, part, Fate::Final, Some(kept)));
-        if longer.is_none() {
+        if longer.is_none() && planted(Mutant::PrefixDropped) {
+            self.discard(now, Some(kept));
+        } else if longer.is_none() {
             self.keep_for_good(now, kept);
         }
     }

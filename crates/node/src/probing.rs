@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
@@ -127,7 +128,9 @@ impl Node {
             .is_none_or(|until| until <= now.monotonic)
         {
             let until = neighbour.pause(now.monotonic, reason, octets);
-            self.pauses.insert((until, stream));
+            if !planted(Mutant::PauseForEver) {
+                self.pauses.insert((until, stream));
+            }
             if reason == RefuseReason::NoResources {
                 self.hold_others(stream, until + FULL_PAUSE);
             }

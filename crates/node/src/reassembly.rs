@@ -84,7 +84,9 @@ impl Reassembly {
             .cover_with(range)
             .get(&0)
             .is_some_and(|&end| end >= id.total_octets);
-        if !complete {
+        let adds_up = |unit: &Unit| unit.fragments.values().sum::<u64>() >= id.total_octets;
+        let seems = !complete && planted(Mutant::LengthsAddedUp) && adds_up(unit);
+        if !(complete || seems) {
             return None;
         }
         let unit = self.units.remove(&id)?;

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime, Instant, Now};
@@ -31,8 +32,18 @@ impl Node {
         } else {
             0
         };
+        let away_ms = if planted(Mutant::TimeOffForgotten) {
+            0
+        } else {
+            away_ms
+        };
         let age_ms = bundle.age_at_reception_ms.saturating_add(away_ms);
-        let remaining = Duration::from_millis(bundle.lifetime_ms.saturating_sub(age_ms));
+        let spent_ms = if planted(Mutant::LifetimeAnew) {
+            0
+        } else {
+            age_ms
+        };
+        let remaining = Duration::from_millis(bundle.lifetime_ms.saturating_sub(spent_ms));
         let fragment = bundle.id.fragment.map(|range| {
             Box::new(Fragment {
                 range,
@@ -89,6 +100,11 @@ impl Node {
                 source,
                 creation: id.creation,
                 fragment: id.fragment,
+            };
+            let left_ms = if planted(Mutant::ConfirmedForgottenAtStart) {
+                0
+            } else {
+                left_ms
             };
             let until = now.monotonic + Duration::from_millis(left_ms);
             self.removed.insert(

@@ -1,6 +1,7 @@
 //! Status reports (RFC 9171 6.1.1): made only where the configuration says so, and not more than it says.
 
 use dhow_bundle::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{
     BundleBuilder, BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now,
@@ -160,7 +161,7 @@ impl Node {
         let flags = BundleFlags::from_bits(flags);
         // RFC 9171 5.1: off by default. 4.2.3: never about administrative records.
         BundleFlags::from_bits(self.config.reports.generate).contains(kind.flag())
-            && flags.contains(kind.flag())
+            && (flags.contains(kind.flag()) || planted(Mutant::ReportNotAskedFor))
             && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
     }
 
@@ -176,17 +177,34 @@ impl Node {
         if !self.report_rate.take(now.monotonic) {
             return false;
         }
+        let kind = match kind {
+            ReportKind::Received if planted(Mutant::StatusOfReport) => ReportKind::Forwarded,
+            kind => kind,
+        };
         let assertion = |asked: ReportKind| (asked == kind).then_some(Assertion { time });
         let record = AdministrativeRecord::StatusReport(StatusReport {
             received: assertion(ReportKind::Received),
             forwarded: assertion(ReportKind::Forwarded),
             delivered: assertion(ReportKind::Delivered),
             deleted: assertion(ReportKind::Deleted),
-            reason: ReasonCode::from_code(reason),
-            bundle: subject.id.clone(),
+            reason: ReasonCode::from_code(if planted(Mutant::ReasonOfReport) {
+                0
+            } else {
+                reason
+            }),
+            bundle: match planted(Mutant::SubjectOfReport) {
+                true => BundleId {
+                    fragment: None,
+                    ..subject.id.clone()
+                },
+                false => subject.id.clone(),
+            },
         });
         let parcel = Parcel {
-            report_to: subject.report_to.clone(),
+            report_to: match planted(Mutant::ReportToSource) {
+                true => subject.id.source.clone(),
+                false => subject.report_to.clone(),
+            },
             lifetime_ms: subject.lifetime_ms,
             record: record.encode(),
         };

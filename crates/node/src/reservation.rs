@@ -9,6 +9,7 @@
 //! others out of the store must fill it.
 
 use alloc::format;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::EndpointId;
 use dhow_bundle::storage::BundleKey;
@@ -86,10 +87,12 @@ impl Node {
         let left = quota.saturating_sub(taken);
         let kept = exchange_octets(quota);
         let kept_bundles = (most / EXCHANGE_SHARE).min(EXCHANGE_BUNDLES_MAX);
-        let fits = left_bundles > 0 && left >= octets;
+        let fits = left_bundles > 0 && (left >= octets || planted(Mutant::QuotaOfOctetsIgnored));
         self.check_memory(bundles, comes)?;
         // Whatever fits at all is taken where nothing else is.
-        let is_spare = left_bundles > kept_bundles && left.saturating_sub(octets) >= kept;
+        let fits = fits || (left >= octets && planted(Mutant::QuotaOfBundlesIgnored));
+        let is_spare = (left_bundles > kept_bundles || planted(Mutant::QuotaOfBundlesIgnored))
+            && left.saturating_sub(octets) >= kept;
         match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
             true => Ok(()),
             false if fits => Err(self.full(
@@ -148,7 +151,7 @@ impl Node {
         };
         let unreserved = entry.octets - reserved(entry.octets, arrived);
         let wanted = arrival.unreserved.saturating_sub(unreserved);
-        if wanted == 0 {
+        if wanted == 0 || planted(Mutant::StepsNotReserved) {
             return Ok(());
         }
         if self.taken_octets().saturating_add(wanted) > self.config.quota_octets {

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
 use dhow_bundle::forward::{LastHop, UnsupportedBlocks};
@@ -312,7 +313,9 @@ impl Node {
 
     pub(crate) fn discharge(&mut self, stream: StreamId, octets: u64) {
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
-            neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
+            if !planted(Mutant::WindowLeaks) {
+                neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
+            }
             neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_sub(octets);
             self.to_serve.insert(stream);
         }
@@ -518,7 +521,11 @@ impl Node {
     ) -> Option<TransferId> {
         let neighbour = self.neighbours.get_mut(&stream)?;
         let transfer = TransferId(neighbour.next_transfer);
-        neighbour.next_transfer += 1;
+        neighbour.next_transfer += if planted(Mutant::TransferNumbersSkip) {
+            2
+        } else {
+            1
+        };
         neighbour.window.sent(now.monotonic, outgoing.octets);
         neighbour.outgoing.push(transfer.0, outgoing);
         neighbour.command(now, LinkCommand::Transmit { transfer, length });
@@ -586,7 +593,7 @@ impl Node {
         let (id, octets) = (self.told(entry), entry.octets);
         self.counters.forwarded += 1;
         self.counters.forwarded_octets += octets;
-        if let Some(subject) = subject {
+        if let Some(subject) = subject.filter(|_| !planted(Mutant::ForwardingNotReported)) {
             self.report(now, &subject, ReportKind::Forwarded, 0);
         }
         let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());

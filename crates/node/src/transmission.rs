@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
@@ -268,7 +269,7 @@ impl Node {
             let why = "an anonymous bundle cannot ask for status reports (RFC 9171 4.2.3)";
             return Err(ApiRefusal::InvalidRequest(why.into()));
         }
-        if send.lifetime_ms == 0 {
+        if send.lifetime_ms == 0 || planted(Mutant::LifetimeOfNode) {
             send.lifetime_ms = self.config.default_lifetime_ms;
         }
         send.source = Some(source);
@@ -398,6 +399,14 @@ impl Node {
         }
         if end {
             self.commit(key);
+            let entry = self
+                .bundles
+                .entry(key)
+                .filter(|_| planted(Mutant::AcceptedAtOnce));
+            let created = entry.map(|it| (self.endpoints.id(it.source).clone(), it.creation));
+            if let Some(created) = created {
+                self.transmission_done(now, stream, request, Ok(created));
+            }
         }
     }
 

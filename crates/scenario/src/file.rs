@@ -266,6 +266,10 @@ fn read_faults(document: &Document<'_>) -> Result<Faults, FileError> {
         rot_every: often("rot_every")?,
         full_every: often("full_every")?,
         full_for: entries.duration("full_for"),
+        read_fails_per_billion: entries.part("read_fails").unwrap_or_default(),
+        flush_fails_per_billion: entries.part("flush_fails").unwrap_or_default(),
+        client_crash_every: often("client_crash_every")?,
+        decline_per_billion: entries.part("decline").unwrap_or_default(),
         until: entries.duration_if_set("until"),
     })
 }

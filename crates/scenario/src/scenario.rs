@@ -207,6 +207,8 @@ pub struct Traffic {
     pub burst: u64,
     /// How long bundles are of use.
     pub lifetime: Duration,
+    /// Payloads of up to so many octets are handed to the node in one piece with what is asked for.
+    pub at_once_octets: u64,
     /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
     pub reports: u64,
 }
@@ -292,6 +294,14 @@ pub struct Faults {
     pub full_every: Option<Duration>,
     /// How long a disk stays full, in the mean.
     pub full_for: Duration,
+    /// How many of a billion reads of a disk fail.
+    pub read_fails_per_billion: u32,
+    /// How many of a billion flushes of a disk fail.
+    pub flush_fails_per_billion: u32,
+    /// Mean time between two crashes of one node's applications.
+    pub client_crash_every: Option<Duration>,
+    /// How many of a billion deliveries an application does not take at first.
+    pub decline_per_billion: u32,
     /// After this nothing fails any more; never when absent.
     pub until: Option<Duration>,
 }

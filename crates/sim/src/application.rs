@@ -6,7 +6,8 @@ use bytes::{Bytes, BytesMut};
 use dhow_bundle::{BundleFlags, BundleId, CreationTimestamp, DtnTime};
 use dhow_node::api::frame::FrameReader;
 use dhow_node::api::wire::{
-    AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_SUCCESS, put_message,
+    AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_ERROR, STATUS_SUCCESS,
+    put_message,
 };
 use dhow_node::door::StreamId;
 use prost::Message as _;
@@ -38,12 +39,23 @@ pub enum Heard {
     Accepted(UnitName, BundleName),
     /// The node has not accepted a payload.
     Refused(UnitName),
-    /// A payload was delivered, and confirmed.
-    Delivered(Vec<u8>),
+    /// A payload was delivered, and confirmed; and what the node says of its bundle.
+    Delivered(Box<BundleAdu>, Vec<u8>),
     /// A status report was delivered, and confirmed.
-    Reported,
+    Reported(Box<BundleAdu>, Vec<u8>),
     /// The node said something that it should not; what.
     Nonsense(String),
+}
+
+/// What an application makes of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has it for good.
+    Confirm,
+    /// It cannot take it now.
+    Decline,
+    /// It is gone before it has said anything.
+    Crash,
 }
 
 /// One application of one node.
@@ -143,20 +155,27 @@ impl Application {
             && session.is_none_or(|it| it.stage == Stage::Ready && it.unanswered.is_empty())
     }
 
-    /// It begins to send a payload, which the node takes by and by.
-    pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Vec<Bytes>) {
+    /// It begins to send a payload, which the node takes by and by; one of up to `at_once` octets goes in one piece with the request.
+    pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Vec<Bytes>, at_once: u64) {
         self.due = self.due.saturating_sub(1);
         let Some(session) = &mut self.session else {
             return;
         };
         session.unanswered.push_back(name);
-        session
-            .unsent
-            .push_back(framed(&AapMessage::new(Body::Adu(BundleAdu {
-                request_id: Some(u64::from(name.number)),
-                ..adu
-            }))));
-        session.unsent.extend(payload);
+        let request = framed(&AapMessage::new(Body::Adu(BundleAdu {
+            request_id: Some(u64::from(name.number)),
+            ..adu
+        })));
+        if adu.payload_length > at_once {
+            session.unsent.push_back(request);
+            session.unsent.extend(payload);
+            return;
+        }
+        let mut joined = BytesMut::from(&request[..]);
+        payload
+            .iter()
+            .for_each(|piece| joined.extend_from_slice(piece));
+        session.unsent.push_back(joined.freeze());
     }
 
     /// Whether the node has not taken all of a payload.
@@ -183,7 +202,14 @@ impl Application {
     }
 
     /// Octets came from the node: what they tell, and what is to be answered.
-    pub fn hear(&mut self, mut octets: Bytes, heard: &mut Vec<Heard>, say: &mut Vec<Bytes>) {
+    /// `answer` draws what becomes of a delivery.
+    pub fn hear(
+        &mut self,
+        mut octets: Bytes,
+        heard: &mut Vec<Heard>,
+        say: &mut Vec<Bytes>,
+        answer: &mut dyn FnMut() -> Answer,
+    ) {
         let Some(session) = &mut self.session else {
             return;
         };
@@ -193,26 +219,38 @@ impl Application {
         }
         session.reader.push(octets);
         loop {
-            if let Some((adu, payload)) = &mut session.incoming {
+            if let Some((adu, mut payload)) = session.incoming.take() {
                 let have = u64::try_from(payload.len()).unwrap_or(u64::MAX);
                 let left = adu.payload_length.saturating_sub(have);
                 if left > 0 {
-                    let Some(more) = session.reader.take_payload(left) else {
+                    let more = session.reader.take_payload(left);
+                    payload.extend_from_slice(more.as_deref().unwrap_or_default());
+                    session.incoming = Some((adu, payload));
+                    if more.is_none() {
                         return;
-                    };
-                    payload.extend_from_slice(&more);
+                    }
                     continue;
                 }
                 let delivery_id = adu.delivery_id;
                 let flags = BundleFlags::from_bits(adu.bundle_flags.unwrap_or(0));
-                heard.push(match flags.contains(BundleFlags::ADMINISTRATIVE_RECORD) {
-                    true => Heard::Reported,
-                    false => Heard::Delivered(std::mem::take(payload)),
-                });
-                session.incoming = None;
+                let status = match answer() {
+                    Answer::Crash => {
+                        self.session = None;
+                        return;
+                    }
+                    Answer::Decline => STATUS_ERROR,
+                    Answer::Confirm => {
+                        let adu = Box::new(adu);
+                        heard.push(match flags.contains(BundleFlags::ADMINISTRATIVE_RECORD) {
+                            true => Heard::Reported(adu, payload),
+                            false => Heard::Delivered(adu, payload),
+                        });
+                        STATUS_SUCCESS
+                    }
+                };
                 say.push(framed(&AapResponse {
                     delivery_id,
-                    ..AapResponse::of(STATUS_SUCCESS)
+                    ..AapResponse::of(status)
                 }));
                 continue;
             }

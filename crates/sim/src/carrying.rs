@@ -89,6 +89,7 @@ impl World {
             let is_all = octets < room.min(1 << 20);
             if is_all {
                 way.wants = false;
+                way.quiet = now;
             }
             if octets > 0 && !broken {
                 way.under_way += octets;
@@ -113,6 +114,7 @@ impl World {
         {
             self.call_foul(key, side, &foul);
         }
+        self.judge_passage(key, side);
         self.send(key, side, freight);
     }
 
@@ -284,6 +286,7 @@ impl World {
             if let Some(referee) = &mut connection.referee {
                 referee.handle_read(side, &octets, now);
             }
+            self.judge_passage(key, side);
             if let Some(at) = promise {
                 self.queue.push(at, Happening::Writable(key, side.other()));
             }

@@ -1,14 +1,16 @@
 //! Clients: what applications say to their node, and what they make of its answers.
 
 use dhow_bundle::Instant;
+use dhow_node::api::wire::BundleAdu;
 use dhow_node::door::{Event, Purpose, StreamId};
 use dhow_scenario::scenario::Fidelity;
 
-use crate::application::{Heard, Role};
+use crate::application::{Answer, Heard, Role};
+use crate::faults::CLIENTS_DOWN;
 use crate::ledger::Confirmation;
 use crate::oracle::{altered, redelivered};
 use crate::payload::Payloads;
-use crate::queue::MachineIndex;
+use crate::queue::{Happening, MachineIndex};
 use crate::world::World;
 
 /// Octets that an application writes or is written at once.
@@ -49,13 +51,14 @@ impl World {
             let flow = usize::try_from(traffic)
                 .ok()
                 .and_then(|at| self.traffic.get_mut(at));
+            let at_once = flow.as_ref().map_or(0, |flow| flow.traffic.at_once_octets);
             let next = flow.and_then(|flow| flow.next(&mut self.ledger, now, traffic));
             let Some((name, unit, adu)) = next else {
                 application.due = 0;
                 return false;
             };
             let payload = self.payloads.pieces(name, unit.octets);
-            application.send(name, adu, payload);
+            application.send(name, adu, payload, at_once);
         }
         let pieces = application.take_unsent(CLIENT_CHUNK_OCTETS);
         let events = pieces
@@ -92,6 +95,11 @@ impl World {
 
     pub(crate) fn write_client(&mut self, at: MachineIndex, stream: StreamId) {
         let now = self.now;
+        let crashes = self.faults.client_crash_every.is_some();
+        let declined = match self.faults_are_over() {
+            true => 0,
+            false => self.faults.decline_per_billion,
+        };
         loop {
             let Some(machine) = self.machines.get_mut(at.at()) else {
                 return;
@@ -107,7 +115,19 @@ impl World {
                 return;
             };
             let (mut heard, mut say) = (Vec::new(), Vec::new());
-            application.hear(octets, &mut heard, &mut say);
+            let (per_billion, chance) = (declined, self.chance.client.get_mut(at.at()));
+            let mut chance = chance.filter(|_| per_billion > 0);
+            let mut answer = || {
+                let chance = chance.as_deref_mut();
+                let drawn = chance.map(|chance| (chance.happens(per_billion), chance.below(2)));
+                match drawn {
+                    Some((true, 0)) if crashes => Answer::Crash,
+                    Some((true, _)) => Answer::Decline,
+                    _ => Answer::Confirm,
+                }
+            };
+            application.hear(octets, &mut heard, &mut say, &mut answer);
+            let is_gone = application.stream().is_none();
             let hangs_up = self.fidelity == Fidelity::Bundle && application.is_done();
             if hangs_up {
                 application.disconnect();
@@ -115,12 +135,17 @@ impl World {
             for heard in heard {
                 self.heard(at, heard);
             }
+            let life = self.machines.get(at.at()).map(|machine| machine.life);
+            if let Some(life) = life.filter(|_| is_gone) {
+                let back = Happening::ClientBack(at, life);
+                self.queue.push(now + CLIENTS_DOWN, back);
+            }
             if let Some(running) = self.running_mut(at) {
                 let events = say
                     .into_iter()
                     .map(|octets| Event::Octets { stream, octets });
                 running.inbox.extend(events);
-                if hangs_up {
+                if hangs_up || is_gone {
                     running.inbox.push_back(Event::Disconnected { stream });
                     return;
                 }
@@ -149,14 +174,18 @@ impl World {
             Heard::Accepted(name, bundle) => {
                 self.ledger.accepted += 1;
                 self.ledger.record_mut(bundle).unit = Some(name);
+                self.judge_accepted(at, name, bundle);
                 if let Some(unit) = self.ledger.unit_mut(name) {
                     unit.accepted = Some(now);
                     unit.bundle = Some(bundle);
                 }
             }
             Heard::Refused(_) => self.ledger.refused += 1,
-            Heard::Delivered(payload) => self.delivered(at, &payload, now),
-            Heard::Reported => self.ledger.reports += 1,
+            Heard::Delivered(adu, payload) => self.delivered(at, &adu, &payload, now),
+            Heard::Reported(adu, payload) => {
+                self.ledger.reports += 1;
+                self.judge_report(at, &adu, &payload);
+            }
             Heard::Nonsense(what) => {
                 let sentence = format!("node {} tells an application: {what}", self.name(at));
                 self.accuse("applications", sentence, &[at]);
@@ -164,7 +193,7 @@ impl World {
         }
     }
 
-    fn delivered(&mut self, at: MachineIndex, payload: &[u8], now: Instant) {
+    fn delivered(&mut self, at: MachineIndex, adu: &BundleAdu, payload: &[u8], now: Instant) {
         let tolerance = self.tolerance();
         if let Some(sentence) = altered(&self.ledger, &self.payloads, payload) {
             return self.accuse("unaltered", sentence, &[at]);
@@ -176,11 +205,12 @@ impl World {
         let Some(name) = Payloads::name(payload) else {
             return;
         };
+        self.judge_delivery(at, name, adu);
         let Some(unit) = self.ledger.unit_mut(name) else {
             return;
         };
         let again = redelivered(unit, life, (now, tolerance));
-        unit.confirmation = Confirmation::Given(life);
+        unit.confirmation = Confirmation::Given(life, now);
         if unit.delivered.is_none() {
             unit.delivered = Some(now);
             self.ledger.delivered += 1;

@@ -108,6 +108,8 @@ pub struct Way {
     pub unanswered: bool,
     /// A `Doubted` is on its way.
     pub doubted: bool,
+    /// When its node last had nothing more to write.
+    pub quiet: Instant,
 }
 
 /// A connection.

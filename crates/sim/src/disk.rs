@@ -91,6 +91,8 @@ struct State {
     lies: bool,
     /// Nothing can be written.
     full: bool,
+    /// The next flush fails.
+    fails: bool,
     /// What was written before the last flush that made something durable and behind the one before it.
     latest: Vec<Range<u64>>,
     /// Octets that are not what was written there.
@@ -142,6 +144,11 @@ impl SimDisk {
     /// From now on, or no longer, others have taken all the room there is: nothing can be written.
     pub fn fill(&self, full: bool) {
         self.lock().full = full;
+    }
+
+    /// The next flush fails, or not.
+    pub fn fail(&self, fails: bool) {
+        self.lock().fails = fails;
     }
 
     /// An octet changes that memory does not have; where it lies, or `None` where nothing was found that may rot.
@@ -507,6 +514,9 @@ impl Disk for SimDisk {
 
     fn sync(&self) -> Result<(), DiskError> {
         let mut state = self.lock();
+        if std::mem::take(&mut state.fails) {
+            return Err(DiskError::from(std::io::Error::other("a flush failed")));
+        }
         state.flushes += 1;
         state.flushed_octets = state.octets;
         state.epochs.push(Vec::new());

@@ -25,6 +25,10 @@ pub enum Purpose {
     Full,
     /// Which packets are lost or late on a link.
     Link,
+    /// Which reads and flushes of a disk fail.
+    Failure,
+    /// When applications crash, and what they decline.
+    Client,
 }
 
 impl From<Purpose> for u64 {
@@ -40,6 +44,8 @@ impl From<Purpose> for u64 {
             Purpose::Rot => 8,
             Purpose::Full => 9,
             Purpose::Link => 10,
+            Purpose::Failure => 11,
+            Purpose::Client => 12,
         }
     }
 }

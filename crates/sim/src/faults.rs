@@ -2,22 +2,37 @@
 
 use std::time::Duration;
 
-use dhow_bundle::Instant;
+use dhow_bundle::{FragmentRange, Instant};
+use dhow_node::door::Event;
 use dhow_scenario::scenario::{Clock, Fidelity};
 
 use crate::dialling::road_at;
 use crate::disk::Blow;
+use crate::ledger::BundleName;
 use crate::machine::Retry;
 use crate::oracle::Hit;
 use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
 use crate::world::{Flow, World, machine};
 
+/// How long applications that crashed are gone.
+pub(crate) const CLIENTS_DOWN: Duration = Duration::from_secs(1);
+
+/// How long after a disk was full its store may still refuse.
+const FULL_AFTER: Duration = Duration::from_secs(3);
+
+/// Flushes that it takes at most until then.
+const CONFIRMING_FLUSHES: u32 = 8;
+
+/// How long after an application has confirmed a delivery its node's disk has that, where nothing is wrong with it.
+const CONFIRMED_FOR: Duration = Duration::from_secs(2);
+
 impl World {
     pub(crate) fn begin_faults(&mut self) {
         for at in 0..self.machines.len() {
             self.plan_crash(machine(at));
             self.plan_stall(machine(at));
+            self.plan_client_crash(machine(at));
             // What has no disk does not rot, and is never full.
             if self.fidelity == Fidelity::Octet {
                 self.plan_rot(machine(at));
@@ -79,6 +94,42 @@ impl World {
         self.plan(after, Happening::Reset(road));
     }
 
+    fn plan_client_crash(&mut self, at: MachineIndex) {
+        let entropy = self.chance.client.get_mut(at.at());
+        let after = entropy.zip(self.faults.client_crash_every);
+        let after = after.map(|(entropy, mean)| entropy.exponential(mean));
+        self.plan(after, Happening::ClientCrash(at));
+    }
+
+    /// All applications of a machine are gone from one instant to the next, whatever they have not confirmed.
+    pub(crate) fn crash_clients(&mut self, at: MachineIndex) {
+        self.plan_client_crash(at);
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let life = machine.life;
+        let Some(running) = &mut machine.running else {
+            return;
+        };
+        for application in &mut machine.blueprint.applications {
+            if let Some(stream) = application.stream() {
+                application.disconnect();
+                running.inbox.push_back(Event::Disconnected { stream });
+            }
+        }
+        let back = Happening::ClientBack(at, life);
+        self.queue.push(self.now + CLIENTS_DOWN, back);
+        self.turn(at);
+    }
+
+    /// Applications that crashed start again.
+    pub(crate) fn return_clients(&mut self, at: MachineIndex, life: Life) {
+        if self.lives(at, life) {
+            self.connect_applications(at);
+            self.turn(at);
+        }
+    }
+
     pub(crate) fn stall(&mut self, at: MachineIndex) {
         self.plan_stall(at);
         let (now, mean) = (self.now, self.faults.stall_for);
@@ -86,6 +137,7 @@ impl World {
         let lasts = entropy.map(|entropy| entropy.exponential(mean));
         if let Some((machine, lasts)) = self.machines.get_mut(at.at()).zip(lasts) {
             machine.stalled = now + lasts;
+            machine.troubled = machine.troubled.max(machine.stalled);
             self.counts.stalls += 1;
         }
     }
@@ -138,6 +190,7 @@ impl World {
         let lasts = entropy.map(|entropy| entropy.exponential(mean));
         if let Some((machine, lasts)) = self.machines.get_mut(at.at()).zip(lasts) {
             machine.storage.fill(true);
+            machine.troubled = machine.troubled.max(self.now + lasts + FULL_AFTER);
             self.queue.push(self.now + lasts, Happening::Empty(at));
             self.counts.filled += 1;
             self.note(at, What::Full, 0, &[]);
@@ -148,6 +201,7 @@ impl World {
         self.plan_full(at);
         if let Some(machine) = self.machines.get_mut(at.at()) {
             machine.storage.fill(false);
+            machine.troubled = machine.troubled.max(self.now + FULL_AFTER);
             self.note(at, What::Emptied, 0, &[]);
         }
     }
@@ -207,6 +261,15 @@ impl World {
             application.disconnect();
         }
         let life = machine.life;
+        let flush = machine.flush * CONFIRMING_FLUSHES;
+        let up = now.since(Instant::START).checked_sub(CONFIRMED_FOR + flush);
+        let settled = up.map(|up| Instant::START + up);
+        if let Some(before) = settled.filter(|before| machine.troubled <= *before) {
+            let here = |flow: &Flow| self::machine(flow.traffic.to.0) == at;
+            for (traffic, _) in (0..).zip(&self.traffic).filter(|(_, flow)| here(flow)) {
+                self.ledger.settle_confirmations(traffic, life.0, before);
+            }
+        }
         machine.most.crashes += 1;
         self.counts.crashes += 1;
         let what = match blow {
@@ -247,6 +310,15 @@ impl World {
         };
         let count = u64::try_from(found.bundles.len()).unwrap_or(u64::MAX);
         self.note(at, What::Started, count, &[]);
+        if let Some(station) = self.voyages.as_mut().and_then(|it| it.station_mut(at)) {
+            station.start(now);
+            for (bundle, _) in &found.bundles {
+                let length = bundle.payload_octets;
+                let whole = FragmentRange { offset: 0, length };
+                let range = bundle.id.fragment.unwrap_or(whole);
+                station.store(BundleName::of(&bundle.id), range);
+            }
+        }
         let times = (now, tolerance);
         let lost = self
             .kept

@@ -27,6 +27,8 @@ impl Flow {
             octets,
             sent: now,
             lifetime: self.traffic.lifetime,
+            to: self.to_number,
+            reports: self.traffic.reports,
             accepted: None,
             delivered: None,
             confirmation: Confirmation::None,

@@ -1,11 +1,189 @@
-//! What referees are shown, and what they say.
+//! What oracles are shown, and what they say.
+
+use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, FragmentRange};
+use dhow_node::api::wire::BundleAdu;
+use dhow_scenario::scenario::Clock;
 
 use crate::connection::EndState;
-use crate::oracle::{Blocked, Foul};
-use crate::queue::{ConnectionKey, Side};
+use crate::ledger::{BundleName, UnitName};
+use crate::oracle::{Blocked, Foul, Moment, Seen, Sending, Wrong};
+use crate::queue::{ConnectionKey, MachineIndex, Side};
 use crate::world::World;
 
 impl World {
+    /// Now, and how far clocks may be apart.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment {
+            now: self.now,
+            tolerance: self.tolerance(),
+        }
+    }
+
+    /// What a machine does is not what it should be.
+    pub(crate) fn accuse_wrong(&mut self, at: MachineIndex, (oracle, what): Wrong) {
+        let sentence = format!("{} {what}", self.name(at));
+        self.accuse(oracle, sentence, &[at]);
+    }
+
+    /// One end of a connection has said or heard something: bundles of which it is the end or the beginning.
+    pub(crate) fn judge_passage(&mut self, key: ConnectionKey, side: Side) {
+        let moment = self.moment();
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let at = connection.end(side).machine;
+        let chosen_since = connection.end(side).way.quiet;
+        let Some(referee) = &mut connection.referee else {
+            return;
+        };
+        for seen in referee.take_seen(side) {
+            let judged = self.judge_seen(at, seen, chosen_since, moment);
+            if let Err(wrong) = judged {
+                self.accuse_wrong(at, wrong);
+            }
+        }
+    }
+
+    fn judge_seen(
+        &mut self,
+        at: MachineIndex,
+        seen: Seen,
+        chosen_since: dhow_bundle::Instant,
+        moment: Moment,
+    ) -> Result<(), Wrong> {
+        let beside = (&self.ledger, &self.payloads);
+        let Some(voyages) = &mut self.voyages else {
+            return Ok(());
+        };
+        let is_rotten = |name| beside.0.record(name).rotten;
+        match seen {
+            // What rotted within a large bundle is found by whoever receives it.
+            Seen::Said(parcel) if is_rotten(parcel.name) => Ok(()),
+            Seen::SaidWhole(parcel, _) if is_rotten(parcel.name) => Ok(()),
+            Seen::Said(parcel) => {
+                let unit = beside.0.carried(parcel.name);
+                let made = unit
+                    .and_then(|unit| beside.0.unit(unit))
+                    .map(|unit| unit.sent);
+                let sending = Sending { chosen_since, made };
+                voyages.handle_said(at, &parcel, sending, moment)
+            }
+            Seen::SaidWhole(parcel, octets) => {
+                voyages.handle_said_whole(at, &parcel, &octets, beside, moment)
+            }
+            Seen::Nonsense(_) if self.counts.rotted > 0 => Ok(()),
+            Seen::Nonsense(what) => Err(("passage", what)),
+            Seen::Acknowledges(parcel, octets) => match voyages.station(at) {
+                Some(station) => {
+                    let unit = beside.0.carried(parcel.name);
+                    let unit = unit.and_then(|unit| beside.0.unit(unit));
+                    let is_delivered =
+                        unit.is_some_and(|it| it.to == station.number && it.delivered.is_some());
+                    station.handle_acknowledges(&parcel, octets, (moment, is_delivered))
+                }
+                None => Ok(()),
+            },
+            Seen::Heard(parcel) => {
+                if let Some(station) = voyages.station_mut(at) {
+                    station.handle_heard(&parcel, moment.now);
+                }
+                Ok(())
+            }
+            Seen::HeardWhole(parcel) => {
+                if let Some(station) = voyages.station_mut(at) {
+                    station.handle_heard_whole(&parcel);
+                }
+                Ok(())
+            }
+            Seen::Acknowledged(parcel, octets) => {
+                if let Some(station) = voyages.station_mut(at) {
+                    station.handle_acknowledged(&parcel, octets);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// An application is told that its payload is safe, as this bundle.
+    pub(crate) fn judge_accepted(&mut self, at: MachineIndex, name: UnitName, bundle: BundleName) {
+        let station = self.voyages.as_ref().and_then(|it| it.station(at));
+        let Some((station, unit)) = station.zip(self.ledger.unit(name)) else {
+            return;
+        };
+        let range = FragmentRange {
+            offset: 0,
+            length: unit.octets,
+        };
+        if station.has_durably(bundle, range) || station.has_given(bundle, range) {
+            return;
+        }
+        let sentence = format!(
+            "{} is accepted and not durable anywhere",
+            self.describe(name)
+        );
+        self.accuse("durable", sentence, &[at]);
+    }
+
+    /// An application is given a payload, of which its node says this.
+    pub(crate) fn judge_delivery(&mut self, at: MachineIndex, name: UnitName, adu: &BundleAdu) {
+        let moment = self.moment();
+        let flow = usize::try_from(name.traffic).ok();
+        let flow = flow.and_then(|place| self.traffic.get(place));
+        let Some((flow, unit)) = flow.zip(self.ledger.unit(name)) else {
+            return;
+        };
+        let found = bundle_of(adu);
+        if let Some(bundle) = found.filter(|_| unit.bundle.is_none()) {
+            // Who sent it may not have been told yet that it was accepted.
+            self.ledger.record_mut(bundle).unit.get_or_insert(name);
+        }
+        let Some(unit) = self.ledger.unit(name) else {
+            return;
+        };
+        let is_other = unit.bundle.is_some_and(|bundle| Some(bundle) != found);
+        // RFC 9171 4.2.3: a whole is no fragment.
+        let is_part = adu.bundle_flags.unwrap_or(0) & 1 != 0;
+        let wrong_head = adu.dst_eid != flow.to || is_other || is_part;
+        let wrong_life = adu
+            .lifetime_ms
+            .is_some_and(|lifetime_ms| u128::from(lifetime_ms) != unit.lifetime.as_millis());
+        let ends = [at, flow.from];
+        let have_clocks = ends.iter().all(|end| {
+            let machine = self.machines.get(end.at());
+            machine.is_some_and(|machine| machine.wall != Clock::None)
+        });
+        let late = moment.now.since(unit.expires() + moment.tolerance);
+        if wrong_head || wrong_life {
+            let sentence = format!(
+                "{} is delivered as another bundle: {adu:?}",
+                self.describe(name)
+            );
+            self.accuse("applications", sentence, &[at]);
+        } else if have_clocks && !late.is_zero() {
+            let sentence = format!(
+                "{} is delivered {late:?} after its lifetime",
+                self.describe(name)
+            );
+            self.accuse("late", sentence, &[at]);
+        }
+    }
+
+    /// An application is given a status report, of which its node says this.
+    pub(crate) fn judge_report(&mut self, at: MachineIndex, adu: &BundleAdu, payload: &[u8]) {
+        let moment = self.moment();
+        let from: Option<dhow_bundle::EndpointId> = adu.src_eid.parse().ok();
+        let Some(dhow_bundle::EndpointId::Ipn { node, .. }) = from else {
+            let sentence = format!("node {} has a report of {}", self.name(at), adu.src_eid);
+            return self.accuse("reports", sentence, &[at]);
+        };
+        let Some(voyages) = &mut self.voyages else {
+            return;
+        };
+        if let Err(wrong) = voyages.handle_report(node, payload, &self.ledger, moment) {
+            self.accuse_wrong(at, wrong);
+        }
+    }
+
     /// What one end says breaks a rule.
     pub(crate) fn call_foul(&mut self, key: ConnectionKey, side: Side, foul: &Foul) {
         let Some(connection) = self.connection(key) else {
@@ -48,4 +226,16 @@ impl World {
             }
         }
     }
+}
+
+/// The bundle that an application is given.
+fn bundle_of(adu: &BundleAdu) -> Option<BundleName> {
+    Some(BundleName::of(&BundleId {
+        source: adu.src_eid.parse().ok()?,
+        creation: CreationTimestamp {
+            time: DtnTime::from_millis(adu.creation_timestamp_ms),
+            sequence: adu.sequence_number,
+        },
+        fragment: None,
+    }))
 }

@@ -28,9 +28,9 @@ pub enum Confirmation {
     /// Not.
     #[default]
     None,
-    /// To the node in this life, which may forget it in a crash.
-    Given(u32),
-    /// Durably.
+    /// To the node in this life, which may forget it in a crash, and when.
+    Given(u32, Instant),
+    /// To the node so long before a crash that its disk must have it.
     Durable,
 }
 
@@ -43,6 +43,10 @@ pub struct Unit {
     pub sent: Instant,
     /// How long it is of use.
     pub lifetime: Duration,
+    /// The number of the node that it is for.
+    pub to: u32,
+    /// Of what reports are asked for: bundle processing control flags.
+    pub reports: u64,
     /// When the node had accepted it.
     pub accepted: Option<Instant>,
     /// When the application at its destination had it first.
@@ -151,14 +155,38 @@ impl Ledger {
         self.units.get_mut(traffic)?.get_mut(number)
     }
 
-    /// Confirmations of some traffic that were durable are known only to this life of the node.
+    /// Confirmations of some traffic are known only to this life of the node, whatever it does with its disk.
     pub fn forget_confirmations(&mut self, traffic: u32, life: u32) {
         let traffic = usize::try_from(traffic).unwrap_or(usize::MAX);
+        let never = Instant::from_nanos(u64::MAX);
         for unit in self.units.get_mut(traffic).into_iter().flatten() {
-            if unit.confirmation == Confirmation::Durable {
-                unit.confirmation = Confirmation::Given(life);
+            match unit.confirmation {
+                Confirmation::Durable => unit.confirmation = Confirmation::Given(life, never),
+                Confirmation::Given(then, _) => {
+                    unit.confirmation = Confirmation::Given(then, never);
+                }
+                Confirmation::None => {}
             }
         }
+    }
+
+    /// Confirmations of some traffic that were given to this life of the node before an instant are durable.
+    pub fn settle_confirmations(&mut self, traffic: u32, life: u32, before: Instant) {
+        let traffic = usize::try_from(traffic).unwrap_or(usize::MAX);
+        for unit in self.units.get_mut(traffic).into_iter().flatten() {
+            if let Confirmation::Given(then, at) = unit.confirmation
+                && then == life
+                && at <= before
+            {
+                unit.confirmation = Confirmation::Durable;
+            }
+        }
+    }
+
+    /// Whether a bundle of this name was ever in a store.
+    #[must_use]
+    pub fn is_known(&self, bundle: BundleName) -> bool {
+        self.bundles.contains_key(&bundle)
     }
 
     /// All payloads with their names, in order.

@@ -24,6 +24,7 @@ mod flow;
 mod freight;
 mod judging;
 pub mod ledger;
+mod looking;
 mod machine;
 pub mod memory;
 pub mod network;

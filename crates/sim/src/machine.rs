@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent};
-use dhow_bundle::{BundleId, Instant, Now};
+use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent, StoredBundle};
+use dhow_bundle::{Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::LinkId;
@@ -14,10 +14,10 @@ use dhow_node::recording::{Content, Recorder};
 use dhow_scenario::scenario;
 use dhow_store::{Loss, OpenError};
 
+use crate::clients::CLIENT;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::freight::Freight;
-use crate::ledger::UnitName;
 use crate::network::Blueprint;
 use crate::queue::{ConnectionKey, Life, Side};
 use crate::sparse::Sparse;
@@ -30,7 +30,7 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Found {
     /// The bundles, in the order of their keys, with the places of their octets.
-    pub bundles: Vec<(BundleId, Extents)>,
+    pub bundles: Vec<(Box<StoredBundle>, Extents)>,
     /// What the store says is lost.
     pub loss: Loss,
 }
@@ -56,6 +56,10 @@ pub struct Machine {
     pub read: Duration,
     /// Until when its disk does nothing.
     pub stalled: Instant,
+    /// Until when its disk was seen to be in trouble: stalled, full, or failing.
+    pub troubled: Instant,
+    /// Which reads and flushes fail.
+    pub failing: Failing,
     /// Decides what its disk keeps in a crash, and when it crashes.
     pub entropy: Entropy,
     /// Positions of the links that end here.
@@ -66,6 +70,43 @@ pub struct Machine {
     pub recorded: Option<Content>,
     /// The recordings of its lives that are over.
     pub recordings: Vec<Vec<u8>>,
+}
+
+/// Which of a disk's reads and flushes fail.
+#[derive(Debug)]
+pub struct Failing {
+    read_per_billion: u32,
+    flush_per_billion: u32,
+    until: Option<Instant>,
+    entropy: Entropy,
+}
+
+impl Failing {
+    /// As a scenario says.
+    #[must_use]
+    pub fn new(faults: &scenario::Faults, entropy: Entropy) -> Self {
+        Self {
+            read_per_billion: faults.read_fails_per_billion,
+            flush_per_billion: faults.flush_fails_per_billion,
+            until: faults.until.map(|until| Instant::START + until),
+            entropy,
+        }
+    }
+
+    fn happens(&mut self, per_billion: u32, now: Instant) -> bool {
+        let is_over = self.until.is_some_and(|until| now >= until);
+        per_billion > 0 && !is_over && self.entropy.happens(per_billion)
+    }
+
+    /// Whether a read fails now.
+    pub fn read(&mut self, now: Instant) -> bool {
+        self.happens(self.read_per_billion, now)
+    }
+
+    /// Whether a flush fails now.
+    pub fn flush(&mut self, now: Instant) -> bool {
+        self.happens(self.flush_per_billion, now)
+    }
 }
 
 /// Whether a store tries again what the disk refused.
@@ -102,6 +143,8 @@ pub struct Running {
     pub batch_octets: u64,
     /// Whether the disk is flushing.
     pub flushing: bool,
+    /// Whether the disk was asked for a flush for the last batch.
+    pub has_flushed: bool,
     /// Whether the store, to which the disk refused something, will try again by and by, or is to now.
     pub retry: Retry,
     /// Octets that the flush covers.
@@ -114,10 +157,10 @@ pub struct Running {
     pub reads: VecDeque<(Ticket, Extents)>,
     /// Counts what was decided about dials, for each link: older decisions do not hold.
     pub dials: BTreeMap<LinkId, u32>,
+    /// Since when the node counts octets as taken that its disk does not have.
+    pub miscounts: Option<Instant>,
     /// Connections with octets that the node has not taken.
     pub unread: Vec<(ConnectionKey, Side)>,
-    /// Bundles that are being removed because they were delivered.
-    pub removing: BTreeMap<BundleKey, UnitName>,
     /// When the store looks for expired identifiers.
     forget_at: Instant,
 }
@@ -152,8 +195,8 @@ impl Machine {
         let shown = clock.now(now);
         let mut bundles = Vec::new();
         for (bundle, extents) in left.bundles {
-            bundles.push((bundle.id.clone(), extents.clone()));
             let bundle = Box::new(bundle);
+            bundles.push((bundle.clone(), extents.clone()));
             node.handle(shown, Event::Recovered { bundle, extents });
         }
         node.handle(
@@ -171,14 +214,15 @@ impl Machine {
             batch: Vec::new(),
             batch_octets: 0,
             flushing: false,
+            has_flushed: false,
             retry: Retry::None,
             flushing_octets: 0,
             armed: None,
             inbox: VecDeque::new(),
             reads: VecDeque::new(),
             dials: BTreeMap::new(),
+            miscounts: None,
             unread: Vec::new(),
-            removing: BTreeMap::new(),
             forget_at: now + FORGET_EVERY,
         });
         Ok(Found {
@@ -247,6 +291,15 @@ impl Machine {
     /// stored are not there.
     pub fn poll_octets(&mut self, now: Instant, stream: StreamId, limit: usize) -> Option<Bytes> {
         let gather = self.gather(now, stream, limit);
+        let has_extents = || {
+            gather
+                .pieces()
+                .iter()
+                .any(|it| matches!(it, Piece::Extent(_)))
+        };
+        if stream.0 & CLIENT == 0 && has_extents() && self.failing.read(now) {
+            return None;
+        }
         match gather.pieces() {
             [] => Some(Bytes::new()),
             [Piece::Octets(octets)] => Some(octets.clone()),

@@ -81,6 +81,28 @@ impl Payloads {
         })
     }
 
+    /// Whether octets are those of a payload of so many octets from one of them on.
+    #[must_use]
+    pub fn goes_on(&self, name: UnitName, octets: u64, offset: u64, found: &[u8]) -> bool {
+        let mut start = 0;
+        let end = offset.saturating_add(length(found));
+        let mut left = found;
+        for piece in self.pieces(name, octets) {
+            let next = start + length(&piece);
+            let skipped = usize::try_from(offset.max(start) - start).unwrap_or(usize::MAX);
+            if next > offset && start < end {
+                let part = piece.get(skipped..).unwrap_or_default();
+                let (here, later) = left.split_at(part.len().min(left.len()));
+                if part.get(..here.len()) != Some(here) {
+                    return false;
+                }
+                left = later;
+            }
+            start = next;
+        }
+        left.is_empty()
+    }
+
     /// The first octet that is not what it should be; `None` when all are.
     #[must_use]
     pub fn difference(&self, name: UnitName, octets: u64, found: &[u8]) -> Option<usize> {
@@ -96,6 +118,10 @@ impl Payloads {
         }
         (found.len() != position).then_some(position)
     }
+}
+
+fn length(octets: &[u8]) -> u64 {
+    u64::try_from(octets.len()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -115,6 +141,9 @@ mod tests {
             assert_eq!(Payloads::name(&whole), Some(name));
             assert_eq!(payloads.difference(name, octets, &whole), None);
             let last = whole.len() - 1;
+            let half = u64::try_from(last / 2).unwrap();
+            assert!(payloads.goes_on(name, octets, half, &whole[last / 2..last]));
+            assert!(!payloads.goes_on(name, octets, half + 1, &whole[last / 2..last]));
             whole[last] ^= 1;
             assert_eq!(payloads.difference(name, octets, &whole), Some(last));
             whole.truncate(last);

@@ -99,6 +99,10 @@ pub enum Happening {
     Retry(MachineIndex, Life),
     /// A link's connections are reset.
     Reset(u32),
+    /// Applications of a machine crash by chance.
+    ClientCrash(MachineIndex),
+    /// They are back.
+    ClientBack(MachineIndex, Life),
     /// The world is looked at.
     Sample,
 }

@@ -201,6 +201,22 @@ impl Storage {
         }
     }
 
+    /// The next flush fails, or not.
+    pub fn fail(&self, fails: bool) {
+        if let Self::Log { disk, .. } = self {
+            disk.fail(fails);
+        }
+    }
+
+    /// Flushes that have begun; none is counted where there is no disk.
+    #[must_use]
+    pub fn flushes(&self) -> u64 {
+        match self {
+            Self::Log { disk, .. } => disk.flushes(),
+            Self::Shelf(_) => 0,
+        }
+    }
+
     /// Whether the disk has refused something, and the store therefore everything since.
     #[must_use]
     pub fn has_failed(&self) -> bool {

@@ -1,16 +1,18 @@
 //! A node's turn: it has been told something, and everything that it asks for is done.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::FragmentRange;
 use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent};
 use dhow_node::door::{Action, Carrier, Event, Occurrence, Path, Ticket};
 
 use crate::clients::CLIENT;
 use crate::connection::length;
-use crate::ledger::{BundleName, Confirmation};
+use crate::ledger::BundleName;
 use crate::machine::{Retry, Running};
-use crate::oracle::overfull;
+use crate::oracle::{crowded, overfull};
 use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
 use crate::world::World;
@@ -201,27 +203,23 @@ impl World {
             }
             _ => None,
         };
-        if let StoreCommand::Delete {
-            key,
-            remember: Some((id, _)),
-        } = &command
-        {
-            let unit = self.ledger.carried(BundleName::of(id));
-            if let Some((running, unit)) = self.running_mut(at).zip(unit) {
-                running.removing.insert(*key, unit);
+        let given = match &command {
+            StoreCommand::Append { key, octets, .. } => {
+                self.kept.handle_append(at, *key, octets.length())
             }
-        }
+            _ => 0,
+        };
         let Some(machine) = self.machines.get_mut(at.at()) else {
             return;
         };
-        let mut beyond = None;
+        let mut beyond = crowded(&machine.blueprint.config, given);
         if let Some(running) = &mut machine.running {
             if let StoreCommand::Append { octets, .. } = &command
                 && let Piece::Octets(octets) = octets
             {
                 running.batch_octets += length(octets);
                 let waiting = running.batch_octets + running.flushing_octets;
-                beyond = overfull(&machine.blueprint.config, waiting);
+                beyond = beyond.or_else(|| overfull(&machine.blueprint.config, waiting));
             }
             running.batch.push(command);
         }
@@ -241,7 +239,10 @@ impl World {
             return;
         };
         if machine.read.is_zero() && machine.stalled <= now {
-            let octets = machine.storage.read(&extents);
+            let octets = match machine.failing.read(now) {
+                true => None,
+                false => machine.storage.read(&extents),
+            };
             if let Some(running) = &mut machine.running {
                 running.inbox.push_back(Event::Read { ticket, octets });
             }
@@ -265,8 +266,12 @@ impl World {
         let Some((ticket, extents)) = read else {
             return;
         };
-        let machine = self.machines.get(at.at());
-        let octets = machine.and_then(|machine| machine.storage.read(&extents));
+        let now = self.now;
+        let machine = self.machines.get_mut(at.at());
+        let octets = machine.and_then(|machine| {
+            let fails = machine.failing.read(now);
+            machine.storage.read(&extents).filter(|_| !fails)
+        });
         self.tell(at, Event::Read { ticket, octets });
     }
 
@@ -291,10 +296,27 @@ impl World {
         if running.retry == Retry::Due {
             running.retry = Retry::None;
         }
+        if let Some(station) = self.voyages.as_mut().and_then(|it| it.station_mut(at)) {
+            station.begin_batch();
+            for command in &running.batch {
+                if let StoreCommand::Commit { bundle, .. } = command {
+                    let length = bundle.payload_octets;
+                    let whole = FragmentRange { offset: 0, length };
+                    let range = bundle.id.fragment.unwrap_or(whole);
+                    station.store(BundleName::of(&bundle.id), range);
+                }
+            }
+        }
+        let before = machine.storage.flushes();
         let events = running.begin_batch(&mut machine.storage, now);
         running.inbox.extend(events.into_iter().map(Event::Store));
+        if machine.failing.flush(now) {
+            machine.storage.fail(true);
+        }
         let flushes = machine.storage.sync();
+        machine.storage.fail(false);
         running.flushing = true;
+        running.has_flushed = machine.storage.flushes() > before;
         let taken = machine.flush * u32::try_from(flushes).unwrap_or(u32::MAX);
         let begun = machine.stalled.max(now);
         let done = begun + taken;
@@ -323,7 +345,19 @@ impl World {
         running.flushing_octets = 0;
         let mut events = Vec::new();
         machine.storage.settle(&mut events);
-        if machine.storage.has_failed() && running.retry == Retry::None {
+        let has_failed = machine.storage.has_failed();
+        if has_failed {
+            machine.troubled = self.now + STORE_RETRY;
+        }
+        if let Some(station) = self.voyages.as_mut().and_then(|it| it.station_mut(at)) {
+            let mut covered = BTreeSet::new();
+            if has_failed && running.has_flushed {
+                let said = events.iter();
+                covered.extend(said.filter_map(|event| self.kept.committed(at, event)));
+            }
+            station.end_batch(running.has_flushed && !has_failed, &covered);
+        }
+        if has_failed && running.retry == Retry::None {
             running.retry = Retry::Planned;
             let again = self.now + STORE_RETRY;
             self.queue.push(again, Happening::Retry(at, life));
@@ -331,14 +365,7 @@ impl World {
         let mut unfounded = Vec::new();
         for event in &events {
             let beside = (&machine.storage, &mut self.ledger);
-            unfounded.extend(self.kept.handle_event(at, event, beside));
-            if let StoreEvent::Deleted { key } = event
-                && let Some(unit) = running.removing.remove(key)
-                && let Some(unit) = self.ledger.unit_mut(unit)
-                && unit.delivered.is_some()
-            {
-                unit.confirmation = Confirmation::Durable;
-            }
+            unfounded.extend(self.kept.handle_event(at, event, beside, self.now));
         }
         running.inbox.extend(events.into_iter().map(Event::Store));
         self.accuse_lost(

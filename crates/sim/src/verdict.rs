@@ -1,9 +1,11 @@
 //! What is said when something is wrong, and the last look at a world.
 
+use dhow_bundle::Instant;
 use dhow_bundle::storage::StoredBundle;
 
 use crate::disk::Blow;
 use crate::ledger::UnitName;
+use crate::machine::Machine;
 use crate::oracle::{Kept, Lost, Violation, overdue};
 use crate::queue::MachineIndex;
 use crate::world::{World, machine};
@@ -55,6 +57,29 @@ impl World {
         )
     }
 
+    /// What was to be reported and was not, by nodes to which nothing happened, in a run in which all is to arrive.
+    fn find_unreported(&mut self) {
+        let Some(voyages) = self.voyages.as_ref().filter(|_| self.expects_all) else {
+            return;
+        };
+        let is_well = |it: &&Machine| it.most.crashes == 0 && it.troubled == Instant::START;
+        let well = self.machines.iter().zip(&self.numbers);
+        let well: Vec<u32> = well
+            .filter(|(machine, _)| is_well(machine))
+            .map(|(_, number)| *number)
+            .collect();
+        let rested = self.now >= self.end;
+        let missing = voyages.unreported(&self.ledger, &well).next();
+        if let Some((unit, from, status)) = missing.filter(|_| rested) {
+            let sentence = format!(
+                "{} was {status} at node {from}, which has not reported it",
+                self.describe(unit)
+            );
+            let machines = self.ends_of(unit);
+            self.accuse("reports", sentence, &machines);
+        }
+    }
+
     fn ends_of(&self, unit: UnitName) -> Vec<MachineIndex> {
         let flow = usize::try_from(unit.traffic)
             .ok()
@@ -72,6 +97,7 @@ impl World {
                 self.accuse("arrives", sentence, &machines);
             }
         }
+        self.find_unreported();
         let mut found: Vec<StoredBundle> = Vec::new();
         for at in 0..self.machines.len() {
             let Some(it) = self.machines.get_mut(at) else {

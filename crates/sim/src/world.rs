@@ -7,7 +7,7 @@ use dhow_node::config::LinkId;
 use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{
-    ClockStep, Contact, Crash, Faults, Fidelity, NodeIndex, Presence, Traffic,
+    Clock, ClockStep, Contact, Crash, Faults, Fidelity, NodeIndex, Presence, Traffic,
 };
 
 use crate::capture::Capture;
@@ -17,9 +17,9 @@ use crate::dialling::Dial;
 use crate::disk::Hand;
 use crate::entropy::{Entropy, Purpose};
 use crate::ledger::Ledger;
-use crate::machine::{Machine, Most};
+use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
-use crate::oracle::{Kept, Violation, beyond};
+use crate::oracle::{Kept, Violation, Voyages, beyond};
 use crate::payload::Payloads;
 use crate::queue::{Happening, Life, MachineIndex, Queue};
 use crate::sample::Sample;
@@ -44,6 +44,8 @@ pub struct World {
     hand: Hand,
     pub(crate) queue: Queue,
     pub(crate) machines: Vec<Machine>,
+    /// The numbers of their nodes.
+    pub(crate) numbers: Vec<u32>,
     pub(crate) roads: Vec<Road>,
     pub(crate) connections: Vec<Option<Connection>>,
     pub(crate) free_slots: Vec<u32>,
@@ -59,6 +61,8 @@ pub struct World {
     pub(crate) payloads: Payloads,
     pub(crate) ledger: Ledger,
     pub(crate) kept: Kept,
+    /// What passes over links, where all octets of it are there.
+    pub(crate) voyages: Option<Box<Voyages>>,
     pub(crate) trace: Trace,
     pub(crate) capture: Option<Box<Capture>>,
     /// The first of them.
@@ -117,6 +121,7 @@ pub(crate) struct Chance {
     pub(crate) rot: Vec<Entropy>,
     pub(crate) full: Vec<Entropy>,
     pub(crate) reset: Vec<Entropy>,
+    pub(crate) client: Vec<Entropy>,
 }
 
 /// Traffic of the scenario, and how far it is.
@@ -126,6 +131,8 @@ pub(crate) struct Flow {
     pub(crate) from: MachineIndex,
     /// Number of the destination.
     pub(crate) to: String,
+    /// The number of its node.
+    pub(crate) to_number: u32,
     /// Whom nodes report to; nobody where it is empty.
     pub(crate) reports_to: String,
     pub(crate) left: Option<u64>,
@@ -161,6 +168,11 @@ impl World {
                     flush: node.flush,
                     read: node.read,
                     stalled: Instant::START,
+                    troubled: Instant::START,
+                    failing: Failing::new(
+                        &scenario.faults,
+                        Entropy::new(seed, Purpose::Failure, at),
+                    ),
                     entropy: Entropy::new(seed, Purpose::Disk, at),
                     roads: Vec::new(),
                     recorded: None,
@@ -177,6 +189,10 @@ impl World {
             traffic: traffic.clone(),
             from: machine(traffic.from.0),
             to: receiver(traffic.to),
+            to_number: scenario
+                .nodes
+                .get(traffic.to.0)
+                .map_or(0, |node| node.number),
             reports_to: match traffic.reports {
                 0 => String::new(),
                 _ => receiver(traffic.from),
@@ -197,15 +213,18 @@ impl World {
             hand,
             queue: Queue::default(),
             kept: Kept::new(machines.len()),
+            voyages: voyages(scenario),
             chance: Chance {
                 crash: of(Purpose::Crash, machines.len()),
                 stall: of(Purpose::Stall, machines.len()),
                 rot: of(Purpose::Rot, machines.len()),
                 full: of(Purpose::Full, machines.len()),
                 reset: of(Purpose::Reset, scenario.links.len()),
+                client: of(Purpose::Client, machines.len()),
             },
             clock_error: ClockError::of(scenario),
             machines,
+            numbers: scenario.nodes.iter().map(|node| node.number).collect(),
             roads: Vec::with_capacity(scenario.links.len()),
             connections: Vec::new(),
             free_slots: Vec::new(),
@@ -343,6 +362,8 @@ impl World {
             Happening::Empty(at) => self.empty_disk(at),
             Happening::Retry(at, life) => self.retry_store(at, life),
             Happening::Reset(road) => self.chance_reset(road),
+            Happening::ClientCrash(at) => self.crash_clients(at),
+            Happening::ClientBack(at, life) => self.return_clients(at, life),
             Happening::Sample => self.sample(),
         }
     }
@@ -376,6 +397,7 @@ impl World {
         for (at, what) in wrong {
             self.accuse("within", what, &[at]);
         }
+        self.look_around();
     }
 
     /// A machine's name.
@@ -479,6 +501,13 @@ impl World {
             .map(|machine| machine.storage.memory_octets())
             .sum()
     }
+}
+
+/// What is seen of bundles from outside, where all octets of them are there.
+fn voyages(scenario: &Scenario) -> Option<Box<Voyages>> {
+    let nodes = scenario.nodes.iter();
+    let nodes = nodes.map(|node| (node.number, node.clock != Clock::None));
+    (scenario.fidelity == Fidelity::Octet).then(|| Box::new(Voyages::new(nodes)))
 }
 
 /// A machine by the position of its node.

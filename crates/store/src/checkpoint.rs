@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use dhow_bundle::DtnTime;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use crate::error::Trouble;
 use crate::record::Kind;
@@ -111,7 +112,11 @@ impl Store {
             number,
             self.next_arrival,
             self.reserved.0.as_millis(),
-            self.reserved.1,
+            if planted(Mutant::CheckpointWithoutReserved) {
+                0
+            } else {
+                self.reserved.1
+            },
             self.removed.dropped,
         ] {
             put_varint(&mut out, value);
@@ -135,7 +140,10 @@ impl Store {
                 before = offset;
             }
         }
-        self.removed.write(&mut out);
+        match planted(Mutant::CheckpointWithoutRemoved) {
+            true => put_varint(&mut out, 0),
+            false => self.removed.write(&mut out),
+        }
         out
     }
 

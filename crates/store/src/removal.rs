@@ -1,5 +1,6 @@
 //! Bundles that go: deleted, abandoned, or moved and released.
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreEvent};
 use dhow_bundle::{BundleId, DtnTime};
 
@@ -47,9 +48,13 @@ impl Store {
             self.run(Self::write_deletions);
         }
         if let Some((id, expiry)) = remember {
-            self.removed
-                .remember(&id, expiry, &mut self.deletions.remembered);
-            self.deletions.remembered_count += 1;
+            if planted(Mutant::RemovalOnlyInMemory) {
+                self.removed.remember(&id, expiry, &mut Vec::new());
+            } else {
+                self.removed
+                    .remember(&id, expiry, &mut self.deletions.remembered);
+                self.deletions.remembered_count += 1;
+            }
         }
         let Some(slot) = self.slots.take(key) else {
             return self.handle_abandon(key);

@@ -282,7 +282,10 @@ impl Store {
             || !self.releases.is_empty()
             || self.progress != Progress::Idle
         {
-            self.run(Self::sync_once);
+            match planted(Mutant::FewOctetsNotSynced) && self.waiting.len() < 2 {
+                true => pass_on(&mut self.waiting, &mut self.ready),
+                false => self.run(Self::sync_once),
+            }
         } else {
             pass_on(&mut self.waiting, &mut self.ready);
         }
@@ -421,6 +424,9 @@ impl Store {
         self.reserved = (self.reserved.0.max(time), self.reserved.1.max(sequence));
         self.waiting.push(StoreEvent::Reserved { time, sequence });
         let (time, sequence) = self.reserved;
+        if planted(Mutant::ReservationNotWritten) {
+            return;
+        }
         self.run(|store| {
             let mut body = Vec::new();
             put_varint(&mut body, time.as_millis());

@@ -233,12 +233,16 @@ impl Store {
                     events.push(StoreEvent::Deleted { key });
                 }
                 StoreCommand::Delete { key, remember } => {
-                    let (number, extents, _) = self
-                        .committed
-                        .remove(&key)
-                        .expect("only what is held is deleted");
-                    self.kept.bundles.remove(&number);
-                    self.scribble(extents);
+                    if let Some((number, extents, _)) = self.committed.remove(&key) {
+                        self.kept.bundles.remove(&number);
+                        self.scribble(extents);
+                    } else {
+                        // One that could not be kept, and is remembered all the same.
+                        assert!(remember.is_some(), "only what is held is deleted");
+                        let extents = self.arriving.remove(&key);
+                        self.scribble(extents.unwrap_or_default());
+                        self.refused.remove(&key);
+                    }
                     if let Some(extents) = self.old.remove(&key) {
                         self.scribble(extents);
                     }

@@ -92,6 +92,13 @@ pub(super) const TRAFFIC: Section = Section {
             "[\"delivery\", \"deletion\"]",
             "Of what nodes are asked to report to the one that sends (RFC 9171 6.1.1).",
         ),
+        key(
+            "at_once",
+            Kind::Size,
+            Absent::Means("none"),
+            "\"15kB\"",
+            "Payloads of up to so many octets are handed to the node in one piece with the request, others piece by piece; in a simulation.",
+        ),
         with_default(
             "lifetime",
             Kind::Duration,
@@ -225,6 +232,31 @@ pub(super) const FAULTS: Section = Section {
             Kind::Duration,
             "\"1min\"",
             "How long a disk stays full, in the mean.",
+        ),
+        with_default(
+            "read_fails",
+            Kind::Part,
+            "0",
+            "The part of a disk's reads for what leaves that fail.",
+        ),
+        with_default(
+            "flush_fails",
+            Kind::Part,
+            "0",
+            "The part of a disk's flushes that fail.",
+        ),
+        key(
+            "client_crash_every",
+            Kind::Duration,
+            Absent::Means("never"),
+            "\"1h\"",
+            "Mean time between two crashes of one node's applications; what was delivered to them and not confirmed comes again.",
+        ),
+        with_default(
+            "decline",
+            Kind::Part,
+            "0",
+            "The part of deliveries that applications decline, so that they come again.",
         ),
         key(
             "until",

@@ -57,6 +57,7 @@ pub(crate) fn read(
                 pace,
                 burst: entries.count("burst").unwrap_or(1),
                 lifetime,
+                at_once_octets: entries.size("at_once").unwrap_or(0),
                 reports: read_reports(entries),
             });
         }

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreEvent};
-use dhow_bundle::{BundleId, FragmentRange, Instant};
+use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreEvent, StoredBundle};
+use dhow_bundle::{BundleId, EndpointId, FragmentRange, Instant};
 use dhow_store::{Count, Loss};
 
 use crate::ledger::{BundleName, Ledger, UnitName};
@@ -41,10 +41,50 @@ struct Holding {
     held: BTreeMap<BundleKey, Held>,
     /// Where the octets of these lie.
     places: BTreeMap<BundleKey, Extents>,
+    /// What is known of these from when they were given to the store.
+    facts: BTreeMap<BundleKey, Fact>,
     /// Not yet said to be durable.
-    committing: BTreeMap<BundleKey, Held>,
+    committing: BTreeMap<BundleKey, (Held, Fact)>,
+    /// Octets that the store was given for each bundle that it was not said to have deleted, and of all.
+    given: BTreeMap<BundleKey, u64>,
+    given_octets: u64,
+    /// Bundles that it was asked to delete and has not said to have.
+    deleting: BTreeSet<BundleKey>,
     /// Rotten octets that were no bundle's and may yet turn out to have cost one.
     strays: u64,
+}
+
+/// What is known of a stored bundle.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// Its name.
+    pub name: BundleName,
+    /// Which octets of its payload it has, of a fragment.
+    pub part: Option<FragmentRange>,
+    /// Where it goes.
+    pub destination: EndpointId,
+    /// The neighbour that it came from.
+    pub previous: Option<EndpointId>,
+    /// When it was created, milliseconds of DTN time; 0 for not known.
+    pub created_ms: u64,
+    /// How long it lives, milliseconds.
+    pub lifetime_ms: u64,
+    /// Since when it has been stored there.
+    pub since: Instant,
+}
+
+impl Fact {
+    fn of(bundle: &StoredBundle, since: Instant) -> Self {
+        Self {
+            name: BundleName::of(&bundle.id),
+            part: bundle.id.fragment,
+            destination: bundle.destination.clone(),
+            previous: bundle.previous.clone(),
+            created_ms: bundle.id.creation.time.as_millis(),
+            lifetime_ms: bundle.lifetime_ms,
+            since,
+        }
+    }
 }
 
 /// What rot hit.
@@ -78,6 +118,43 @@ impl Kept {
         Self { machines: all }
     }
 
+    /// A node gives its store octets; how many it has then been given and not been asked to delete.
+    pub fn handle_append(&mut self, at: MachineIndex, key: BundleKey, octets: u64) -> u64 {
+        let Some(holding) = self.machines.get_mut(at.at()) else {
+            return 0;
+        };
+        *holding.given.entry(key).or_default() += octets;
+        holding.given_octets += octets;
+        holding.given_octets
+    }
+
+    /// What is known of the bundles that a store has said to be durable and was not asked to delete.
+    pub fn facts(&self, at: MachineIndex) -> impl Iterator<Item = &Fact> {
+        let holding = self.machines.get(at.at()).into_iter();
+        holding.flat_map(|holding| holding.facts.values())
+    }
+
+    /// Octets of the bundles that a store has, those in common once; `None` while something comes or goes.
+    #[must_use]
+    pub fn octets(&self, at: MachineIndex) -> Option<u64> {
+        let holding = self.machines.get(at.at())?;
+        let is_quiet = holding.committing.is_empty() && holding.deleting.is_empty();
+        let all_held = (holding.given.keys()).all(|key| holding.held.contains_key(key));
+        if !is_quiet || !all_held {
+            return None;
+        }
+        let extents = holding.places.values().flat_map(Extents::as_slice);
+        let mut all: Vec<(u64, u64)> = extents.map(|it| (it.offset, it.length)).collect();
+        all.sort_unstable();
+        let (mut sum, mut reached) = (0_u64, 0_u64);
+        for (offset, length) in all {
+            let end = offset.saturating_add(length);
+            sum += end.saturating_sub(reached.max(offset));
+            reached = reached.max(end);
+        }
+        Some(sum)
+    }
+
     /// A node asks its store for something. `tolerance` is how far clocks may be apart.
     pub fn handle_command(
         &mut self,
@@ -89,15 +166,21 @@ impl Kept {
         let holding = self.machines.get_mut(at.at())?;
         match command {
             StoreCommand::Commit { key, bundle } => {
-                holding.committing.insert(*key, Held::of(&bundle.id));
+                let fact = Fact::of(bundle, now);
+                holding
+                    .committing
+                    .insert(*key, (Held::of(&bundle.id), fact));
                 None
             }
             StoreCommand::Abandon { key } => {
                 holding.committing.remove(key);
+                holding.deleting.insert(*key);
                 None
             }
             StoreCommand::Delete { key, .. } => {
                 holding.places.remove(key);
+                holding.facts.remove(key);
+                holding.deleting.insert(*key);
                 let held = holding.held.remove(key)?;
                 let record = ledger.record_mut(held.name);
                 record.copies = record.copies.saturating_sub(1);
@@ -110,19 +193,31 @@ impl Kept {
         }
     }
 
+    /// The bundle that a store says it has, which was given to it and not said to be durable before.
+    #[must_use]
+    pub fn committed(&self, at: MachineIndex, event: &StoreEvent) -> Option<BundleName> {
+        let StoreEvent::Stored { key, .. } = event else {
+            return None;
+        };
+        let (held, _) = self.machines.get(at.at())?.committing.get(key)?;
+        Some(held.name)
+    }
+
     /// A store answers its node; what it says to be damaged and cannot be comes back.
     pub fn handle_event(
         &mut self,
         at: MachineIndex,
         event: &StoreEvent,
         (storage, ledger): (&Storage, &mut Ledger),
+        now: Instant,
     ) -> Option<Lost> {
         let holding = self.machines.get_mut(at.at())?;
         match event {
             StoreEvent::Stored { key, extents } => {
-                if let Some(held) = holding.committing.remove(key) {
+                if let Some((held, fact)) = holding.committing.remove(key) {
                     hold(ledger, held);
                     holding.held.insert(*key, held);
+                    holding.facts.insert(*key, Fact { since: now, ..fact });
                     holding.place(*key, extents, storage, ledger);
                 }
             }
@@ -131,6 +226,11 @@ impl Kept {
             }
             StoreEvent::Refused { key, .. } => {
                 holding.committing.remove(key);
+                holding.forget_given(*key);
+            }
+            StoreEvent::Deleted { key } => {
+                holding.deleting.remove(key);
+                holding.forget_given(*key);
             }
             StoreEvent::Corrupt { key } => {
                 let held = holding.held.get(key)?;
@@ -187,9 +287,17 @@ impl Kept {
             let record = ledger.record_mut(held.name);
             record.copies = record.copies.saturating_sub(1);
         }
-        for (key, (id, extents)) in (0..).map(BundleKey).zip(found.bundles) {
-            let held = Held::of(&id);
+        let mut counted = BTreeSet::new();
+        for (key, (bundle, extents)) in (0..).map(BundleKey).zip(found.bundles) {
+            let held = Held::of(&bundle.id);
             hold(ledger, held);
+            holding.facts.insert(key, Fact::of(&bundle, now));
+            // Octets that several have in common are counted with the first of them.
+            let places = extents.iter().map(|it| (it.offset, it.length));
+            let fresh = places.filter(|(offset, _)| counted.insert(*offset));
+            let octets = fresh.map(|(_, length)| length).sum();
+            holding.given.insert(key, octets);
+            holding.given_octets += octets;
             holding.held.insert(key, held);
             holding.places.insert(key, extents);
         }
@@ -255,6 +363,11 @@ impl Kept {
 }
 
 impl Holding {
+    fn forget_given(&mut self, key: BundleKey) {
+        let octets = self.given.remove(&key).unwrap_or(0);
+        self.given_octets = self.given_octets.saturating_sub(octets);
+    }
+
     /// The octets of a bundle lie here, of which some may have rotted before it was whole.
     fn place(&mut self, key: BundleKey, extents: &Extents, storage: &Storage, ledger: &mut Ledger) {
         let Some((held, is_rotten)) = self.held.get(&key).zip(storage.is_rotten(extents)) else {

@@ -8,6 +8,7 @@ mod kept;
 mod once;
 mod referee;
 mod unaltered;
+mod voyage;
 mod within;
 
 use dhow_bundle::Instant;
@@ -15,11 +16,12 @@ use dhow_bundle::Instant;
 use crate::queue::MachineIndex;
 
 pub use arrives::overdue;
-pub use kept::{Hit, Kept, Lost};
+pub use kept::{Fact, Hit, Kept, Lost};
 pub use once::redelivered;
-pub use referee::{Blocked, Foul, Referee};
+pub use referee::{Blocked, Foul, Referee, Seen};
 pub use unaltered::altered;
-pub use within::{beyond, overfull};
+pub use voyage::{Moment, Sending, Voyages, Wrong};
+pub use within::{beyond, crowded, overfull};
 
 /// Something that must not be.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::ledger::{Confirmation, Unit};
 pub fn redelivered(unit: &Unit, life: u32, (now, tolerance): (Instant, Duration)) -> bool {
     let confirmed = match unit.confirmation {
         Confirmation::None => false,
-        Confirmation::Given(earlier) => earlier == life,
+        Confirmation::Given(earlier, _) => earlier == life,
         Confirmation::Durable => true,
     };
     confirmed && now + tolerance < unit.expires()

@@ -47,6 +47,14 @@ pub fn beyond(
     (log_octets > most).then(|| format!("a log of {log_octets} octets where {most} are promised"))
 }
 
+/// What a store was given beyond its quota, if anything: octets of bundles that it was told to keep, or that are coming in, and not to delete.
+#[must_use]
+pub fn crowded(config: &Config, given_octets: u64) -> Option<String> {
+    let most = config.quota_octets;
+    (given_octets > most)
+        .then(|| format!("its disk was given {given_octets} octets of bundles where {most} may be"))
+}
+
 /// What waits for a disk beyond the bound of the queue, if anything does: octets given to the store that no flush covers yet.
 #[must_use]
 pub fn overfull(config: &Config, waiting_octets: u64) -> Option<String> {

@@ -261,6 +261,10 @@ fn refuse(scenario: &Scenario) -> Result<(), LabError> {
         lying_disks: false,
         rot_every: None,
         full_every: None,
+        read_fails_per_billion: 0,
+        flush_fails_per_billion: 0,
+        client_crash_every: None,
+        decline_per_billion: 0,
         ..scenario.faults
     };
     if faults != scenario.faults {

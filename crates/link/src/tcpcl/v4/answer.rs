@@ -242,7 +242,11 @@ impl Answers {
         }
         // RFC 9174 5.2.3: one XFER_ACK for each segment, with its flags and the sum of all lengths.
         writer.message(&Message::XferAck {
-            flags: run.flags,
+            flags: if planted(Mutant::FlagsNotRepeated) {
+                0
+            } else {
+                run.flags
+            },
             transfer: transfer.0,
             acknowledged_length,
         });

@@ -322,7 +322,8 @@ impl TransfersOut {
             return Err(AnswerFault::Flags { transfer, flags });
         }
         out.acknowledged = octets;
-        if octets == out.length {
+        if octets == out.length || (planted(Mutant::AcknowledgedIsSent) && out.phase == Phase::Sent)
+        {
             self.finish(sequence, Outcome::Transmitted, events);
         } else {
             events.push(LinkEvent::Acknowledged {
@@ -476,7 +477,7 @@ impl TransfersOut {
         let end = out.sent.saturating_add(data_length) == out.length;
         // RFC 9174 5.2.5.1: the length is said unless the only segment says it.
         let length = if start && !end {
-            Some(out.length)
+            Some(out.length - u64::from(planted(Mutant::LengthWithoutTrailer)))
         } else {
             None
         };
@@ -509,9 +510,10 @@ enum Outcome {
 
 impl Outcome {
     /// RFC 9174 table 6: "Completed" means that the peer has the whole bundle.
-    const fn refused(reason: RefuseReason) -> Self {
+    fn refused(reason: RefuseReason) -> Self {
         match reason {
             RefuseReason::Completed => Self::Transmitted,
+            RefuseReason::NoResources if planted(Mutant::RefusedIsTaken) => Self::Transmitted,
             reason => Self::Failed(Some(reason)),
         }
     }

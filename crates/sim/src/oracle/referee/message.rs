@@ -23,6 +23,8 @@ pub enum Message {
     Init(Offer),
     /// `XFER_SEGMENT` without its data (5.2.2).
     Segment(Segment),
+    /// Some of a segment's data, which are told beside it.
+    Data,
     /// The last octet of a segment's data.
     SegmentEnd,
     /// `XFER_ACK` (5.2.3).
@@ -32,7 +34,7 @@ pub enum Message {
         octets: u64,
     },
     /// `XFER_REFUSE` (5.2.4).
-    Refuse { transfer: u64 },
+    Refuse { reason: u8, transfer: u64 },
     /// `KEEPALIVE` (5.1.1).
     Keepalive,
     /// `SESS_TERM` (6.1).
@@ -88,7 +90,7 @@ impl Reader {
     pub fn read(
         &mut self,
         octets: &[u8],
-        tell: &mut impl FnMut(Message) -> Result<(), String>,
+        tell: &mut impl FnMut(Message, &[u8]) -> Result<(), String>,
     ) -> Result<(), String> {
         let joined;
         let mut rest = octets;
@@ -103,8 +105,9 @@ impl Reader {
                 let (data, later) = rest.split_at(most.min(rest.len()));
                 self.data -= u64::try_from(data.len()).unwrap_or(u64::MAX);
                 rest = later;
+                tell(Message::Data, data)?;
                 if self.data == 0 {
-                    tell(Message::SegmentEnd)?;
+                    tell(Message::SegmentEnd, &[])?;
                 }
                 continue;
             }
@@ -127,10 +130,10 @@ impl Reader {
                 Message::Segment(segment) => Some(segment.octets),
                 _ => None,
             };
-            tell(message)?;
+            tell(message, &[])?;
             self.data = segment.unwrap_or(0);
             if segment == Some(0) {
-                tell(Message::SegmentEnd)?;
+                tell(Message::SegmentEnd, &[])?;
             }
         }
         Ok(())
@@ -199,7 +202,7 @@ fn message(fields: &mut Fields<'_>) -> Read {
         0x03 => Ok(fields
             .u8()
             .zip(fields.u64())
-            .map(|(_, transfer)| Message::Refuse { transfer })),
+            .map(|(reason, transfer)| Message::Refuse { reason, transfer })),
         0x04 => Ok(Some(Message::Keepalive)),
         0x05 => {
             let both = fields.u8().zip(fields.u8());

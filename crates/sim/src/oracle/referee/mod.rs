@@ -4,6 +4,7 @@
 //! they are read, to know what whoever answers has heard by then. It was written from the standard
 //! and shares nothing with the sessions that it judges.
 
+mod freight;
 mod message;
 mod party;
 mod upkeep;
@@ -14,8 +15,13 @@ use dhow_bundle::Instant;
 
 use crate::queue::Side;
 
-use message::Reader;
+pub use freight::Seen;
+use freight::{Keep, Passage};
+use message::{Message, Reader};
 use party::Party;
+
+/// The reason of a refusal that says that the receiver has the whole already (RFC 9174 table 6).
+const COMPLETED: u8 = 0x01;
 
 /// Who judges one connection.
 #[derive(Debug)]
@@ -32,6 +38,14 @@ struct Judged {
     said: Reader,
     /// Reads what it has read.
     heard: Reader,
+    /// Bundles that it says.
+    out: Passage,
+    /// Bundles that it has heard.
+    into: Passage,
+    /// What nobody has been told of yet.
+    seen: Vec<Seen>,
+    /// When it last said or heard something about a bundle, or the session began.
+    stirred: Instant,
 }
 
 impl Judged {
@@ -40,6 +54,10 @@ impl Judged {
             party: Party::new(side),
             said: Reader::default(),
             heard: Reader::default(),
+            out: Passage::default(),
+            into: Passage::default(),
+            seen: Vec::new(),
+            stirred: Instant::START,
         }
     }
 }
@@ -85,10 +103,73 @@ impl Referee {
     /// # Errors
     /// What they say breaks a rule.
     pub fn handle_written(&mut self, side: Side, octets: &[u8], now: Instant) -> Result<(), Foul> {
-        let Judged { party, said, .. } = self.judged(side);
-        let judged = said.read(octets, &mut |message| party.say(&message));
+        let Judged {
+            party,
+            said,
+            out,
+            into,
+            seen,
+            stirred,
+            ..
+        } = self.judged(side);
+        let judged = said.read(octets, &mut |message, data| {
+            party.say(&message)?;
+            match &message {
+                Message::Keepalive => return Ok(()),
+                Message::Segment(_) => out.begin(&message),
+                Message::Data => seen.extend(out.take(data, Keep::All).map(|read| match read {
+                    Ok(parcel) => Seen::Said(parcel),
+                    Err(what) => Seen::Nonsense(what),
+                })),
+                Message::SegmentEnd => {
+                    let whole = out.end();
+                    seen.extend(whole.map(|(parcel, octets)| Seen::SaidWhole(parcel, octets)));
+                }
+                Message::Ack {
+                    flags,
+                    transfer,
+                    octets,
+                } => {
+                    let parcel = into.acknowledged(*flags, *transfer);
+                    seen.extend(parcel.map(|parcel| Seen::Acknowledges(parcel, *octets)));
+                }
+                Message::Refuse { reason, transfer } => {
+                    let parcel = into.refused(*transfer).filter(|_| *reason == COMPLETED);
+                    seen.extend(parcel.map(|parcel| Seen::Acknowledges(parcel, u64::MAX)));
+                }
+                _ => {}
+            }
+            *stirred = now;
+            Ok(())
+        });
         party.has_said(now);
         judged.map_err(Foul)
+    }
+
+    /// What one side has said and heard about bundles since this was asked last.
+    pub fn take_seen(&mut self, side: Side) -> Vec<Seen> {
+        std::mem::take(&mut self.judged(side).seen)
+    }
+
+    /// Whether a bundle has begun to come to one side and not ended.
+    #[must_use]
+    pub fn is_receiving(&self, side: Side) -> bool {
+        let judged = match side {
+            Side::Dialling => &self.dialling,
+            Side::Accepting => &self.accepting,
+        };
+        judged.into.is_under_way()
+    }
+
+    /// Since when one side, in a session that stands, has neither said nor heard anything about a bundle, and waits for no answer.
+    #[must_use]
+    pub fn idle_since(&self, side: Side) -> Option<Instant> {
+        let judged = match side {
+            Side::Dialling => &self.dialling,
+            Side::Accepting => &self.accepting,
+        };
+        let is_idle = judged.party.is_established() && !judged.out.is_under_way();
+        is_idle.then_some(judged.stirred)
     }
 
     /// One side cannot write, or does not read, what is there for it.
@@ -114,11 +195,44 @@ impl Referee {
 
     /// One side has read octets that the other wrote.
     pub fn handle_read(&mut self, side: Side, octets: &[u8], now: Instant) {
-        let Judged { party, heard, .. } = self.judged(side);
+        let Judged {
+            party,
+            heard,
+            out,
+            into,
+            seen,
+            stirred,
+            ..
+        } = self.judged(side);
         party.has_heard(now);
         // They were judged where they were written.
-        let read = heard.read(octets, &mut |message| {
+        let read = heard.read(octets, &mut |message, data| {
             party.hear(&message, now);
+            match &message {
+                Message::Keepalive => return Ok(()),
+                Message::Segment(_) => into.begin(&message),
+                Message::Data => {
+                    let read = into.take(data, Keep::Blocks);
+                    seen.extend(read.and_then(Result::ok).map(Seen::Heard));
+                }
+                Message::SegmentEnd => {
+                    seen.extend(into.end().map(|(parcel, _)| Seen::HeardWhole(parcel)));
+                }
+                Message::Ack {
+                    flags,
+                    transfer,
+                    octets,
+                } => {
+                    let parcel = out.acknowledged(*flags, *transfer);
+                    seen.extend(parcel.map(|parcel| Seen::Acknowledged(parcel, *octets)));
+                }
+                Message::Refuse { reason, transfer } => {
+                    let parcel = out.refused(*transfer).filter(|_| *reason == COMPLETED);
+                    seen.extend(parcel.map(|parcel| Seen::Acknowledged(parcel, u64::MAX)));
+                }
+                _ => {}
+            }
+            *stirred = now;
             Ok(())
         });
         drop(read);

@@ -81,6 +81,12 @@ impl Party {
         }
     }
 
+    /// Whether both sides have said what they offer, as far as it knows, and neither that it ends.
+    pub fn is_established(&self) -> bool {
+        let is_agreed = self.said_init.is_some() && self.heard_init.is_some();
+        is_agreed && !self.said_term && self.heard_term.is_none()
+    }
+
     /// It has said octets.
     pub fn has_said(&mut self, now: Instant) {
         self.upkeep.say(now);
@@ -150,11 +156,11 @@ impl Party {
                     });
                 }
             }
-            Message::Refuse { transfer } => {
+            Message::Refuse { transfer, .. } => {
                 remember(&mut self.refused_to_it, *transfer);
             }
             Message::Term { flags, reason } => self.heard_term = Some((*flags, *reason)),
-            Message::Ack { .. } | Message::Keepalive | Message::Reject { .. } => {}
+            Message::Ack { .. } | Message::Keepalive | Message::Reject { .. } | Message::Data => {}
         }
     }
 
@@ -171,7 +177,7 @@ impl Party {
             Message::Reject { reason, kind } => Err(format!(
                 "rejects a message of type {kind:#04x} for reason {reason} (RFC 9174 5.1.2)"
             )),
-            Message::SegmentEnd => Ok(()),
+            Message::SegmentEnd | Message::Data => Ok(()),
             _ if self.said_init.is_none() || self.heard_init.is_none() => {
                 Err("goes on before both sides have said SESS_INIT (RFC 9174 4.6)".to_owned())
             }
@@ -181,7 +187,7 @@ impl Party {
                 transfer,
                 octets,
             } => self.say_ack(*flags, *transfer, *octets),
-            Message::Refuse { transfer } => self.say_refusal(*transfer),
+            Message::Refuse { transfer, .. } => self.say_refusal(*transfer),
             Message::Keepalive => {
                 let offers = [self.said_init, self.heard_init];
                 let none = offers.iter().flatten().any(|offer| offer.keepalive_s == 0);

@@ -1,0 +1,244 @@
+//! Looks at the whole world from time to time: what only shows where nothing happens.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dhow_bundle::{EndpointId, Instant};
+use dhow_scenario::scenario::Clock;
+
+use crate::clock::EPOCH;
+use crate::connection::{EndState, Road};
+use crate::dialling::road_at;
+use crate::ledger::Confirmation;
+use crate::oracle::{Fact, Wrong};
+use crate::queue::MachineIndex;
+use crate::world::{World, machine};
+
+/// How long a session that stands may carry nothing while a bundle waits for it: longer than any bundle rests that was refused.
+const IDLE_MAX: Duration = Duration::from_secs(90);
+
+/// How long after its lifetime a bundle may be held that is on its way to a neighbour or application.
+const HELD_LATE: Duration = Duration::from_secs(90);
+
+/// How long a node may count room as taken that nothing takes.
+const LEAK_MAX: Duration = Duration::from_secs(60);
+
+impl World {
+    /// Looks at every machine that is up.
+    pub(crate) fn look_around(&mut self) {
+        for at in (0..self.machines.len()).map(machine) {
+            let Some(running) = self
+                .machines
+                .get(at.at())
+                .and_then(|it| it.running.as_ref())
+            else {
+                continue;
+            };
+            if let Err(what) = running.node.check_invariants() {
+                self.accuse_wrong(at, ("assertion", format!("has lost count: {what}")));
+            }
+            let looks = [
+                Self::find_leak,
+                Self::find_idle,
+                Self::find_late,
+                Self::find_leftover,
+            ];
+            for look in looks {
+                if let Some(wrong) = look(self, at) {
+                    self.accuse_wrong(at, wrong);
+                }
+            }
+        }
+    }
+
+    /// Room that a node counts as taken while its disk has less and nothing comes or goes.
+    fn find_leak(&mut self, at: MachineIndex) -> Option<Wrong> {
+        let is_receiving = self.voyages.is_none() || self.is_receiving(at);
+        let (stored, now) = (self.kept.octets(at), self.now);
+        let machine = self.machines.get_mut(at.at())?;
+        let running = machine.running.as_mut()?;
+        let busy = running.flushing || !running.batch.is_empty();
+        let sending = machine
+            .blueprint
+            .applications
+            .iter()
+            .any(|it| it.is_sending());
+        let taken = running.node.taken_octets();
+        let stored = stored.filter(|stored| *stored != taken);
+        let Some(stored) = stored.filter(|_| !busy && !sending && !is_receiving) else {
+            running.miscounts = None;
+            return None;
+        };
+        let since = *running.miscounts.get_or_insert(now);
+        if now.since(since) < LEAK_MAX {
+            return None;
+        }
+        let what = format!(
+            "counts {taken} octets of its quota as taken, and its disk has {stored} of bundles"
+        );
+        Some(("within", what))
+    }
+
+    fn is_receiving(&self, at: MachineIndex) -> bool {
+        self.connections_of(at).into_iter().any(|(key, side)| {
+            let connection = self.connection(key);
+            let referee = connection.and_then(|it| it.referee.as_ref());
+            referee.is_none_or(|referee| referee.is_receiving(side))
+        })
+    }
+
+    /// A bundle that waits for a neighbour, with which a session stands that carries nothing.
+    fn find_idle(&mut self, at: MachineIndex) -> Option<Wrong> {
+        let voyages = self.voyages.as_ref()?;
+        let station = voyages.station(at)?;
+        let here = self.machines.get(at.at())?;
+        let before = self.now.since(Instant::START).checked_sub(IDLE_MAX)?;
+        let before = Instant::START + before;
+        if here.troubled > before {
+            return None;
+        }
+        let idle = self.idle_neighbours(at, before);
+        if idle.is_empty() {
+            return None;
+        }
+        let facts = self.kept.facts(at);
+        let waits = facts.filter(|fact| fact.since <= before).find_map(|fact| {
+            let EndpointId::Ipn { node, .. } = fact.destination else {
+                return None;
+            };
+            let next = self.next_hop(at, node)?;
+            let came_from = matches!(fact.previous, Some(EndpointId::Ipn { node, .. }) if Some(node) == self.number(next));
+            let is_of_use = self.is_of_use(fact) && !station.has_given_any(fact.name);
+            let since = idle.get(&next).filter(|_| is_of_use && !came_from)?;
+            Some((next, *since))
+        });
+        let (next, since) = waits?;
+        let what = format!(
+            "holds a bundle for {}, and has let the session with it stand idle for {:?}",
+            self.name(next),
+            self.now.since(since)
+        );
+        Some(("idle", what))
+    }
+
+    /// Neighbours with whom sessions have carried nothing since an instant, though they could have.
+    fn idle_neighbours(
+        &self,
+        at: MachineIndex,
+        before: Instant,
+    ) -> BTreeMap<MachineIndex, Instant> {
+        let mut idle = BTreeMap::new();
+        for (key, side) in self.connections_of(at) {
+            let Some(connection) = self.connection(key).filter(|it| !it.broken) else {
+                continue;
+            };
+            let (end, other) = (connection.end(side), connection.end(side.other()));
+            let both_open = end.state == EndState::Open
+                && other.state == EndState::Open
+                && self.lives(other.machine, other.life)
+                && self.lives(at, end.life);
+            let way = &end.way;
+            let is_free = !way.wants && way.held.is_empty() && way.flying.is_empty();
+            let road = self.roads.get(road_at(connection.road));
+            let was_open = road.is_some_and(|road| road.is_open_since(before));
+            let referee = connection.referee.as_ref();
+            let since = referee.and_then(|referee| referee.idle_since(side));
+            let is_well = self.machines.get(other.machine.at());
+            let is_well = is_well.is_some_and(|machine| machine.troubled <= before);
+            if let Some(since) = since.filter(|since| *since <= before)
+                && both_open
+                && is_free
+                && was_open
+                && is_well
+            {
+                idle.insert(other.machine, since);
+            }
+        }
+        idle
+    }
+
+    /// A bundle that is held though it has expired.
+    fn find_late(&mut self, at: MachineIndex) -> Option<Wrong> {
+        let tolerance = self.tolerance();
+        let here = self.machines.get(at.at())?;
+        let voyages = self.voyages.as_ref();
+        let station = voyages.and_then(|it| it.station(at));
+        let since = self.now.since(Instant::START).as_millis();
+        let now_ms = u128::from(EPOCH.as_millis()) + since;
+        let slack_ms = (tolerance + HELD_LATE).as_millis();
+        let held = self.kept.facts(at).find_map(|fact| {
+            let life_ms = u128::from(fact.lifetime_ms);
+            let (age_ms, lives) = if fact.created_ms > 0 && here.wall != Clock::None {
+                (now_ms.checked_sub(u128::from(fact.created_ms))?, life_ms)
+            } else {
+                let (came, age_ms) = station?.came_aged(fact.name)?;
+                let held = self.now.since(came).as_millis();
+                (u128::from(age_ms) + held, life_ms)
+            };
+            let late = age_ms.checked_sub(lives + slack_ms)?;
+            let is_rotten = self.ledger.record(fact.name).rotten;
+            (!is_rotten && here.troubled + HELD_LATE <= self.now).then_some(late)
+        });
+        let what = format!(
+            "still holds a bundle {} ms after it should be gone (RFC 9171 5.5)",
+            held?
+        );
+        Some(("late", what))
+    }
+
+    /// A bundle, or a fragment of it, that its application has confirmed a while ago.
+    fn find_leftover(&mut self, at: MachineIndex) -> Option<Wrong> {
+        let here = self.machines.get(at.at())?;
+        let number = self.number(at)?;
+        let before = self.now.since(Instant::START).checked_sub(LEAK_MAX)?;
+        let before = Instant::START + before;
+        if here.troubled > before {
+            return None;
+        }
+        let left = self.kept.facts(at).find(|fact| {
+            let unit = self.ledger.carried(fact.name);
+            let unit = unit.and_then(|unit| self.ledger.unit(unit));
+            let is_confirmed = unit.is_some_and(|unit| {
+                let given = matches!(unit.confirmation, Confirmation::Given(life, given) if life == here.life.0 && given <= before);
+                unit.to == number && given && self.now < unit.expires()
+            });
+            is_confirmed && fact.since <= before && !self.ledger.record(fact.name).rotten
+        })?;
+        let part = left.part.map_or("", |_| "a fragment of ");
+        let what = format!(
+            "still holds {part}a bundle that its application confirmed more than {LEAK_MAX:?} ago"
+        );
+        Some(("within", what))
+    }
+
+    fn is_of_use(&self, fact: &Fact) -> bool {
+        let unit = self.ledger.carried(fact.name);
+        let unit = unit.and_then(|unit| self.ledger.unit(unit));
+        let is_rotten = self.ledger.record(fact.name).rotten;
+        let is_alive = unit.is_some_and(|unit| self.now + self.tolerance() < unit.expires());
+        is_alive && !is_rotten
+    }
+
+    fn number(&self, at: MachineIndex) -> Option<u32> {
+        self.numbers.get(at.at()).copied()
+    }
+
+    /// Where a machine is to send what is for a node.
+    fn next_hop(&self, at: MachineIndex, to: u32) -> Option<MachineIndex> {
+        let to = format!("ipn:{to}.*");
+        let routes = &self.machines.get(at.at())?.blueprint.config.routes;
+        let via = &routes.iter().find(|route| route.to == to)?.via;
+        let all = (0..self.machines.len()).map(machine);
+        all.into_iter().find(|at| {
+            let number = self.number(*at);
+            number.is_some_and(|number| *via == format!("ipn:{number}.0"))
+        })
+    }
+}
+
+impl Road {
+    /// Whether octets have left since an instant at any time.
+    fn is_open_since(&self, before: Instant) -> bool {
+        self.is_open() && self.open.1 <= before
+    }
+}

@@ -1,0 +1,216 @@
+//! What nodes do with bundles that pass through them, as it is seen on links, at disks and by applications.
+//!
+//! Nothing here is a node's word. A station is a machine as seen from outside: the bundles that came to it over links, those
+//! that its neighbours acknowledged, and those that it gave to its disk, with the flush that covers them.
+
+mod parcel;
+mod report;
+mod station;
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use dhow_bundle::{EndpointId, FragmentRange, Instant};
+
+use crate::clock::EPOCH;
+use crate::ledger::{BundleName, Ledger};
+use crate::payload::Payloads;
+use crate::queue::MachineIndex;
+
+pub use parcel::{Parcel, Told};
+pub use station::{Sending, Station};
+
+/// What is wrong, as the end of a sentence that begins with a node's name, and the oracle that says so.
+pub type Wrong = (&'static str, String);
+
+/// What a bundle was when its source first sent it: none of it changes on the way (RFC 9171 4.3.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Original {
+    destination: EndpointId,
+    report_to: EndpointId,
+    flags: u64,
+    lifetime_ms: u64,
+    total_octets: u64,
+}
+
+impl Original {
+    fn of(parcel: &Parcel) -> Self {
+        Self {
+            destination: parcel.destination.clone(),
+            report_to: parcel.report_to.clone(),
+            flags: parcel.lasting_flags(),
+            lifetime_ms: parcel.lifetime_ms,
+            total_octets: parcel.total_octets(),
+        }
+    }
+}
+
+/// All stations, and what is known of bundles wherever they are.
+#[derive(Debug)]
+pub struct Voyages {
+    stations: Vec<Station>,
+    originals: HashMap<BundleName, Original>,
+    /// Reports that came to whom they are for: of which bundle, from which node, and which status.
+    reported: BTreeSet<(BundleName, u32, usize)>,
+}
+
+/// When something is looked at, and how far clocks may be apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The true time.
+    pub now: Instant,
+    /// How far apart two nodes' clocks may be, at most.
+    pub tolerance: Duration,
+}
+
+impl Moment {
+    /// Milliseconds by which a bundle is older than its lifetime, by right clocks; `None` where its source had none.
+    fn overdue_ms(&self, parcel: &Parcel) -> Option<i128> {
+        let since = self.now.since(Instant::START).as_millis();
+        let now_ms = u128::from(EPOCH.as_millis()).saturating_add(since);
+        let end_ms = u128::from(parcel.created_ms).saturating_add(u128::from(parcel.lifetime_ms));
+        let late = i128::try_from(now_ms).ok()? - i128::try_from(end_ms).ok()?;
+        (parcel.created_ms > 0).then_some(late)
+    }
+
+    fn tolerance_ms(&self) -> i128 {
+        i128::try_from(self.tolerance.as_millis()).unwrap_or(i128::MAX)
+    }
+}
+
+impl Voyages {
+    /// Of machines with these node numbers, each with whether it has a clock.
+    #[must_use]
+    pub fn new(machines: impl Iterator<Item = (u32, bool)>) -> Self {
+        let stations = machines.map(|(number, clock)| Station::new(number, clock));
+        Self {
+            stations: stations.collect(),
+            originals: HashMap::new(),
+            reported: BTreeSet::new(),
+        }
+    }
+
+    /// One machine.
+    #[must_use]
+    pub fn station(&self, at: MachineIndex) -> Option<&Station> {
+        self.stations.get(at.at())
+    }
+
+    /// One machine, to be told something.
+    pub fn station_mut(&mut self, at: MachineIndex) -> Option<&mut Station> {
+        self.stations.get_mut(at.at())
+    }
+
+    /// A machine has said the blocks of a bundle.
+    ///
+    /// # Errors
+    /// They are not what they should be.
+    pub fn handle_said(
+        &mut self,
+        at: MachineIndex,
+        parcel: &Parcel,
+        sending: Sending,
+        moment: Moment,
+    ) -> Result<(), Wrong> {
+        let Some(station) = self.stations.get_mut(at.at()) else {
+            return Ok(());
+        };
+        let original = Original::of(parcel);
+        if station.is_source(parcel) {
+            let first = self.originals.entry(parcel.name);
+            let first = first.or_insert_with(|| original.clone());
+            check(
+                *first == original,
+                || "gives one creation timestamp to two bundles (RFC 9171 4.2.7)",
+            )?;
+        } else if let Some(first) = self.originals.get(&parcel.name) {
+            check(
+                *first == original,
+                || "passes a bundle on with another primary block (RFC 9171 4.3.1)",
+            )?;
+        }
+        station.check_blocks(parcel, sending, moment)
+    }
+
+    /// A machine has said a whole bundle, which has these octets.
+    ///
+    /// # Errors
+    /// They are not what they should be.
+    pub fn handle_said_whole(
+        &self,
+        at: MachineIndex,
+        parcel: &Parcel,
+        octets: &[u8],
+        (ledger, payloads): (&Ledger, &Payloads),
+        moment: Moment,
+    ) -> Result<(), Wrong> {
+        let length = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        // One that ends early was given up.
+        if length < parcel.octets() {
+            return Ok(());
+        }
+        parcel.check_end(octets).map_err(|what| ("passage", what))?;
+        if let Some(station) = self.station(at) {
+            station.check_kept(parcel)?;
+        }
+        let payload = parcel.payload(octets);
+        if parcel.is_administrative() {
+            return match Told::read(payload).map_err(|what| ("passage", what))? {
+                Some(told) => self.check_report(parcel, &told, ledger, moment),
+                None => Ok(()),
+            };
+        }
+        let Some(unit) = ledger.carried(parcel.name) else {
+            return Ok(());
+        };
+        let offset = parcel.range().offset;
+        let whole = ledger.unit(unit).map_or(0, |it| it.octets);
+        check(
+            payloads.goes_on(unit, whole, offset, payload),
+            || "sends another payload than the bundle's",
+        )
+    }
+
+    /// A status report is for an application, which has it.
+    ///
+    /// # Errors
+    /// It does not tell what was.
+    pub fn handle_report(
+        &mut self,
+        from: u32,
+        payload: &[u8],
+        ledger: &Ledger,
+        moment: Moment,
+    ) -> Result<(), Wrong> {
+        let Some(told) = Told::read(payload).map_err(|what| ("reports", what))? else {
+            return Ok(());
+        };
+        self.check_told(from, &told, ledger, moment)?;
+        let statuses = (0..).zip(&told.statuses);
+        for (status, _) in statuses.filter(|(_, said)| said.is_some()) {
+            self.reported.insert((told.name, from, status));
+        }
+        Ok(())
+    }
+}
+
+fn check(holds: bool, what: impl FnOnce() -> &'static str) -> Result<(), Wrong> {
+    match holds {
+        true => Ok(()),
+        false => Err(("passage", what().to_owned())),
+    }
+}
+
+/// Whether some ranges have all octets of one.
+fn covers(ranges: impl Iterator<Item = FragmentRange>, wanted: FragmentRange) -> bool {
+    let mut ranges: Vec<FragmentRange> = ranges.collect();
+    ranges.sort_unstable();
+    let end = wanted.offset.saturating_add(wanted.length);
+    let mut reached = wanted.offset;
+    for range in ranges {
+        if range.offset <= reached {
+            reached = reached.max(range.offset.saturating_add(range.length));
+        }
+    }
+    reached >= end
+}
