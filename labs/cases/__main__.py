@@ -31,6 +31,7 @@ CASES = {
     "threads": "threads",
     "receipts": "receipts",
     "strangers": "strangers",
+    "full-store": "full_store",
 }
 
 

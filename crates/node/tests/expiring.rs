@@ -143,9 +143,14 @@ fn what_has_expired_and_is_not_deleted_yet_is_not_delivered() {
     while let Some(octets) = application.to_node.pop_front() {
         node.handle(now(61), Event::Octets { stream, octets });
     }
-    let actions = turn(&mut node, now(61));
+    let mut actions = turn(&mut node, now(61));
+    // It may take more than a turn to make way for what might be behind.
+    for _ in 0..100 {
+        node.handle_timeout(now(61));
+        actions.extend(turn(&mut node, now(61)));
+    }
     gone += expired(&actions);
-    assert_eq!(gone, BUNDLES, "it made way for what might be behind");
+    assert_eq!(gone, BUNDLES);
     let reads = actions
         .iter()
         .filter(|it| matches!(it, Action::Read { .. }));

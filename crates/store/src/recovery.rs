@@ -21,6 +21,9 @@ use crate::tail::{Start, Tail};
 use crate::walk::{Known, Step, Walk, Window, generation};
 use crate::wire::{Reader, SharedEndpoints, index, length};
 
+/// Octets of a remembered identifier, in the mean at most: many longer ones leave room for fewer.
+const REMEMBERED_OCTETS: u64 = 64;
+
 /// What a store held when it was opened.
 #[derive(Debug)]
 pub struct Recovered {
@@ -180,7 +183,8 @@ pub(crate) fn recover(
 }
 
 fn removed_bounds(options: &Options, layout: &Layout) -> Removed {
-    let octets = u64::from(layout.segment_octets) / 2;
+    let octets = length(options.removed_bound).saturating_mul(REMEMBERED_OCTETS);
+    let octets = octets.min(u64::from(layout.segment_octets) / 2);
     Removed::with_bounds(options.removed_bound, octets.min(options.memory_octets))
 }
 

@@ -18,7 +18,7 @@ use crate::wire::{index, length};
 pub(crate) const UNIT_OCTETS: u32 = 512 * 1024;
 
 /// Rolls to another segment while one record looks for room: one for itself, and those that a checkpoint and growth take.
-const ROLLS: u32 = 6;
+const ROLLS: u32 = 8;
 
 /// A log of fewer segments grows rather than wait for a checkpoint.
 const RING_MIN: usize = 3;
@@ -27,7 +27,7 @@ const RING_MIN: usize = 3;
 const CHECKPOINT_SEGMENTS: u32 = 8;
 
 /// A new segment has one part in this many of the octets that the log has already: it grows as it is used.
-const GROWTH_SHARE: u64 = 4;
+const GROWTH_SHARE: u64 = 16;
 
 /// The largest segment has one part in this many of the quota at most.
 const QUOTA_SHARE: u64 = 16;
@@ -230,7 +230,10 @@ impl Store {
             .map_or(u32::MAX, |octets| octets.max(unit))
             .min(self.log.layout.segment_octets);
         let (mut octets, bound) = match purpose {
-            Purpose::Bundle | Purpose::Move => (self.next_octets().max(least), self.bound_octets()),
+            Purpose::Bundle | Purpose::Move => {
+                self.complete_reserve()?;
+                (self.next_octets().max(least), self.bound_octets())
+            }
             Purpose::Upkeep | Purpose::Checkpoint => (least, u64::MAX),
         };
         loop {
@@ -245,6 +248,17 @@ impl Store {
             }
             octets = (octets / 2 / unit * unit).max(least);
         }
+    }
+
+    /// Sees that there is what is set aside, in the smallest segments: it grows with the bundles that are here.
+    fn complete_reserve(&mut self) -> Result<(), Trouble> {
+        let unit = self.unit_octets();
+        for _ in self.log.segments.unreferenced().len()..=self.set_aside() {
+            let allocated = self.log.allocate(unit);
+            self.cramped = allocated.is_err();
+            allocated?;
+        }
+        Ok(())
     }
 
     /// The disk is full, and something was taken from what is set aside: upkeep begins whatever is free.
