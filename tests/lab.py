@@ -216,7 +216,7 @@ class Lab(unittest.TestCase):
         # Nobody set these; what follows from memory follows from that of the node's group, in every run.
         self.assertEqual([node["runs"] for node in manifest["nodes"]], [["0001", "0002"]] * 2)
         self.assertEqual(settings["west"]["listen"][0]["cut_through"], True)
-        self.assertEqual(settings["west"]["store"]["memory"], (256 << 20) // 16)
+        self.assertEqual(settings["west"]["store"]["memory"], 15 << 20)
         page = (self.place / "out" / "report.html").read_text()
         self.assertIn("<summary>settings of node west</summary>", page)
         self.assertIn("&quot;cut_through&quot;: true", page)

@@ -147,11 +147,11 @@ class Recording(Workplace):
         self.recv(self.receiver, "ipn:2.42", 1)
         self.assertEqual(self.receiver.stop(), 0)
         whole = file.read_bytes()
-        told = whole[:8] + (3).to_bytes(4, "little")
+        told = whole[:8] + (4).to_bytes(4, "little")
         later = told + crc32c(told).to_bytes(4, "little") + whole[16:]
         self.assertEqual(crc32c(whole[:12]).to_bytes(4, "little"), whole[12:16])
         for octets, code, said, hint in [
-            (later, 1, "its format has version 3, and this program reads version 2", "the version of dhow that recorded it"),
+            (later, 1, "its format has version 4, and this program reads version 3", "the version of dhow that recorded it"),
             (told + whole[12:], 1, "its head does not match its checksum", None),
             (whole[:15], 1, "it does not begin as a recording does", "'dhow node run --record FILE'"),
             (b"", 1, "it does not begin as a recording does", "'dhow node run --record FILE'"),

@@ -46,6 +46,12 @@ class Talk(unittest.TestResult):
         super().addError(test, err)
         self.line("FAIL", test, self.errors[-1][1])
 
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err) -> None:
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            kind = self.failures if issubclass(err[0], test.failureException) else self.errors
+            self.line("FAIL", test, f"{subtest}\n{kind[-1][1]}")
+
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
         super().addSkip(test, reason)
         self.line("skip", test, reason)

@@ -415,9 +415,7 @@ impl Core {
         let Some(stream) = oldest.and_then(|stream| streams.get_mut(&stream)) else {
             return false;
         };
-        stream.wishes.close = true;
-        stream.wishes.cut = true;
-        wake(stream);
+        cut(stream);
         state.counts.clients_cut += 1;
         true
     }
@@ -436,13 +434,7 @@ impl Core {
             return false;
         };
         crowd.leave(stream);
-        let Some(stream) = streams.get_mut(&stream) else {
-            return false;
-        };
-        stream.wishes.close = true;
-        stream.wishes.cut = true;
-        wake(stream);
-        true
+        streams.get_mut(&stream).map(cut).is_some()
     }
 
     /// Both kinds of time.
@@ -692,6 +684,12 @@ impl State {
             false
         });
     }
+}
+
+fn cut(stream: &mut StreamState) {
+    stream.wishes.close = true;
+    stream.wishes.cut = true;
+    wake(stream);
 }
 
 fn wake(stream: &StreamState) {

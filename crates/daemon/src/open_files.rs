@@ -1,6 +1,7 @@
 //! The limit of open files, and its division among kinds of connections: connections are files, and many systems allow
 //! 1024 unasked.
 
+use dhow_node::config::Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Operators' connections at a time.
@@ -18,6 +19,18 @@ const OWN_FILES: usize = 16;
 
 /// Files that are open before anything is accepted, about.
 const FIRST_FILES: usize = 64;
+
+/// Connections that links may have at a time: their sessions, attempts that are to take the place of each of these, and some
+/// that are being given up.
+#[must_use]
+pub fn dialled(node: &Config) -> usize {
+    /// Attempts of a link that nobody waits for any more, or not for long, and sessions that end.
+    const PASSING: usize = 4;
+    let links = node.links.iter();
+    links
+        .map(|link| 2 * usize::from(link.sessions) + PASSING)
+        .sum()
+}
 
 /// Connections of each kind, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

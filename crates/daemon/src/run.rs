@@ -203,7 +203,7 @@ async fn live(
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let dialled = dialled(&file);
+    let dialled = open_files::dialled(&file.node);
     open_files::allow(dialled);
     let mut signals = Signals::watch()?;
     let tls = file.tls.as_ref().map(Tls::load).transpose()?;
@@ -574,17 +574,6 @@ fn start_admin(
     let guarded = router(office.clone(), Some(token));
     let open = router(office, None);
     Ok(AdminThread::start(doors, open, guarded, places)?)
-}
-
-/// Connections that links may have at a time: their sessions, attempts that are to take the place of each of these, and some
-/// that are being given up.
-fn dialled(file: &NodeFile) -> usize {
-    /// Attempts of a link that nobody waits for any more, or not for long, and sessions that end.
-    const PASSING: usize = 4;
-    let links = file.node.links.iter();
-    links
-        .map(|link| 2 * usize::from(link.sessions) + PASSING)
-        .sum()
 }
 
 /// Listeners for neighbours and for applications.

@@ -29,6 +29,7 @@ mod echo;
 mod endpoints;
 mod expiries;
 mod fragmentation;
+mod heads;
 mod invariants;
 mod line;
 mod links;

@@ -4,12 +4,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
-use dhow_bundle::forward::{LastHop, UnsupportedBlocks};
+use dhow_bundle::forward::UnsupportedBlocks;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
-use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading, Room};
+use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::{Removal, State};
@@ -40,38 +40,6 @@ const VERIFYING_BOUND: usize = 256;
 
 /// The same of bundles that are read whole: a few octets each.
 const VERIFYING_SMALL_BOUND: usize = 2048;
-
-/// Room for header blocks that is taken at once, octets: of some hundred small bundles.
-const HEADS_OCTETS: usize = 16 * 1024;
-
-/// Room for header blocks on their way out: written here one after the other, and shared, not copied.
-pub(crate) struct Heads {
-    room: Room,
-    /// The header under construction.
-    draft: Vec<u8>,
-    last: LastHop,
-}
-
-impl Default for Heads {
-    fn default() -> Self {
-        Self {
-            room: Room::new(HEADS_OCTETS),
-            draft: Vec::new(),
-            last: LastHop::default(),
-        }
-    }
-}
-
-impl Heads {
-    /// The header for the next hop, and octets of the bundle with it.
-    fn forwarded(&mut self, header: &Header, edit: &HopEdit) -> (Bytes, u64) {
-        self.draft.clear();
-        let total = header.append_forwarded_as(edit, &mut self.last, &mut self.draft);
-        self.room.reserve(self.draft.len());
-        self.room.put(&self.draft);
-        (self.room.give(), total)
-    }
-}
 
 /// What a session is sending.
 #[derive(Debug)]

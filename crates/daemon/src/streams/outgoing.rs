@@ -15,6 +15,9 @@ pub const GATHER_OCTETS: usize = 1 << 20;
 /// Octets that are polled at a time in any case: whoever reads goes on, however many others do not.
 pub const GATHER_OCTETS_MIN: usize = 16 << 10;
 
+/// Octets that are copied out of the buffers that they came in whenever their peer takes nothing.
+const COPIED_OCTETS: usize = 64 << 10;
+
 /// One connection gets a part of what is left that is one of so many: there is always some left for the next.
 const LEFT_SHARE: usize = 4;
 
@@ -122,12 +125,14 @@ impl Outgoing {
         self.is_sliced = true;
     }
 
-    /// The peer takes nothing at present: where memory is scarce, what is left lets go of the buffers that it came in.
+    /// The peer takes nothing at present: where memory is scarce, what is left lets go of the buffers that it came in. A little does
+    /// so in any case: its buffer may be many times as large.
     pub fn stand_by(&mut self) {
-        if !self.is_sliced || !self.unwritten.is_scarce() {
+        let left = self.pieces.get(self.next..).unwrap_or_default();
+        let is_little = left.iter().map(Bytes::len).sum::<usize>() <= COPIED_OCTETS;
+        if !self.is_sliced || !(is_little || self.unwritten.is_scarce()) {
             return;
         }
-        let left = self.pieces.get(self.next..).unwrap_or_default();
         let together = Bytes::from(left.concat());
         self.pieces = vec![together];
         self.next = 0;
