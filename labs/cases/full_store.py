@@ -191,9 +191,9 @@ def bundles(node: Node) -> int:
 def emptied(node: Node) -> int:
     """Drops everything, as an operator would; how many are left after that."""
     for _ in range(5):
-        for name in node.run("bundles", "--each", "--json", timeout_s=120).stdout.splitlines():
+        for bundle in json.loads(node.run("bundles", "--each", "--json", timeout_s=120).stdout):
             with suppress(NodeFailed, OSError):
-                node.admin(f"/v1/bundles/{quote(json.loads(name)['id'], safe='')}", "DELETE")
+                node.admin(f"/v1/bundles/{quote(bundle['id'], safe='')}", "DELETE")
         until = time.monotonic() + 5
         while bundles(node) > 0 and time.monotonic() < until:
             time.sleep(0.1)
