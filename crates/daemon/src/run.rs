@@ -456,7 +456,7 @@ fn recover(
             "the log of this store is missing or empty, a new one was begun: what the store held is lost"
         );
     }
-    tell_what_has_no_effect(settings, &store);
+    tell_what_has_no_effect(settings, &store, file.node.quota_octets);
     crate::logging::lost(&recovered.loss);
     if recovered.checkpoint_lost {
         tracing::error!(
@@ -485,9 +485,17 @@ fn flushing(file: &NodeFile) -> Flushing {
     Flushing::AfterContact
 }
 
-/// Tells of what the node file says of a store that was made before, and cannot have.
-fn tell_what_has_no_effect(settings: &StoreSettings, store: &Store) {
+/// Tells of what the node file says of a store that was made before, and cannot have, nor its disk.
+fn tell_what_has_no_effect(settings: &StoreSettings, store: &Store, quota: u64) {
     let path = settings.path.display();
+    if let Some(capacity) = store.capacity_octets().filter(|it| *it < quota) {
+        tracing::warn!(
+            %path,
+            quota,
+            capacity,
+            "the disk has no room for the quota of the store: what counts is about what the disk has room for at present"
+        );
+    }
     let made_with = u64::from(store.segment_octets());
     match (settings.durability, settings.segment_octets) {
         (DurabilitySetting::Memory, _) => {

@@ -95,6 +95,21 @@ impl Store {
         Some(beyond.iter().map(|filled| u64::from(*filled)).sum())
     }
 
+    /// Octets of bundles, about, that the log can take as far as the quota and the disk allow it to grow at present; `None` where the disk
+    /// does not tell.
+    #[must_use]
+    pub fn capacity_octets(&self) -> Option<u64> {
+        let disk = self
+            .log
+            .segments
+            .allocated()
+            .saturating_add(self.log.disk.available()?);
+        let set_aside =
+            length(self.set_aside()) * u64::from(self.unit_octets()) + self.pool_for_moves();
+        let bundles = disk.min(self.bound_octets()).saturating_sub(set_aside);
+        Some((bundles / 5 * 4).min(self.options.quota_octets))
+    }
+
     /// Octets of the pool that moves may take and bundles leave: the largest segment that there is can be emptied, also after a crash
     /// has left one half emptied and another half filled.
     fn pool_for_moves(&self) -> u64 {

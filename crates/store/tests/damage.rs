@@ -170,6 +170,8 @@ fn failed_sync_refuses_new_bundles_and_keeps_deletions() {
 fn disk_that_cannot_grow_refuses_bundles_and_lets_them_be_deleted() {
     let (disk, mut store) = faulty();
     disk.limit(8192 + 10 * 65_536);
+    let capacity = store.capacity_octets().unwrap();
+    assert!((100_000..300_000).contains(&capacity), "{capacity}");
     let mut kept = Vec::new();
     for key in 0..200 {
         put(&mut store, key, 5_000);
