@@ -229,27 +229,37 @@ mod tests {
 
     #[test]
     fn what_waits_long_holds_no_more_than_itself_where_memory_is_scarce() {
-        let unwritten = Unwritten::with_bound(50);
-        let whole = Bytes::from(vec![7; 1_000]);
+        let unwritten = Unwritten::with_bound(500_000);
+        let whole = Bytes::from(vec![7; 10_000_000]);
         let mut outgoing = Outgoing::within(unwritten);
         outgoing
             .refill()
-            .extend([whole.slice(..10), whole.slice(500..510)]);
+            .extend([whole.slice(..100_000), whole.slice(500_000..600_000)]);
         outgoing.refilled();
-        outgoing.advance(4);
+        outgoing.advance(40_000);
         outgoing.stand_by();
         assert!(!whole.is_unique(), "there is enough memory");
-        outgoing.advance(16);
-        outgoing.refill().push(whole.slice(..30));
+        outgoing.advance(160_000);
+        outgoing.refill().push(whole.slice(..300_000));
         outgoing.refilled();
-        outgoing.advance(4);
+        outgoing.advance(40_000);
         outgoing.stand_by();
         assert!(whole.is_unique());
         let mut slices = [IoSlice::new(&[]); 2];
         assert_eq!(outgoing.slices(&mut slices), 1);
-        assert_eq!(&slices[0][..], [7; 26]);
-        outgoing.advance(26);
+        assert!(slices[0].len() == 260_000 && slices[0].iter().all(|octet| *octet == 7));
+        outgoing.advance(260_000);
         assert!(outgoing.is_empty());
+    }
+
+    #[test]
+    fn a_little_that_waits_holds_no_more_than_itself() {
+        let whole = Bytes::from(vec![7; 1 << 20]);
+        let mut outgoing = Outgoing::within(Unwritten::default());
+        outgoing.refill().push(whole.slice(..GATHER_OCTETS_MIN));
+        outgoing.refilled();
+        outgoing.stand_by();
+        assert!(whole.is_unique());
     }
 
     #[test]
