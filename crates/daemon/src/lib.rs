@@ -34,7 +34,8 @@ pub mod pace;
 pub mod pressure;
 pub mod recording;
 pub mod run;
-pub mod slow_disk;
+pub mod signals;
+mod slow_disk;
 pub mod storing;
 pub mod streams;
 
