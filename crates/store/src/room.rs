@@ -212,14 +212,15 @@ impl Store {
         if segments.free() <= kept {
             return Ok(false);
         }
-        let large = segments.large(self.next_octets(), wanted);
-        let filled = |number: u32| segments.at(number).map_or(0, |at| at.filled);
-        let fits = large.filter(|number| self.leaves_enough(Purpose::Bundle, filled(*number)));
+        let most = self.octets_for_bundles();
+        let for_bundles = segments.large(self.next_octets(), wanted, most);
         let chosen = match purpose {
-            Purpose::Bundle => fits,
-            Purpose::Move => large.filter(|number| self.leaves_enough(purpose, filled(*number))),
+            Purpose::Bundle => for_bundles,
+            Purpose::Move => segments
+                .large(self.next_octets(), wanted, u64::MAX)
+                .filter(|_| self.octets_for_moves() > 0),
             // Of what is set aside the smallest is begun.
-            Purpose::Upkeep | Purpose::Checkpoint => fits.or_else(|| segments.small(wanted)),
+            Purpose::Upkeep | Purpose::Checkpoint => for_bundles.or_else(|| segments.small(wanted)),
         };
         let Some(segment) = chosen else {
             return Ok(false);
@@ -265,10 +266,12 @@ impl Store {
         }
     }
 
-    /// Sees that there is what is set aside, in the smallest segments: it grows with the bundles that are here.
+    /// Sees that what is set aside is there, and in the smallest segments: larger ones are for bundles. It grows with the bundles that are here.
     fn complete_reserve(&mut self) -> Result<(), Trouble> {
         let unit = self.unit_octets();
-        for _ in self.log.segments.unreferenced().len()..=self.set_aside() {
+        let units = self.log.segments.unreferenced();
+        let units = units.iter().filter(|filled| **filled == unit).count();
+        for _ in units..=self.set_aside() {
             let allocated = self.log.allocate(unit);
             self.cramped = allocated.is_err();
             allocated?;

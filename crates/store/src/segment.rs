@@ -332,11 +332,12 @@ impl Segments {
         self.at(segment).is_some_and(|at| at.references == 0)
     }
 
-    /// The free segment to use next for records of bundles: of those with at least `wanted` octets the one freed last, else the largest
-    /// with at least `least`.
-    pub(crate) fn large(&self, wanted: u32, least: u32) -> Option<u32> {
+    /// The free segment to use next for records of bundles, of `least` to `most` octets: of those with at least `wanted` the one
+    /// freed last, else the largest.
+    pub(crate) fn large(&self, wanted: u32, least: u32, most: u64) -> Option<u32> {
         let filled = |number: &u32| self.at(*number).map_or(0, |at| at.filled);
-        let candidates = || self.free.iter().filter(|number| filled(number) >= least);
+        let fits = |number: &&u32| filled(number) >= least && u64::from(filled(number)) <= most;
+        let candidates = || self.free.iter().filter(fits);
         let fitting = candidates().rev().find(|number| filled(number) >= wanted);
         fitting
             .or_else(|| candidates().max_by_key(|number| filled(number)))
