@@ -444,6 +444,11 @@ class Lab(unittest.TestCase):
             self.assertNotIn("of a core", sent)
             self.assertIn("2 of 2 nodes", sent)
 
+    def need_tun_for_users(self) -> None:
+        """Skips a test where users may not make the devices of emulated links."""
+        if not os.stat("/dev/net/tun").st_mode & 0o002:
+            self.skipTest("/dev/net/tun is not for users here")
+
     def as_nobody(self, *words: str | Path) -> subprocess.Popen[str]:
         """The command as a user without any right, in a directory of that user."""
         user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
@@ -451,8 +456,6 @@ class Lab(unittest.TestCase):
                                   capture_output=True, text=True, check=False)
         if possible.returncode != 0:
             self.skipTest(f"no namespaces for users: {possible.stderr.strip()}")
-        if not os.stat("/dev/net/tun").st_mode & 0o002:
-            self.skipTest("/dev/net/tun is not for users here")
         # The one that was built may lie where other users cannot go.
         mine = self.place / "dhow"
         if not mine.exists():
@@ -462,6 +465,7 @@ class Lab(unittest.TestCase):
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def test_who_is_not_root_has_a_lab_of_which_nothing_is_left(self) -> None:
+        self.need_tun_for_users()
         contacts = '[[contact]]\nlink = "wire"\nstart = "100ms"\nfor = "300ms"\nevery = "500ms"\n'
         path = self.write(scenario('delay = "2ms"\nat_end = "silence"\n', more=contacts))
         done = self.as_nobody("run", path, "--out", "out")
@@ -475,6 +479,7 @@ class Lab(unittest.TestCase):
         self.assertFalse((self.place / "no").exists())
 
     def test_a_lab_of_a_user_ends_with_its_command_however_that_ends(self) -> None:
+        self.need_tun_for_users()
         path = self.write(scenario(traffic='every = "1s"'))
         for number, (sent, code) in enumerate([(signal.SIGTERM, 130), (signal.SIGKILL, -9)]):
             with self.subTest(signal=sent):

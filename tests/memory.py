@@ -17,8 +17,9 @@ BESIDE_OCTETS = 24 << 20
 # Applications that ask for a bundle of so many octets and do not read it.
 SILENT, WAITING_OCTETS = 50, 1 << 20
 
-# So many of them make the node's buffers and threads; the others are to cost less than what they leave unread.
-WARM, SETTLE_S, GAIN_OCTETS = 10, 1.0, 20 << 20
+# So many of them make the node's buffers and threads; the others are to cost less than what they leave unread. Without a common
+# bound they cost more than that; with it, what allocator and log happen to hold is still up to three quarters of it.
+WARM, SETTLE_S, GAIN_OCTETS = 10, 1.0, 40 << 20
 
 PATIENCE_S = 60.0
 
