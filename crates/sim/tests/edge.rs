@@ -83,6 +83,7 @@ struct Tenant {
     releases: Vec<(u64, u32)>,
     free_keys: Vec<u32>,
     numbers: u64,
+    most_held: u64,
     stored_octets: u64,
     zeros: Bytes,
     batch: Vec<StoreCommand>,
@@ -169,6 +170,7 @@ impl Tenant {
             releases: Vec::new(),
             free_keys: (0..100_000).rev().collect(),
             numbers: 0,
+            most_held: 0,
             stored_octets: 0,
             zeros: Bytes::from(vec![0; PORTION_OCTETS as usize]),
             batch: Vec::new(),
@@ -316,6 +318,7 @@ impl Tenant {
             is_read: false,
         };
         self.held.insert(key, held);
+        self.most_held = self.most_held.max(self.held.len() as u64);
         Some(key)
     }
 
@@ -427,11 +430,12 @@ impl Tenant {
         let quota = self.options.quota_octets;
         let segment = u64::from(self.options.segment_octets);
         let unit = segment.min(512 << 10);
-        let most = quota
-            + quota / 4
-            + 3 * (quota / 16).clamp(unit, segment)
-            + 64 * unit
-            + 8 * self.numbers.min(100_000) * 48;
+        // The most bundles that were here at a time set what a checkpoint takes: what is set aside does not shrink.
+        let removed = (self.options.removed_bound as u64 * 64).min(segment / 2);
+        let segments = quota * 2 / unit + 64;
+        let checkpoint = 1024 + self.most_held * 8 + removed.min(self.numbers * 64) + segments * 60;
+        let units = 2 * (checkpoint.div_ceil(unit * 3 / 4) + 1) + 4;
+        let most = 8192 + quota + quota / 4 + 3 * (quota / 16).clamp(unit, segment) + units * unit;
         if self.disk.taken_octets() > most {
             self.fail(&format!(
                 "the log takes {} octets of {most}",

@@ -272,6 +272,10 @@ impl Store {
         let units = self.log.segments.unreferenced();
         let units = units.iter().filter(|filled| **filled == unit).count();
         for _ in units..=self.set_aside() {
+            let grown = self.log.segments.allocated().saturating_add(unit.into());
+            if grown > self.bound_octets() {
+                break;
+            }
             let allocated = self.log.allocate(unit);
             self.cramped = allocated.is_err();
             allocated?;

@@ -181,3 +181,53 @@ fn bundles_that_stay_do_not_hold_a_segment_each() {
     let moved = world.statistics().moved;
     assert!(moved > 0 && moved < 12_000 / 8, "{moved} moved");
 }
+
+/// docs/store-format.md 7.1: nobody but the store counts what records take beside their bundles.
+#[test]
+fn log_stays_within_its_bound_however_many_bundles_are_offered() {
+    const QUOTA: u64 = 8 << 20;
+    for segment_octets in [65_536_u32, 4 << 20] {
+        let options = Options {
+            segment_octets,
+            quota_octets: QUOTA,
+            removed_bound: 1_000,
+            ..options()
+        };
+        let (mut store, _) = Store::open(Arc::new(MemoryDisk::new()), options).unwrap();
+        let octets = Bytes::from(vec![1; 200]);
+        let (mut stored, mut refused) = (0_u64, 0);
+        for key in 0.. {
+            let octets = Piece::Octets(octets.clone());
+            let append = StoreCommand::Append {
+                key: BundleKey(key),
+                octets,
+                crc: None,
+            };
+            store.handle([append, commit(key, 200)]);
+            if key % 50 == 0 {
+                let mut events = Vec::new();
+                store.commit(&mut events);
+                let is_stored = |event: &&StoreEvent| matches!(event, StoreEvent::Stored { .. });
+                stored += events.iter().filter(is_stored).count() as u64;
+                let is_refused = |event: &&StoreEvent| matches!(event, StoreEvent::Refused { .. });
+                refused += events.iter().filter(is_refused).count();
+            }
+            if refused > 5_000 || stored > 200_000 {
+                break;
+            }
+        }
+        let unit = u64::from(segment_octets).min(512 << 10);
+        let largest = (QUOTA / 16).clamp(unit, u64::from(segment_octets));
+        // 70 octets, 5 a bundle, 30 a segment, and identifiers of 64 octets; a part is an eighth of a unit, seven are a unit's.
+        let checkpoint = 70 + stored * 5 + (QUOTA / unit + 100) * 60 + 64_000;
+        let units = 2 * checkpoint.div_ceil(unit / 8).div_ceil(7) + 2;
+        let bound = 8192 + QUOTA / 4 * 5 + units * unit + 3 * largest;
+        let log_octets = store.statistics().log_octets;
+        assert!(refused > 5_000, "{stored} stored");
+        assert!(
+            log_octets <= bound,
+            "{log_octets} of {bound}, {stored} stored"
+        );
+        assert!(stored * 200 > QUOTA / 4, "{stored} stored");
+    }
+}
