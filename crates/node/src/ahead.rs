@@ -1,7 +1,7 @@
 //! Small bundles that go on while the store makes them durable.
 //!
-//! Where little else is on its way into the store, each sync would be waited for in line: by the sender's node, the
-//! echo service's, the receiver's. What nobody has been told to be kept may go on meanwhile:
+//! Each sync would be waited for in line: by the sender's node, the echo service's, the receiver's. A small bundle may go on
+//! meanwhile, where no other for its destination is on its way into the store and nobody has been told that it is kept:
 //!
 //! * an answer of the echo service leaves beside its own commit, which it shares with the question's. Its creation
 //!   timestamp was reserved durably before, so none like it is made after a crash;
@@ -11,7 +11,8 @@
 //!   durable here; the confirmation counts, and is made durable, after the commit. One that the store cannot keep
 //!   is remembered once it is confirmed, so that it does not come twice when the neighbour sends it again.
 //!
-//! Where much is on its way, syncs are shared by many bundles, and octets are better read when they are wanted.
+//! The bundles of a stream follow each other too closely for that: they share syncs, and their octets are read when they are wanted. A
+//! bundle of another flow passes them by.
 
 use alloc::vec;
 use dhow_bundle::mutant::{Mutant, planted};
@@ -25,14 +26,13 @@ use crate::api::seam::{ApiRefusal, RequestId};
 use crate::arrivals::Origin;
 use crate::bundles::Removal;
 use crate::door::StreamId;
-use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::sending::Outgoing;
 
-/// Bundles on their way into the store, at most, while one goes on ahead of its commit.
-const ARRIVALS_BOUND: usize = 8;
+/// Bundles that have gone on ahead of their commit, at most: their octets are in memory twice.
+const AHEAD_BOUND: usize = 64;
 
 /// Octets of a bundle that goes on ahead of its commit, at most: they are copied, or kept in memory for so long.
 const AHEAD_OCTETS: u64 = 16 * 1024;
@@ -47,14 +47,16 @@ pub(crate) enum Orphan {
 }
 
 impl Node {
-    /// Little is on its way into the store.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.arrivals.len() <= ARRIVALS_BOUND
+    /// No other bundle for its destination is on its way into the store and behind the others.
+    pub(crate) fn is_first(&self, key: BundleKey) -> bool {
+        self.passes.len() < AHEAD_BOUND && self.arrivals.is_first(key)
     }
 
-    /// A bundle from a neighbour is small, and little else is on its way into the store.
-    pub(crate) fn may_go_ahead(&self, header: &Header) -> bool {
-        self.is_calm() && header.total_octets() <= AHEAD_OCTETS && header.primary.fragment.is_none()
+    /// A bundle from a neighbour is small, and may go on ahead of its commit.
+    pub(crate) fn may_go_ahead(&self, key: BundleKey, header: &Header) -> bool {
+        header.total_octets() <= AHEAD_OCTETS
+            && header.primary.fragment.is_none()
+            && self.is_first(key)
     }
 
     /// A bundle from a neighbour is whole, and its commit on its way: what can be done with it now is.
@@ -72,19 +74,19 @@ impl Node {
         }
     }
 
-    /// A bundle of this node whose commit is on its way leaves at once, where a session has nothing else to do.
+    /// A bundle of this node whose commit is on its way leaves at once, where a session has room and no other for its destination waits.
     pub(crate) fn leave_ahead(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
         let is_reserved = self.creation.is_reserved_durably(entry.creation);
-        if !is_reserved || self.is_behind(key, entry.destination) {
+        if !is_reserved || !self.is_first(key) {
             return;
         }
         let Ok(Some(header)) = Header::decode(octets, Reading::Strict) else {
             return;
         };
-        let Some(stream) = self.idle_way(now, key, &header) else {
+        let Some(stream) = self.way_ahead(now, key, &header) else {
             return;
         };
         let (head, total) = self.forwarded_head(now, stream, key, &header);
@@ -108,7 +110,7 @@ impl Node {
         let [body, end] = ending.of_octets(body, header.payload_octets());
         let pieces = [head, body, end].map(Piece::Octets);
         if let Some(transfer) = self.transmit(now, stream, outgoing, total, pieces) {
-            self.passes.insert(key, Pass::Left(stream, transfer));
+            self.pass_ahead(key, Pass::Left(stream, transfer));
         }
     }
 
@@ -119,25 +121,21 @@ impl Node {
         };
         let endpoint = entry.destination;
         if self.queues.first_of(endpoint, |_| true).is_some()
-            || self.is_behind(key, endpoint)
+            || !self.is_first(key)
             || self.was_delivered(now, key)
         {
             return;
         }
         if let Some(stream) = self.subscriber_with_room(endpoint) {
-            self.passes.insert(key, Pass::Handed);
+            self.pass_ahead(key, Pass::Handed);
             self.hand_over(now, stream, key, vec![Piece::Octets(payload)]);
         }
     }
 
-    /// True when others for an endpoint are on their way into the store and have not gone on ahead.
-    fn is_behind(&self, key: BundleKey, destination: EndpointIndex) -> bool {
-        self.arrivals.iter().any(|(other, _)| {
-            let entry = self.bundles.entry(other);
-            other != key
-                && !self.passes.contains_key(&other)
-                && entry.is_some_and(|entry| entry.destination == destination)
-        })
+    /// A bundle whose commit is on its way goes on.
+    pub(crate) fn pass_ahead(&mut self, key: BundleKey, pass: Pass) {
+        self.passes.insert(key, pass);
+        self.arrivals.go_ahead(key);
     }
 
     /// An application that was given a bundle ahead of its commit has taken it, or has not; false when it is durable.

@@ -8,6 +8,7 @@ use dhow_link::stream::TransferId;
 
 use crate::api::seam::RequestId;
 use crate::door::StreamId;
+use crate::endpoints::EndpointIndex;
 
 /// Places that are allocated at once: keys are dense, and those that are arriving lie close to each other.
 const SHEET: usize = 256;
@@ -31,6 +32,19 @@ pub(crate) enum Origin {
     Prefix,
 }
 
+impl Origin {
+    /// The stream that the bundle comes over.
+    pub(crate) const fn stream(self) -> Option<StreamId> {
+        match self {
+            Self::Neighbour { stream, .. } | Self::Client { stream, .. } => Some(stream),
+            Self::Own | Self::Prefix => None,
+        }
+    }
+}
+
+/// Destinations are told apart by so many lanes.
+const LANES: usize = 512;
+
 /// A bundle on its way into the store.
 #[derive(Debug)]
 pub(crate) struct Arrival {
@@ -41,6 +55,8 @@ pub(crate) struct Arrival {
     pub(crate) durable: u64,
     /// Octets of the bundle for which no room is reserved yet.
     pub(crate) unreserved: u64,
+    /// Where it counts among those for its destination, until it has gone on ahead of its commit.
+    lane: Option<usize>,
 }
 
 impl Arrival {
@@ -50,6 +66,7 @@ impl Arrival {
             appended: 0,
             durable: 0,
             unreserved: 0,
+            lane: None,
         }
     }
 
@@ -69,11 +86,24 @@ pub(crate) struct Arrivals {
     )]
     sheets: Vec<Box<[u32; SHEET]>>,
     slots: Vec<(BundleKey, Arrival)>,
+    /// How many there are for the destinations of each lane that have not gone on ahead; none before the first.
+    lanes: Vec<u32>,
 }
 
 impl Arrivals {
-    /// A bundle begins to arrive.
-    pub(crate) fn insert(&mut self, key: BundleKey, arrival: Arrival) {
+    /// A bundle for this destination begins to arrive.
+    pub(crate) fn insert(
+        &mut self,
+        key: BundleKey,
+        mut arrival: Arrival,
+        destination: EndpointIndex,
+    ) {
+        let lane = lane(destination);
+        if self.lanes.is_empty() {
+            self.lanes.resize(LANES, 0);
+        }
+        self.count(lane, |count| count.saturating_add(1));
+        arrival.lane = Some(lane);
         let (sheet, _) = split(key.0);
         while self.sheets.len() <= sheet {
             self.sheets.push(Box::new([0; SHEET]));
@@ -106,7 +136,31 @@ impl Arrivals {
             self.place(moved, slot + 1);
         }
         self.place(key, 0);
+        if let Some(lane) = arrival.lane {
+            self.count(lane, |count| count.saturating_sub(1));
+        }
         Some(arrival)
+    }
+
+    /// A bundle goes on ahead of its commit: others for its destination are behind it no longer.
+    pub(crate) fn go_ahead(&mut self, key: BundleKey) {
+        if let Some(lane) = self.get_mut(key).and_then(|it| it.lane.take()) {
+            self.count(lane, |count| count.saturating_sub(1));
+        }
+    }
+
+    /// Whether no bundle but this one, for its destination or one of the same lane, is on its way into the store and has not gone on ahead.
+    pub(crate) fn is_first(&self, key: BundleKey) -> bool {
+        let Some(lane) = self.get(key).and_then(|it| it.lane) else {
+            return false;
+        };
+        self.lanes.get(lane).is_some_and(|count| *count == 1)
+    }
+
+    fn count(&mut self, lane: usize, change: impl Fn(u32) -> u32) {
+        if let Some(count) = self.lanes.get_mut(lane) {
+            *count = change(*count);
+        }
     }
 
     /// All of them, in no order that means anything.
@@ -114,6 +168,7 @@ impl Arrivals {
         self.slots.iter().map(|(key, arrival)| (*key, arrival))
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -122,6 +177,7 @@ impl Arrivals {
     pub(crate) fn memory_octets(&self) -> usize {
         self.sheets.len() * size_of::<[u32; SHEET]>()
             + self.slots.len() * size_of::<(BundleKey, Arrival)>()
+            + self.lanes.len() * size_of::<u32>()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -142,6 +198,11 @@ impl Arrivals {
         let place = self.sheets.get(sheet).and_then(|sheet| sheet.get(row));
         place.copied().unwrap_or(0)
     }
+}
+
+/// Destinations of one lane count as one.
+fn lane(destination: EndpointIndex) -> usize {
+    EndpointIndex::FIRST.lane(destination, LANES)
 }
 
 /// A key's sheet, and its row there.
@@ -172,7 +233,7 @@ mod tests {
                 if add && !map.contains_key(&key) {
                     let mut arrival = Arrival::new(Origin::Own);
                     arrival.appended = number;
-                    arrivals.insert(key, arrival);
+                    arrivals.insert(key, arrival, EndpointIndex::FIRST);
                     map.insert(key, number);
                 } else {
                     let removed = arrivals.remove(key).map(|arrival| arrival.appended);

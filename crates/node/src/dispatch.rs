@@ -64,8 +64,15 @@ impl Node {
     /// A bundle does not arrive any more, and is not durable: the store may not have come to its last octets.
     fn end_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
         let arrival = self.forget_arrival(key)?;
-        self.backlog.abandon(key, arrival.waiting());
+        self.backlog.abandon(key, arrival.origin, arrival.waiting());
         Some(arrival)
+    }
+
+    /// A bundle that is held begins to arrive.
+    pub(crate) fn begin_arrival(&mut self, key: BundleKey, origin: Origin) {
+        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let destination = destination.unwrap_or(EndpointIndex::FIRST);
+        self.arrivals.insert(key, Arrival::new(origin), destination);
     }
 
     fn forget_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
@@ -89,7 +96,7 @@ impl Node {
             let octets = octets.min(arrival.appended);
             let more = octets.saturating_sub(arrival.durable);
             arrival.durable = arrival.durable.max(octets);
-            self.backlog.settle(more);
+            self.backlog.settle(arrival.origin, more);
             self.keep_more(now, key);
         }
     }
@@ -97,8 +104,9 @@ impl Node {
     /// A bundle is durable: say so to whom it came from, and send it on its way.
     pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
         let arrival = self.forget_arrival(key);
-        self.backlog
-            .settle(arrival.as_ref().map_or(0, Arrival::waiting));
+        if let Some(arrival) = &arrival {
+            self.backlog.settle(arrival.origin, arrival.waiting());
+        }
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };

@@ -5,7 +5,7 @@ use dhow_bundle::storage::{BundleKey, Extents, Piece};
 use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
 
 use crate::answers::KNOWN_OCTETS;
-use crate::arrivals::{Arrival, Origin};
+use crate::arrivals::Origin;
 use crate::bundles::{Entry, Removal};
 use crate::config::PayloadChecksum;
 use crate::node::Node;
@@ -78,7 +78,7 @@ impl Node {
         let builder = self.answer_to(now, header, header.payload.crc_type);
         // Without room it is tried again, once the question is stored.
         if let Some((answer, octets)) = self.store_own(now, &builder, payload) {
-            self.passes.insert(key, Pass::Answered);
+            self.pass_ahead(key, Pass::Answered);
             self.leave_ahead(now, answer, &octets);
         }
     }
@@ -139,7 +139,7 @@ impl Node {
             return;
         };
         let answer_key = self.hold_new(now, &builder, &answer);
-        self.arrivals.insert(answer_key, Arrival::new(Origin::Own));
+        self.begin_arrival(answer_key, Origin::Own);
         self.append(answer_key, Piece::Octets(answer.octets.clone()));
         for piece in self.payload_pieces(key) {
             self.append(answer_key, piece);

@@ -36,6 +36,9 @@ impl Node {
         let under_way = self.arrivals.iter().map(|(_, it)| it);
         let arriving = under_way.fold(0, |sum, it| sum + it.waiting());
         let backlog = arriving + self.backlog.abandoned_octets();
+        expect(self.backlog.is_consistent(), || {
+            format!("the parts of {:?} are more than the whole", self.backlog)
+        })?;
         expect(self.backlog.octets() == backlog, || {
             format!("backlog {} is {backlog}", self.backlog.octets())
         })?;

@@ -95,6 +95,9 @@ pub(crate) const FULL_PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause between attempts to give bundles to a peer that ends the session and does not.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// Octets of small bundles that may be in flight beyond the window, so that they need not wait for the next acknowledgment.
+const AHEAD_OCTETS: u64 = 64 << 10;
+
 /// The trial of a peer that had no resources: one bundle, not a window full, since it refuses each when it has begun
 /// to come; with twice as many as before once it takes what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +203,23 @@ impl Neighbour {
 
     /// True while another bundle may be given to this session.
     pub(crate) fn has_room(&self, now: Instant) -> bool {
+        self.has_place(now)
+            && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
+            && !self.is_filled(now)
+    }
+
+    /// True while a small bundle may be given to this session though others wait for it: those have left it a little room.
+    pub(crate) fn has_room_ahead(&self, now: Instant) -> bool {
+        let octets = self.in_flight_octets.saturating_sub(AHEAD_OCTETS);
+        self.has_place(now)
+            && self.passing.is_none()
+            && self.splits.is_empty()
+            && (self.in_flight == 0 || octets < self.policy.window_octets)
+            && (self.in_flight <= 1 || self.window.has_room(now, octets))
+    }
+
+    /// True while the session may have one bundle more in flight, whatever its size.
+    fn has_place(&self, now: Instant) -> bool {
         let most = self.policy.window_bundles;
         let window_bundles = self
             .trial
@@ -209,8 +229,6 @@ impl Neighbour {
             && !self.ending
             && self.paused_until.is_none_or(|until| until <= now)
             && self.in_flight < window_bundles
-            && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
-            && !self.is_filled(now)
     }
 
     /// True when what is in flight keeps the peer busy as long as it should. A bundle that follows another one is in flight

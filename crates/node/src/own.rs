@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, Now};
 
-use crate::arrivals::{Arrival, Origin};
+use crate::arrivals::Origin;
 use crate::node::Node;
 use crate::reservation::Comes;
 
@@ -40,7 +40,7 @@ impl Node {
         octets.put_slice(payload);
         octets.put_slice(&trailer);
         let key = self.hold_new(now, builder, &header);
-        self.arrivals.insert(key, Arrival::new(Origin::Own));
+        self.begin_arrival(key, Origin::Own);
         let octets = octets.freeze();
         self.append(key, Piece::Octets(octets.clone()));
         self.commit(key);

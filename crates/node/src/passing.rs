@@ -130,13 +130,36 @@ impl Node {
             written: 0,
             ending: self.ending(stream, header),
         };
-        self.passes.insert(key, Pass::UnderWay(passing));
+        self.pass_ahead(key, Pass::UnderWay(passing));
         self.store(StoreCommand::Watch { key });
         self.flush(stream);
     }
 
     /// A session to the best hop of a bundle that has nothing to do, and takes the bundle in one piece.
     pub(crate) fn idle_way(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
+        self.way(key, header, |stream, neighbour| {
+            neighbour.is_idle(now.monotonic) && self.choose(stream).is_none()
+        })
+    }
+
+    /// A session to the best hop of a bundle that takes it in one piece beside those of others, of which none is for the same destination.
+    pub(crate) fn way_ahead(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
+        let destination = self.bundles.entry(key)?.destination;
+        if self.queues.first_of(destination, |_| true).is_some() {
+            return None;
+        }
+        self.way(key, header, |_, neighbour| {
+            neighbour.has_room_ahead(now.monotonic)
+        })
+    }
+
+    /// A session to the best hop of a bundle that takes it in one piece, and is free as asked.
+    fn way(
+        &self,
+        key: BundleKey,
+        header: &Header,
+        is_free: impl Fn(StreamId, &Neighbour) -> bool,
+    ) -> Option<StreamId> {
         let entry = self.bundles.entry(key)?;
         let destination = self.endpoints.id(entry.destination);
         if entry.returns > 0 || self.local.locality(destination) != Locality::Remote {
@@ -144,18 +167,18 @@ impl Node {
         }
         let hops = self.routes.hops(destination);
         let best = hops.iter().find(|hop| self.is_up(hop))?;
-        let is_idle = |stream: &&StreamId| {
+        let is_way = |stream: &&StreamId| {
             self.neighbours.get(stream).is_some_and(|neighbour| {
                 let whole = neighbour.policy.fragment_octets;
-                neighbour.is_idle(now.monotonic)
-                    && neighbour.policy.cut_through == Enabled::Yes
+                neighbour.policy.cut_through == Enabled::Yes
                     && entry.previous != neighbour.peer
                     && whole.is_none_or(|limit| header.payload_octets() <= limit)
-            }) && self.choose(**stream).is_none()
+                    && is_free(**stream, neighbour)
+            })
         };
         match best {
-            Hop::Link(link) => self.link(*link)?.streams.iter().find(is_idle).copied(),
-            Hop::Peer(peer) => self.peers.get(peer)?.iter().find(is_idle).copied(),
+            Hop::Link(link) => self.link(*link)?.streams.iter().find(is_way).copied(),
+            Hop::Peer(peer) => self.peers.get(peer)?.iter().find(is_way).copied(),
         }
     }
 

@@ -234,9 +234,11 @@ impl Node {
             removal: Removal::Deleted,
             ..*whole
         };
+        let destination = entry.destination;
         let key = self.bundles.insert(entry);
         self.sharing.share(of, key, part.range.length);
-        self.arrivals.insert(key, Arrival::new(Origin::Prefix));
+        self.arrivals
+            .insert(key, Arrival::new(Origin::Prefix), destination);
         let covers = part.covers;
         let prefix = Prefix {
             of,

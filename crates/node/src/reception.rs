@@ -13,7 +13,7 @@ use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::admission::Admission;
-use crate::arrivals::{Arrival, Origin};
+use crate::arrivals::Origin;
 use crate::door::{Occurrence, StreamId};
 use crate::node::Node;
 
@@ -259,7 +259,7 @@ impl Node {
             })),
             Admission::New(key) => {
                 let origin = Origin::Neighbour { stream, transfer };
-                self.arrivals.insert(key, Arrival::new(origin));
+                self.begin_arrival(key, origin);
                 if end {
                     self.receive_whole(now, key, header, octets)?;
                     return Ok(None);
@@ -303,7 +303,7 @@ impl Node {
             self.abandon(now, key);
             return Err(refused);
         }
-        let ahead = self.may_go_ahead(header).then(|| octets.clone());
+        let ahead = self.may_go_ahead(key, header).then(|| octets.clone());
         self.append(key, Piece::Octets(octets));
         self.commit(key);
         if let Some(octets) = ahead {
@@ -427,7 +427,7 @@ impl Node {
         let length = piece.length();
         if let Some(arrival) = self.arrivals.get_mut(key) {
             arrival.appended = arrival.appended.saturating_add(length);
-            self.backlog.give(length);
+            self.backlog.give(arrival.origin, length);
             self.store(StoreCommand::Append {
                 key,
                 octets: piece,

@@ -203,13 +203,18 @@ impl Node {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
             return neighbour.session.wants_octets()
-                && (self.backlog.octets() < self.config.store_queue_octets
+                && (self
+                    .backlog
+                    .has_room(stream, self.config.store_queue_octets)
                     || planted(Mutant::QueueWithoutBound));
         }
         self.clients.get(&stream).is_none_or(|client| {
             client.session.wants_octets()
                 && (client.subscribed
-                    || self.backlog.octets() < self.config.store_queue_octets.min(of_clients))
+                    || (self
+                        .backlog
+                        .has_room(stream, self.config.store_queue_octets)
+                        && self.backlog.has_room_for_client(stream, of_clients)))
         })
     }
 

@@ -13,7 +13,7 @@ use dhow_bundle::{
 };
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
-use crate::arrivals::{Arrival, Origin};
+use crate::arrivals::Origin;
 use crate::bundles::{Entry, Removal, State};
 use crate::door::StreamId;
 use crate::expiries::Timed;
@@ -162,8 +162,7 @@ impl Node {
             client.workshop = workshop;
         }
         let (key, crc) = made?;
-        self.arrivals
-            .insert(key, Arrival::new(Origin::Client { stream, request }));
+        self.begin_arrival(key, Origin::Client { stream, request });
         Ok(Transmission { request, key, crc })
     }
 
@@ -378,7 +377,7 @@ impl Node {
             header.clear();
             let joined = joined.give();
             client.transmission = None;
-            let ahead = self.is_calm().then(|| joined.clone());
+            let ahead = self.is_first(key).then(|| joined.clone());
             self.append(key, Piece::Octets(joined));
             self.commit(key);
             if let Some(octets) = ahead {
