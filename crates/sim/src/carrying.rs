@@ -87,15 +87,19 @@ impl World {
             let octets = freight.octets();
             // Whoever gives less than it may has no more, and says so when that changes.
             let is_all = octets < room.min(1 << 20);
+            if std::env::var("DBG").is_ok() { eprintln!("DBG {now:?} {machine:?} {stream:?} room {room} octets {octets} all {is_all}", machine="m"); }
             if is_all {
                 way.wants = false;
-                way.quiet = now;
             }
             if octets > 0 && !broken {
                 way.under_way += octets;
                 self.put_on(key, side, freight);
             }
             if is_all {
+                // What is judged now was chosen before.
+                if let Some(connection) = self.connection_mut(key) {
+                    connection.end_mut(side).way.quiet = now;
+                }
                 if state == EndState::Closing {
                     self.finish_end(key, side);
                 }
