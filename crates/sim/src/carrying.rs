@@ -87,7 +87,6 @@ impl World {
             let octets = freight.octets();
             // Whoever gives less than it may has no more, and says so when that changes.
             let is_all = octets < room.min(1 << 20);
-            if std::env::var("DBG").is_ok() { eprintln!("DBG {now:?} {machine:?} {stream:?} room {room} octets {octets} all {is_all}", machine="m"); }
             if is_all {
                 way.wants = false;
             }

@@ -14,6 +14,7 @@ use super::flow::{Flow, farewell};
 use super::identity::peer_identities;
 use super::pipe::Pipe;
 use super::relay::relay;
+use super::rest::rest;
 use super::socket::Socket;
 use super::tls::Tls;
 use super::worker::Assignment;
@@ -124,12 +125,6 @@ async fn serve_here(
     connection.core.close_stream(stream);
 }
 
-/// Lets a thread's other tasks have their turn, and those first that wait for a socket or for another thread: a task that wakes
-/// itself instead is done with its next turn before the runtime looks whom they concern.
-pub async fn rest() {
-    tokio::task::yield_now().await;
-}
-
 impl Connection {
     fn turn(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> Poll<Stop> {
         let begun = self.core.now().monotonic;
@@ -237,48 +232,4 @@ enum Step {
     Progress,
     Nothing,
     Stop(Stop),
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Instant;
-
-    use super::*;
-
-    /// A thread that is never without work hears another at once, and not after some dozens of its turns.
-    #[test]
-    fn who_rests_lets_those_have_their_turn_that_another_thread_woke() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let sent = Arc::new(AtomicBool::new(false));
-        let heard = Arc::new(AtomicBool::new(false));
-        let local = tokio::task::LocalSet::new();
-        let flag = Arc::clone(&heard);
-        local.spawn_local(async move {
-            receiver.await.unwrap();
-            flag.store(true, Ordering::SeqCst);
-        });
-        let flag = Arc::clone(&sent);
-        let busy = local.spawn_local(async move {
-            // The one that waits does so before anything is sent.
-            rest().await;
-            let other = std::thread::spawn(move || {
-                sender.send(()).unwrap();
-                flag.store(true, Ordering::SeqCst);
-            });
-            let (mut turns, begun) = (0, Instant::now());
-            while !heard.load(Ordering::SeqCst) {
-                assert!(begun.elapsed() < Duration::from_secs(60), "nobody heard");
-                turns += u32::from(sent.load(Ordering::SeqCst));
-                rest().await;
-            }
-            other.join().unwrap();
-            turns
-        });
-        let turns = local.block_on(&runtime, busy).unwrap();
-        assert!(turns <= 3, "{turns} turns");
-    }
 }

@@ -18,6 +18,7 @@ pub mod outgoing;
 pub mod path;
 pub mod pipe;
 pub mod relay;
+pub mod rest;
 pub mod route;
 pub mod socket;
 pub mod tls;

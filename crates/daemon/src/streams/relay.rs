@@ -7,8 +7,9 @@ use bytes::Bytes;
 use dhow_link::Gather;
 use dhow_node::door::{Event, StreamId};
 
-use super::connection::{TURN_TIME, rest};
+use super::connection::TURN_TIME;
 use super::pipe::{News, Orders, Pipe};
+use super::rest::rest;
 use crate::core::Core;
 
 /// Turns of one connection before the others of the thread get theirs.

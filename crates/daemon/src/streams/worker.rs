@@ -12,10 +12,11 @@ use dhow_bundle::storage::Piece;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
-use super::connection::{Side, rest};
+use super::connection::Side;
 use super::flow::{Flow, farewell};
 use super::outgoing::Unwritten;
 use super::pipe::Pipe;
+use super::rest::rest;
 use super::socket::{Detached, Socket};
 use super::tls::Tls;
 use crate::buffers::{Buffers, ReceivePool};
