@@ -301,6 +301,12 @@ pub enum StoreEvent {
         /// The bundle.
         key: BundleKey,
     },
+    /// From now on the disk has room for about so many octets of bundles, those that are stored included. Before the first of these
+    /// events it has room for the quota.
+    Capacity {
+        /// Octets; the quota where the disk has room for more.
+        octets: u64,
+    },
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tracing::field::display;
 
 use crate::lines::{Kind, Lines};
 use crate::pace::Pace;
+use crate::quota_line::QuotaLine;
 
 /// Addresses named in one line: a neighbour may have several sessions.
 const ADDRESSES_PER_LINE: usize = 3;
@@ -24,6 +25,7 @@ pub struct Journal {
     streams: BTreeMap<StreamId, Connection>,
     strangers: Pace,
     lines: Lines,
+    quota: QuotaLine,
 }
 
 /// What is known of an open stream.
@@ -56,6 +58,7 @@ impl Journal {
             streams: BTreeMap::new(),
             strangers: Pace::default(),
             lines: Lines::default(),
+            quota: QuotaLine::default(),
         }
     }
 
@@ -117,12 +120,13 @@ impl Journal {
         if self.lines.due().is_some_and(|due| due <= now) {
             self.lines.flush(now);
         }
+        self.quota.flush(now);
     }
 
     /// When `flush` has something to say.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        let dues = [self.strangers.due(), self.lines.due()];
+        let dues = [self.strangers.due(), self.lines.due(), self.quota.due()];
         dues.into_iter().flatten().min()
     }
 
@@ -185,6 +189,9 @@ impl Journal {
                     "the neighbour rejected a message: type {message:#04x}, {}",
                     rejection(*reason)
                 );
+            }
+            Occurrence::QuotaChanged { effective, quota } => {
+                self.quota.say(*effective, *quota, now);
             }
             other => log_rest(other),
         }

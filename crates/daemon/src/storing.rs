@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::vec::Drain;
 
+use dhow_bundle::Instant;
 use dhow_bundle::storage::{StoreCommand, StoreEvent};
 use dhow_store::Store;
 use tokio::sync::Notify;
@@ -29,6 +30,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long nothing has been asked of the store before it prepares for what comes: the pauses of a stream of bundles
 /// are shorter.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// How often the store looks how much room its disk has, which other programs take and give back.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Octets after which it is asked whether a flush is due.
 const PORTION_OCTETS: u64 = 4 << 20;
@@ -289,6 +293,10 @@ struct Server {
     pace: DiskPace,
     /// When remembered identifiers are looked through next, monotonic nanoseconds.
     forget_at: u64,
+    /// When the room of the disk is looked at next.
+    look_at: Instant,
+    /// Since when nothing has been asked of the store.
+    idle_since: Instant,
 }
 
 impl std::fmt::Debug for Server {
@@ -299,6 +307,7 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     fn new(store: Store, clock: Clock, flushing: Flushing) -> Self {
+        let now = clock.now().monotonic;
         Self {
             store,
             clock,
@@ -309,25 +318,45 @@ impl Server {
             flushed_in: Duration::ZERO,
             pace: DiskPace::default(),
             forget_at: 0,
+            look_at: now,
+            idle_since: now,
         }
     }
 
     /// Does what is asked, and prepares in the pauses, until there will be no more.
     fn serve(mut self, shared: &Shared) {
         let mut batch = Vec::new();
-        // A pause is waited out once; then one step of preparation follows the other until something comes.
-        let mut pause = IDLE;
-        while let Some(contact) = wait(shared, &mut batch, || self.patience(pause)) {
+        while let Some(contact) = wait(shared, &mut batch, || self.patience()) {
+            self.look(shared);
             let is_idle = batch.is_empty() && self.owed().is_none() && !self.was_failing;
             if is_idle && !self.store.is_unsettled() {
-                self.store.prepare();
-                pause = Duration::ZERO;
+                // A pause is waited out once; then one step of preparation follows the other until something comes.
+                if self.pause().is_zero() {
+                    self.store.prepare();
+                }
                 continue;
             }
-            pause = IDLE;
             self.turn(shared, &mut batch, contact);
+            self.idle_since = self.clock.now().monotonic;
         }
         self.close(shared);
+    }
+
+    /// Tells what the disk has room for, where that has changed.
+    fn look(&mut self, shared: &Shared) {
+        let now = self.clock.now().monotonic;
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        self.store.tell_capacity(&mut self.events);
+        answer(shared, &mut self.events);
+    }
+
+    /// How long nothing may yet be asked of the store before it prepares for what comes.
+    fn pause(&self) -> Duration {
+        let idle = self.clock.now().monotonic.since(self.idle_since);
+        IDLE.saturating_sub(idle)
     }
 
     /// For how long a flush may still be owed.
@@ -335,14 +364,15 @@ impl Server {
         self.debt.patience(self.clock.now().monotonic)
     }
 
-    fn patience(&self, pause: Duration) -> Patience {
+    fn patience(&self) -> Patience {
+        let look = self.look_at.since(self.clock.now().monotonic);
         match self.owed() {
             Some(left) => Patience::Debt(left),
             None if self.was_failing => Patience::Pause(RETRY),
             // Room that was made is to be given before it is asked for again.
             None if self.store.is_unsettled() => Patience::Pause(Duration::ZERO),
-            None if self.store.is_preparable() => Patience::Pause(pause),
-            None => Patience::Endless,
+            None if self.store.is_preparable() => Patience::Pause(self.pause().min(look)),
+            None => Patience::Pause(look),
         }
     }
 
@@ -473,8 +503,6 @@ impl Iterator for Portion<'_, '_> {
 /// How long commands are waited for.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
-    /// Until they come.
-    Endless,
     /// Until what is owed to the disk is due, or the contact is over.
     Debt(Duration),
     /// Until a pause is over.
@@ -497,10 +525,6 @@ fn wait(
             return None;
         }
         inbox = match patience() {
-            Patience::Endless => shared
-                .arrived
-                .wait(inbox)
-                .unwrap_or_else(PoisonError::into_inner),
             Patience::Debt(left) if left.is_zero() || inbox.contact == Contact::Over => break,
             Patience::Debt(left) => {
                 let waited = shared.arrived.wait_timeout(inbox, left);

@@ -399,6 +399,13 @@ pub enum Occurrence {
         /// Why.
         reason: String,
     },
+    /// The disk has room for less than the quota, for notably more or less than told before, or for all of it again.
+    QuotaChanged {
+        /// Octets of bundles that the node takes from now on.
+        effective: u64,
+        /// The quota that it was given, octets.
+        quota: u64,
+    },
 }
 
 #[cfg(test)]

@@ -474,7 +474,8 @@ impl Tenant {
             }
             StoreEvent::Durable { .. }
             | StoreEvent::Reserved { .. }
-            | StoreEvent::Written { .. } => {}
+            | StoreEvent::Written { .. }
+            | StoreEvent::Capacity { .. } => {}
             StoreEvent::Verified { .. } | StoreEvent::Corrupt { .. } => {
                 self.fail("octets are corrupt")
             }

@@ -256,7 +256,7 @@ pub const SECTIONS: &[Section] = &[
                 "quota",
                 Kind::Size,
                 "\"10GiB\"",
-                "Octets of bundles stored, at most; beyond it bundles are refused, never dropped. The last eighth, at most 64MiB, is for bundles that end here and for neighbours for which bundles wait.",
+                "Octets of bundles stored, at most, and no more than the disk has room for; beyond it bundles are refused, never dropped. The last eighth, at most 64MiB, is for bundles that end here and for neighbours for which bundles wait.",
             ),
             key(
                 "quota_bundles",

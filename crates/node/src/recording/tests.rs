@@ -185,6 +185,7 @@ fn events() -> Vec<Event> {
             carrier: Carrier::Absent,
         },
         Event::Shutdown,
+        Event::Store(StoreEvent::Capacity { octets: 10 }),
     ];
     let stores = stores.into_iter().map(Event::Store);
     let connected = |purpose| Event::Connected { stream, purpose };

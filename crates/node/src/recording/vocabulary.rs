@@ -118,6 +118,7 @@ choice!(StoreEvent {
     6 => Refused { key: key, refusal: refusal },
     7 => Verified { key: key },
     8 => Corrupt { key: key },
+    9 => Capacity { octets: octets },
 });
 
 structure!(PeerIdentities {
