@@ -228,6 +228,16 @@ pub enum StoreCommand {
     },
 }
 
+/// What bundles are stored in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Medium {
+    /// A disk.
+    #[default]
+    Disk,
+    /// Memory.
+    Memory,
+}
+
 /// Why the store could not do what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreRefusal {
@@ -301,11 +311,13 @@ pub enum StoreEvent {
         /// The bundle.
         key: BundleKey,
     },
-    /// From now on the disk has room for about so many octets of bundles, those that are stored included. Before the first of these
-    /// events it has room for the quota.
+    /// From now on there is room for about so many octets of bundles, those that are stored included. Before the first of these
+    /// events there is room for the quota.
     Capacity {
-        /// Octets; the quota where the disk has room for more.
+        /// Octets; the quota where there is room for more.
         octets: u64,
+        /// What has no more room.
+        medium: Medium,
     },
 }
 

@@ -190,8 +190,12 @@ impl Journal {
                     rejection(*reason)
                 );
             }
-            Occurrence::QuotaChanged { effective, quota } => {
-                self.quota.say(*effective, *quota, now);
+            Occurrence::QuotaChanged {
+                medium,
+                effective,
+                quota,
+            } => {
+                self.quota.say(*medium, (*effective, *quota), now);
             }
             other => log_rest(other),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::storage::Medium;
 
 /// Time between two of these lines, at least.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -15,12 +16,14 @@ type Quota = (u64, u64);
 pub struct QuotaLine {
     said: Option<(Instant, Quota)>,
     unsaid: Option<Quota>,
+    medium: Medium,
 }
 
 impl QuotaLine {
     /// From now on so many octets of the quota count.
-    pub fn say(&mut self, effective: u64, quota: u64, now: Instant) {
-        self.unsaid = Some((effective, quota));
+    pub fn say(&mut self, medium: Medium, quota: Quota, now: Instant) {
+        self.unsaid = Some(quota);
+        self.medium = medium;
         self.flush(now);
     }
 
@@ -39,14 +42,18 @@ impl QuotaLine {
             return;
         }
         self.said = Some((now, (effective, quota)));
+        let medium = match self.medium {
+            Medium::Disk => "the disk",
+            Medium::Memory => "[node] memory",
+        };
         if effective < quota {
             tracing::warn!(
                 effective,
                 quota,
-                "the disk has room for {effective} octets of the quota of {quota}: no more is taken"
+                "{medium} has room for {effective} octets of the quota of {quota}: no more is taken"
             );
         } else {
-            tracing::info!(quota, "the disk has room for the whole quota again");
+            tracing::info!(quota, "{medium} has room for the whole quota again");
         }
     }
 
@@ -71,7 +78,7 @@ mod tests {
         let mut line = QuotaLine::default();
         let mut told = 0;
         for second in 5..1_005 {
-            line.say(100 + second % 2, 200, at(second));
+            line.say(Medium::Disk, (100 + second % 2, 200), at(second));
             let last = line.said.expect("something was said");
             told += u64::from(last.0 == at(second));
         }
@@ -81,17 +88,17 @@ mod tests {
     #[test]
     fn the_newest_state_is_told_at_the_end_of_the_interval_and_an_old_one_not_again() {
         let mut line = QuotaLine::default();
-        line.say(100, 200, at(1));
+        line.say(Medium::Disk, (100, 200), at(1));
         assert_eq!(line.due(), None);
-        line.say(50, 200, at(2));
-        line.say(200, 200, at(3));
+        line.say(Medium::Disk, (50, 200), at(2));
+        line.say(Medium::Disk, (200, 200), at(3));
         assert_eq!(line.due(), Some(at(11)));
         line.flush(at(10));
         assert_eq!(line.due(), Some(at(11)));
         line.flush(at(11));
         assert_eq!((line.due(), line.said), (None, Some((at(11), (200, 200)))));
-        line.say(100, 200, at(12));
-        line.say(200, 200, at(13));
+        line.say(Medium::Disk, (100, 200), at(12));
+        line.say(Medium::Disk, (200, 200), at(13));
         line.flush(at(21));
         assert_eq!((line.due(), line.said), (None, Some((at(11), (200, 200)))));
     }

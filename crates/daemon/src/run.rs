@@ -379,6 +379,7 @@ fn recover(
     let (mut disk, history): (Arc<dyn Disk>, History) = match settings.durability {
         DurabilitySetting::Memory => {
             let disk = MemoryDisk::with_buffers(buffers.clone());
+            let disk = disk.with_bound(file.memory.log_octets);
             (Arc::new(disk), History::Unused)
         }
         DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
@@ -401,7 +402,7 @@ fn recover(
     let options = Options {
         segment_octets: settings
             .segment_octets
-            .map_or_else(|| default_segment_octets(file.node.quota_octets), clip),
+            .map_or_else(|| default_segment_octets(file.log_octets()), clip),
         quota_octets: file.node.quota_octets,
         durability: match settings.durability {
             DurabilitySetting::Sync | DurabilitySetting::Contact => Durability::Sync,

@@ -142,6 +142,7 @@ impl StoreThread {
             let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(server) = server.as_mut() {
                 server.turn(&self.shared, batch, Contact::default());
+                server.look(&self.shared);
             }
             return;
         }

@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use dhow_bundle::Now;
+use dhow_bundle::storage::Medium;
 
 use crate::door::{Occurrence, StreamId};
 use crate::node::Node;
@@ -23,11 +24,13 @@ const ANNOUNCED_LEAST: u64 = 64 << 10;
 /// A session ends, so that the peer is told anew, once so many times the transfer MRU can be taken that it was told.
 const GROWN: u64 = 2;
 
-/// What the disk has room for.
+/// What the disk, or the memory for bundles, has room for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskRoom {
     /// Octets of bundles.
     octets: u64,
+    /// What has that room.
+    medium: Medium,
     /// As the driver was told last.
     told: Option<u64>,
 }
@@ -36,7 +39,17 @@ impl Default for DiskRoom {
     fn default() -> Self {
         Self {
             octets: u64::MAX,
+            medium: Medium::Disk,
             told: None,
+        }
+    }
+}
+
+impl DiskRoom {
+    const fn name(self) -> &'static str {
+        match self.medium {
+            Medium::Disk => "the disk",
+            Medium::Memory => "[node] memory",
         }
     }
 }
@@ -56,9 +69,10 @@ impl Node {
     /// The bound of what can be stored, as the subject of a sentence.
     pub(crate) fn bound_met(&self) -> String {
         let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
+        let medium = self.disk_room.name();
         match effective < quota {
             true => {
-                format!("the room that the disk has for {effective} octets of the quota of {quota}")
+                format!("the room that {medium} has for {effective} octets of the quota of {quota}")
             }
             false => format!("its quota of {quota}"),
         }
@@ -67,16 +81,18 @@ impl Node {
     /// The bound of what can be stored, as a sentence.
     pub(crate) fn bound_told(&self) -> String {
         let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
+        let medium = self.disk_room.name();
         match effective < quota {
-            true => format!("the disk has room for {effective} octets of the quota of {quota}"),
+            true => format!("{medium} has room for {effective} octets of the quota of {quota}"),
             false => format!("it has a quota of {quota} octets"),
         }
     }
 
     /// The disk has room for more octets of bundles than before, or for fewer.
-    pub(crate) fn capacity_changed(&mut self, now: Now, octets: u64) {
+    pub(crate) fn capacity_changed(&mut self, now: Now, octets: u64, medium: Medium) {
         let before = self.quota_octets();
         self.disk_room.octets = octets;
+        self.disk_room.medium = medium;
         let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
         let told = self.disk_room.told.unwrap_or(quota);
         let is_whole = |octets: u64| octets == quota;
@@ -84,7 +100,11 @@ impl Node {
             is_whole(effective) != is_whole(told) || effective.abs_diff(told) > told / TOLD_SHARE;
         if is_notable {
             self.disk_room.told = Some(effective);
-            self.occurred(Occurrence::QuotaChanged { effective, quota });
+            self.occurred(Occurrence::QuotaChanged {
+                medium,
+                effective,
+                quota,
+            });
         }
         if effective > before {
             self.announce_anew(now);

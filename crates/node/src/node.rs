@@ -457,7 +457,9 @@ impl Node {
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
             StoreEvent::Verified { key } => self.intact(now, key),
             StoreEvent::Corrupt { key } => self.corrupt(now, key),
-            StoreEvent::Capacity { octets } => self.capacity_changed(now, octets),
+            StoreEvent::Capacity { octets, medium } => {
+                self.capacity_changed(now, octets, medium);
+            }
         }
     }
 

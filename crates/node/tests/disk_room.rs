@@ -12,7 +12,7 @@ mod world;
 
 use std::time::Duration;
 
-use dhow_bundle::storage::StoreEvent;
+use dhow_bundle::storage::{Medium, StoreEvent};
 use dhow_node::Node;
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::door::{Event, Occurrence};
@@ -48,7 +48,13 @@ fn send(world: &mut World, payloads: impl IntoIterator<Item = usize>) {
 }
 
 fn limit(world: &mut World, octets: u64) {
-    world.handle(1, Event::Store(StoreEvent::Capacity { octets }));
+    world.handle(
+        1,
+        Event::Store(StoreEvent::Capacity {
+            octets,
+            medium: Medium::Disk,
+        }),
+    );
 }
 
 fn stay(world: &mut World, seconds: u32) {
@@ -74,7 +80,9 @@ fn reasons(world: &World) -> Vec<&str> {
 fn told(world: &World) -> Vec<u64> {
     let occurrences = world.machines[1].occurrences.iter();
     let told = occurrences.filter_map(|it| match it {
-        Occurrence::QuotaChanged { effective, quota } => {
+        Occurrence::QuotaChanged {
+            effective, quota, ..
+        } => {
             assert_eq!(*quota, QUOTA);
             Some(*effective)
         }

@@ -127,7 +127,7 @@ impl World {
                     | StoreEvent::Verified { key }
                     | StoreEvent::Corrupt { key } => u64::from(key.0),
                     StoreEvent::Reserved { sequence, .. } => *sequence,
-                    StoreEvent::Capacity { octets } => *octets,
+                    StoreEvent::Capacity { octets, .. } => *octets,
                 };
                 self.note(at, What::Stored, key, &[]);
             }

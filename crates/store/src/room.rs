@@ -144,7 +144,8 @@ impl Store {
         let is_notable = self.told_capacity.is_none() || room.abs_diff(before) >= step;
         if is_notable && octets != told {
             self.told_capacity = Some((room, octets));
-            out.push(StoreEvent::Capacity { octets });
+            let medium = self.log.disk.medium();
+            out.push(StoreEvent::Capacity { octets, medium });
         }
     }
 

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
-use dhow_store::{Disk, FaultyDisk, Options, Store};
+use dhow_store::{Disk, Durability, FaultyDisk, MemoryDisk, Options, Store};
 use world::{options, put};
 
 const QUOTA: u64 = 4 * 1024 * 1024;
@@ -32,7 +32,7 @@ fn told(store: &mut Store) -> Option<u64> {
     store.tell_capacity(&mut events);
     assert!(events.len() <= 1, "{events:?}");
     events.pop().map(|event| match event {
-        StoreEvent::Capacity { octets } => octets,
+        StoreEvent::Capacity { octets, .. } => octets,
         other => panic!("{other:?}"),
     })
 }
@@ -180,4 +180,36 @@ fn a_node_that_goes_by_what_is_told_is_hardly_ever_refused() {
         all += refused;
     }
     assert!(all <= TURNS / 8, "{all} in all");
+}
+
+/// A log in memory takes no more than it may, and what is told of it can be filled.
+#[test]
+fn a_log_in_memory_is_bounded_like_one_on_a_small_disk() {
+    const BOUND: u64 = 4_000_000;
+    let disk = Arc::new(MemoryDisk::new().with_bound(BOUND));
+    let options = Options {
+        durability: Durability::Memory,
+        quota_octets: 1 << 30,
+        ..options()
+    };
+    let (mut store, _) = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let told = told(&mut store).unwrap();
+    assert!((BOUND / 2..BOUND).contains(&told), "{told}");
+    let mut taken = 0;
+    for key in 0..500 {
+        put(&mut store, key, 9_000);
+        if commit(&mut store) {
+            break;
+        }
+        taken += 9_000;
+    }
+    assert!((told..BOUND).contains(&taken), "{taken} of {told}");
+    assert!(store.statistics().log_octets <= BOUND + 8_192);
+    // All of it can be emptied.
+    for key in 0..400 {
+        let (key, remember) = (BundleKey(key), None);
+        store.handle([StoreCommand::Delete { key, remember }]);
+    }
+    commit(&mut store);
+    assert!(store.failure().is_none());
 }

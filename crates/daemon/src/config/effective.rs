@@ -67,9 +67,8 @@ impl Effective {
     /// Fills in what follows from the machine and from other keys.
     fn work_out(&mut self, file: &NodeFile) {
         let store = &file.store;
-        let quota = file.node.quota_octets;
         let segment = store.segment_octets;
-        let segment = segment.unwrap_or_else(|| default_segment_octets(quota).into());
+        let segment = segment.unwrap_or_else(|| default_segment_octets(file.log_octets()).into());
         self.put("node", 0, "memory", file.memory.octets);
         self.put("store", 0, "quota_bundles", file.node.quota_bundles);
         self.put("store", 0, "segment", segment);

@@ -143,6 +143,14 @@ pub struct TlsSettings {
 }
 
 impl NodeFile {
+    /// Octets of bundles for which a log is laid out: the quota, or less where the log lies in memory and that has less.
+    pub(crate) fn log_octets(&self) -> u64 {
+        match self.store.durability {
+            DurabilitySetting::Memory => self.node.quota_octets.min(self.memory.log_octets),
+            _ => self.node.quota_octets,
+        }
+    }
+
     /// Read the node file at `path`.
     ///
     /// # Errors
