@@ -12,13 +12,14 @@ use std::vec::Drain;
 
 use dhow_bundle::Instant;
 use dhow_bundle::storage::{StoreCommand, StoreEvent};
-use dhow_store::Store;
+use dhow_store::{DiskError, Store};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::contact::{Contact, Debt, Flushing};
 use crate::disk_pace::DiskPace;
 use crate::measuring::{Commit, CommitMeter};
+use crate::pace::Pace;
 
 /// How often remembered identifiers are looked through for expired ones.
 const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
@@ -287,6 +288,7 @@ struct Server {
     debt: Debt,
     events: Vec<StoreEvent>,
     was_failing: bool,
+    trouble: Trouble,
     /// What the next flush makes durable.
     unflushed: Commit,
     /// How long the last flush took.
@@ -315,6 +317,7 @@ impl Server {
             debt: Debt::new(flushing),
             events: Vec::new(),
             was_failing: false,
+            trouble: Trouble::default(),
             unflushed: Commit::default(),
             flushed_in: Duration::ZERO,
             pace: DiskPace::default(),
@@ -437,11 +440,7 @@ impl Server {
             }
         }
         note(&shared.counts, store, end.since(begun.monotonic));
-        match (store.failure(), self.was_failing) {
-            (Some(error), false) => tracing::error!("the store refuses everything: {error}"),
-            (None, true) => tracing::info!("the store works again"),
-            _ => {}
-        }
+        self.trouble.tell(store.failure(), end);
         self.was_failing = store.failure().is_some();
         if begun.monotonic.as_nanos() >= self.forget_at {
             store.forget_expired(begun.dtn);
@@ -455,6 +454,32 @@ impl Server {
     fn close(mut self, shared: &Shared) {
         self.store.close(&mut self.events);
         answer(shared, &mut self.events);
+    }
+}
+
+/// What the log is told of a store that refuses everything, and works again: a disk may do so with every batch.
+#[derive(Debug, Default)]
+struct Trouble {
+    pace: Pace,
+    is_told: bool,
+}
+
+impl Trouble {
+    fn tell(&mut self, failure: Option<&DiskError>, now: Instant) {
+        match (failure, self.is_told) {
+            (Some(error), false) => {
+                if let Some(more) = self.pace.say(now) {
+                    let more = (more > 0).then_some(more);
+                    tracing::error!(more, "the store refuses everything: {error}");
+                    self.is_told = true;
+                }
+            }
+            (None, true) => {
+                tracing::info!("the store works again");
+                self.is_told = false;
+            }
+            _ => {}
+        }
     }
 }
 
@@ -581,4 +606,22 @@ fn note(counts: &StoreCounts, store: &Store, taken: Duration) {
 
 fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_fails_with_every_batch_is_told_once_a_second() {
+        let mut trouble = Trouble::default();
+        let (mut told, mut was_told) = (0, false);
+        for batch in 0..10_000_u64 {
+            let failure = (batch % 2 == 0).then_some(DiskError::Full);
+            trouble.tell(failure.as_ref(), Instant::from_nanos(batch * 1_000_000));
+            told += u32::from(trouble.is_told && !was_told);
+            was_told = trouble.is_told;
+        }
+        assert_eq!(told, 10);
+    }
 }
