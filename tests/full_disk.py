@@ -10,7 +10,7 @@ from tests.workplace import Workplace
 # The disk, and what another program takes of it.
 DISK_OCTETS, OTHER_OCTETS = 60_000_000, 30_000_000
 
-# How soon a change of the disk's room is followed, seconds; a machine that is busy with something else included.
+# Time within which a change of the disk's room is followed, seconds; a machine that is busy with something else included.
 FOLLOWED_S = 3.0
 
 PAYLOAD_OCTETS = 1_000_000

@@ -99,7 +99,7 @@ class Memory(Workplace):
                 before = process_memory(self.receiver.pid, "RssAnon")
             readers.append(Subscriber(self.receiver.socket, f"ipn:2.{100 + number}", 1, PATIENCE_S))
             self.addCleanup(readers[-1].close)
-        # Whoever comes last is served although nobody before has read.
+        # The last one is served although nobody before has read.
         self.assertEqual(readers[-1].next().payload, payload.read_bytes())
         gained = process_memory(self.receiver.pid, "RssAnon") - before
         self.assertLess(gained, GAIN_OCTETS, f"{gained >> 20} MiB for {SILENT - WARM} MiB that nobody reads")
@@ -122,7 +122,7 @@ class Memory(Workplace):
         self.assertIn("[node] memory has room for", self.receiver.last_words(50))
         self.assertGreaterEqual(sent, 20)
         self.assertLess(self.receiver.peak_memory_octets() - before, (64 << 20) + BESIDE_OCTETS)
-        # Whoever wants them gets them, and as many have room again.
+        # They can be dropped, and as many have room again.
         bundles = json.loads(self.receiver.admin("/v1/bundles"))
         self.assertEqual(len(bundles), sent)
         for bundle in bundles:

@@ -228,7 +228,7 @@ pub enum StoreCommand {
     },
 }
 
-/// What bundles are stored in.
+/// The medium that bundles are stored in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Medium {
     /// A disk.
@@ -316,7 +316,7 @@ pub enum StoreEvent {
     Capacity {
         /// Octets; the quota where there is room for more.
         octets: u64,
-        /// What has no more room.
+        /// The medium that has no more room.
         medium: Medium,
     },
 }

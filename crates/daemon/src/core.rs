@@ -112,7 +112,7 @@ struct State {
 pub struct Core {
     state: Rc<RefCell<State>>,
     signals: Rc<Signals>,
-    /// What connections hold of octets that they have not written.
+    /// Octets that connections hold and have not written.
     pub unwritten: Unwritten,
 }
 

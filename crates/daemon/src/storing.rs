@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// are shorter.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How often the store looks how much room its disk has, which other programs take and give back.
+/// Time between two looks of the store at the room of its disk, which other programs take and give back.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Octets after which it is asked whether a flush is due.
@@ -357,7 +357,7 @@ impl Server {
         answer(shared, &mut self.events);
     }
 
-    /// How long nothing may yet be asked of the store before it prepares for what comes.
+    /// Time for which nothing may yet be asked of the store before it prepares for what comes.
     fn pause(&self) -> Duration {
         let idle = self.clock.now().monotonic.since(self.idle_since);
         IDLE.saturating_sub(idle)
@@ -457,7 +457,7 @@ impl Server {
     }
 }
 
-/// What the log is told of a store that refuses everything, and works again: a disk may do so with every batch.
+/// Log lines about a store that refuses everything, and works again: a disk may do so with every batch.
 #[derive(Debug, Default)]
 struct Trouble {
     pace: Pace,

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 
 use dhow_bundle::storage::BundleKey;
 
-/// How many octets wait for the disk.
+/// Octets that wait for the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     octets: u64,

@@ -24,12 +24,12 @@ const ANNOUNCED_LEAST: u64 = 64 << 10;
 /// A session ends, so that the peer is told anew, once so many times the transfer MRU can be taken that it was told.
 const GROWN: u64 = 2;
 
-/// What the disk, or the memory for bundles, has room for.
+/// The room of the disk, or of the memory for bundles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskRoom {
     /// Octets of bundles.
     octets: u64,
-    /// What has that room.
+    /// The medium that has that room.
     medium: Medium,
     /// As the driver was told last.
     told: Option<u64>,

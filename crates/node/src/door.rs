@@ -401,7 +401,7 @@ pub enum Occurrence {
     },
     /// The disk, or the memory for bundles, has room for less than the quota, for notably more or less than told before, or for all of it again.
     QuotaChanged {
-        /// What has that room.
+        /// The medium that has that room.
         medium: Medium,
         /// Octets of bundles that the node takes from now on.
         effective: u64,

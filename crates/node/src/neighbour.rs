@@ -49,7 +49,7 @@ pub(crate) struct Neighbour {
     pub(crate) in_flight_octets: u64,
     /// Bundles and fragments likewise.
     pub(crate) in_flight: u32,
-    /// How much of the window may be in use, by what the peer acknowledges in which time.
+    /// The part of the window that may be in use, by what the peer acknowledges in which time.
     pub(crate) window: Window,
     /// Bundles that are cut into fragments, one after the other; no more than the window has room for.
     pub(crate) splits: VecDeque<Split>,

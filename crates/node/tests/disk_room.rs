@@ -127,7 +127,7 @@ fn a_bound_below_what_is_held_drops_nothing_and_is_followed_up_again_within_a_se
         stay(&mut world, 2);
         assert_eq!(second(&world).taken_bundles(), 40);
     }
-    // What is held is delivered and deleted whatever the bound.
+    // Held bundles are delivered and deleted whatever the bound.
     let reader = world.connect(1, Client::new("ipn:2.42", true));
     world.until("they are delivered", |world| {
         second(world).counters().delivered == 40

@@ -38,7 +38,7 @@ const CAPACITY_STEPS: u64 = 64;
 /// And when it has so many octets.
 const CAPACITY_STEP_LEAST: u64 = 64 * 1024;
 
-/// What a record is for: how deep it may reach into what is set aside.
+/// The purpose of a record: it decides how deep that may reach into what is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A new bundle.
@@ -228,7 +228,7 @@ impl Store {
     fn frees_by_checkpoint(&self, purpose: Purpose) -> bool {
         let segments = &self.log.segments;
         let is_dead = segments.dead() > 0;
-        // Where the log ends may be nothing but deletions.
+        // The segment in which the log ends may hold nothing but deletions.
         let ends_dead = || {
             self.log
                 .segment()

@@ -1,4 +1,4 @@
-//! What a store tells of the room that its disk has, and that a node which goes by it is hardly ever refused.
+//! A store tells the room that its disk has, and a node which goes by it is hardly ever refused.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ fn open(disk: &Arc<FaultyDisk>, options: Options) -> Store {
     store
 }
 
-/// What the store tells now, if anything.
+/// The octets that the store tells now, if any.
 fn told(store: &mut Store) -> Option<u64> {
     let mut events = Vec::new();
     store.tell_capacity(&mut events);

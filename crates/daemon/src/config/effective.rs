@@ -27,7 +27,7 @@ pub struct Effective {
     notes: Notes,
 }
 
-/// Where values come from that no file sets, by section and key.
+/// The origins of values that no file sets, by section and key.
 type Notes = BTreeMap<(&'static str, &'static str), String>;
 
 impl Effective {
@@ -108,7 +108,7 @@ impl Effective {
     }
 }
 
-/// Where memory comes from, and what of it goes where.
+/// The origin of the memory quota, and its parts.
 fn notes(document: &Document<'_>) -> Result<Notes, FileError> {
     let mut notes = Notes::new();
     let (node, store) = (document.one("node")?, document.one("store")?);

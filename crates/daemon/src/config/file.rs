@@ -31,7 +31,7 @@ pub struct NodeFile {
     pub node: Config,
     /// Which clock the node trusts.
     pub clock: ClockSetting,
-    /// How much memory the node may take, and for what.
+    /// The memory that the node may take, and its parts.
     pub memory: Memory,
     /// Threads for the node and its connections, beside the store's; at least 1.
     pub threads: usize,

@@ -59,7 +59,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What a node file says of it, and what follows where it says nothing.
+    /// The quota as a node file has it, with the defaults of what the file leaves out.
     ///
     /// # Errors
     /// When it is too little, or the parts that the file names leave too little for the rest.

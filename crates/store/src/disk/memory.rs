@@ -31,7 +31,7 @@ struct Log {
     octets: u64,
     /// What was written, by its first octet; no two have an octet in common. Zeros lie between.
     stretches: BTreeMap<u64, Bytes>,
-    /// What has room: ends by beginnings.
+    /// Ranges that have room: ends by beginnings.
     rooms: BTreeMap<u64, u64>,
     room_octets: u64,
     /// Octets that may have room; `None` for as many as anybody wants.

@@ -29,7 +29,7 @@ pub enum DiskError {
     /// The store lacks room to work at all.
     #[error("the disk has no room for {octets} octets that the store needs to take anything")]
     NoRoom {
-        /// How many are missing.
+        /// The number that is missing.
         octets: u64,
     },
     /// A read went past the end of the log.
@@ -141,7 +141,7 @@ pub trait Disk: Send + Sync {
     /// [`DiskError::Full`], or the system refused. The log may be longer all the same, and have room for a part.
     fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError>;
 
-    /// What the octets lie in.
+    /// The medium that the octets lie in.
     fn medium(&self) -> Medium {
         Medium::Disk
     }
