@@ -24,7 +24,7 @@ TIMEOUT_S = 3600
 
 @dataclass
 class Found:
-    """What came of the seeds so far."""
+    """The findings of the seeds so far."""
 
     seeds: int = 0
     crashes: int = 0

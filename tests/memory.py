@@ -1,5 +1,6 @@
 """Memory is a quota: names that nobody else has and applications that read nothing fill it, and no more."""
 
+import json
 import os
 import time
 
@@ -98,10 +99,34 @@ class Memory(Workplace):
                 before = process_memory(self.receiver.pid, "RssAnon")
             readers.append(Subscriber(self.receiver.socket, f"ipn:2.{100 + number}", 1, PATIENCE_S))
             self.addCleanup(readers[-1].close)
-        # Whoever comes last is served although nobody before has read.
+        # The last one is served although nobody before has read.
         self.assertEqual(readers[-1].next().payload, payload.read_bytes())
         gained = process_memory(self.receiver.pid, "RssAnon") - before
         self.assertLess(gained, GAIN_OCTETS, f"{gained >> 20} MiB for {SILENT - WARM} MiB that nobody reads")
         # And whoever reads late gets all of it.
         for reader in readers[:-1]:
             self.assertEqual(reader.next().payload, payload.read_bytes())
+
+    def test_bundles_of_a_store_in_memory_are_part_of_the_quota(self) -> None:
+        self.hold("64MiB")
+        self.receiver.settings.store_policy = ""
+        self.receiver.settings.durability = "memory"
+        self.receiver.start()
+        before = self.receiver.memory_octets()
+        payload = self.directory / "payload"
+        payload.write_bytes(os.urandom(1 << 20))
+        sent = 0
+        while (done := self.receiver.run("send", "ipn:9.1", str(payload))).returncode == 0 and sent < 64:
+            sent += 1
+        self.assertIn("[node] memory has for", done.stderr)
+        self.assertIn("[node] memory has room for", self.receiver.last_words(50))
+        self.assertGreaterEqual(sent, 20)
+        self.assertLess(self.receiver.peak_memory_octets() - before, (64 << 20) + BESIDE_OCTETS)
+        # They can be dropped, and as many have room again.
+        bundles = json.loads(self.receiver.admin("/v1/bundles"))
+        self.assertEqual(len(bundles), sent)
+        for bundle in bundles:
+            self.assertEqual(self.receiver.run("bundle", "drop", bundle["id"]).returncode, 0)
+        for _ in range(sent - 1):
+            again = self.receiver.run("send", "ipn:9.1", str(payload))
+            self.assertEqual(again.returncode, 0, again.stderr)

@@ -9,7 +9,7 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile", "memory",
+    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile", "memory", "full_disk",
     "channel", "traffic", "lab", "measurement", "simulation", "instructions", "figures",
 ]
 

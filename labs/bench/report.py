@@ -100,7 +100,7 @@ def round_trips(results: Results) -> list[tuple[str, bool | None]]:
 
 
 def backlogs(rows: list[Row]) -> list[str]:
-    """What relays had taken in and not given out when the stream into them ended."""
+    """Octets that relays had taken in and not given out when the stream into them ended."""
     of = [row for row in rows if row.kind.case == relay.CASE]
     shares = [(row, median(sample.backlog for sample in row.samples)) for row in of]
     return [

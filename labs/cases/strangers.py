@@ -27,7 +27,7 @@ READERS = 100
 # Readers that fit beside what the node itself, its operator and its neighbour need of the descriptors.
 SEATS = 20
 
-# What each silent reader is to be given.
+# The octets that each silent reader is to be given.
 WAITING_OCTETS = 1 << 20
 
 # Seconds that a reader may take to be let in, and an honest one to be served.

@@ -56,17 +56,17 @@ mistakes! {
     AgeBlockIgnored,
     /// A copy is known while the first is on its way to the disk.
     CopyTakenWhileArriving,
-    /// What is delivered as a whole is not known from its fragments.
+    /// A bundle that was delivered as a whole is not known from its fragments.
     FragmentOfDeliveredTaken,
-    /// What comes is not compared with the octets that are left.
+    /// An incoming bundle is not compared with the octets that are left.
     QuotaOfOctetsIgnored,
-    /// What comes is not compared with the bundles that are left.
+    /// An incoming bundle is not compared with the bundles that are left.
     QuotaOfBundlesIgnored,
     /// A large bundle that comes in reserves no more than at its beginning.
     StepsNotReserved,
     /// A bundle is acknowledged as soon as the store has been asked to keep it.
     AcknowledgedAtCommit,
-    /// What an abandoned bundle had reserved and not brought stays reserved.
+    /// Octets that an abandoned bundle had reserved and not brought stay reserved.
     RoomLeaks,
     /// A bundle for a neighbour wakes no session with it.
     NeighbourNotWoken,
@@ -98,7 +98,7 @@ mistakes! {
     PauseForEver,
     /// A transfer that follows has a number too high.
     TransferNumbersSkip,
-    /// What a session has had acknowledged stays in its window.
+    /// Octets that a session's peer has acknowledged stay in its window.
     WindowLeaks,
     /// The time that a node was off does not count for the age.
     TimeOffForgotten,
@@ -120,17 +120,17 @@ mistakes! {
     LengthsAddedUp,
     /// A delivery that was declined counts as confirmed.
     DeclinedIsDelivered,
-    /// What an application had not confirmed when it was gone is not delivered again.
+    /// A bundle that an application had not confirmed when it was gone is not delivered again.
     LostConnectionConfirms,
     /// Fragments of a bundle that was delivered otherwise stay.
     FragmentsLeftBehind,
     /// A session that passes on a bundle which does not come waits for it.
     BrokenPassGoesOn,
-    /// What is passed on begins with the header as it came.
+    /// A bundle that is passed on begins with the header as it came.
     HeaderPassedAgain,
-    /// What was confirmed and the store could not keep is remembered in memory alone.
+    /// A confirmed bundle that the store could not keep is remembered in memory alone.
     OrphanForgotten,
-    /// What an application confirmed before it was durable stays.
+    /// A bundle that an application confirmed before it was durable stays.
     ConfirmedAheadNotDeleted,
     /// The first part of a bundle is acknowledged when the store is asked to keep it.
     PrefixAcknowledgedAtOnce,
@@ -148,7 +148,7 @@ mistakes! {
     LengthWithoutTrailer,
     /// A transfer is over when its last segment is acknowledged in part.
     AcknowledgedIsSent,
-    /// What is remembered of a removed bundle is not in the record of its deletion.
+    /// The identity of a removed bundle is not in the record of its deletion.
     RemovalOnlyInMemory,
     /// A checkpoint does not have what is remembered of removed bundles.
     CheckpointWithoutRemoved,
@@ -203,7 +203,7 @@ mod chosen {
     thread_local! {
         /// The mistake that all nodes of this thread make.
         static PLANTED: Cell<Option<Mutant>> = const { Cell::new(None) };
-        /// How often each place was asked whether it is to make its mistake.
+        /// Times that each place was asked whether it is to make its mistake.
         static REACHED: [Cell<u64>; Mutant::ALL.len()] = const { [const { Cell::new(0) }; Mutant::ALL.len()] };
     }
 
@@ -223,7 +223,7 @@ mod chosen {
         PLANTED.with(Cell::get) == Some(mutant)
     }
 
-    /// How often the place of each mistake was reached in this thread since this was asked last, in the order of [`Mutant::ALL`].
+    /// Times that the place of each mistake was reached in this thread since this was asked last, in the order of [`Mutant::ALL`].
     pub fn take_reached() -> [u64; Mutant::ALL.len()] {
         REACHED.with(|all| core::array::from_fn(|at| all.get(at).map_or(0, Cell::take)))
     }

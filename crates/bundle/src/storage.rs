@@ -228,6 +228,16 @@ pub enum StoreCommand {
     },
 }
 
+/// The medium that bundles are stored in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Medium {
+    /// A disk.
+    #[default]
+    Disk,
+    /// Memory.
+    Memory,
+}
+
 /// Why the store could not do what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreRefusal {
@@ -300,6 +310,14 @@ pub enum StoreEvent {
     Corrupt {
         /// The bundle.
         key: BundleKey,
+    },
+    /// From now on there is room for about so many octets of bundles, those that are stored included. Before the first of these
+    /// events there is room for the quota.
+    Capacity {
+        /// Octets; the quota where there is room for more.
+        octets: u64,
+        /// The medium that has no more room.
+        medium: Medium,
     },
 }
 

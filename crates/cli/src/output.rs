@@ -59,7 +59,7 @@ pub fn talk(text: &str) {
 
 /// Writes lines for programs to stderr, all at once; each ends with its own line end.
 pub fn talk_lines(lines: &str) {
-    // Where nobody reads it there is nobody to tell.
+    // If nobody reads it, there is nobody to tell.
     let _ = io::stderr().lock().write_all(lines.as_bytes());
 }
 

@@ -77,6 +77,7 @@ fn golden_vectors_are_described_as_json() {
             {"type": 1, "number": 1, "flags": 0, "crc": "32c", "octets": 5, "content": null},
         ],
         "payload_octets": 5, "payload_sha256": sha256(b"hello"), "record": null,
+        "nonconforming": [],
     });
     let said = decode_hex(HELLO_EXTENSIONS, &["--json"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
@@ -185,7 +186,7 @@ fn payload(number: u64, size: usize) -> Vec<u8> {
 fn bundles_of_real_peers_are_accepted_but_for_their_known_imperfections() {
     let captured = captured();
     assert!(captured.len() > 40, "the file has {} rows", captured.len());
-    let mut known_payloads = 0;
+    let (mut known_payloads, mut reports) = (0, 0);
     for (name, hex) in &captured {
         let imperfect = name.starts_with("dtn7rs-") || name.starts_with("dtnme-");
         let strict = decode_hex(hex, &["--json"]);
@@ -205,11 +206,18 @@ fn bundles_of_real_peers_are_accepted_but_for_their_known_imperfections() {
                     && octets > 1000,
             );
         }
+        // DTNME writes integers for Booleans into its reports.
+        for oddity in bundle["nonconforming"].as_array().unwrap() {
+            assert!(name.starts_with("dtnme-"), "{name}: {oddity}");
+            assert_eq!(oddity["section"], "RFC 9171 6.1.1");
+            reports += 1;
+        }
         // dtn7-rs writes no CRC on the primary block.
         if name.starts_with("dtn7rs-") {
             assert_eq!(strict.code, 1, "{name}");
         }
     }
+    assert!(reports >= 2, "{reports} reports of DTNME");
     assert!(
         known_payloads >= 5,
         "only {known_payloads} payloads are the ones that were sent"
@@ -379,6 +387,40 @@ fn make_refuses_what_would_be_no_bundle_and_leaves_no_file() {
         run(&["bundle", "make", "ipn:1.5", "ipn:2.42", "/nowhere"]).code,
         1
     );
+}
+
+/// A node takes bundles by their blocks, and applications read reports leniently: so does the command, and says what is wrong.
+#[test]
+fn integers_for_booleans_of_a_report_are_named_and_taken() {
+    const REPORT: &str = "8201848481f581f481f481f4008202820105821903e800";
+    let directory = tempfile::tempdir().unwrap();
+    let payload = directory.path().join("record");
+    fs::write(&payload, octets_of(REPORT)).unwrap();
+    let file = directory.path().join("bundle");
+    let (payload, path) = (payload.to_str().unwrap(), file.to_str().unwrap());
+    let words = ["bundle", "make", "ipn:2.0", "ipn:1.5", payload];
+    let more = ["--flags", "0x2", "--crc", "none", "--out", path];
+    let made = run(&[&words[..], &more].concat());
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let decoded = || run(&["bundle", "decode", path, "--json"]);
+    let right: Value = serde_json::from_str(&decoded().stdout).unwrap();
+    assert_eq!(right["nonconforming"], json!([]));
+    let mut octets = fs::read(&file).unwrap();
+    for (boolean, integer) in [([0x81, 0xf5], 1), ([0x81, 0xf4], 0)] {
+        while let Some(place) = octets.windows(2).position(|it| it == boolean) {
+            octets[place + 1] = integer;
+        }
+    }
+    fs::write(&file, octets).unwrap();
+    let odd: Value = serde_json::from_str(&decoded().stdout).unwrap();
+    assert_eq!(odd["record"], right["record"]);
+    assert_eq!(
+        odd["nonconforming"],
+        json!([{"what": "integers for Booleans in status reports", "section": "RFC 9171 6.1.1"}])
+    );
+    let text = run(&["bundle", "decode", path]).stdout;
+    let line = "not as the standard says: integers for Booleans in status reports (RFC 9171 6.1.1)";
+    assert!(text.contains(line), "{text}");
 }
 
 /// The example of `docs/aggregated-reports.md`.

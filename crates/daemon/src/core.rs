@@ -112,7 +112,7 @@ struct State {
 pub struct Core {
     state: Rc<RefCell<State>>,
     signals: Rc<Signals>,
-    /// What connections hold of octets that they have not written.
+    /// Octets that connections hold and have not written.
     pub unwritten: Unwritten,
 }
 
@@ -294,7 +294,7 @@ impl Core {
             state.node.poll_octets(now, stream, limit, gather);
             state.counts.octets_out += gather.octets();
             if let Err(error) = state.reader.resolve(gather.pieces(), out) {
-                tracing::error!("stored octets cannot be read: {error}");
+                state.journal.unread(&error, now.monotonic);
                 state.counts.read_failures += 1;
                 readable = false;
             }
@@ -640,7 +640,7 @@ impl State {
             std::mem::take(&mut self.reads).into_iter().unzip();
         for (ticket, octets) in tickets.into_iter().zip(self.reader.read_each(&requests)) {
             if octets.is_none() {
-                tracing::error!("stored octets cannot be read");
+                self.journal.unread(&"the disk failed", now.monotonic);
                 self.counts.read_failures += 1;
             }
             self.node.handle(now, Event::Read { ticket, octets });

@@ -1,8 +1,8 @@
-//! How much may wait for the disk: as much as keeps it busy, since it stands before all that comes later.
+//! The octets that may wait for the disk: as many as keep it busy, since it stands before all that comes later.
 
 use std::time::Duration;
 
-/// How long what waits takes to write, beside [`FLUSHES`] flushes.
+/// Time that the waiting octets take to write, beside [`FLUSHES`] flushes.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// Flushes that what waits may take: one is under way, one waits for it, and each is worth as much again.
@@ -68,7 +68,7 @@ mod tests {
                 written += waits;
                 time += took;
             }
-            // What is being written waits too.
+            // Octets that are being written wait too.
             waits = pace.octets().min(128 << 20) / 2;
         }
         let rate = u128::from(written) * 1_000_000 / time.as_nanos();

@@ -1,6 +1,7 @@
 //! What a node tells of itself, with the names and addresses that its numbers stand for.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 use dhow_bundle::admin::ReasonCode;
@@ -12,6 +13,7 @@ use tracing::field::display;
 
 use crate::lines::{Kind, Lines};
 use crate::pace::Pace;
+use crate::quota_line::QuotaLine;
 
 /// Addresses named in one line: a neighbour may have several sessions.
 const ADDRESSES_PER_LINE: usize = 3;
@@ -24,6 +26,7 @@ pub struct Journal {
     streams: BTreeMap<StreamId, Connection>,
     strangers: Pace,
     lines: Lines,
+    quota: QuotaLine,
 }
 
 /// What is known of an open stream.
@@ -56,6 +59,7 @@ impl Journal {
             streams: BTreeMap::new(),
             strangers: Pace::default(),
             lines: Lines::default(),
+            quota: QuotaLine::default(),
         }
     }
 
@@ -117,12 +121,13 @@ impl Journal {
         if self.lines.due().is_some_and(|due| due <= now) {
             self.lines.flush(now);
         }
+        self.quota.flush(now);
     }
 
     /// When `flush` has something to say.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        let dues = [self.strangers.due(), self.lines.due()];
+        let dues = [self.strangers.due(), self.lines.due(), self.quota.due()];
         dues.into_iter().flatten().min()
     }
 
@@ -186,7 +191,21 @@ impl Journal {
                     rejection(*reason)
                 );
             }
+            Occurrence::QuotaChanged {
+                medium,
+                effective,
+                quota,
+            } => {
+                self.quota.say(*medium, (*effective, *quota), now);
+            }
             other => log_rest(other),
+        }
+    }
+
+    /// Stored octets cannot be read.
+    pub fn unread(&mut self, why: &dyn Display, now: Instant) {
+        if self.lines.may_say(Kind::Unread, None, now) {
+            tracing::error!("stored octets cannot be read: {why}");
         }
     }
 
@@ -342,6 +361,7 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
+    use dhow_bundle::storage::StoreRefusal;
     use dhow_link::stream::{SessionParameters, TerminateReason};
     use dhow_node::config::ListenerId;
 
@@ -485,6 +505,27 @@ mod tests {
         assert_eq!(told("INFO bundle deleted: transmission canceled"), 300);
         assert_eq!(told("INFO more bundles expired more=199980"), 1);
         assert_eq!(lines.len(), 322);
+    }
+
+    #[test]
+    fn a_store_that_refuses_every_bundle_and_a_disk_that_reads_nothing_fill_no_log() {
+        let lines = logged(|journal| {
+            for number in 0..10_000 {
+                let refusal = StoreRefusal::Full;
+                journal.log(&Occurrence::StoreRefused { refusal }, at(number / 10));
+                journal.unread(&"no medium", at(number / 10));
+            }
+            journal.flush(at(10_000));
+        });
+        assert_eq!(lines.len(), 42);
+        let told = |what: &str| lines.iter().filter(|line| **line == what).count();
+        assert_eq!(told("WARN the store refused octets refusal=Full"), 20);
+        assert_eq!(told("ERROR stored octets cannot be read: no medium"), 20);
+        let summaries = [
+            "WARN more refusals of the store more=9980",
+            "WARN more reads of stored octets failed more=9980",
+        ];
+        assert_eq!(lines[40..], summaries);
     }
 
     #[test]

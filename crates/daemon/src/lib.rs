@@ -32,6 +32,7 @@ pub mod open_files;
 pub mod opening;
 pub mod pace;
 pub mod pressure;
+mod quota_line;
 pub mod recording;
 pub mod run;
 pub mod signals;

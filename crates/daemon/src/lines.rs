@@ -40,6 +40,8 @@ pub enum Kind {
     StoreRefused,
     /// A bundle is in quarantine.
     Quarantined,
+    /// The disk gave no octets of a stored bundle.
+    Unread,
 }
 
 impl Kind {
@@ -55,6 +57,7 @@ impl Kind {
             Self::Expired => "more bundles expired",
             Self::Deleted => "more bundles were deleted",
             Self::StoreRefused => "more refusals of the store",
+            Self::Unread => "more reads of stored octets failed",
             Self::Quarantined => "more bundles are damaged on disk and in quarantine",
         }
     }

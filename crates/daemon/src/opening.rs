@@ -6,7 +6,7 @@ use dhow_node::Node;
 
 use crate::config::NodeFile;
 
-/// What an estimate of memory lacks, at most: one of so many parts of it.
+/// An estimate of memory is too small by one of so many parts of it, at most.
 const MARGIN_PART: u64 = 16;
 
 /// The part of the index's memory that opening takes beside it, and that the store's memory of removed bundles may have, is one of
@@ -37,7 +37,7 @@ pub struct TooLittleMemory {
 }
 
 impl TooLittleMemory {
-    /// What to do about it.
+    /// The way to mend it.
     pub const HINT: &str = "let [node] memory be as much; what is delivered, dropped or expired then needs none any more";
 
     /// Whether what a node holds so far, of the first `count` of `bundles`, is more than it may.

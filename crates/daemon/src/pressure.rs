@@ -9,13 +9,13 @@ use crate::extents::ExtentReader;
 use crate::machine;
 use crate::storing::Answers;
 
-/// How often it is looked whether anybody wants memory.
+/// Time between two looks whether anybody wants memory.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Looks without anything that came, went or was stored, after which caches and pools are of no use.
 const IDLE_LOOKS: u32 = 12;
 
-/// Where the system says for how long somebody waited for memory.
+/// The file in which the system says for how long somebody waited for memory.
 const PRESSURE: &str = "/proc/pressure/memory";
 
 /// Part of the last ten seconds for which somebody waited, hundredths of a percent, from which on memory is short.

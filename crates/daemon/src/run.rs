@@ -211,7 +211,9 @@ async fn live(
     file.node.seed = random_seed();
     let mut recording = record.map(begin_recording).transpose()?;
     let buffers = buffers(&file);
-    let (store, node) = recover(&file, clock, recording.as_mut(), &buffers)?;
+    let (mut store, node) = recover(&file, clock, recording.as_mut(), &buffers)?;
+    let mut told = Vec::new();
+    store.tell_capacity(&mut told);
     let bound = Bound::bind(&file)?;
     let queue_octets = file.node.store_queue_octets;
     let reader = ExtentReader::new(store.reader()).with_spare_octets(queue_octets);
@@ -244,6 +246,7 @@ async fn live(
         }
         core.measure(measuring);
     }
+    core.handle_answers(&mut told);
     let ready = Ready {
         event: "ready",
         node: file
@@ -376,6 +379,7 @@ fn recover(
     let (mut disk, history): (Arc<dyn Disk>, History) = match settings.durability {
         DurabilitySetting::Memory => {
             let disk = MemoryDisk::with_buffers(buffers.clone());
+            let disk = disk.with_bound(file.memory.log_octets);
             (Arc::new(disk), History::Unused)
         }
         DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
@@ -398,7 +402,7 @@ fn recover(
     let options = Options {
         segment_octets: settings
             .segment_octets
-            .map_or_else(|| default_segment_octets(file.node.quota_octets), clip),
+            .map_or_else(|| default_segment_octets(file.log_octets()), clip),
         quota_octets: file.node.quota_octets,
         durability: match settings.durability {
             DurabilitySetting::Sync | DurabilitySetting::Contact => Durability::Sync,
@@ -456,7 +460,7 @@ fn recover(
             "the log of this store is missing or empty, a new one was begun: what the store held is lost"
         );
     }
-    tell_what_has_no_effect(settings, &store, file.node.quota_octets);
+    tell_what_has_no_effect(settings, &store);
     crate::logging::lost(&recovered.loss);
     if recovered.checkpoint_lost {
         tracing::error!(
@@ -485,17 +489,9 @@ fn flushing(file: &NodeFile) -> Flushing {
     Flushing::AfterContact
 }
 
-/// Tells of what the node file says of a store that was made before, and cannot have, nor its disk.
-fn tell_what_has_no_effect(settings: &StoreSettings, store: &Store, quota: u64) {
+/// Tells of what the node file says of a store that was made before, and cannot have.
+fn tell_what_has_no_effect(settings: &StoreSettings, store: &Store) {
     let path = settings.path.display();
-    if let Some(capacity) = store.capacity_octets().filter(|it| *it < quota) {
-        tracing::warn!(
-            %path,
-            quota,
-            capacity,
-            "the disk has no room for the quota of the store: what counts is about what the disk has room for at present"
-        );
-    }
     let made_with = u64::from(store.segment_octets());
     match (settings.durability, settings.segment_octets) {
         (DurabilitySetting::Memory, _) => {

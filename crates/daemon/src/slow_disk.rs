@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::storage::Medium;
 use dhow_store::{Chunk, Disk, DiskError};
 
 /// A disk whose flushes take longer by a fixed time: a test aid, set by `flush_delay`.
@@ -60,6 +61,10 @@ impl Disk for SlowDisk {
 
     fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
         self.disk.reserve(from, until)
+    }
+
+    fn medium(&self) -> Medium {
+        self.disk.medium()
     }
 
     fn available(&self) -> Option<u64> {

@@ -10,14 +10,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::vec::Drain;
 
+use dhow_bundle::Instant;
 use dhow_bundle::storage::{StoreCommand, StoreEvent};
-use dhow_store::Store;
+use dhow_store::{DiskError, Store};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::contact::{Contact, Debt, Flushing};
 use crate::disk_pace::DiskPace;
 use crate::measuring::{Commit, CommitMeter};
+use crate::pace::Pace;
 
 /// How often remembered identifiers are looked through for expired ones.
 const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
@@ -29,6 +31,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long nothing has been asked of the store before it prepares for what comes: the pauses of a stream of bundles
 /// are shorter.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// Time between two looks of the store at the room of its disk, which other programs take and give back.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Octets after which it is asked whether a flush is due.
 const PORTION_OCTETS: u64 = 4 << 20;
@@ -138,6 +143,7 @@ impl StoreThread {
             let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(server) = server.as_mut() {
                 server.turn(&self.shared, batch, Contact::default());
+                server.look(&self.shared);
             }
             return;
         }
@@ -282,6 +288,7 @@ struct Server {
     debt: Debt,
     events: Vec<StoreEvent>,
     was_failing: bool,
+    trouble: Trouble,
     /// What the next flush makes durable.
     unflushed: Commit,
     /// How long the last flush took.
@@ -289,6 +296,10 @@ struct Server {
     pace: DiskPace,
     /// When remembered identifiers are looked through next, monotonic nanoseconds.
     forget_at: u64,
+    /// When the room of the disk is looked at next.
+    look_at: Instant,
+    /// Since when nothing has been asked of the store.
+    idle_since: Instant,
 }
 
 impl std::fmt::Debug for Server {
@@ -299,35 +310,57 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     fn new(store: Store, clock: Clock, flushing: Flushing) -> Self {
+        let now = clock.now().monotonic;
         Self {
             store,
             clock,
             debt: Debt::new(flushing),
             events: Vec::new(),
             was_failing: false,
+            trouble: Trouble::default(),
             unflushed: Commit::default(),
             flushed_in: Duration::ZERO,
             pace: DiskPace::default(),
             forget_at: 0,
+            look_at: now,
+            idle_since: now,
         }
     }
 
     /// Does what is asked, and prepares in the pauses, until there will be no more.
     fn serve(mut self, shared: &Shared) {
         let mut batch = Vec::new();
-        // A pause is waited out once; then one step of preparation follows the other until something comes.
-        let mut pause = IDLE;
-        while let Some(contact) = wait(shared, &mut batch, || self.patience(pause)) {
+        while let Some(contact) = wait(shared, &mut batch, || self.patience()) {
+            self.look(shared);
             let is_idle = batch.is_empty() && self.owed().is_none() && !self.was_failing;
             if is_idle && !self.store.is_unsettled() {
-                self.store.prepare();
-                pause = Duration::ZERO;
+                // A pause is waited out once; then one step of preparation follows the other until something comes.
+                if self.pause().is_zero() {
+                    self.store.prepare();
+                }
                 continue;
             }
-            pause = IDLE;
             self.turn(shared, &mut batch, contact);
+            self.idle_since = self.clock.now().monotonic;
         }
         self.close(shared);
+    }
+
+    /// Tells what the disk has room for, where that has changed.
+    fn look(&mut self, shared: &Shared) {
+        let now = self.clock.now().monotonic;
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        self.store.tell_capacity(&mut self.events);
+        answer(shared, &mut self.events);
+    }
+
+    /// Time for which nothing may yet be asked of the store before it prepares for what comes.
+    fn pause(&self) -> Duration {
+        let idle = self.clock.now().monotonic.since(self.idle_since);
+        IDLE.saturating_sub(idle)
     }
 
     /// For how long a flush may still be owed.
@@ -335,14 +368,15 @@ impl Server {
         self.debt.patience(self.clock.now().monotonic)
     }
 
-    fn patience(&self, pause: Duration) -> Patience {
+    fn patience(&self) -> Patience {
+        let look = self.look_at.since(self.clock.now().monotonic);
         match self.owed() {
             Some(left) => Patience::Debt(left),
             None if self.was_failing => Patience::Pause(RETRY),
             // Room that was made is to be given before it is asked for again.
             None if self.store.is_unsettled() => Patience::Pause(Duration::ZERO),
-            None if self.store.is_preparable() => Patience::Pause(pause),
-            None => Patience::Endless,
+            None if self.store.is_preparable() => Patience::Pause(self.pause().min(look)),
+            None => Patience::Pause(look),
         }
     }
 
@@ -406,11 +440,7 @@ impl Server {
             }
         }
         note(&shared.counts, store, end.since(begun.monotonic));
-        match (store.failure(), self.was_failing) {
-            (Some(error), false) => tracing::error!("the store refuses everything: {error}"),
-            (None, true) => tracing::info!("the store works again"),
-            _ => {}
-        }
+        self.trouble.tell(store.failure(), end);
         self.was_failing = store.failure().is_some();
         if begun.monotonic.as_nanos() >= self.forget_at {
             store.forget_expired(begun.dtn);
@@ -424,6 +454,32 @@ impl Server {
     fn close(mut self, shared: &Shared) {
         self.store.close(&mut self.events);
         answer(shared, &mut self.events);
+    }
+}
+
+/// Log lines about a store that refuses everything, and works again: a disk may do so with every batch.
+#[derive(Debug, Default)]
+struct Trouble {
+    pace: Pace,
+    is_told: bool,
+}
+
+impl Trouble {
+    fn tell(&mut self, failure: Option<&DiskError>, now: Instant) {
+        match (failure, self.is_told) {
+            (Some(error), false) => {
+                if let Some(more) = self.pace.say(now) {
+                    let more = (more > 0).then_some(more);
+                    tracing::error!(more, "the store refuses everything: {error}");
+                    self.is_told = true;
+                }
+            }
+            (None, true) => {
+                tracing::info!("the store works again");
+                self.is_told = false;
+            }
+            _ => {}
+        }
     }
 }
 
@@ -473,8 +529,6 @@ impl Iterator for Portion<'_, '_> {
 /// How long commands are waited for.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
-    /// Until they come.
-    Endless,
     /// Until what is owed to the disk is due, or the contact is over.
     Debt(Duration),
     /// Until a pause is over.
@@ -497,10 +551,6 @@ fn wait(
             return None;
         }
         inbox = match patience() {
-            Patience::Endless => shared
-                .arrived
-                .wait(inbox)
-                .unwrap_or_else(PoisonError::into_inner),
             Patience::Debt(left) if left.is_zero() || inbox.contact == Contact::Over => break,
             Patience::Debt(left) => {
                 let waited = shared.arrived.wait_timeout(inbox, left);
@@ -556,4 +606,22 @@ fn note(counts: &StoreCounts, store: &Store, taken: Duration) {
 
 fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_fails_with_every_batch_is_told_once_a_second() {
+        let mut trouble = Trouble::default();
+        let (mut told, mut was_told) = (0, false);
+        for batch in 0..10_000_u64 {
+            let failure = (batch % 2 == 0).then_some(DiskError::Full);
+            trouble.tell(failure.as_ref(), Instant::from_nanos(batch * 1_000_000));
+            told += u32::from(trouble.is_told && !was_told);
+            was_told = trouble.is_told;
+        }
+        assert_eq!(told, 10);
+    }
 }

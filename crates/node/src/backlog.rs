@@ -14,7 +14,7 @@ use crate::door::StreamId;
 /// How often a stream may have what is left of the room in the queue: one alone has so many of one more parts.
 const SHARE: u64 = 7;
 
-/// How many octets wait for the disk.
+/// Octets that wait for the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     octets: u64,

@@ -17,10 +17,10 @@ use crate::node::Node;
 /// Ends a bundle whose payload block has no checksum: the break of the array of blocks.
 const BREAK: &[u8] = &[0xff];
 
-/// What follows the payload of a whole bundle that goes out.
+/// The octets after the payload of a whole bundle that goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What follows it in the store.
+    /// The octets after it in the store.
     Stored,
     /// No checksum: the end of the bundle alone.
     Bare,
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// What follows the payload of this bundle when it leaves whole over a session.
+    /// The octets after the payload of this bundle when it leaves whole over a session.
     pub(crate) fn ending(&self, stream: StreamId, header: &Header) -> Ending {
         match header.loses_payload_crc(self.payload_crc(stream)) {
             true => Ending::Bare,

@@ -87,7 +87,7 @@ impl Node {
             .then(|| {
                 let mut id = self.bundle_id(entry);
                 if whole {
-                    // What was delivered is the whole: no fragment of it is wanted again.
+                    // The whole was delivered: no fragment of it is wanted again.
                     id.fragment = None;
                 }
                 (id, dtn_expiry(expires, now))

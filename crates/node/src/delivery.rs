@@ -231,7 +231,7 @@ impl Node {
         self.verify_next(now, endpoint);
     }
 
-    /// What subscribers will have room for next is compared with its checksums while they take what they have: asked for
+    /// The next bundles for which subscribers will have room are compared with their checksums while they take what they have: asked for
     /// then, each answer of the store would be waited for, and the flush of the confirmations before it.
     fn verify_next(&mut self, now: Now, endpoint: EndpointIndex) {
         let has_subscriber = |it: &Registration| !it.subscribers.is_empty();

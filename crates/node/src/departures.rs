@@ -1,7 +1,7 @@
 //! Bundles that left a moment ago and are remembered nowhere else, so that one which comes back at once rests all the same.
 //!
 //! The memory of removed bundles has a bound, which more bundles than that in a ring of nodes overrun: each is forgotten before
-//! it is back. And bundles without a source have no identity. What is known of both here is a digest, for a few seconds:
+//! it is back. And bundles without a source have no identity. Here a digest of both is kept for a few seconds:
 //! whatever takes longer to come back has been no burden meanwhile. A mistake costs a rest, and no bundle.
 
 use core::hash::{BuildHasher, Hash};
@@ -11,14 +11,14 @@ use dhow_bundle::{CreationTimestamp, EndpointId, FragmentRange, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// How long a departure is known, at least; twice as long at most.
+/// Time for which a departure is known, at least; twice as long at most.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Departures of one period, at most: 52,000 a second, beyond those that the memory of removed bundles has room for. With more
 /// the oldest are forgotten sooner.
 const BOUND: usize = 1 << 18;
 
-/// What is known of departures.
+/// The departures that are known.
 pub(crate) struct Departures {
     /// Those of this period, and of the one before.
     recent: [HashTable<u64>; 2],
@@ -26,7 +26,7 @@ pub(crate) struct Departures {
     hasher: FixedState,
 }
 
-/// What tells bundles apart.
+/// The marks that tell bundles apart.
 #[derive(Hash)]
 pub(crate) struct Mark<'a> {
     pub(crate) source: &'a EndpointId,

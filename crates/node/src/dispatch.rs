@@ -1,6 +1,7 @@
 //! Where a stored bundle goes (RFC 9171 5.3), and what the store says of one that is arriving.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
@@ -357,8 +358,8 @@ impl Node {
         self.occurred(Occurrence::StoreRefused { refusal });
         self.end_keeping(now, key, None);
         let why = match refusal {
-            StoreRefusal::Full => "the store is full",
-            StoreRefusal::Disk => "the disk failed",
+            StoreRefusal::Full => format!("the store is full: {}", self.bound_told()),
+            StoreRefusal::Disk => "the disk failed".into(),
         };
         if let Some(entry) = self.bundles.entry_mut(key) {
             entry.state = State::Deleting;
@@ -374,17 +375,12 @@ impl Node {
                 }
                 let refused = Refused {
                     reason: RefuseReason::NoResources,
-                    why: why.into(),
+                    why,
                 };
                 self.refuse(now, stream, transfer, refused);
             }
             Origin::Client { stream, request } => {
-                self.transmission_done(
-                    now,
-                    stream,
-                    request,
-                    Err(ApiRefusal::NoResources(why.into())),
-                );
+                self.transmission_done(now, stream, request, Err(ApiRefusal::NoResources(why)));
             }
             Origin::Prefix => self.part_refused(now, key),
             Origin::Own => {}

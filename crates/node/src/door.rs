@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::storage::{Extents, StoreCommand, StoreEvent, StoreRefusal, StoredBundle};
+use dhow_bundle::storage::{Extents, Medium, StoreCommand, StoreEvent, StoreRefusal, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime, EndpointId, NodeId};
 use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParameters};
 
@@ -398,6 +398,15 @@ pub enum Occurrence {
         stream: StreamId,
         /// Why.
         reason: String,
+    },
+    /// The disk, or the memory for bundles, has room for less than the quota, for notably more or less than told before, or for all of it again.
+    QuotaChanged {
+        /// The medium that has that room.
+        medium: Medium,
+        /// Octets of bundles that the node takes from now on.
+        effective: u64,
+        /// The quota that it was given, octets.
+        quota: u64,
     },
 }
 

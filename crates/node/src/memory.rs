@@ -1,6 +1,6 @@
 //! Memory that a node's tables take: counted as they change, so that whoever wants to know need not look at what they hold.
 //!
-//! What is counted is what is in use. Tables keep room for what has left them, and fill it again before they grow.
+//! Only places in use are counted. Tables keep room for what has left them, and fill it again before they grow.
 
 use dhow_bundle::EndpointId;
 
@@ -61,7 +61,7 @@ pub(crate) fn text_octets(id: &EndpointId) -> usize {
 
 impl Node {
     /// Octets of memory that the index takes: the tables of bundles, endpoint IDs, queues and sessions, and what the store's
-    /// tables take for these bundles. What is under way between sockets and the disk is not part of it.
+    /// tables take for these bundles. Octets under way between sockets and the disk are not part of it.
     #[must_use]
     pub fn memory_octets(&self) -> u64 {
         let bundles = usize::try_from(self.bundles.count()).unwrap_or(usize::MAX);

@@ -49,7 +49,7 @@ pub(crate) struct Neighbour {
     pub(crate) in_flight_octets: u64,
     /// Bundles and fragments likewise.
     pub(crate) in_flight: u32,
-    /// How much of the window may be in use, by what the peer acknowledges in which time.
+    /// The part of the window that may be in use, by what the peer acknowledges in which time.
     pub(crate) window: Window,
     /// Bundles that are cut into fragments, one after the other; no more than the window has room for.
     pub(crate) splits: VecDeque<Split>,
@@ -57,6 +57,8 @@ pub(crate) struct Neighbour {
     pub(crate) passing: Option<dhow_bundle::storage::BundleKey>,
     /// Others that wait for that.
     pub(crate) queueing: Option<Queueing>,
+    /// The transfer MRU that the peer was told, octets: less than the policy's where the disk had no room for that.
+    pub(crate) announced_mru: u64,
     /// The peer is out of resources: send nothing before this.
     pub(crate) paused_until: Option<Instant>,
     pub(crate) pause: Duration,
@@ -143,12 +145,15 @@ impl Neighbour {
     pub(crate) fn new(
         node_id: NodeId,
         role: v4::Role,
-        policy: &SessionPolicy,
+        (policy, announced_mru): (&SessionPolicy, u64),
         link: Option<LinkId>,
         now: Now,
     ) -> Self {
+        let mut config = session_config(node_id, policy);
+        config.transfer_mru = announced_mru;
         Self {
-            session: v4::Session::new(role, session_config(node_id, policy), now),
+            session: v4::Session::new(role, config, now),
+            announced_mru,
             link,
             policy: Box::new(policy.clone()),
             accept_sources: policy
@@ -336,7 +341,6 @@ fn session_config(node_id: NodeId, policy: &SessionPolicy) -> v4::Config {
     let mut config = v4::Config::new(node_id);
     config.keepalive_s = policy.keepalive_s;
     config.segment_mru = policy.segment_mru;
-    config.transfer_mru = policy.transfer_mru;
     config.segment_length = policy.segment_octets;
     config.tls = match policy.tls {
         Tls::Required => v4::TlsPolicy::Required,

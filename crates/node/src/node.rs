@@ -24,6 +24,7 @@ use crate::collection::Collections;
 use crate::config::{Config, LinkId, SendOrder};
 use crate::creation::Creation;
 use crate::delivery::Registrations;
+use crate::disk_room::DiskRoom;
 use crate::door::{Action, Event, Occurrence, Purpose, StreamId, Telling, Ticket};
 use crate::endpoints::{EndpointIndex, Endpoints};
 use crate::expiries::Expiries;
@@ -146,6 +147,7 @@ pub struct Node {
     pub(crate) verifying: BTreeSet<BundleKey>,
     /// Octets of bundles that are coming in, for which no room is reserved yet.
     pub(crate) unreserved_octets: u64,
+    pub(crate) disk_room: DiskRoom,
     pub(crate) backlog: Backlog,
     pub(crate) counters: Counters,
     pub(crate) answers: Answers,
@@ -229,6 +231,7 @@ impl Node {
             moved: BTreeSet::new(),
             verifying: BTreeSet::new(),
             unreserved_octets: 0,
+            disk_room: DiskRoom::default(),
             backlog: Backlog::default(),
             counters: Counters::default(),
             answers: Answers::new(config.answers_per_second, config.seed),
@@ -454,6 +457,9 @@ impl Node {
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
             StoreEvent::Verified { key } => self.intact(now, key),
             StoreEvent::Corrupt { key } => self.corrupt(now, key),
+            StoreEvent::Capacity { octets, medium } => {
+                self.capacity_changed(now, octets, medium);
+            }
         }
     }
 

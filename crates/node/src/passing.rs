@@ -64,7 +64,7 @@ pub(crate) struct Passing {
     pub(crate) transfer: TransferId,
     /// Octets of the bundle as it came that are written, and were looked at here.
     written: u64,
-    /// What follows its payload there.
+    /// The octets after its payload there.
     ending: Ending,
 }
 

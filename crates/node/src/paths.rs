@@ -20,7 +20,7 @@ use crate::node::Node;
 /// How often a session that says nothing has its path checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long an interface that has just come up is given before anything is sent over it: its driver and its
+/// Time that an interface which has just come up is given before anything is sent over it: its driver and its
 /// neighbour's take some milliseconds to pass packets, and what is lost then (ARP, SYN) is sent again only
 /// after a second.
 const SETTLING: Duration = Duration::from_millis(25);

@@ -209,7 +209,7 @@ impl Node {
         }
         // Its payload takes no room beside the bundle's; its blocks do.
         let beside = part.header.total_octets().saturating_sub(part.range.length);
-        if self.taken_octets().saturating_add(beside) > self.config.quota_octets {
+        if self.taken_octets().saturating_add(beside) > self.quota_octets() {
             return None;
         }
         let entry = Entry {

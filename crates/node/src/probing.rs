@@ -27,7 +27,7 @@ const WAITS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(5
 #[derive(Debug)]
 pub(crate) struct Probe {
     transfer: TransferId,
-    /// What follows its header.
+    /// The octets after its header.
     body: Vec<Piece>,
     since: Instant,
     until: Instant,

@@ -82,7 +82,7 @@ impl Node {
     /// A full store refuses; it never drops what it has acknowledged.
     pub(crate) fn check_room(&mut self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
         let (bundles, taken) = (self.taken_bundles(), self.taken_octets());
-        let (most, quota) = (self.config.quota_bundles, self.config.quota_octets);
+        let (most, quota) = (self.config.quota_bundles, self.quota_octets());
         let left_bundles = most.saturating_sub(bundles);
         let left = quota.saturating_sub(taken);
         let kept = exchange_octets(quota);
@@ -95,9 +95,10 @@ impl Node {
             && left.saturating_sub(octets) >= kept;
         match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
             true => Ok(()),
-            false if fits => Err(self.full(
-                ", and the rest of its quota is for exchanges with neighbours that bundles wait for",
-            )),
+            false if fits => Err(self.full(&format!(
+                ", and the rest of {} is for exchanges with neighbours that bundles wait for",
+                self.bound_met(),
+            ))),
             false => Err(self.no_room(octets)),
         }
     }
@@ -133,7 +134,10 @@ impl Node {
     }
 
     pub(crate) fn no_room(&self, octets: u64) -> Refused {
-        self.full(&format!(" and its quota has no room for {octets} more"))
+        self.full(&format!(
+            " and {} leaves no room for {octets} more",
+            self.bound_met()
+        ))
     }
 
     fn full(&self, why: &str) -> Refused {
@@ -154,7 +158,7 @@ impl Node {
         if wanted == 0 || planted(Mutant::StepsNotReserved) {
             return Ok(());
         }
-        if self.taken_octets().saturating_add(wanted) > self.config.quota_octets {
+        if self.taken_octets().saturating_add(wanted) > self.quota_octets() {
             return Err(self.no_room(wanted));
         }
         self.unreserved_octets = self.unreserved_octets.saturating_sub(wanted);

@@ -55,8 +55,9 @@ impl Node {
         // RFC 9174 4.6: the largest transfer that can be taken. Peers make room for it (HDTN: 48 octets for each segment of
         // it and each bundle in flight), and the store would refuse what is longer than the quota.
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
+        let announced = self.announced_mru(policy.transfer_mru);
         let node_id = self.local.node_id().clone();
-        let neighbour = Neighbour::new(node_id, role, &policy, link, now);
+        let neighbour = Neighbour::new(node_id, role, (&policy, announced), link, now);
         self.neighbours.insert(stream, Box::new(neighbour));
         self.attend(now, stream);
         self.watch_paths(now);

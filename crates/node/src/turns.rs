@@ -1,4 +1,4 @@
-//! Whose bundle is next where several wait: flows, each of one source to one destination, take turns.
+//! The order of bundles that wait: flows, each of one source to one destination, take turns.
 //!
 //! A bundle's place in its queue is a time that goes by octets (start-time fair queueing, Goyal, Vin, Cheng 1996): it is that of the
 //! bundle that left last, or, where its flow has brought more than has left since, behind what the flow has brought. So a flow
@@ -12,7 +12,7 @@ use crate::endpoints::EndpointIndex;
 /// Flows that have brought more than has left are told apart up to this number; beyond it some share their turns.
 const LANES: usize = 1024;
 
-/// What a bundle costs beside its octets.
+/// The cost of a bundle beside its octets.
 const BUNDLE_OCTETS: u64 = 64;
 
 /// Octets by which a flow is behind others, at most: those of a backlog that cannot leave do not count for ever.
@@ -23,7 +23,7 @@ const LEAD_OCTETS_MOST: u64 = 4 << 30;
 pub(crate) struct Turns {
     /// The place of what left last.
     now: u64,
-    /// Where flows that are ahead of it have their next place.
+    /// The next places of flows that are ahead of it.
     lanes: BTreeMap<usize, u64>,
 }
 

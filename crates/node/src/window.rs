@@ -1,4 +1,4 @@
-//! How much may be under way to somebody who answers: a neighbour that acknowledges transfers, the store that makes octets durable.
+//! The octets that may be under way to somebody who answers: a neighbour that acknowledges transfers, the store that makes octets durable.
 //!
 //! All that is under way stands before a bundle that comes now. So it is no more than keeps the other side busy: what it
 //! takes in twice its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds, a round being the time in which all
@@ -6,14 +6,14 @@
 //! delay is that of an answer with nothing standing before it, which is not seen while the window is full: so every [`DELAY_LIFE`]
 //! the window shrinks, for two rounds, to less than keeps the other side busy.
 //!
-//! Before the first answer nothing is known. What may be under way begins with [`INITIAL_OCTETS`] and doubles every
+//! Before the first answer nothing is known. The window begins with [`INITIAL_OCTETS`] and doubles every
 //! [`DOUBLING`] until somebody answers, so that a long way costs no more than its delay.
 
 use core::time::Duration;
 
 use dhow_bundle::Instant;
 
-/// How long what is under way takes beyond twice the answer's delay.
+/// Time that the octets under way take beyond twice the answer's delay.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// Octets that may be under way when nothing is known.
@@ -22,13 +22,13 @@ const INITIAL_OCTETS: u64 = 1 << 20;
 /// Octets that may be under way, at least.
 const FLOOR_OCTETS: u64 = 128 << 10;
 
-/// How long an answer is waited for until as much again may be under way.
+/// Time for which an answer is waited for until as much again may be under way.
 const DOUBLING: Duration = Duration::from_millis(50);
 
 /// Doublings without an answer, at most: 1 TiB.
 const DOUBLINGS_MOST: u32 = 20;
 
-/// How long the shortest delay of an answer is believed, at least.
+/// Time for which the shortest delay of an answer is believed, at least.
 const DELAY_LIFE: Duration = Duration::from_secs(10);
 
 /// Delays for which the shortest is believed, at least: to look for it costs about one.
@@ -37,7 +37,7 @@ const DELAY_LIFE_DELAYS: u32 = 50;
 /// Rounds of which the fastest counts.
 const ROUNDS: usize = 4;
 
-/// What is under way, and how much may be.
+/// The octets under way, and the number that may be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
     /// Octets that were given to the other side, and of them those that it answered.
@@ -58,7 +58,7 @@ pub(crate) struct Window {
 #[derive(Clone, Copy, Debug)]
 struct Round {
     begun: Instant,
-    /// What was answered then.
+    /// Octets that were answered then.
     answered: u64,
     /// It ends when so many octets are answered; `None` before the first answer.
     until: Option<u64>,
@@ -71,7 +71,7 @@ struct Round {
 enum Probe {
     #[default]
     No,
-    /// What is under way becomes less.
+    /// Fewer octets are under way.
     Draining,
     /// The shortest delay of what was sent since then counts.
     Looking(Instant, Option<Duration>),
@@ -166,7 +166,7 @@ impl Window {
         let took = (now - round.begun).as_nanos().max(1);
         let octets = u128::from(self.answered.saturating_sub(round.answered));
         let rate = u64::try_from(octets * 1_000_000_000 / took).unwrap_or(u64::MAX);
-        // What was not filled is no measure of what can be, unless it is more.
+        // A window that was not filled is no measure of what can be, unless it is more.
         if round.is_full || rate > self.rate() {
             self.newest = (self.newest + 1) % ROUNDS;
             if let Some(place) = self.rates.get_mut(self.newest) {
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// What an operator lets be under way.
+    /// Octets that an operator lets be under way.
     const MOST_OCTETS: u64 = 64 << 20;
 
     const MILLI: Duration = Duration::from_millis(1);
@@ -279,7 +279,7 @@ mod tests {
             answered
         }
 
-        /// How long a bundle that comes now waits for those before it.
+        /// Time for which a bundle that comes now waits for those before it.
         fn wait(&self) -> Duration {
             self.busy.since(self.now)
         }

@@ -368,7 +368,7 @@ fn a_bundle_that_was_delivered_and_refused_by_the_store_comes_again_only_if_it_w
             _ => vec![b"first".to_vec(), b"second".to_vec()],
         };
         assert_eq!(pair.received(), came, "{reaction:?}");
-        // What was confirmed is known after a crash, too.
+        // A confirmation is known after a crash, too.
         let remembered = pair.world.machines[1].store.kept.removed.iter();
         let remembered = remembered.filter(|(id, _)| !id.source.is_null()).count();
         assert_eq!(remembered, 3, "{reaction:?}");

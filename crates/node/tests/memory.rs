@@ -288,7 +288,7 @@ fn names_that_nobody_else_has_fill_the_quota_of_memory_and_no_more() {
     let before = allocated();
     for number in 0..2_000 {
         bare.offer(stream, number);
-        // What a bundle needs is known once its header is here.
+        // The memory that a bundle needs is known once its header is here.
         assert!(bare.node.memory_octets() <= QUOTA + 8_192, "{number}");
     }
     let taken = allocated() - before;

@@ -23,7 +23,7 @@ use dhow_node::config::ListenerId;
 use dhow_node::door::{Event, Occurrence, Purpose, StreamId};
 use world::World;
 
-/// How long a bundle rests at a node that it comes back to, at least.
+/// Time for which a bundle rests at a node that it comes back to, at least.
 const REST: Duration = Duration::from_secs(5);
 
 const NODES: u32 = 3;
@@ -73,7 +73,7 @@ fn foreign(source: &EndpointId, count: u64, flags: BundleFlags) -> Vec<Vec<u8>> 
     (0..count).map(bundle).collect()
 }
 
-/// What nodes have forwarded.
+/// Bundles that nodes have forwarded.
 #[derive(Default)]
 struct Seen {
     last: BTreeMap<(usize, BundleId), Instant>,

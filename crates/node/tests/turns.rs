@@ -35,7 +35,7 @@ fn give(world: &mut World, source: &str, destination: &str, bundles: usize, octe
     world.connect(0, client);
 }
 
-/// How many bundles of the bulk the second node has received, and how many of them before the small one.
+/// Bundles of the bulk that the second node has received, and those of them before the small one.
 fn received(world: &World) -> (usize, Option<usize>) {
     let occurrences = world.machines[1].occurrences.iter();
     let sources: Vec<String> = occurrences

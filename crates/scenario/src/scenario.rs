@@ -36,7 +36,7 @@ pub struct Scenario {
     pub every_seed: bool,
     /// How much of what nodes say and keep is there.
     pub fidelity: Fidelity,
-    /// What TCP of a testbed does against congestion; the system's own way where that is not said.
+    /// The congestion control of a testbed's TCP; the system's own where none is named.
     pub congestion_control: Option<String>,
     /// The nodes.
     pub nodes: Vec<Node>,
@@ -294,13 +294,13 @@ pub struct Faults {
     pub full_every: Option<Duration>,
     /// How long a disk stays full, in the mean.
     pub full_for: Duration,
-    /// How many of a billion reads of a disk fail.
+    /// Reads of a disk that fail, of a billion.
     pub read_fails_per_billion: u32,
-    /// How many of a billion flushes of a disk fail.
+    /// Flushes of a disk that fail, of a billion.
     pub flush_fails_per_billion: u32,
     /// Mean time between two crashes of one node's applications.
     pub client_crash_every: Option<Duration>,
-    /// How many of a billion deliveries an application does not take at first.
+    /// Deliveries that an application does not take at first, of a billion.
     pub decline_per_billion: u32,
     /// After this nothing fails any more; never when absent.
     pub until: Option<Duration>,

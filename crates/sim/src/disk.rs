@@ -509,6 +509,9 @@ impl Disk for SimDisk {
 
     fn available(&self) -> Option<u64> {
         let state = self.lock();
+        if state.full {
+            return Some(0);
+        }
         Some(state.capacity_octets.saturating_sub(state.taken_octets()))
     }
 

@@ -21,6 +21,9 @@ pub(crate) const CLIENTS_DOWN: Duration = Duration::from_secs(1);
 /// How long after a disk was full its store may still refuse.
 const FULL_AFTER: Duration = Duration::from_secs(3);
 
+/// How long after others have taken room of a disk its store has found that, at most.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
 /// Flushes that it takes at most until then.
 const CONFIRMING_FLUSHES: u32 = 8;
 
@@ -192,6 +195,8 @@ impl World {
             machine.storage.fill(true);
             machine.troubled = machine.troubled.max(self.now + lasts + FULL_AFTER);
             self.queue.push(self.now + lasts, Happening::Empty(at));
+            let look = Happening::Look(at, machine.life);
+            self.queue.push(self.now + LOOK_AFTER, look);
             self.counts.filled += 1;
             self.note(at, What::Full, 0, &[]);
         }
@@ -202,8 +207,44 @@ impl World {
         if let Some(machine) = self.machines.get_mut(at.at()) {
             machine.storage.fill(false);
             machine.troubled = machine.troubled.max(self.now + FULL_AFTER);
+            let look = Happening::Look(at, machine.life);
+            self.queue.push(self.now + LOOK_AFTER, look);
             self.note(at, What::Emptied, 0, &[]);
         }
+    }
+
+    /// From now on a machine's disk has room for a log of so many octets: others take the rest, or have given some back.
+    pub fn limit_disk(&mut self, name: &str, octets: u64) {
+        let found = self.machines.iter().position(|it| it.name == name);
+        let at = found.map(machine);
+        if let Some((at, machine)) = at.and_then(|at| Some((at, self.machines.get(at.at())?))) {
+            machine.storage.limit(octets);
+            let look = Happening::Look(at, machine.life);
+            self.queue.push(self.now + LOOK_AFTER, look);
+        }
+    }
+
+    /// Octets of bundles that a machine's node takes at present; `None` where none runs.
+    #[must_use]
+    pub fn quota_octets(&self, name: &str) -> Option<u64> {
+        let machine = self.machines.iter().find(|it| it.name == name)?;
+        Some(machine.running.as_ref()?.node.quota_octets())
+    }
+
+    /// Others have taken room of a disk or given it back: its store, which looks now and then, finds that.
+    pub(crate) fn look_at_disk(&mut self, at: MachineIndex, life: Life) {
+        if !self.lives(at, life) {
+            return;
+        }
+        let Some(machine) = self.machines.get_mut(at.at()) else {
+            return;
+        };
+        let mut told = Vec::new();
+        machine.storage.tell_capacity(&mut told);
+        if let Some(running) = &mut machine.running {
+            running.inbox.extend(told.into_iter().map(Event::Store));
+        }
+        self.turn(at);
     }
 
     /// A store that refuses everything tries again, also when nothing is asked of it.

@@ -207,6 +207,11 @@ impl Machine {
                 removed: left.removed,
             },
         );
+        let mut told = Vec::new();
+        self.storage.tell_capacity(&mut told);
+        for event in told {
+            node.handle(shown, Event::Store(event));
+        }
         node.handle(shown, Event::TellsPaths);
         self.running = Some(Running {
             node,

@@ -93,6 +93,8 @@ pub enum Happening {
     Fill(MachineIndex),
     /// A disk has room again.
     Empty(MachineIndex),
+    /// A store looks how much room its disk has.
+    Look(MachineIndex, Life),
     /// A clock jumps: the number of the step.
     ClockStep(u32),
     /// A store tries again what its disk refused.

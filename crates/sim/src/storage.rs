@@ -160,6 +160,16 @@ impl Storage {
         }
     }
 
+    /// Looks how much room the disk has, and adds to `out` what is to be told of it.
+    pub fn tell_capacity(&mut self, out: &mut Vec<StoreEvent>) {
+        if let Self::Log {
+            store: Some(store), ..
+        } = self
+        {
+            store.tell_capacity(out);
+        }
+    }
+
     /// The flushes have ended: adds what is true now to `out`.
     pub fn settle(&mut self, out: &mut Vec<StoreEvent>) {
         match self {
@@ -167,6 +177,7 @@ impl Storage {
                 disk.finish_flush();
                 if let Some(store) = store {
                     store.settle(out);
+                    store.tell_capacity(out);
                 }
             }
             Self::Shelf(shelf) => {
@@ -192,6 +203,13 @@ impl Storage {
         };
         let mut places = extents.iter();
         Some(places.any(|it| disk.is_rotten(it.offset..it.offset.saturating_add(it.length))))
+    }
+
+    /// From now on the disk has room for a log of so many octets.
+    pub fn limit(&self, octets: u64) {
+        if let Self::Log { disk, .. } = self {
+            disk.limit(octets);
+        }
     }
 
     /// From now on, or no longer, nothing can be written.

@@ -127,6 +127,7 @@ impl World {
                     | StoreEvent::Verified { key }
                     | StoreEvent::Corrupt { key } => u64::from(key.0),
                     StoreEvent::Reserved { sequence, .. } => *sequence,
+                    StoreEvent::Capacity { octets, .. } => *octets,
                 };
                 self.note(at, What::Stored, key, &[]);
             }
@@ -187,6 +188,7 @@ impl World {
             Occurrence::Received { .. } => self.counts.received += 1,
             Occurrence::Forwarded { .. } => self.counts.forwarded += 1,
             Occurrence::Duplicate { .. } => self.counts.duplicates += 1,
+            Occurrence::StoreRefused { .. } => self.counts.store_refusals += 1,
             Occurrence::Deleted { reason: 1, .. } => self.counts.expired += 1,
             _ => {}
         }

@@ -111,6 +111,8 @@ pub struct Counts {
     pub expired: u64,
     /// Bundles that came again.
     pub duplicates: u64,
+    /// Bundles that a store refused though its node had admitted them.
+    pub store_refusals: u64,
 }
 
 /// What decides what happens by chance.
@@ -360,6 +362,7 @@ impl World {
             Happening::Rot(at) => self.rot(at),
             Happening::Fill(at) => self.fill_disk(at),
             Happening::Empty(at) => self.empty_disk(at),
+            Happening::Look(at, life) => self.look_at_disk(at, life),
             Happening::Retry(at, life) => self.retry_store(at, life),
             Happening::Reset(road) => self.chance_reset(road),
             Happening::ClientCrash(at) => self.crash_clients(at),

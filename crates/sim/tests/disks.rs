@@ -9,6 +9,10 @@
 
 mod world;
 
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+use dhow_sim::World;
 use world::{run, scenario};
 
 /// Much waits long in the middle, some of it in fragments.
@@ -119,5 +123,38 @@ fn whoever_reconnects_fills_no_stalled_disk_beyond_its_queue() {
     for seed in 0..3 {
         let world = run(&scenario, seed);
         assert!(world.counts().stalls > 5, "{}", world.counts().stalls);
+    }
+}
+
+/// Others take room of a disk and give it back: the node goes by what there is within a second, so that its store has nothing to refuse.
+#[test]
+fn a_disk_that_others_fill_and_empty_is_followed_and_loses_nothing() {
+    let text = WAITING.replace("quota = \"8MB\"", "quota = \"8MB\"\ndisk = \"20MB\"");
+    let at = |seconds| Instant::START + Duration::from_secs(seconds);
+    for seed in 0..3 {
+        let mut world = World::new(&scenario(&text), seed).unwrap();
+        let mut bounds = Vec::new();
+        for (second, octets) in [
+            (100, 3_000_000),
+            (200, 700_000),
+            (400, 4_000_000),
+            (600, 20_000_000),
+        ] {
+            world.run(at(second), u64::MAX);
+            world.limit_disk("b", octets);
+            world.run(at(second + 1), u64::MAX);
+            bounds.push(world.quota_octets("b").unwrap());
+        }
+        world.run(at(3_600), u64::MAX);
+        world.finish();
+        assert!(world.violations().is_empty(), "{:?}", world.violations());
+        assert_eq!(world.counts().store_refusals, 0);
+        assert_eq!(world.ledger().delivered, 150);
+        let [some, none, more, all] = bounds[..] else {
+            panic!("{bounds:?}")
+        };
+        assert!((1_000_000..2_500_000).contains(&some), "{bounds:?}");
+        assert!(none < some && some < more && more < 8_000_000, "{bounds:?}");
+        assert_eq!(all, 8_000_000);
     }
 }

@@ -205,7 +205,7 @@ impl Tenant {
             self.fail(&format!("opened, and refuses everything: {error}"));
         }
         self.store = Some(store);
-        // What a restart finds is renumbered.
+        // A restart numbers anew.
         let mut before: BTreeMap<u64, Held> = std::mem::take(&mut self.held)
             .into_values()
             .map(|held| (held.number, held))
@@ -474,7 +474,8 @@ impl Tenant {
             }
             StoreEvent::Durable { .. }
             | StoreEvent::Reserved { .. }
-            | StoreEvent::Written { .. } => {}
+            | StoreEvent::Written { .. }
+            | StoreEvent::Capacity { .. } => {}
             StoreEvent::Verified { .. } | StoreEvent::Corrupt { .. } => {
                 self.fail("octets are corrupt")
             }
@@ -491,7 +492,7 @@ impl Tenant {
             Blow::Power
         };
         self.disk.strike(blow, &mut self.entropy);
-        // What was never answered may be there or not.
+        // Bundles of which nothing was answered may be there or not.
         self.held
             .retain(|_, held| !matches!(held.state, State::Arriving(_)));
         let unsure: Vec<u32> = self
@@ -652,7 +653,7 @@ impl Tenant {
                 );
                 self.fail(&text);
             }
-            // What is read for long holds its former places.
+            // A bundle that is read for long holds its former places.
             for (at, _) in &mut self.releases {
                 *at = (*at).min(self.turn);
             }

@@ -44,7 +44,7 @@ struct Member {
     scenario: Scenario,
 }
 
-/// What a seed without a mistake showed.
+/// The findings of a seed without a mistake.
 struct Clean {
     member: usize,
     seed: u64,
@@ -96,7 +96,7 @@ fn family() -> Vec<Member> {
     members
 }
 
-/// What an oracle finds in a seed.
+/// The findings of an oracle in a seed.
 fn run(scenario: &Scenario, seed: u64) -> Option<Found> {
     let mut run = Run::new(scenario, seed).expect("the network can be built");
     while run.advance(STEP) {}

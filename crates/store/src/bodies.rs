@@ -5,13 +5,13 @@ use dhow_bundle::crc::crc32c;
 use crate::disk::Disk;
 use crate::wire::index;
 
-/// How often a body is read again that does not come as it was.
+/// Times that a body is read again which does not come as it was.
 const ATTEMPTS: u32 = 2;
 
 /// A place among the bodies in memory that none has.
 const NOWHERE: u32 = u32::MAX;
 
-/// Where a body is.
+/// The place of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
     /// In the log.

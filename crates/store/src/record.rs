@@ -10,7 +10,7 @@ pub(crate) const HEADER_OCTETS: u32 = 32;
 /// Where the first segment begins: after the two superblocks.
 pub(crate) const SEGMENTS_START: u64 = 8192;
 
-/// Where in a header its generation is, in eight octets.
+/// The place of the generation in a header, in eight octets.
 pub(crate) const GENERATION_AT: usize = 8;
 
 /// Records begin at multiples of this.
@@ -115,7 +115,7 @@ impl Header {
         record_octets(u64::from(self.payload_octets), u64::from(self.body_octets))
     }
 
-    /// Where the body of a record at `position` of the log lies.
+    /// The place of the body of a record at `position` of the log.
     pub(crate) fn body_position(&self, position: u64) -> u64 {
         let before = u64::from(HEADER_OCTETS).saturating_add(u64::from(self.payload_octets));
         position.saturating_add(before)

@@ -56,7 +56,7 @@ pub enum Origin {
 
 /// The segments as their first records tell.
 pub(crate) struct Map {
-    /// What the first record of each segment tells; the default for one without.
+    /// The content of the first record of each segment; the default for one without.
     pub(crate) segments: Vec<Known>,
     pub(crate) by_generation: BTreeMap<u64, u32>,
 }

@@ -32,7 +32,13 @@ const GROWTH_SHARE: u64 = 16;
 /// The largest segment has one part in this many of the quota at most.
 const QUOTA_SHARE: u64 = 16;
 
-/// What a record is for: how deep it may reach into what is set aside.
+/// A change of what the disk has room for is told when it is one of so many of what was told before, or more.
+const CAPACITY_STEPS: u64 = 64;
+
+/// And when it has so many octets.
+const CAPACITY_STEP_LEAST: u64 = 64 * 1024;
+
+/// The purpose of a record: it decides how deep that may reach into what is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A new bundle.
@@ -99,15 +105,48 @@ impl Store {
     /// does not tell.
     #[must_use]
     pub fn capacity_octets(&self) -> Option<u64> {
-        let disk = self
-            .log
-            .segments
-            .allocated()
-            .saturating_add(self.log.disk.available()?);
-        let set_aside =
-            length(self.set_aside()) * u64::from(self.unit_octets()) + self.pool_for_moves();
-        let bundles = disk.min(self.bound_octets()).saturating_sub(set_aside);
-        Some((bundles / 5 * 4).min(self.options.quota_octets))
+        let room = self.room_octets()?;
+        Some(self.capacity_of(room))
+    }
+
+    /// Octets that the log has on the disk and could have, where the disk tells that.
+    fn room_octets(&self) -> Option<u64> {
+        let allocated = self.log.segments.allocated();
+        Some(allocated.saturating_add(self.log.disk.available()?))
+    }
+
+    /// Octets of bundles, about, in a log of so many: what the room that was made is given for, but where the log cannot get longer anyway.
+    fn capacity_of(&self, room: u64) -> u64 {
+        let quota = self.options.quota_octets;
+        if room >= self.bound_octets() {
+            return quota;
+        }
+        // The longer the log, the larger its segments, and what moves need: one that has just been made would tell too much.
+        let share = u32::try_from(room / GROWTH_SHARE).unwrap_or(u32::MAX);
+        let largest = share.clamp(self.unit_octets(), self.largest_octets());
+        let moves = self.pool_for_moves().max(2 * u64::from(largest));
+        let set_aside = length(self.set_aside()) * u64::from(self.unit_octets()) + moves;
+        (room.saturating_sub(set_aside) / 4 * 3).min(quota)
+    }
+
+    /// Looks how much room the disk has, which others may take and give back, and adds a [`StoreEvent::Capacity`] to `out` where that is
+    /// notably more or less than was told before. A driver asks as often as it wants to know, without a command between.
+    pub fn tell_capacity(&mut self, out: &mut Vec<StoreEvent>) {
+        let Some(room) = self.room_octets() else {
+            return;
+        };
+        let octets = self.capacity_of(room);
+        // Before anything was told, the node takes the quota.
+        let (before, told) = self
+            .told_capacity
+            .unwrap_or((u64::MAX, self.options.quota_octets));
+        let step = (told / CAPACITY_STEPS).max(CAPACITY_STEP_LEAST);
+        let is_notable = self.told_capacity.is_none() || room.abs_diff(before) >= step;
+        if is_notable && octets != told {
+            self.told_capacity = Some((room, octets));
+            let medium = self.log.disk.medium();
+            out.push(StoreEvent::Capacity { octets, medium });
+        }
     }
 
     /// Octets of the pool that moves may take and bundles leave: the largest segment that there is can be emptied, also after a crash
@@ -189,7 +228,7 @@ impl Store {
     fn frees_by_checkpoint(&self, purpose: Purpose) -> bool {
         let segments = &self.log.segments;
         let is_dead = segments.dead() > 0;
-        // Where the log ends may be nothing but deletions.
+        // The segment in which the log ends may hold nothing but deletions.
         let ends_dead = || {
             self.log
                 .segment()
@@ -446,7 +485,8 @@ impl Store {
                 }
                 StoreEvent::Durable { .. }
                 | StoreEvent::Written { .. }
-                | StoreEvent::Relocated { .. } => {}
+                | StoreEvent::Relocated { .. }
+                | StoreEvent::Capacity { .. } => {}
             }
         }
         for key in std::mem::take(&mut self.promised) {

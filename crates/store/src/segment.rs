@@ -146,7 +146,7 @@ impl Segment {
         self.usage = Usage::Sealed;
     }
 
-    /// How much of it is live: 1024 for all.
+    /// The part of it that is live: 1024 for all.
     pub(crate) fn share(&self) -> u64 {
         self.live_octets.saturating_mul(1024) / u64::from(self.filled.max(1))
     }

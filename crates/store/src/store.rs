@@ -148,6 +148,8 @@ pub struct Store {
     /// The log could not be made longer when that was last wanted.
     pub(crate) cramped: bool,
     pub(crate) failure: Option<DiskError>,
+    /// Octets of the log that the disk had room for, and of bundles in it, when that was told last.
+    pub(crate) told_capacity: Option<(u64, u64)>,
     pub(crate) body: Vec<u8>,
     pub(crate) envelope: Envelope,
     /// An empty list of pieces with room, for the next bundle that arrives.
@@ -211,6 +213,7 @@ impl Store {
             begun: 0,
             cramped: false,
             failure: None,
+            told_capacity: None,
             body: Vec::new(),
             envelope: Envelope::default(),
             spare: Vec::new(),

@@ -398,7 +398,7 @@ impl Tail {
         }
     }
 
-    /// The last segment that holds records which the store's contents follow from. What comes after it may be written over before
+    /// The last segment that holds records which the store's contents follow from. Octets after it may be written over before
     /// the next checkpoint: nothing that counts names it for the one before.
     pub(crate) fn last_effective(&self) -> u64 {
         let mut effective = self

@@ -189,7 +189,7 @@ impl Walk {
     }
 }
 
-/// What the first record of a segment tells of it.
+/// The content of a segment's first record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     /// 0 for a segment that was never begun.

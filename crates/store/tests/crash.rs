@@ -306,7 +306,9 @@ impl World {
                 StoreEvent::Reserved { time, .. } => {
                     self.reserved = self.reserved.max(time.as_millis())
                 }
-                StoreEvent::Durable { .. } | StoreEvent::Written { .. } => {}
+                StoreEvent::Durable { .. }
+                | StoreEvent::Written { .. }
+                | StoreEvent::Capacity { .. } => {}
                 StoreEvent::Verified { .. } => {}
                 StoreEvent::Corrupt { key } => panic!("{key:?} is corrupt on a disk without rot"),
             }

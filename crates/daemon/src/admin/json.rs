@@ -37,6 +37,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "damaged": node.damaged(),
             "quota_bundles": facts.quota_bundles,
             "quota_octets": facts.quota_octets,
+            "effective_quota_octets": node.quota_octets(),
         },
         "counters": {
             "created": counters.created,

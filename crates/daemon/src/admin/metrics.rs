@@ -24,6 +24,7 @@ pub struct Snapshot {
     counters: Counters,
     drivers: DriverCounts,
     stored: (u64, u64),
+    quota_octets: u64,
     /// Octets of memory that the index takes.
     index_octets: u64,
     damaged: u64,
@@ -42,6 +43,7 @@ impl Snapshot {
             counters: node.counters(),
             drivers,
             stored: node.stored(),
+            quota_octets: node.quota_octets(),
             index_octets: node.memory_octets(),
             damaged: node.damaged(),
             sessions: node.sessions().len(),
@@ -87,6 +89,7 @@ impl Collector for Metrics {
             counters,
             drivers,
             stored,
+            quota_octets,
             index_octets,
             damaged,
             sessions,
@@ -110,6 +113,11 @@ impl Collector for Metrics {
                 *damaged,
             ),
             ("store_octets", "Octets of bundles in the store", stored.1),
+            (
+                "store_quota_octets",
+                "Octets of bundles that the store takes: the quota, or less where the disk has no room for it",
+                *quota_octets,
+            ),
             (
                 "index_octets",
                 "Octets of memory that the index of bundles takes",

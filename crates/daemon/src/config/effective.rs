@@ -27,7 +27,7 @@ pub struct Effective {
     notes: Notes,
 }
 
-/// Where values come from that no file sets, by section and key.
+/// The origins of values that no file sets, by section and key.
 type Notes = BTreeMap<(&'static str, &'static str), String>;
 
 impl Effective {
@@ -67,9 +67,8 @@ impl Effective {
     /// Fills in what follows from the machine and from other keys.
     fn work_out(&mut self, file: &NodeFile) {
         let store = &file.store;
-        let quota = file.node.quota_octets;
         let segment = store.segment_octets;
-        let segment = segment.unwrap_or_else(|| default_segment_octets(quota).into());
+        let segment = segment.unwrap_or_else(|| default_segment_octets(file.log_octets()).into());
         self.put("node", 0, "memory", file.memory.octets);
         self.put("store", 0, "quota_bundles", file.node.quota_bundles);
         self.put("store", 0, "segment", segment);
@@ -109,7 +108,7 @@ impl Effective {
     }
 }
 
-/// Where memory comes from, and what of it goes where.
+/// The origin of the memory quota, and its parts.
 fn notes(document: &Document<'_>) -> Result<Notes, FileError> {
     let mut notes = Notes::new();
     let (node, store) = (document.one("node")?, document.one("store")?);

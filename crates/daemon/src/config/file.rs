@@ -31,7 +31,7 @@ pub struct NodeFile {
     pub node: Config,
     /// Which clock the node trusts.
     pub clock: ClockSetting,
-    /// How much memory the node may take, and for what.
+    /// The memory that the node may take, and its parts.
     pub memory: Memory,
     /// Threads for the node and its connections, beside the store's; at least 1.
     pub threads: usize,
@@ -143,6 +143,14 @@ pub struct TlsSettings {
 }
 
 impl NodeFile {
+    /// Octets of bundles for which a log is laid out: the quota, or less where the log lies in memory and that has less.
+    pub(crate) fn log_octets(&self) -> u64 {
+        match self.store.durability {
+            DurabilitySetting::Memory => self.node.quota_octets.min(self.memory.log_octets),
+            _ => self.node.quota_octets,
+        }
+    }
+
     /// Read the node file at `path`.
     ///
     /// # Errors

@@ -29,6 +29,9 @@ const CLIENT_SHARE: u64 = 8;
 const WINDOW_OCTETS: std::ops::RangeInclusive<u64> = 4 << 20..=128 << 20;
 const WINDOW_SHARE: u64 = 16;
 
+/// A log that lies in memory as a whole has so many of four parts of what is left for it and the index.
+const LOG_QUARTERS: u64 = 3;
+
 /// Octets of index that a stored bundle takes in the node and the store, endpoint IDs included.
 const BUNDLE_OCTETS: u64 = 512;
 
@@ -51,10 +54,12 @@ pub struct Memory {
     pub client_octets: u64,
     /// Octets for the index: bundles, the endpoint IDs that they name, queues, sessions.
     pub index_octets: u64,
+    /// Octets of the log where that lies in memory as a whole; 0 where it lies on a disk.
+    pub log_octets: u64,
 }
 
 impl Memory {
-    /// What a node file says of it, and what follows where it says nothing.
+    /// The quota as a node file has it, with the defaults of what the file leaves out.
     ///
     /// # Errors
     /// When it is too little, or the parts that the file names leave too little for the rest.
@@ -75,7 +80,7 @@ impl Memory {
         // A log that is not written past the page cache has no cache of its own.
         let has_cache = matches!(store.text("durability"), None | Some("sync"));
         let cache = if has_cache { cache } else { Some(0) };
-        let memory = Self::shared_out(octets, queue, cache);
+        let mut memory = Self::shared_out(octets, queue, cache);
         if memory.index_octets < octets / INDEX_SHARE_MIN {
             let line = match (queue, cache) {
                 (Some(queue), Some(cache)) if cache > queue => store.line_of("memory"),
@@ -90,6 +95,10 @@ impl Memory {
                     ),
                 )
                 .with_hint("give [node] memory more, or these less"));
+        }
+        if store.text("durability") == Some("memory") {
+            memory.log_octets = memory.index_octets / 4 * LOG_QUARTERS;
+            memory.index_octets -= memory.log_octets;
         }
         Ok(memory)
     }
@@ -109,6 +118,7 @@ impl Memory {
             cache_octets,
             client_octets,
             index_octets: left.saturating_sub(client_octets),
+            log_octets: 0,
         }
     }
 
@@ -143,6 +153,25 @@ fn default_octets() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_in_memory_is_part_of_the_quota() {
+        let read = |durability: &str| {
+            let text = format!(
+                "[node]\nid = [\"ipn:2.0\"]\nmemory = \"64MiB\"\n[store]\ndurability = \"{durability}\""
+            );
+            let file = crate::config::NodeFile::parse(&text, std::path::Path::new("node.toml"));
+            file.expect("it is a node file").memory
+        };
+        let (sync, memory) = (read("os"), read("memory"));
+        assert_eq!(sync.log_octets, 0);
+        assert_eq!(
+            memory.log_octets + memory.index_octets,
+            sync.index_octets,
+            "{memory:?}"
+        );
+        assert!(memory.log_octets > 32 << 20, "{memory:?}");
+    }
 
     #[test]
     fn the_parts_are_no_more_than_the_whole() {

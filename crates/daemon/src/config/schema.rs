@@ -109,7 +109,7 @@ const POLICY: &[Key] = &[
         Kind::Size,
         Absent::Means("a 16th of [node] memory, from 4MiB to 128MiB"),
         "\"128MiB\"",
-        "Octets sent and not yet acknowledged, at most, per session. How many they are follows what the peer acknowledges: 10ms of it and twice the delay of an acknowledgment.",
+        "Octets sent and not yet acknowledged, at most, per session. Their number follows what the peer acknowledges: 10ms of it and twice the delay of an acknowledgment.",
     ),
     with_default(
         "window_bundles",
@@ -145,7 +145,7 @@ const POLICY: &[Key] = &[
         "order",
         Kind::Choice(&["arrival", "expiry"]),
         "\"arrival\"",
-        "Which waiting bundle leaves first: the one that came first, while sources take turns, or the one that expires first.",
+        "The waiting bundle that leaves first: the one that came first, while sources take turns, or the one that expires first.",
     ),
     with_default(
         "accept_relayed",
@@ -256,7 +256,7 @@ pub const SECTIONS: &[Section] = &[
                 "quota",
                 Kind::Size,
                 "\"10GiB\"",
-                "Octets of bundles stored, at most; beyond it bundles are refused, never dropped. The last eighth, at most 64MiB, is for bundles that end here and for neighbours for which bundles wait.",
+                "Octets of bundles stored, at most, and no more than the disk has room for; beyond it bundles are refused, never dropped. The last eighth, at most 64MiB, is for bundles that end here and for neighbours for which bundles wait.",
             ),
             key(
                 "quota_bundles",

@@ -24,7 +24,7 @@ const LEFT_SHARE: usize = 4;
 /// Octets that connections may have polled and not written, where nothing else is said.
 const UNWRITTEN_OCTETS: u64 = 256 << 20;
 
-/// What all connections together hold of octets that were polled and are not written. A peer that does not read holds what was
+/// Octets that were polled and are not written, of all connections together. A peer that does not read holds what was
 /// polled last, for as long as it likes.
 #[derive(Clone, Debug)]
 pub struct Unwritten {
@@ -48,7 +48,7 @@ impl Unwritten {
         }
     }
 
-    /// How many octets a connection that has written all is to poll next.
+    /// The octets that a connection which has written all is to poll next.
     #[must_use]
     pub fn next_octets(&self) -> usize {
         let left = self.bound().saturating_sub(self.octets());
@@ -112,7 +112,7 @@ impl Outgoing {
         }
     }
 
-    /// How many octets are to be polled next.
+    /// The number of octets to be polled next.
     #[must_use]
     pub fn next_octets(&self) -> usize {
         self.unwritten.next_octets()

@@ -42,7 +42,7 @@ struct Worker {
 pub struct Assignment {
     /// Where its octets go and come from.
     pub pipe: Arc<Pipe>,
-    /// What of it counts, as of all others.
+    /// The octets of it that count, as of all others.
     pub unwritten: Unwritten,
     /// Its socket.
     pub socket: Detached,

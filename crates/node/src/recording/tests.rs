@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::cbor::Reader;
-use dhow_bundle::storage::{BundleKey, Extent, Extents, StoreEvent, StoreRefusal, StoredBundle};
+use dhow_bundle::storage::{
+    BundleKey, Extent, Extents, Medium, StoreEvent, StoreRefusal, StoredBundle,
+};
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, FragmentRange, Instant, Now};
 use dhow_link::stream::PeerIdentities;
 use proptest::prelude::*;
@@ -185,6 +187,14 @@ fn events() -> Vec<Event> {
             carrier: Carrier::Absent,
         },
         Event::Shutdown,
+        Event::Store(StoreEvent::Capacity {
+            octets: 10,
+            medium: Medium::Disk,
+        }),
+        Event::Store(StoreEvent::Capacity {
+            octets: 11,
+            medium: Medium::Memory,
+        }),
     ];
     let stores = stores.into_iter().map(Event::Store);
     let connected = |purpose| Event::Connected { stream, purpose };

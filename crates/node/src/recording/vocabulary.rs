@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 
 use dhow_bundle::cbor::Reader;
-use dhow_bundle::storage::{BundleKey, Extent, Extents, StoreEvent, StoreRefusal, StoredBundle};
+use dhow_bundle::storage::{
+    BundleKey, Extent, Extents, Medium, StoreEvent, StoreRefusal, StoredBundle,
+};
 use dhow_bundle::{
     BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, NodeId, Now, Reading,
 };
@@ -108,6 +110,11 @@ choice!(StoreRefusal {
     1 => Disk {},
 });
 
+choice!(Medium {
+    0 => Disk {},
+    1 => Memory {},
+});
+
 choice!(StoreEvent {
     0 => Durable { key: key, octets: octets },
     1 => Written { key: key, extents: extents },
@@ -118,6 +125,7 @@ choice!(StoreEvent {
     6 => Refused { key: key, refusal: refusal },
     7 => Verified { key: key },
     8 => Corrupt { key: key },
+    9 => Capacity { octets: octets, medium: medium },
 });
 
 structure!(PeerIdentities {

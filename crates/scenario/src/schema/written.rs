@@ -41,7 +41,7 @@ pub(super) const TOP: Section = Section {
             Kind::Text,
             Absent::Means("that of the system"),
             "\"bbr\"",
-            "What TCP does against congestion on the hosts of a testbed (tcp_congestion_control): one of those that the kernel has and lets namespaces use. Simulated links lose and are late as BBR sees it, which does not slow down for losses, whatever stands here.",
+            "The congestion control of TCP on the hosts of a testbed (tcp_congestion_control): one of those that the kernel has and lets namespaces use. Simulated links lose and are late as BBR sees it, which does not slow down for losses, whatever stands here.",
         ),
     ]],
 };

@@ -230,7 +230,7 @@ mod tests {
         }
         let kept = buffers.with_pool(|pool| pool.free.len() + pool.lent.len());
         assert_eq!(kept, 20);
-        // What is used for something else is not kept here.
+        // A buffer that is used for something else is not kept here.
         buffers.cede(3 * BUFFER_OCTETS as u64);
         let kept = || buffers.with_pool(|pool| pool.free.len() + pool.lent.len());
         let taken = buffers.take();

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
+use dhow_bundle::storage::Medium;
 
 use super::buffers::Buffers;
 use super::rooms::{Source, WriteRooms};
@@ -30,6 +31,11 @@ struct Log {
     octets: u64,
     /// What was written, by its first octet; no two have an octet in common. Zeros lie between.
     stretches: BTreeMap<u64, Bytes>,
+    /// Ranges that have room: ends by beginnings.
+    rooms: BTreeMap<u64, u64>,
+    room_octets: u64,
+    /// Octets that may have room; `None` for as many as anybody wants.
+    most_octets: Option<u64>,
 }
 
 impl Default for MemoryDisk {
@@ -52,6 +58,13 @@ impl MemoryDisk {
             log: RwLock::default(),
             rooms: Mutex::new(WriteRooms::new(buffers, GRAIN_OCTETS)),
         }
+    }
+
+    /// Gives no more octets of the log room.
+    #[must_use]
+    pub fn with_bound(self, octets: u64) -> Self {
+        self.log_mut().most_octets = Some(octets);
+        self
     }
 
     fn log(&self) -> RwLockReadGuard<'_, Log> {
@@ -194,10 +207,27 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn reserve(&self, _from: u64, until: u64) -> Result<(), DiskError> {
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError> {
         let mut log = self.log_mut();
+        let before = log.rooms.get(&from).copied().unwrap_or(from);
+        let more = until.saturating_sub(before);
+        let wanted = log.room_octets.saturating_add(more);
+        if more > 0 && log.most_octets.is_some_and(|most| wanted > most) {
+            return Err(DiskError::Full);
+        }
+        log.room_octets = wanted;
+        log.rooms.insert(from, until.max(before));
         log.octets = log.octets.max(until);
         Ok(())
+    }
+
+    fn medium(&self) -> Medium {
+        Medium::Memory
+    }
+
+    fn available(&self) -> Option<u64> {
+        let log = self.log();
+        Some(log.most_octets?.saturating_sub(log.room_octets))
     }
 
     fn sync(&self) -> Result<(), DiskError> {

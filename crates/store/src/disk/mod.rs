@@ -13,6 +13,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use dhow_bundle::storage::Medium;
 
 pub use buffers::{BUFFER_OCTETS, Buffers};
 pub use faulty::{Failure, FaultyDisk, Operation};
@@ -28,7 +29,7 @@ pub enum DiskError {
     /// The store lacks room to work at all.
     #[error("the disk has no room for {octets} octets that the store needs to take anything")]
     NoRoom {
-        /// How many are missing.
+        /// The number that is missing.
         octets: u64,
     },
     /// A read went past the end of the log.
@@ -139,6 +140,11 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// [`DiskError::Full`], or the system refused. The log may be longer all the same, and have room for a part.
     fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError>;
+
+    /// The medium that the octets lie in.
+    fn medium(&self) -> Medium {
+        Medium::Disk
+    }
 
     /// Octets for which the disk would still have room; `None` where nobody can tell.
     fn available(&self) -> Option<u64> {

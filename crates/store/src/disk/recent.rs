@@ -17,7 +17,7 @@ pub(super) struct Recent {
     read_order: VecDeque<(u64, u64)>,
     /// What they take of memory.
     octets: u64,
-    /// What those take of it that were read.
+    /// The part of it that octets take which were read.
     read_octets: u64,
     bound: u64,
     /// A stretch takes a multiple of so many octets of memory.
@@ -190,7 +190,7 @@ impl Recent {
         }
     }
 
-    /// What those take of memory that were read.
+    /// The memory that octets take which were read.
     pub(super) const fn read_octets(&self) -> u64 {
         self.read_octets
     }

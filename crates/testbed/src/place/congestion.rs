@@ -5,13 +5,13 @@ use std::fs;
 use crate::failure::LabError;
 use crate::namespace;
 
-/// What a namespace's connections begin with.
+/// The congestion control that a namespace's connections begin with.
 const USED: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// What the kernel has.
+/// The congestion controls that the kernel has.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// What namespaces other than the system's own may use.
+/// Those that namespaces other than the system's own may use.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// Refuses one that namespaces of this kernel cannot use.
@@ -61,7 +61,7 @@ pub fn set(namespace: &str, wanted: &str) -> Result<(), LabError> {
     namespace::within(namespace, || fs::write(USED, wanted)).map_err(failed)
 }
 
-/// What connections of a namespace begin with; empty where the kernel does not tell.
+/// The congestion control that connections of a namespace begin with; empty where the kernel does not tell.
 #[must_use]
 pub fn used(namespace: &str) -> String {
     let told = namespace::within(namespace, || fs::read_to_string(USED));

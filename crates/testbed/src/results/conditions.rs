@@ -15,7 +15,7 @@ pub struct Conditions {
     pub build: String,
     /// The kernel's name and release.
     pub kernel: String,
-    /// What the TCP of each host begins with against congestion.
+    /// The congestion control that the TCP of each host begins with.
     #[serde(default)]
     pub congestion_control: BTreeMap<String, String>,
     /// The machine's load average over 1, 5 and 15 minutes, before anything was made.

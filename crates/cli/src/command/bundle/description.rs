@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use dhow_bundle::admin::AdministrativeRecord;
 use dhow_bundle::block::{BlockType, ExtensionBlock};
-use dhow_bundle::{CrcType, CreationTimestamp, Header};
+use dhow_bundle::{CrcType, CreationTimestamp, Header, Oddity};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -36,6 +36,8 @@ pub struct Description {
     payload_sha256: String,
     /// The administrative record, if the payload is one.
     record: Option<Value>,
+    /// Departures from the standards that nodes take, each with the section that says otherwise.
+    nonconforming: Vec<Nonconforming>,
     #[serde(skip)]
     said: Said,
 }
@@ -47,6 +49,12 @@ struct Said {
     total_octets: u64,
     created: CreationTimestamp,
     record: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Nonconforming {
+    what: String,
+    section: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,6 +93,7 @@ impl Description {
         header: &Header,
         payload_sha256: String,
         record: Option<&AdministrativeRecord>,
+        oddity: Option<Oddity>,
     ) -> Self {
         let primary = &header.primary;
         let mut blocks: Vec<Block> = header
@@ -119,6 +128,13 @@ impl Description {
             payload_octets: header.payload_octets(),
             payload_sha256,
             record: record.map(record_value),
+            nonconforming: oddity
+                .map(|oddity| Nonconforming {
+                    what: oddity.to_string(),
+                    section: oddity.section(),
+                })
+                .into_iter()
+                .collect(),
             said: Said {
                 id: header.id().to_string(),
                 total_octets: header.total_octets(),
@@ -167,6 +183,9 @@ impl Description {
             self.payload_sha256
         );
         text.push_str(&self.said.record);
+        for Nonconforming { what, section } in &self.nonconforming {
+            let _ = writeln!(text, "not as the standard says: {what} ({section})");
+        }
         text
     }
 

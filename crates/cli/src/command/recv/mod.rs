@@ -74,7 +74,7 @@ struct Line {
 /// A bundle that came and is not confirmed.
 #[derive(Debug)]
 struct Came {
-    /// Where it is written; `None` when it goes to stdout.
+    /// The place that it is written to; `None` when it goes to stdout.
     file: Option<WrittenFile>,
     line: Line,
     id: BundleId,

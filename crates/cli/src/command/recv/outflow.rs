@@ -8,7 +8,7 @@ use crate::digest::Sha256;
 /// Octets that are collected before they are written.
 const COLLECTED_OCTETS: usize = 1 << 20;
 
-/// What was collected; each payload is in it whole or not at all.
+/// Collected octets; each payload is in them whole or not at all.
 #[derive(Debug, Default)]
 pub struct Outflow {
     collected: Vec<u8>,

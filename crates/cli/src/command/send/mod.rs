@@ -141,7 +141,7 @@ impl Send {
         }
         let told = Admin::of(Some(node)).ok()?.read("/v1/node").ok()?;
         let store = |name: &str| told.pointer(&format!("/store/{name}"))?.as_u64();
-        store("quota_octets")?.checked_sub(store("octets")?)
+        store("effective_quota_octets")?.checked_sub(store("octets")?)
     }
 
     fn registration(&self, source: &EndpointId) -> Result<Registration, Failure> {

@@ -145,7 +145,7 @@ impl Shared {
                 && let Ok(octets) = octets
             {
                 state.recent.keep_read(start, octets);
-                // What is read ahead is not in buffers: together they have what the log may have of memory.
+                // Octets that are read ahead are not in buffers: together they have what the log may have of memory.
                 self.buffers.cede(state.recent.read_octets());
             }
         }
