@@ -225,14 +225,8 @@ impl World {
 
     /// Where a machine is to send what is for a node.
     fn next_hop(&self, at: MachineIndex, to: u32) -> Option<MachineIndex> {
-        let to = format!("ipn:{to}.*");
-        let routes = &self.machines.get(at.at())?.blueprint.config.routes;
-        let via = &routes.iter().find(|route| route.to == to)?.via;
-        let all = (0..self.machines.len()).map(machine);
-        all.into_iter().find(|at| {
-            let number = self.number(*at);
-            number.is_some_and(|number| *via == format!("ipn:{number}.0"))
-        })
+        let next_hops = &self.machines.get(at.at())?.blueprint.next_hops;
+        next_hops.get(&to).map(|next| machine(next.0))
     }
 }
 
