@@ -47,6 +47,8 @@ pub struct World {
     pub(crate) machines: Vec<Machine>,
     /// For when their timers are set, by the true time, and in which lives.
     pub(crate) armed: Vec<Option<(Life, Instant)>>,
+    /// Which of them is looked at next.
+    pub(crate) looked_at: usize,
     /// The numbers of their nodes.
     pub(crate) numbers: Vec<u32>,
     pub(crate) roads: Vec<Road>,
@@ -229,6 +231,7 @@ impl World {
             },
             clock_error: ClockError::of(scenario),
             armed: vec![None; machines.len()],
+            looked_at: 0,
             machines,
             numbers: scenario.nodes.iter().map(|node| node.number).collect(),
             roads: Vec::with_capacity(scenario.links.len()),
