@@ -202,8 +202,10 @@ impl Node {
         while let Some(report_to) = self.collections.unwritten.pop_first() {
             self.write_part(now, report_to);
         }
-        for command in core::mem::take(&mut self.collections.behind) {
-            self.store(command);
+        if !self.collections.behind.is_empty() {
+            for command in core::mem::take(&mut self.collections.behind) {
+                self.store(command);
+            }
         }
     }
 

@@ -1,8 +1,6 @@
 //! Endpoint IDs that stored bundles name, each kept once and counted, with what they are to this node.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-
 use core::hash::BuildHasher as _;
 use dhow_bundle::EndpointId;
 
@@ -180,11 +178,12 @@ impl Endpoints {
     }
 
     /// How many users each ID in use has.
-    pub(crate) fn users(&self) -> BTreeMap<EndpointIndex, u32> {
+    pub(crate) fn users(&self) -> impl Iterator<Item = (EndpointIndex, usize)> + Clone {
         let in_use = self.places.iter().zip(0_u32..);
-        in_use
-            .filter_map(|(slot, place)| Some((EndpointIndex(place), slot.as_ref()?.users)))
-            .collect()
+        in_use.filter_map(|(slot, place)| {
+            let users = usize::try_from(slot.as_ref()?.users).ok()?;
+            Some((EndpointIndex(place), users))
+        })
     }
 
     fn slot(&mut self, place: u32) -> Option<&mut Option<Known>> {

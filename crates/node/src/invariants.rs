@@ -4,6 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 
@@ -254,7 +255,6 @@ impl Node {
     }
 
     fn check_endpoints(&self) -> Result<(), String> {
-        let mut users: BTreeMap<EndpointIndex, u32> = BTreeMap::new();
         let bundles = self.bundles.iter().flat_map(|(_, it)| {
             [it.source, it.destination, it.report_to]
                 .into_iter()
@@ -264,11 +264,14 @@ impl Node {
         let registered = self.registrations.iter().map(|(index, _)| index);
         let all = bundles.chain(peers).chain(registered);
         let told = self.collections.endpoints();
-        for index in all.chain(self.removed.endpoints()).chain(told) {
-            *users.entry(index).or_insert(0) += 1;
-        }
+        let mut users: Vec<EndpointIndex> =
+            all.chain(self.removed.endpoints()).chain(told).collect();
+        users.sort_unstable();
+        let users = users.chunk_by(|one, other| one == other);
+        let users = users.filter_map(|them| Some((*them.first()?, them.len())));
         let counted = self.endpoints.users();
-        expect(counted == users, || {
+        expect(counted.clone().eq(users.clone()), || {
+            let (counted, users): (Vec<_>, Vec<_>) = (counted.collect(), users.collect());
             format!("endpoints are counted {counted:?} and used {users:?}")
         })
     }

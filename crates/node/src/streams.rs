@@ -142,10 +142,12 @@ impl Node {
         self.parting.remove(&stream);
     }
 
-    /// Ask for a stream's octets to be written, once until they are.
+    /// Ask for a stream's octets to be written, once until they are, where there may be any: most of what comes over a session that
+    /// carries no bundle asks for no answer.
     pub(crate) fn flush(&mut self, stream: StreamId) {
         let asked = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
-            core::mem::replace(&mut neighbour.flush_pending, true)
+            !neighbour.session.may_have_octets()
+                || core::mem::replace(&mut neighbour.flush_pending, true)
         } else if let Some(client) = self.clients.get_mut(&stream) {
             !client.session.has_octets() || core::mem::replace(&mut client.flush_pending, true)
         } else {
@@ -170,7 +172,7 @@ impl Node {
         let before = out.octets();
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.session.poll_octets(now, limit, out);
-            neighbour.flush_pending = out.octets() > before;
+            neighbour.flush_pending = out.octets() > before && neighbour.session.may_have_octets();
         } else if let Some(client) = self.clients.get_mut(&stream) {
             client.session.poll_octets(now, limit, out);
             client.flush_pending = out.octets() > before;
@@ -187,6 +189,13 @@ impl Node {
         if happened {
             self.flush(stream);
         }
+    }
+
+    /// False once all that a stream is to write has been given, so that it need not be asked again.
+    #[must_use]
+    pub fn may_have_octets(&self, stream: StreamId) -> bool {
+        let neighbour = self.neighbours.get(&stream);
+        neighbour.is_none_or(|neighbour| neighbour.session.may_have_octets())
     }
 
     /// False while a stream's octets should stay in its socket: the store is behind, or the session has
@@ -223,7 +232,13 @@ impl Node {
     /// says often leads to a command to it, after which it is to be attended to again: that waits in a
     /// set, because on the stack one chunk of octets with many small bundles would exhaust it.
     fn attend(&mut self, now: Now, stream: StreamId) {
-        self.to_attend.insert(stream);
+        if self.attending == Attending::Yes || !self.to_attend.is_empty() {
+            self.to_attend.insert(stream);
+            return self.attend_all(now);
+        }
+        self.attending = Attending::Yes;
+        self.attend_to(now, stream);
+        self.attending = Attending::No;
         self.attend_all(now);
     }
 
@@ -233,21 +248,24 @@ impl Node {
             return;
         }
         while let Some(stream) = self.to_attend.pop_first() {
-            self.listen(now, stream);
-            self.arm(stream);
-            self.flush(stream);
+            self.attend_to(now, stream);
         }
         self.attending = Attending::No;
+    }
+
+    fn attend_to(&mut self, now: Now, stream: StreamId) {
+        self.listen(now, stream);
+        self.arm(stream);
+        self.flush(stream);
     }
 
     /// Carry out what a session says; false when it says nothing.
     fn listen(&mut self, now: Now, stream: StreamId) -> bool {
         let mut happened = false;
-        while let Some(event) = self
-            .neighbours
-            .get_mut(&stream)
-            .and_then(|neighbour| neighbour.session.poll_event())
-        {
+        while let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            let Some(event) = neighbour.session.poll_event() else {
+                return happened;
+            };
             happened = true;
             self.handle_link_event(now, stream, event);
         }

@@ -21,8 +21,12 @@ impl World {
             return;
         };
         self.check_time(key);
+        let now = self.now;
         if let Some(connection) = self.connection_mut(key) {
-            connection.end_mut(side).way.wants = true;
+            let way = &mut connection.end_mut(side).way;
+            if !std::mem::replace(&mut way.wants, true) {
+                way.quiet = now;
+            }
         }
         self.write(key, side);
     }
@@ -80,7 +84,9 @@ impl World {
             }
             let limit = usize::try_from(room.min(1 << 20)).unwrap_or(usize::MAX);
             let machine = self.machines.get_mut(machine.at());
-            let Some(freight) = machine.and_then(|it| it.poll_freight(now, stream, limit)) else {
+            let gather = &mut self.gather;
+            let freight = machine.and_then(|it| it.poll_freight(now, stream, limit, gather));
+            let Some(freight) = freight else {
                 // The disk does not give what was to be sent.
                 return self.drop_end(key, side);
             };
@@ -198,9 +204,10 @@ impl World {
             return;
         };
         let octets = freight.octets();
-        let pieces = freight.into_pieces();
-        for piece in &pieces {
-            self.capture_octets(key, side, piece);
+        if self.capture.is_some() {
+            for piece in freight.clone().into_pieces() {
+                self.capture_octets(key, side, &piece);
+            }
         }
         let Some(connection) = self.connection_mut(key) else {
             return;
@@ -225,7 +232,10 @@ impl World {
             // Nothing is ahead of word that the answer has arrived, and it has no octets of its own.
             return self.accepted(key);
         }
-        way.unread.extend(pieces);
+        match freight {
+            Freight::Octets(octets) => way.unread.push_back(octets),
+            freight @ Freight::Sparse(_) => way.unread.extend(freight.into_pieces()),
+        }
         if let Some(running) = self.running_mut(machine) {
             if !running.unread.contains(&(key, side)) {
                 running.unread.push((key, side));

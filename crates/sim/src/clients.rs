@@ -34,11 +34,16 @@ impl World {
         let Some(running) = &mut machine.running else {
             return false;
         };
+        if !running.may_request {
+            return false;
+        }
+        running.may_request = false;
         let mut applications = machine.blueprint.applications.iter_mut();
         let sender = applications.find_map(|application| {
             let stream = application.stream()?;
-            let may = (application.is_sending() || application.wants_to_send())
-                && running.node.takes_octets(stream);
+            let wants = application.is_sending() || application.wants_to_send();
+            running.may_request |= wants;
+            let may = wants && running.node.takes_octets(stream);
             may.then_some((application, stream))
         });
         let Some((application, stream)) = sender else {
@@ -104,7 +109,9 @@ impl World {
             let Some(machine) = self.machines.get_mut(at.at()) else {
                 return;
             };
-            let Some(octets) = machine.poll_octets(now, stream, CLIENT_CHUNK_OCTETS) else {
+            let gather = &mut self.gather;
+            let octets = machine.poll_octets(now, stream, CLIENT_CHUNK_OCTETS, gather);
+            let Some(octets) = octets else {
                 return self.close_client(at, stream);
             };
             if octets.is_empty() {
@@ -141,6 +148,7 @@ impl World {
                 self.queue.push(now + CLIENTS_DOWN, back);
             }
             if let Some(running) = self.running_mut(at) {
+                running.may_request = true;
                 let events = say
                     .into_iter()
                     .map(|octets| Event::Octets { stream, octets });

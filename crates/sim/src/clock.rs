@@ -104,6 +104,9 @@ impl ClockError {
     /// At a true instant.
     #[must_use]
     pub fn at(&self, truth: Instant) -> Duration {
+        if self.drift_ppm == 0 {
+            return self.offset;
+        }
         let since = truth.since(Instant::START).as_nanos();
         let drift = since * u128::from(self.drift_ppm) / 1_000_000;
         self.offset + Duration::from_nanos(u64::try_from(drift).unwrap_or(u64::MAX))

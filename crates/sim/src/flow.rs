@@ -92,6 +92,9 @@ impl World {
         if let Some(sender) = applications.find(|it| it.role == role) {
             sender.due += count;
         }
+        if let Some(running) = &mut machine.running {
+            running.may_request = true;
+        }
         self.connect_applications(from);
         self.turn(from);
     }

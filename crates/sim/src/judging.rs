@@ -27,7 +27,6 @@ impl World {
 
     /// One end of a connection has said or heard something: bundles of which it is the end or the beginning.
     pub(crate) fn judge_passage(&mut self, key: ConnectionKey, side: Side) {
-        let moment = self.moment();
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
@@ -36,7 +35,12 @@ impl World {
         let Some(referee) = &mut connection.referee else {
             return;
         };
-        for seen in referee.take_seen(side) {
+        let seen = referee.take_seen(side);
+        if seen.is_empty() {
+            return;
+        }
+        let moment = self.moment();
+        for seen in seen {
             let judged = self.judge_seen(at, seen, chosen_since, moment);
             if let Err(wrong) = judged {
                 self.accuse_wrong(at, wrong);

@@ -113,7 +113,7 @@ pub struct Record {
 #[derive(Debug, Default)]
 pub struct Ledger {
     units: Vec<Vec<Unit>>,
-    bundles: HashMap<BundleName, Record, BuildHasherDefault<Mixed>>,
+    bundles: Named<Record>,
     /// How many payloads were accepted.
     pub accepted: u64,
     /// How many were refused.
@@ -222,9 +222,12 @@ impl Ledger {
     }
 }
 
+/// A table by the names of bundles.
+pub type Named<V, K = BundleName> = HashMap<K, V, BuildHasherDefault<Mixed>>;
+
 /// Names are mixed already.
 #[derive(Debug, Default)]
-struct Mixed(u64);
+pub struct Mixed(u64);
 
 impl Hasher for Mixed {
     fn finish(&self) -> u64 {

@@ -23,10 +23,16 @@ const HELD_LATE: Duration = Duration::from_secs(90);
 /// How long a node may count room as taken that nothing takes.
 const LEAK_MAX: Duration = Duration::from_secs(60);
 
+/// Machines that are looked at together, at most: each look goes through all that a machine has.
+const LOOKED_AT_ONCE: usize = 256;
+
 impl World {
-    /// Looks at every machine that is up.
+    /// Looks at every machine that is up, and in a large network at some of them, each time at others.
     pub(crate) fn look_around(&mut self) {
-        for at in (0..self.machines.len()).map(machine) {
+        let all = self.machines.len();
+        for _ in 0..all.min(LOOKED_AT_ONCE) {
+            let at = machine(self.looked_at);
+            self.looked_at = (self.looked_at + 1) % all;
             let Some(running) = self
                 .machines
                 .get(at.at())
@@ -225,14 +231,8 @@ impl World {
 
     /// Where a machine is to send what is for a node.
     fn next_hop(&self, at: MachineIndex, to: u32) -> Option<MachineIndex> {
-        let to = format!("ipn:{to}.*");
-        let routes = &self.machines.get(at.at())?.blueprint.config.routes;
-        let via = &routes.iter().find(|route| route.to == to)?.via;
-        let all = (0..self.machines.len()).map(machine);
-        all.into_iter().find(|at| {
-            let number = self.number(*at);
-            number.is_some_and(|number| *via == format!("ipn:{number}.0"))
-        })
+        let next_hops = &self.machines.get(at.at())?.blueprint.next_hops;
+        next_hops.get(&to).map(|next| machine(next.0))
     }
 }
 

@@ -149,10 +149,12 @@ pub struct Running {
     pub retry: Retry,
     /// Octets that the flush covers.
     pub flushing_octets: u64,
-    /// For when its timer is set, by the true time.
-    pub armed: Option<Instant>,
     /// What the node is to be told in this turn.
     pub inbox: VecDeque<Event>,
+    /// An application may have something to say.
+    pub may_request: bool,
+    /// The store has something to do though nothing is asked of it.
+    pub is_unsettled: bool,
     /// Reads that the disk has not answered, in order.
     pub reads: VecDeque<(Ticket, Extents)>,
     /// Counts what was decided about dials, for each link: older decisions do not hold.
@@ -169,7 +171,6 @@ impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running")
             .field("flushing", &self.flushing)
-            .field("armed", &self.armed)
             .finish_non_exhaustive()
     }
 }
@@ -222,8 +223,9 @@ impl Machine {
             has_flushed: false,
             retry: Retry::None,
             flushing_octets: 0,
-            armed: None,
             inbox: VecDeque::new(),
+            may_request: true,
+            is_unsettled: self.storage.is_unsettled(),
             reads: VecDeque::new(),
             dials: BTreeMap::new(),
             miscounts: None,
@@ -250,10 +252,10 @@ impl Machine {
     }
 
     /// What a stream is to write, at most about `limit` octets.
-    fn gather(&mut self, now: Instant, stream: StreamId, limit: usize) -> Gather {
-        let mut gather = Gather::new();
+    fn gather(&mut self, now: Instant, stream: StreamId, limit: usize, gather: &mut Gather) {
+        gather.clear();
         let Some(running) = &mut self.running else {
-            return gather;
+            return;
         };
         let shown = running.clock.now(now);
         loop {
@@ -262,12 +264,11 @@ impl Machine {
             if left == 0 {
                 break;
             }
-            running.node.poll_octets(shown, stream, left, &mut gather);
-            if gather.octets() == before {
+            running.node.poll_octets(shown, stream, left, gather);
+            if gather.octets() == before || !running.node.may_have_octets(stream) {
                 break;
             }
         }
-        gather
     }
 
     /// What a neighbour's stream is to write, at most about `limit` octets; `None` when what is stored of it is not there.
@@ -276,11 +277,13 @@ impl Machine {
         now: Instant,
         stream: StreamId,
         limit: usize,
+        gather: &mut Gather,
     ) -> Option<Freight> {
         if self.storage.shelf().is_none() {
-            return self.poll_octets(now, stream, limit).map(Freight::Octets);
+            let octets = self.poll_octets(now, stream, limit, gather);
+            return octets.map(Freight::Octets);
         }
-        let gather = self.gather(now, stream, limit);
+        self.gather(now, stream, limit, gather);
         let shelf = self.storage.shelf()?;
         let mut sparse = Sparse::default();
         for piece in gather.pieces() {
@@ -294,8 +297,14 @@ impl Machine {
 
     /// The octets that a stream is to write, at most about `limit`; empty when there are none. `None` when those that are
     /// stored are not there.
-    pub fn poll_octets(&mut self, now: Instant, stream: StreamId, limit: usize) -> Option<Bytes> {
-        let gather = self.gather(now, stream, limit);
+    pub fn poll_octets(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        limit: usize,
+        gather: &mut Gather,
+    ) -> Option<Bytes> {
+        self.gather(now, stream, limit, gather);
         let has_extents = || {
             gather
                 .pieces()

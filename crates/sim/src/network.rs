@@ -81,6 +81,8 @@ pub struct Blueprint {
     pub options: Options,
     /// Positions of the scenario's links that it dials, in the order of its own.
     pub leads: Vec<u32>,
+    /// The neighbour that is next on the way to each node to which it has a route, by that node's number.
+    pub next_hops: BTreeMap<u32, NodeIndex>,
     /// Its applications.
     pub applications: Vec<Application>,
 }
@@ -135,6 +137,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 seed: entropy.draw(),
             },
             leads: Vec::new(),
+            next_hops: BTreeMap::new(),
             applications: Vec::new(),
         });
     }
@@ -275,8 +278,13 @@ fn add_ways(
                 if routed.insert(here)
                     && let Some(blueprint) = blueprints.get_mut(here)
                 {
+                    let to_number = number(to.0);
+                    blueprint
+                        .next_hops
+                        .entry(to_number)
+                        .or_insert(NodeIndex(there));
                     blueprint.config.routes.push(Route {
-                        to: format!("ipn:{}.*", number(to.0)),
+                        to: format!("ipn:{to_number}.*"),
                         via: format!("ipn:{}.0", number(there)),
                         priority: 0,
                     });

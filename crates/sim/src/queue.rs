@@ -1,7 +1,7 @@
 //! What will happen, in order: the one queue of a world.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use dhow_bundle::Instant;
 
@@ -136,10 +136,23 @@ impl Ord for Entry {
     }
 }
 
+/// Nanoseconds of a span of time, as a power of two: some seconds. What happens later than in the present one is in no order yet, so
+/// that what is set for hours later, and mostly to no avail, costs nothing in between.
+const SPAN_BITS: u32 = 32;
+
+fn span(at: Instant) -> u64 {
+    at.as_nanos() >> SPAN_BITS
+}
+
 /// What will happen, the earliest first, and of one instant what was decided first.
 #[derive(Debug, Default)]
 pub struct Queue {
-    heap: BinaryHeap<Reverse<Entry>>,
+    /// What happens in the present span of time or before it.
+    near: BinaryHeap<Reverse<Entry>>,
+    /// The number of that span.
+    present: u64,
+    /// What happens in later ones, by their numbers.
+    far: BTreeMap<u64, Vec<Reverse<Entry>>>,
     next: u64,
 }
 
@@ -148,28 +161,75 @@ impl Queue {
     pub fn push(&mut self, at: Instant, happening: Happening) {
         let number = self.next;
         self.next += 1;
-        self.heap.push(Reverse(Entry {
+        let entry = Reverse(Entry {
             at,
             number,
             happening,
-        }));
+        });
+        match span(at) {
+            span if span <= self.present => self.near.push(entry),
+            span => self.far.entry(span).or_default().push(entry),
+        }
     }
 
     /// What happens next, and when.
     pub fn pop(&mut self) -> Option<(Instant, Happening)> {
-        let Reverse(entry) = self.heap.pop()?;
+        if self.near.is_empty() {
+            let (span, entries) = self.far.pop_first()?;
+            self.present = span;
+            self.near = BinaryHeap::from(entries);
+        }
+        let Reverse(entry) = self.near.pop()?;
         Some((entry.at, entry.happening))
     }
 
     /// How much is going to happen.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.near.len() + self.far.values().map(Vec::len).sum::<usize>()
     }
 
     /// Whether nothing is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.near.is_empty() && self.far.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::{Entropy, Purpose};
+
+    #[test]
+    fn what_was_decided_first_happens_first_at_each_instant_and_in_every_span() {
+        let mut entropy = Entropy::new(1, Purpose::Node, 0);
+        let mut queue = Queue::default();
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        let mut now = Instant::START;
+        for number in 0..2_000 {
+            // Some at the same instant, most in the present span, some in one far away.
+            let later = match entropy.below(4) {
+                0 => 0,
+                1 => entropy.below(1 << 40),
+                _ => entropy.below(1 << SPAN_BITS),
+            };
+            let at = Instant::from_nanos(now.as_nanos() + later);
+            queue.push(at, Happening::Traffic(number));
+            expected.push((at, number));
+            if entropy.below(2) == 0 {
+                found.extend(queue.pop());
+                now = found.last().map_or(now, |(at, _)| *at);
+            }
+        }
+        assert_eq!(queue.len() + found.len(), expected.len());
+        found.extend(std::iter::from_fn(|| queue.pop()));
+        assert!(queue.is_empty());
+        expected.sort_unstable();
+        let expected = expected.into_iter();
+        let expected: Vec<_> = expected
+            .map(|(at, number)| (at, Happening::Traffic(number)))
+            .collect();
+        assert_eq!(found, expected);
     }
 }

@@ -49,50 +49,63 @@ impl World {
             let shown = running.now(now);
             if let Some(action) = running.node.poll(shown) {
                 self.carry_out(at, action);
-            } else if let Some(event) = running.inbox.pop_front() {
-                self.note_event(at, &event);
-                if let Some(running) = self.running_mut(at) {
-                    running.node.handle(shown, event);
-                }
-            } else if !self.feed(at) && !self.begin_flush(at) {
+                continue;
+            }
+            let Some(event) = self.next_event(at) else {
                 break;
+            };
+            self.note_event(at, &event);
+            if let Some(running) = self.running_mut(at) {
+                running.node.handle(shown, event);
             }
         }
         self.arm(at);
     }
 
+    /// What a node that wants nothing done is to be told next.
+    fn next_event(&mut self, at: MachineIndex) -> Option<Event> {
+        loop {
+            let event = self.running_mut(at)?.inbox.pop_front();
+            if event.is_some() || !self.feed(at) && !self.begin_flush(at) {
+                return event;
+            }
+        }
+    }
+
     /// Sets the timer, where it is wanted earlier than it is set for.
     fn arm(&mut self, at: MachineIndex) {
         let now = self.now;
-        let Some(machine) = self.machines.get_mut(at.at()) else {
+        let machine = self.machines.get(at.at());
+        let Some((machine, armed)) = machine.zip(self.armed.get_mut(at.at())) else {
             return;
         };
         let life = machine.life;
-        let Some(running) = &mut machine.running else {
+        let Some(running) = &machine.running else {
             return;
         };
         let Some(due) = running.node.poll_timeout() else {
             return;
         };
         let due = running.clock.truth(due).max(now);
-        if running.armed.is_none_or(|armed| due < armed) {
-            running.armed = Some(due);
+        if armed.is_none_or(|(then, armed)| then != life || due < armed) {
+            *armed = Some((life, due));
             self.queue.push(due, Happening::Timer(at, life));
         }
     }
 
     pub(crate) fn timer(&mut self, at: MachineIndex, life: Life) {
         let now = self.now;
-        if !self.lives(at, life) {
+        let armed = self.armed.get(at.at()).copied().flatten();
+        // Most of those for which another was set meanwhile are in the queue for long.
+        if armed != Some((life, now)) || !self.lives(at, life) {
             return;
+        }
+        if let Some(armed) = self.armed.get_mut(at.at()) {
+            *armed = None;
         }
         let Some(running) = self.running_mut(at) else {
             return;
         };
-        if running.armed != Some(now) {
-            return;
-        }
-        running.armed = None;
         let shown = running.now(now);
         if running
             .node
@@ -291,7 +304,7 @@ impl World {
         let Some(running) = &mut machine.running else {
             return false;
         };
-        let is_due = running.retry == Retry::Due || machine.storage.is_unsettled();
+        let is_due = running.retry == Retry::Due || running.is_unsettled;
         if running.flushing || running.batch.is_empty() && !is_due {
             return false;
         }
@@ -347,6 +360,7 @@ impl World {
         running.flushing_octets = 0;
         let mut events = Vec::new();
         machine.storage.settle(&mut events);
+        running.is_unsettled = machine.storage.is_unsettled();
         let has_failed = machine.storage.has_failed();
         if has_failed {
             machine.troubled = self.now + STORE_RETRY;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_link::Gather;
 use dhow_node::config::LinkId;
 use dhow_node::recording::Content;
 use dhow_scenario::Scenario;
@@ -44,6 +45,10 @@ pub struct World {
     hand: Hand,
     pub(crate) queue: Queue,
     pub(crate) machines: Vec<Machine>,
+    /// For when their timers are set, by the true time, and in which lives.
+    pub(crate) armed: Vec<Option<(Life, Instant)>>,
+    /// Which of them is looked at next.
+    pub(crate) looked_at: usize,
     /// The numbers of their nodes.
     pub(crate) numbers: Vec<u32>,
     pub(crate) roads: Vec<Road>,
@@ -51,6 +56,8 @@ pub struct World {
     pub(crate) free_slots: Vec<u32>,
     pub(crate) dials: Vec<Option<Dial>>,
     pub(crate) free_dials: Vec<u32>,
+    /// Room for what a stream is to write.
+    pub(crate) gather: Gather,
     pub(crate) next_serial: u32,
     pub(crate) next_stream: u64,
     pub(crate) contacts: Vec<Contact>,
@@ -225,6 +232,8 @@ impl World {
                 client: of(Purpose::Client, machines.len()),
             },
             clock_error: ClockError::of(scenario),
+            armed: vec![None; machines.len()],
+            looked_at: 0,
             machines,
             numbers: scenario.nodes.iter().map(|node| node.number).collect(),
             roads: Vec::with_capacity(scenario.links.len()),
@@ -232,6 +241,7 @@ impl World {
             free_slots: Vec::new(),
             dials: Vec::new(),
             free_dials: Vec::new(),
+            gather: Gather::new(),
             next_serial: 0,
             next_stream: 0,
             contacts: scenario.contacts.clone(),

@@ -200,18 +200,39 @@ pub(crate) struct Known {
     pub(crate) octets: Option<u32>,
 }
 
+/// Octets that are zero before the first word or the end that is not.
+fn zeros(octets: &[u8]) -> u32 {
+    let (blocks, _) = octets.as_chunks::<64>();
+    let blocks = blocks.iter().take_while(|block| **block == [0; 64]);
+    let clear = blocks.count() * 64;
+    let (words, _) = octets.get(clear..).unwrap_or_default().as_chunks::<8>();
+    let words = words.iter().take_while(|word| **word == [0; 8]);
+    u32::try_from(clear + words.count() * 8).unwrap_or(u32::MAX)
+}
+
 /// A segment's generation and that of the one written before it, if its first record tells.
 pub(crate) fn generation(
     window: &mut Window<'_>,
     layout: &Layout,
     segment: u32,
 ) -> Result<Option<Known>, DiskError> {
-    for offset in (0..SEARCH_OCTETS).step_by(8) {
+    let mut offset = 0;
+    while offset < SEARCH_OCTETS {
         let position = layout.position(segment, offset);
-        let Some(octets) = window.octets(position, u64::from(HEADER_OCTETS))? else {
+        let Some(octets) = window.at_least(position, u64::from(HEADER_OCTETS))? else {
             return Ok(None);
         };
+        // Nothing begins with zeros, which is what a segment that was never begun has.
+        let begin = u32::try_from(octets.len()).unwrap_or(u32::MAX) - HEADER_OCTETS;
+        let places = (begin / ALIGNMENT + 1).min((SEARCH_OCTETS - offset) / ALIGNMENT);
+        let looked_at = octets.get(..index(u64::from(places * ALIGNMENT)));
+        let empty = looked_at.map_or(0, zeros) / ALIGNMENT;
+        if empty > 0 {
+            offset += empty * ALIGNMENT;
+            continue;
+        }
         let Some(header) = Header::decode(octets, layout.seed, position, None) else {
+            offset += ALIGNMENT;
             continue;
         };
         if offset != 0 || header.kind != Kind::Segment {

@@ -95,6 +95,20 @@ impl Session {
         self.parameters.as_ref()
     }
 
+    /// False while `poll_octets` has nothing to give: no transfer is under way in either direction, and no other message waits.
+    #[must_use]
+    pub fn may_have_octets(&self) -> bool {
+        !self.is_idle()
+            || self.outgoing.is_inside_segment()
+            || !self.opening.is_empty()
+            || !self.control.is_empty()
+            || self.timers.keepalive_due()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.outgoing.is_idle() && self.incoming.is_idle()
+    }
+
     pub(super) fn apply(&mut self, trigger: Trigger) {
         let next = state::next(self.state, trigger);
         assert!(
@@ -149,7 +163,7 @@ impl Session {
 
     /// Take the state from idle to live and back, and from ending to closed.
     fn settle(&mut self, now: Now) {
-        let idle = self.outgoing.is_idle() && self.incoming.is_idle();
+        let idle = self.is_idle();
         match self.state {
             State::Idle if !idle => self.apply(Trigger::TransferBegun),
             State::Live if idle => {

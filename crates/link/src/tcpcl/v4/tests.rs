@@ -64,7 +64,9 @@ fn drain(session: &mut Session, now: Now) -> Vec<u8> {
     let mut octets = Vec::new();
     loop {
         let mut gather = Gather::new();
+        let may_have_octets = session.may_have_octets();
         session.poll_octets(now, 1 << 20, &mut gather);
+        assert!(may_have_octets || gather.is_empty());
         if gather.is_empty() {
             return octets;
         }
@@ -122,7 +124,9 @@ impl Pair {
     /// Let one side send up to `limit` octets.
     fn send(&mut self, side: usize, limit: usize) -> usize {
         let mut gather = Gather::new();
+        let may_have_octets = self.sessions[side].may_have_octets();
         self.sessions[side].poll_octets(self.now, limit, &mut gather);
+        assert!(may_have_octets || gather.is_empty());
         let octets = flatten(&gather);
         assert_eq!(octets.len() as u64, gather.octets());
         self.wires[1 - side].extend_from_slice(&octets);

@@ -3,17 +3,18 @@
 //! Nothing here is a node's word. A station is a machine as seen from outside: the bundles that came to it over links, those
 //! that its neighbours acknowledged, and those that it gave to its disk, with the flush that covers them.
 
+mod checksum;
 mod parcel;
 mod report;
 mod station;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dhow_bundle::{EndpointId, FragmentRange, Instant};
 
 use crate::clock::EPOCH;
-use crate::ledger::{BundleName, Ledger};
+use crate::ledger::{BundleName, Ledger, Named};
 use crate::payload::Payloads;
 use crate::queue::MachineIndex;
 
@@ -49,7 +50,7 @@ impl Original {
 #[derive(Debug)]
 pub struct Voyages {
     stations: Vec<Station>,
-    originals: HashMap<BundleName, Original>,
+    originals: Named<Original>,
     /// Reports that came to whom they are for: of which bundle, from which node, and which status.
     reported: BTreeSet<(BundleName, u32, usize)>,
 }
@@ -85,7 +86,7 @@ impl Voyages {
         let stations = machines.map(|(number, clock)| Station::new(number, clock));
         Self {
             stations: stations.collect(),
-            originals: HashMap::new(),
+            originals: Named::default(),
             reported: BTreeSet::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange};
 
+use super::checksum::check_crc;
 use crate::ledger::BundleName;
 
 /// Bundle processing control flags (RFC 9171 4.2.3): a fragment.
@@ -431,41 +432,5 @@ impl<'a> Items<'a> {
         self.take(length)?;
         let block = self.octets.get(start..self.at).unwrap_or_default();
         check_crc(block, crc).map_err(Stop::Wrong)
-    }
-}
-
-/// Compares the checksum at the end of a block with its octets (RFC 9171 4.2.1).
-fn check_crc(block: &[u8], crc: u64) -> Result<(), String> {
-    let width = match crc {
-        1 => 2,
-        2 => 4,
-        _ => return Ok(()),
-    };
-    let Some((summed, found)) = block.split_at_checked(block.len().saturating_sub(width)) else {
-        return Err("sends a block without its checksum (RFC 9171 4.2.1)".to_owned());
-    };
-    let zeros = [0_u8; 4];
-    let all = summed.iter().chain(zeros.iter().take(width));
-    // CRC-16/IBM-SDLC and CRC-32/ISCSI, bit by bit, the lowest first.
-    let (mut sum, polynomial, all_ones) = match crc {
-        1 => (0xffff_u32, 0x8408_u32, 0xffff_u32),
-        _ => (u32::MAX, 0x82f6_3b78, u32::MAX),
-    };
-    for octet in all {
-        sum ^= u32::from(*octet);
-        for _ in 0..8 {
-            sum = match sum & 1 {
-                0 => sum >> 1,
-                _ => sum >> 1 ^ polynomial,
-            };
-        }
-    }
-    sum ^= all_ones;
-    let said = found
-        .iter()
-        .fold(0, |said, octet| said << 8 | u32::from(*octet));
-    match said == sum {
-        true => Ok(()),
-        false => Err("sends a block with a wrong checksum (RFC 9171 4.2.1)".to_owned()),
     }
 }

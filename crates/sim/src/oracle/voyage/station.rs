@@ -1,12 +1,12 @@
 //! One machine as it is seen from outside.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dhow_bundle::{EndpointId, FragmentRange, Instant};
 
 use super::{Moment, Parcel, Wrong, covers};
-use crate::ledger::BundleName;
+use crate::ledger::{BundleName, Named};
 
 /// How often one bundle may leave one machine in a second.
 const SENDINGS_MAX: u32 = 20;
@@ -27,15 +27,15 @@ pub struct Station {
     /// When it started last.
     started: Instant,
     /// What came to it over links.
-    came: HashMap<BundleName, Vec<Came>>,
+    came: Named<Vec<Came>>,
     /// What its neighbours have acknowledged.
-    given: HashMap<BundleName, Vec<FragmentRange>>,
+    given: Named<Vec<FragmentRange>>,
     /// What it has given its disk, each with its batch.
-    stored: HashMap<BundleName, Vec<(FragmentRange, u64)>>,
+    stored: Named<Vec<(FragmentRange, u64)>>,
     /// Batches that its disk was given, and of which flushes have ended.
     batches: (u64, u64),
     /// How often a bundle has left, since when.
-    sendings: HashMap<(BundleName, u64), (Instant, u32)>,
+    sendings: Named<(Instant, u32), (BundleName, u64)>,
 }
 
 /// A bundle or fragment that came.
@@ -65,11 +65,11 @@ impl Station {
             number,
             has_clock,
             started: Instant::START,
-            came: HashMap::new(),
-            given: HashMap::new(),
-            stored: HashMap::new(),
+            came: Named::default(),
+            given: Named::default(),
+            stored: Named::default(),
             batches: (0, 0),
-            sendings: HashMap::new(),
+            sendings: Named::default(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Station {
     /// Its disk is given these octets of a bundle, in the batch that was begun last.
     pub fn store(&mut self, name: BundleName, range: FragmentRange) {
         let batch = self.batches.0;
-        self.stored.entry(name).or_default().push((range, batch));
+        add(&mut self.stored, name, (range, batch));
     }
 
     /// Whether it made a bundle.
@@ -117,13 +117,14 @@ impl Station {
 
     /// It has heard the blocks of a bundle.
     pub fn handle_heard(&mut self, parcel: &Parcel, now: Instant) {
-        self.came.entry(parcel.name).or_default().push(Came {
+        let came = Came {
             range: parcel.range(),
             hops: parcel.hops,
             age_ms: parcel.age_ms,
             at: now,
             is_whole: false,
-        });
+        };
+        add(&mut self.came, parcel.name, came);
     }
 
     /// It has heard all of a bundle.
@@ -137,7 +138,7 @@ impl Station {
     /// A neighbour has acknowledged so many octets of a transfer.
     pub fn handle_acknowledged(&mut self, parcel: &Parcel, octets: u64) {
         if let Some(range) = acknowledged(parcel, octets) {
-            self.given.entry(parcel.name).or_default().push(range);
+            add(&mut self.given, parcel.name, range);
         }
     }
 
@@ -363,6 +364,12 @@ impl Station {
             false => Ok(()),
         }
     }
+}
+
+/// Adds something to what is known of a bundle, of which there is mostly one.
+fn add<V>(known: &mut Named<Vec<V>>, name: BundleName, value: V) {
+    let values = known.entry(name);
+    values.or_insert_with(|| Vec::with_capacity(1)).push(value);
 }
 
 /// Which octets of the payload so many octets of a transfer have; `None` for none.

@@ -47,6 +47,19 @@ fn a_keepalive_follows_an_interval_of_silence_and_only_that_5_1_1() {
 }
 
 #[test]
+fn an_idle_session_has_nothing_to_write_until_its_keepalive_is_due_5_1_1() {
+    let mut pair = up_with(10, None);
+    assert!(!pair.sessions[0].may_have_octets());
+    wait(&mut pair, 10_000);
+    pair.sessions[0].handle_timeout(pair.now);
+    assert!(pair.sessions[0].may_have_octets());
+    pair.send(0, usize::MAX);
+    assert!(!pair.sessions[0].may_have_octets());
+    pair.deliver(1, usize::MAX);
+    assert!(!pair.sessions[1].may_have_octets());
+}
+
+#[test]
 fn two_idle_sessions_stay_up_by_keepalives_5_1_1() {
     let mut pair = up_with(10, None);
     for _ in 0..200 {
