@@ -101,10 +101,6 @@ impl World {
                 self.put_on(key, side, freight);
             }
             if is_all {
-                // What is judged now was chosen before.
-                if let Some(connection) = self.connection_mut(key) {
-                    connection.end_mut(side).way.quiet = now;
-                }
                 if state == EndState::Closing {
                     self.finish_end(key, side);
                 }
