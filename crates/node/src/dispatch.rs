@@ -197,9 +197,15 @@ impl Node {
             fragment: None,
             ..entry.identity()
         };
-        if self.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered)
-            && !planted(Mutant::FragmentOfDeliveredTaken)
-        {
+        // Its deletion may not be durable yet.
+        let is_leaving = || {
+            let whole = self.bundles.find(&whole);
+            let whole = whole.and_then(|key| self.bundles.entry(key));
+            whole.is_some_and(|it| it.state == State::Deleting && it.removal == Removal::Delivered)
+        };
+        let is_delivered = is_leaving()
+            || self.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered);
+        if is_delivered && !planted(Mutant::FragmentOfDeliveredTaken) {
             // The whole came another way while this was on its way here.
             self.delete(now, key, Removal::Deleted, None);
             return;
