@@ -6,14 +6,19 @@ use dhow_bundle::Instant;
 
 use crate::ledger::{Ledger, UnitName};
 
+/// Payloads that were accepted in the last part of a run, one of so many, may rightly be on their way at its end.
+const LAST_PART: u32 = 20;
+
 /// What was accepted, is still of use, has not rotted and has not been delivered, at the end of a run that expects all to be.
 #[must_use]
 pub fn overdue(ledger: &Ledger, now: Instant, tolerance: Duration) -> Vec<UnitName> {
+    let run = now.since(Instant::START);
+    let last = Instant::START + run.saturating_sub(run / LAST_PART);
     let late = ledger.units().filter(|(_, unit)| {
         let is_rotten = unit
             .bundle
             .is_some_and(|bundle| ledger.record(bundle).rotten);
-        let is_wanted = unit.accepted.is_some() && unit.delivered.is_none() && !is_rotten;
+        let is_wanted = unit.accepted.is_some_and(|at| at < last) && unit.delivered.is_none() && !is_rotten;
         is_wanted && now + tolerance < unit.expires()
     });
     late.map(|(name, _)| name).collect()
