@@ -120,6 +120,7 @@ impl Node {
             self.occurred(Occurrence::Deleted { id, reason });
             return Ok(Admission::Delete);
         }
+        self.check_whole(header)?;
         let octets = header.total_octets();
         self.check_room(octets, Comes::Over(stream, &header.primary.destination))?;
         let total_octets = header.total_adu_octets();

@@ -131,7 +131,7 @@ impl Node {
             answer = builder.header(payload_octets).ok();
         }
         let Some(answer) = answer.filter(|answer| {
-            self.check_room(answer.total_octets(), Comes::FromHere)
+            self.check_room(answer.total_octets(), Comes::Answer)
                 .is_ok()
         }) else {
             // An echo that finds no room is lost like any datagram's; the question was delivered.

@@ -60,6 +60,12 @@ impl Node {
         head: Piece,
         body: Vec<Piece>,
     ) {
+        // Others may have been on their way here from the store when the peer said that it is full. They go out in order, so that the
+        // one before does not wait for its refusal any more.
+        let before = self.neighbours.get_mut(&stream);
+        if let Some(before) = before.and_then(|it| it.probe.take()) {
+            self.supply_rest(now, stream, before);
+        }
         let Some(transfer) = self.transmit(now, stream, outgoing, total, [head]) else {
             return;
         };
@@ -89,6 +95,13 @@ impl Node {
             .probe
             .take_if(|probe| probe.until <= now.monotonic)
         else {
+            return;
+        };
+        self.supply_rest(now, stream, probe);
+    }
+
+    fn supply_rest(&mut self, now: Now, stream: StreamId, probe: Probe) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
         let transfer = probe.transfer;

@@ -5,14 +5,14 @@
 //! an endpoint here goes no further, and may fill it too.
 //!
 //! A bundle that is begun is to be brought to its end, so it reserves room; but a peer can announce what it
-//! likes, and need never send it. So a bundle reserves as much again as it has brought: whoever wants to keep
-//! others out of the store must fill it.
+//! likes, and need never send it. So a bundle reserves as much again as it has brought, and little
+//! before that: whoever wants to keep others out of the store must fill it.
 
 use alloc::format;
 use dhow_bundle::mutant::{Mutant, planted};
 
-use dhow_bundle::EndpointId;
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{EndpointId, Header};
 use dhow_link::stream::RefuseReason;
 
 use crate::door::StreamId;
@@ -39,17 +39,24 @@ const CREDIT_BUNDLES: u64 = 64;
 /// Where a bundle comes from that wants room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes<'a> {
-    /// It is made here, or an application's.
+    /// It is made here.
     FromHere,
+    /// It answers one about as large, which goes when it comes.
+    Answer,
+    /// An application gives it, for this endpoint.
+    Given(&'a EndpointId),
     /// A neighbour brings it over this session, for this endpoint.
     Over(StreamId, &'a EndpointId),
 }
 
-/// What a bundle reserves at once, octets: all of most bundles.
+/// Octets that a bundle reserves at once, at most: all of most bundles.
 const AT_ONCE_OCTETS: u64 = 1 << 20;
 
-/// Room is reserved in steps of so many octets.
+/// Room is reserved in steps of so many octets, at most.
 const STEP_OCTETS: u64 = 256 << 10;
+
+/// Neither is more than one part of the quota in so many, which are as many as there may be neighbours: together they hold little of it.
+const BEGUN_SHARE: u64 = 1024;
 
 /// Octets of a quota that are for exchanges alone.
 #[must_use]
@@ -58,10 +65,11 @@ pub fn exchange_octets(quota_octets: u64) -> u64 {
 }
 
 /// Octets that a bundle of `total` octets reserves of which `arrived` are here.
-fn reserved(total: u64, arrived: u64) -> u64 {
-    let arrived = arrived.checked_next_multiple_of(STEP_OCTETS);
+fn reserved(quota: u64, total: u64, arrived: u64) -> u64 {
+    let part = (quota / BEGUN_SHARE).max(1);
+    let arrived = arrived.checked_next_multiple_of(STEP_OCTETS.min(part));
     let wanted = arrived.map_or(u64::MAX, |arrived| arrived.saturating_mul(2));
-    total.min(wanted.saturating_add(AT_ONCE_OCTETS))
+    total.min(wanted.saturating_add(AT_ONCE_OCTETS.min(part)))
 }
 
 impl Node {
@@ -103,6 +111,20 @@ impl Node {
         }
     }
 
+    /// Fragments of a whole that is for an endpoint here and cannot ever be here would stay until they expire.
+    pub(crate) fn check_whole(&self, header: &Header) -> Result<(), Refused> {
+        let octets = header.total_adu_octets();
+        let is_fragment = header.primary.fragment.is_some();
+        let fits = !is_fragment || octets <= self.quota_octets();
+        if fits || self.endpoints.locality_of(&header.primary.destination) == Locality::Remote {
+            return Ok(());
+        }
+        Err(Refused::not_acceptable(format!(
+            "it is a fragment of {octets} octets for an endpoint here, and {} leaves no room for them",
+            self.bound_met()
+        )))
+    }
+
     /// A bundle with an endpoint ID that no other names takes memory for as long as it is here. The last part is for exchanges, as of
     /// the quota.
     fn check_memory(&mut self, bundles: u64, comes: Comes<'_>) -> Result<(), Refused> {
@@ -125,12 +147,18 @@ impl Node {
 
     /// Whether a bundle may have the room that is for exchanges.
     fn may_fill(&self, comes: Comes<'_>) -> bool {
-        let Comes::Over(stream, destination) = comes else {
-            return false;
-        };
-        let stays = || self.endpoints.locality_of(destination) != Locality::Remote;
-        let neighbour = self.neighbours.get(&stream);
-        neighbour.is_some_and(|it| it.in_flight > 0) || stays() || self.choose(stream).is_some()
+        let stays = |destination| self.endpoints.locality_of(destination) != Locality::Remote;
+        match comes {
+            Comes::FromHere => false,
+            Comes::Answer => true,
+            Comes::Given(destination) => stays(destination),
+            Comes::Over(stream, destination) => {
+                let neighbour = self.neighbours.get(&stream);
+                neighbour.is_some_and(|it| it.in_flight > 0)
+                    || stays(destination)
+                    || self.choose(stream).is_some()
+            }
+        }
     }
 
     pub(crate) fn no_room(&self, octets: u64) -> Refused {
@@ -153,7 +181,7 @@ impl Node {
         let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
             return Ok(());
         };
-        let unreserved = entry.octets - reserved(entry.octets, arrived);
+        let unreserved = entry.octets - reserved(self.config.quota_octets, entry.octets, arrived);
         let wanted = arrival.unreserved.saturating_sub(unreserved);
         if wanted == 0 || planted(Mutant::StepsNotReserved) {
             return Ok(());
@@ -174,7 +202,7 @@ impl Node {
             return;
         };
         if let Some(arrival) = self.arrivals.get_mut(key) {
-            arrival.unreserved = entry.octets - reserved(entry.octets, 0);
+            arrival.unreserved = entry.octets - reserved(self.config.quota_octets, entry.octets, 0);
             self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
         }
     }

@@ -188,10 +188,10 @@ impl Node {
             .collect()
     }
 
-    /// Bundles and octets in the store, those that are just arriving included.
+    /// Bundles and octets in the store, those that are just arriving included: of octets, those that room is reserved for.
     #[must_use]
     pub fn stored(&self) -> (u64, u64) {
-        (self.bundles.count(), self.bundles.octets())
+        (self.bundles.count(), self.taken_octets())
     }
 
     /// Stored bundles whose octets are damaged on disk.

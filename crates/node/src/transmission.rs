@@ -217,7 +217,7 @@ impl Node {
         let total = header_octets
             .saturating_add(payload_octets)
             .saturating_add(mould.template.trailer_octets());
-        self.check_room(total, Comes::FromHere)
+        self.check_room(total, Comes::Given(&mould.primary.destination))
             .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
         let key = self.hold_made(now, &mould.primary, [header_octets, payload_octets, total]);
         workshop.mould = Some(mould);

@@ -121,6 +121,7 @@ fn a_bound_below_what_is_held_drops_nothing_and_is_followed_up_again_within_a_se
     let mut world = world(2);
     send(&mut world, std::iter::repeat_n(9_000, 40));
     world.until("all are there", |world| second(world).taken_bundles() == 40);
+    stay(&mut world, 1);
     for octets in [300_000, 0] {
         limit(&mut world, octets);
         send(&mut world, [1_000]);
@@ -163,6 +164,23 @@ fn a_bundle_larger_than_the_bound_is_refused_at_its_header() {
 }
 
 /// The transfer MRU goes by what the disk has room for, and a session that was told too little is replaced.
+#[test]
+fn fragments_of_a_whole_that_never_has_room_do_not_fill_the_store() {
+    let mut world = world(5);
+    send(&mut world, [3 << 20]);
+    stay(&mut world, 20);
+    assert_eq!(second(&world).stored().0, 0);
+    let whys = reasons(&world);
+    let is_named =
+        |why: &&str| why.contains("it is a fragment of 3145728 octets for an endpoint here");
+    assert!(whys.iter().any(is_named), "{whys:?}");
+    assert!(whys.len() < 5, "{}", whys.len());
+    send(&mut world, [1_000]);
+    world.until("a smaller one is stored", |world| {
+        second(world).stored().0 == 1
+    });
+}
+
 #[test]
 fn a_peer_is_told_what_the_disk_has_room_for_and_is_told_anew_when_that_grows() {
     let mru = |world: &World| {

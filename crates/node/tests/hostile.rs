@@ -169,6 +169,23 @@ fn what_is_announced_and_not_sent_keeps_nobody_out() {
 }
 
 #[test]
+fn neighbours_that_begin_and_bring_nothing_hold_little_of_a_small_quota() {
+    let quota = 16 << 20;
+    let mut bare = Bare::new(quota);
+    for peer in 0..60 {
+        let stream = bare.meet(peer);
+        bare.segment(stream, 0, START, &header(peer, 1_200_000));
+    }
+    assert_eq!(bare.refusals(), 0);
+    let (_, octets) = bare.node.stored();
+    assert!(octets < quota / 4, "{octets}");
+    let honest = bare.meet(99);
+    let bundle = builder(99).bundle(&vec![7; 1 << 20]).unwrap();
+    bare.segment(honest, 0, START | END, &bundle);
+    assert_eq!(bare.refusals(), 0);
+}
+
+#[test]
 fn whoever_brings_more_than_there_is_room_for_is_refused_and_leaves_the_room_to_others() {
     let quota = 20 << 20;
     let mut bare = Bare::new(quota);
@@ -181,7 +198,7 @@ fn whoever_brings_more_than_there_is_room_for_is_refused_and_leaves_the_room_to_
         for stream in [one, other] {
             bare.segment(stream, 0, 0, &piece);
             let (_, octets) = bare.node.stored();
-            assert!(octets <= 2 * quota, "both are counted");
+            assert!(octets <= quota, "both are counted");
         }
     }
     assert_eq!(bare.refusals(), 1, "one of the two has all the room");

@@ -110,6 +110,11 @@ impl Flight {
         self.shared.active.load(Ordering::Acquire) > 0
     }
 
+    /// True while streams send, and do not wait for the service to tell of what they have sent.
+    pub fn is_moving(&self) -> bool {
+        self.is_sending() && !self.shared.is_full.load(Ordering::Relaxed)
+    }
+
     /// Time since it began.
     pub fn elapsed(&self) -> Duration {
         self.begun.elapsed()

@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub(super) resent: AtomicU64,
     /// Connections that are at work.
     pub(super) active: AtomicUsize,
+    /// As many as may be are outstanding, and streams wait.
+    pub(super) is_full: AtomicBool,
     /// Nothing more is to be sent.
     pub(super) stop: AtomicBool,
     waiting: Mutex<()>,
@@ -147,7 +149,11 @@ impl Stream<'_> {
                 }
                 sender.flush(write)?;
                 self.take_answers(sender, write)?;
+                self.shared.is_full.store(true, Ordering::Relaxed);
                 self.shared.wait(LOOK);
+            }
+            if self.shared.is_full.load(Ordering::Relaxed) {
+                self.shared.is_full.store(false, Ordering::Relaxed);
             }
             if let Some(gap) = gap {
                 let pause = next.saturating_duration_since(Instant::now());

@@ -18,7 +18,8 @@ pub fn overdue(ledger: &Ledger, now: Instant, tolerance: Duration) -> Vec<UnitNa
         let is_rotten = unit
             .bundle
             .is_some_and(|bundle| ledger.record(bundle).rotten);
-        let is_wanted = unit.accepted.is_some_and(|at| at < last) && unit.delivered.is_none() && !is_rotten;
+        let is_wanted =
+            unit.accepted.is_some_and(|at| at < last) && unit.delivered.is_none() && !is_rotten;
         is_wanted && now + tolerance < unit.expires()
     });
     late.map(|(name, _)| name).collect()

@@ -145,7 +145,7 @@ impl Perf {
             let wait = tick
                 .saturating_sub(elapsed)
                 .clamp(Duration::from_millis(1), LOOK);
-            if flight.poll(wait)? == News::Some || flight.is_sending() {
+            if flight.poll(wait)? == News::Some || flight.is_moving() {
                 heard = Instant::now();
             }
             // Streams end by themselves when the user interrupts: then nothing is complete.
@@ -154,6 +154,7 @@ impl Perf {
                 return Ok(Ended::Complete);
             }
             if heard.elapsed() >= self.timeout {
+                flight.stop();
                 figures.interval(flight)?;
                 return Ok(Ended::Silent);
             }
