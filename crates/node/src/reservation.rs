@@ -186,7 +186,9 @@ impl Node {
         if wanted == 0 || planted(Mutant::StepsNotReserved) {
             return Ok(());
         }
-        if self.taken_octets().saturating_add(wanted) > self.quota_octets() {
+        if self.taken_octets().saturating_add(wanted) > self.quota_octets()
+            && !planted(Mutant::QuotaOfOctetsIgnored)
+        {
             return Err(self.no_room(wanted));
         }
         self.unreserved_octets = self.unreserved_octets.saturating_sub(wanted);
