@@ -181,7 +181,7 @@ impl Node {
         let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
             return Ok(());
         };
-        let unreserved = entry.octets - reserved(self.config.quota_octets, entry.octets, arrived);
+        let unreserved = entry.octets - reserved(self.quota_octets(), entry.octets, arrived);
         let wanted = arrival.unreserved.saturating_sub(unreserved);
         if wanted == 0 || planted(Mutant::StepsNotReserved) {
             return Ok(());
@@ -200,11 +200,12 @@ impl Node {
 
     /// A bundle has begun to come in from a neighbour, and reserves no more than it must.
     pub(crate) fn begin_reservation(&mut self, key: BundleKey) {
+        let quota = self.quota_octets();
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
         if let Some(arrival) = self.arrivals.get_mut(key) {
-            arrival.unreserved = entry.octets - reserved(self.config.quota_octets, entry.octets, 0);
+            arrival.unreserved = entry.octets - reserved(quota, entry.octets, 0);
             self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
         }
     }

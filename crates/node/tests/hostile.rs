@@ -15,7 +15,7 @@
 mod world;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use dhow_bundle::storage::{Piece, StoreCommand, StoreEvent};
+use dhow_bundle::storage::{Medium, Piece, StoreCommand, StoreEvent};
 use dhow_bundle::{
     BlockFlags, BlockType, BundleBuilder, BundleFlags, CreationTimestamp, DtnTime, Instant, Now,
 };
@@ -168,10 +168,20 @@ fn what_is_announced_and_not_sent_keeps_nobody_out() {
     assert!(bare.commands.iter().any(is_kept));
 }
 
+/// The quota may be configured so, or be what a small disk has room for.
 #[test]
 fn neighbours_that_begin_and_bring_nothing_hold_little_of_a_small_quota() {
     let quota = 16 << 20;
-    let mut bare = Bare::new(quota);
+    begin_and_bring_nothing(Bare::new(quota), quota);
+    let mut bare = Bare::new(10 << 30);
+    bare.handle(Event::Store(StoreEvent::Capacity {
+        octets: quota,
+        medium: Medium::Disk,
+    }));
+    begin_and_bring_nothing(bare, quota);
+}
+
+fn begin_and_bring_nothing(mut bare: Bare, quota: u64) {
     for peer in 0..60 {
         let stream = bare.meet(peer);
         bare.segment(stream, 0, START, &header(peer, 1_200_000));
