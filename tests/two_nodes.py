@@ -26,6 +26,13 @@ class TwoNodes(Workplace):
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def test_perf_ends_where_nobody_answers_and_no_more_may_be_outstanding(self) -> None:
+        # The receiver is away: 65,536 bundles wait for it.
+        self.sender.start()
+        done = self.sender.run("perf", "ipn:2.0", "--count", "100000", "--timeout", "1s", timeout_s=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("no answer from ipn:2.5201 to 65536 bundles", done.stderr)
+
     def test_first_line_says_who_is_ready(self) -> None:
         self.receiver.start()
         self.assertEqual(self.receiver.ready["event"], "ready")
