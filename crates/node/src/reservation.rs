@@ -2,7 +2,7 @@
 //!
 //! Two neighbours that are both full and have bundles for each other would refuse each other's for ever. So a part of the quota is for
 //! exchanges alone: only a neighbour that bundles wait for here may fill it, since what it gives makes room there for these. What is for
-//! an endpoint here goes no further, and may fill it too.
+//! an endpoint here goes no further, and may fill it too, as may an echo answer, whose question goes when it comes.
 //!
 //! A bundle that is begun is to be brought to its end, so it reserves room; but a peer can announce what it
 //! likes, and need never send it. So a bundle reserves as much again as it has brought, and little
