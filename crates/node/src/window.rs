@@ -1,8 +1,8 @@
 //! The octets that may be under way to somebody who answers: a neighbour that acknowledges transfers, the store that makes octets durable.
 //!
 //! All that is under way stands before a bundle that comes now. So it is no more than keeps the other side busy: what it
-//! takes in twice its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds, a round being the time in which all
-//! that was under way at its beginning was answered; rounds in which less was under way than might be say nothing about it. The
+//! takes in twice its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds, a round being the time until something
+//! is answered that was given after its beginning: who answers at last, and all at once, is no faster for that; rounds in which less was under way than might be say nothing about it. The
 //! delay is that of an answer with nothing standing before it, which is not seen while the window is full: so every [`DELAY_LIFE`]
 //! the window shrinks, for two rounds, to less than keeps the other side busy.
 //!
@@ -54,7 +54,7 @@ pub(crate) struct Window {
     octets: Option<u64>,
 }
 
-/// The time in which what is under way at its beginning is answered.
+/// The time until something that is given after its beginning is answered.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     begun: Instant,
@@ -176,7 +176,7 @@ impl Window {
         self.round = Some(Round {
             begun: now,
             answered: self.answered,
-            until: Some(self.sent.max(self.answered.saturating_add(1))),
+            until: Some(self.sent.saturating_add(1)),
             is_full: false,
         });
         self.next_probe(now, round.is_full);
@@ -218,6 +218,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use alloc::collections::VecDeque;
+    use core::mem;
 
     use super::*;
 
@@ -306,6 +307,54 @@ mod tests {
                     taker.window
                 );
             }
+        }
+    }
+
+    /// What a store writes, beside what a flush takes anyway.
+    const DISK_OCTETS_PER_MS: u64 = 240_000;
+
+    /// The window after a second of a stream to a store that answers what it flushed at once, some of its flushes being long.
+    fn window_of_a_store(long: Duration, every: u32) -> u64 {
+        let (bundle, mut now, mut waiting) = (10_000, Instant::START, VecDeque::new());
+        let (mut window, mut under_way) = (Window::default(), 0);
+        for flush in 0..1_000_u32 {
+            let taken = mem::take(&mut waiting);
+            let octets = taken.len() as u64 * bundle;
+            let is_long = flush % every == every - 1;
+            let end = now
+                + if is_long { long } else { MILLI }
+                + Duration::from_micros(octets * 1_000 / DISK_OCTETS_PER_MS);
+            while now < end {
+                while window.has_room(now, under_way) && under_way < MOST_OCTETS {
+                    window.sent(now, bundle);
+                    waiting.push_back(now);
+                    under_way += bundle;
+                }
+                window.is_full();
+                now = now + MILLI / 10;
+            }
+            // The answers of one flush come as fast as a thread makes them.
+            for since in taken {
+                now = now + Duration::from_micros(2);
+                window.answered(now, since, bundle);
+                under_way -= bundle;
+            }
+            if now - Instant::START > Duration::from_secs(1) {
+                break;
+            }
+        }
+        window.octets(now)
+    }
+
+    #[test]
+    fn answers_that_come_all_at_once_are_no_measure_of_the_rate() {
+        for (long, every) in [(1, 1), (20, 2), (100, 7), (200, 3)] {
+            let octets = window_of_a_store(MILLI * long, every);
+            let most = DISK_OCTETS_PER_MS * 25;
+            assert!(
+                (FLOOR_OCTETS..=most).contains(&octets),
+                "{octets} octets where one in {every} flushes takes {long} ms"
+            );
         }
     }
 
