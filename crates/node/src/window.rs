@@ -95,7 +95,11 @@ impl Window {
 
     /// When more may be under way though nobody answers.
     pub(crate) fn grows_at(&self, now: Instant) -> Option<Instant> {
-        let begun = self.round.filter(|_| self.octets.is_none())?.begun;
+        if self.octets.is_some() {
+            return None;
+        }
+        // What fills it may still be read.
+        let begun = self.round.map_or(now, |round| round.begun);
         let waited = u32::try_from((now - begun).as_millis() / DOUBLING.as_millis()).ok()?;
         (waited < DOUBLINGS_MOST).then(|| begun + DOUBLING * (waited + 1))
     }
