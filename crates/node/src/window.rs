@@ -323,7 +323,7 @@ mod tests {
         let (mut window, mut under_way) = (Window::default(), 0);
         for flush in 0..1_000_u32 {
             let taken = mem::take(&mut waiting);
-            let octets = taken.len() as u64 * bundle;
+            let octets = u64::try_from(taken.len()).unwrap_or(0) * bundle;
             let is_long = flush % every == every - 1;
             let end = now
                 + if is_long { long } else { MILLI }

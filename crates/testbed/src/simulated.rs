@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
+use dhow_scenario::scenario::Processor;
 use dhow_sim::NetworkError;
 use dhow_sim::run::{Outcome, Run as Simulation};
 
@@ -159,10 +160,14 @@ pub fn capacities(scenario: &Scenario) -> Vec<Capacity> {
         amount: float(link.rate.octets_per_s()),
     });
     let processors = scenario.nodes.iter().filter_map(|node| {
+        let Processor::Share(millionths) = node.host.processor? else {
+            // How much that is, is found before a run.
+            return None;
+        };
         Some(Capacity {
             name: node.name.clone(),
             resource: Limited::Processor,
-            amount: f64::from(node.host.cpu_per_mille?) / 1_000.0,
+            amount: f64::from(millionths) / 1e6,
         })
     });
     links.chain(processors).collect()
