@@ -80,7 +80,7 @@ fn a_page_says_what_was_found_and_what_others_found() {
     let page = page("Drive-by", "", &[study]);
     for words in [
         "<em>Does &lt;size&gt; matter?</em>",
-        "The hypothesis that goodput would stay within a quarter of its mean <strong>held</strong>.",
+        "The hypothesis that goodput is the same at all points within 1 % <strong>held</strong>.",
         "None was delivered altered or twice.",
         "link beta-gamma (",
         "the paper",

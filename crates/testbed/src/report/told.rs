@@ -8,6 +8,7 @@ use crate::results::{
     Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Resource, Results, ResultsError, Run,
     last_of,
 };
+use crate::run::Measured;
 
 /// Delays that are kept of a run: of more, so many at equal ranks.
 const DELAYS_MAX: usize = 1_001;
@@ -35,6 +36,8 @@ pub struct Told {
     pub figures: Vec<Figure>,
     /// What there was of each resource.
     pub capacities: Vec<Capacity>,
+    /// Its processors that are told by what TCP does with them.
+    pub processors: Vec<Measured>,
 }
 
 /// What a node did with its time, in seconds of each second in the mean.
@@ -101,6 +104,7 @@ impl Course {
             days: Vec::new(),
             figures: results.read::<Figure>(&name)?,
             capacities: results.read::<Capacity>(&name)?,
+            processors: results.conditions(&name)?.processors,
             run,
         };
         told.days = days(&resources, told.watched());
