@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from labs.rig import screen
-from labs.rig.binary import dhow
+from labs.rig.binary import ROOT, dhow
 from labs.rig.network import namespaces_possible
 
+LABS = ROOT / "labs"
 PATIENCE_S = 60.0
 
 TWO = """
@@ -198,6 +199,24 @@ class Lab(unittest.TestCase):
         # Sessions begin within the contact, and what is under way at its end is of no use.
         for backend, values in figures.items():
             self.assertGreater(min(values), 0.7 * 64_000, (backend, values))
+
+    def test_goodput_over_links_of_any_rate_and_delay_is_below_what_they_carry_of_payload(self) -> None:
+        text = (LABS / "rates.toml").read_text()
+        path = self.write(text.replace('start = "2s"', 'start = "500ms"'))
+        short = ["traffic.total=300kB", "variant.0.set=[\"link.rate=64kbit\", \"traffic.size=5kB\", \"traffic.total=20kB\"]"]
+        short += [f"variant.{number}.set=[\"link.rate={rate}\", \"link.delay={delay}\", \"traffic.total={total}\"]"
+                  for number, rate, delay, total in [(2, "10Mbit", "0", "1MB"), (3, "100Mbit", "0", "4MB"),
+                                                     (4, "10Mbit", "20ms", "1MB"), (5, "100Mbit", "5ms", "4MB")]]
+        words = [word for setting in short for word in ("--set", setting)]
+        self.lab("run", path, "--backend", "netns", "--backend", "sim", "--out", "out", *words)
+        rates = {"64 kbit/s": 64e3, "1 Mbit/s": 1e6, "10 Mbit/s": 1e7, "100 Mbit/s": 1e8}
+        for row in self.table("runs.csv"):
+            carried = rates[row["point"].removeprefix("variant=").partition(",")[0]] * 1448 / 1500
+            self.assertEqual(row["status"], "done")
+            self.assertLessEqual(float(row["goodput_bit_s"]), carried, row)
+            # How fast this machine is says nothing about virtual time, where delays and sessions take the rest.
+            if row["backend"] == "sim":
+                self.assertGreater(float(row["goodput_bit_s"]), 0.9 * carried, row)
 
     def test_where_links_of_several_rates_come_and_go_goodput_is_below_the_slowest(self) -> None:
         nodes = "".join(f'[[node]]\nname = "{name}"\n' for name in ("a", "b", "c"))

@@ -156,7 +156,7 @@ pub struct NodeUse {
 pub struct LinkUse {
     /// Its name.
     pub name: String,
-    /// Octets that left at the dialling and at the accepting side, framing included.
+    /// Octets that left at the dialling and at the accepting side, framing and headers of packets included.
     pub octets: (u64, u64),
     /// How long it was there.
     pub open: Duration,

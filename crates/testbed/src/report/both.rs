@@ -7,13 +7,17 @@ use super::measure::{Measure, said};
 use super::statistics::Spread;
 use super::study::Study;
 use super::told::{Told, Wait};
+use crate::number::float;
 use crate::results::Backend;
 
 /// Differences above this are told in a sentence.
 const TELLING: f64 = 0.05;
 
-/// What packets around octets may make up, of TCP with its usual segments.
+/// What headers may make up that virtual time does not count: those of segments that are not full, and of acknowledgments.
 const PACKETS: f64 = 0.1;
+
+/// Payloads that may be under way when a contact or a run ends.
+const UNDER_WAY: f64 = 2.0;
 
 /// Differences of one cause that are told.
 const NAMED_MAX: usize = 6;
@@ -156,10 +160,24 @@ fn cause_of(on_sockets: &[&Told], in_virtual_time: &[&Told], ratio: f64) -> Stri
             said(real)
         );
     }
+    let payloads = |runs: &[&Told]| {
+        Spread::of(runs.iter().map(|told| float(told.run.delivered)).collect())
+    };
+    let payloads = payloads(on_sockets).zip(payloads(in_virtual_time));
+    let payloads = payloads.map(|(real, virtual_)| (real.mean, virtual_.mean));
+    let few = payloads.filter(|(real, virtual_)| {
+        let difference = (real - virtual_).abs();
+        difference > 0.0 && difference <= UNDER_WAY
+    });
+    if let Some((real, virtual_)) = few {
+        return format!(
+            "{virtual_:.1} payloads were delivered in it and {real:.1} on sockets, and as many as they differ by are under way when a contact or the run ends"
+        );
+    }
     let full = on_sockets.iter().find_map(|told| limit::full_link(told));
     if let Some(link) = full.filter(|_| (ratio - 1.0).abs() < PACKETS) {
         return format!(
-            "link {} was full, and virtual time puts no packets around octets",
+            "link {} was full, and virtual time counts headers as if all segments of TCP were full",
             escaped(&link)
         );
     }
