@@ -160,9 +160,8 @@ fn cause_of(on_sockets: &[&Told], in_virtual_time: &[&Told], ratio: f64) -> Stri
             said(real)
         );
     }
-    let payloads = |runs: &[&Told]| {
-        Spread::of(runs.iter().map(|told| float(told.run.delivered)).collect())
-    };
+    let payloads =
+        |runs: &[&Told]| Spread::of(runs.iter().map(|told| float(told.run.delivered)).collect());
     let payloads = payloads(on_sockets).zip(payloads(in_virtual_time));
     let payloads = payloads.map(|(real, virtual_)| (real.mean, virtual_.mean));
     let few = payloads.filter(|(real, virtual_)| {
