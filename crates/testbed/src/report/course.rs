@@ -31,7 +31,7 @@ pub(crate) fn of_run(course: &Course) -> String {
     };
     if !course.payloads.is_empty() {
         let delivered = Curve::new("delivered payload", Look::Main).through(goodput(course, end));
-        let title = "Goodput over time; contacts are shaded";
+        let title = "Payload delivered over time; contacts are shaded";
         draw(title, &[delivered], Axis::Rate);
         let title = "Payloads that are sent and not yet delivered";
         draw(title, &waiting(course, end), Axis::Octets);

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 /// Parts that are folded away of one list, at most.
 const FOLDED_MAX: usize = 200;
 
+/// Letters of what `[full]` sets that are shown.
+const SET_MAX: usize = 60;
+
 /// A manifest for people.
 pub(crate) fn manifest(manifest: &Value) -> String {
     let Value::Object(entries) = manifest else {
@@ -45,7 +48,10 @@ pub(crate) fn extent(manifest: &Value) -> String {
     let sets = lines.take_while(|line| !line.starts_with('['));
     let sets = sets.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let sets: Vec<String> = sets
-        .map(|line| format!("<code>{}</code>", escaped(line)))
+        .map(|line| match line.char_indices().nth(SET_MAX) {
+            Some((end, _)) => format!("<code>{}…</code>", escaped(line.get(..end).unwrap_or(line))),
+            None => format!("<code>{}</code>", escaped(line)),
+        })
         .collect();
     let sets = sets.join(", ");
     match manifest.get("full").and_then(Value::as_bool) {
