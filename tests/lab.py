@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from labs.rig import screen
-from labs.rig.binary import dhow
+from labs.rig.binary import ROOT, dhow
 from labs.rig.network import namespaces_possible
 
+LABS = ROOT / "labs"
 PATIENCE_S = 60.0
 
 TWO = """
@@ -182,6 +183,73 @@ class Lab(unittest.TestCase):
                     self.assertEqual(told, (["up", "down"] * len(told))[:len(told)], log)
                     self.assertGreaterEqual(told.count("up"), 3, log)
 
+    def test_no_link_gives_more_than_its_rate_and_virtual_time_gives_as_much(self) -> None:
+        # A contact of 4 s at 64 kbit/s carries 32 kB, with headers.
+        contact = '[[contact]]\nlink = "wire"\nstart = "1s"\nfor = "4s"\n'
+        more = f"{contact}[runs]\nrepeats = 3\n"
+        text = scenario("", "count = 100\n", more=more).replace('"16Mbit"', '"64kbit"').replace('"10kB"', '"1kB"')
+        text = text.replace("expects_all = true", "").replace('at = "20s"', 'at = "6s"')
+        self.lab("run", self.write(text), "--backend", "netns", "--backend", "sim", "--out", "out")
+        figures: dict[str, list[float]] = {"netns": [], "sim": []}
+        for row in self.table("runs.csv"):
+            self.assertEqual(row["status"], "done")
+            self.assertLessEqual(int(row["delivered_octets"]), 32_000)
+            self.assertAlmostEqual(float(row["goodput_bit_s"]), int(row["delivered_octets"]) * 8 / 4, delta=600)
+            figures[row["backend"]].append(float(row["goodput_bit_s"]))
+        # Sessions begin within the contact, and what is under way at its end is of no use.
+        for backend, values in figures.items():
+            self.assertGreater(min(values), 0.7 * 64_000, (backend, values))
+
+    def test_goodput_over_links_of_any_rate_and_delay_is_below_what_they_carry_of_payload(self) -> None:
+        text = (LABS / "rates.toml").read_text()
+        path = self.write(text.replace('start = "2s"', 'start = "500ms"'))
+        short = ["traffic.total=300kB", "variant.0.set=[\"link.rate=64kbit\", \"traffic.size=5kB\", \"traffic.total=20kB\"]"]
+        short += [f"variant.{number}.set=[\"link.rate={rate}\", \"link.delay={delay}\", \"traffic.total={total}\"]"
+                  for number, rate, delay, total in [(2, "10Mbit", "0", "1MB"), (3, "100Mbit", "0", "4MB"),
+                                                     (4, "10Mbit", "20ms", "1MB"), (5, "100Mbit", "5ms", "4MB")]]
+        words = [word for setting in short for word in ("--set", setting)]
+        self.lab("run", path, "--backend", "netns", "--backend", "sim", "--out", "out", *words)
+        rates = {"64 kbit/s": 64e3, "1 Mbit/s": 1e6, "10 Mbit/s": 1e7, "100 Mbit/s": 1e8}
+        for row in self.table("runs.csv"):
+            carried = rates[row["point"].removeprefix("variant=").partition(",")[0]] * 1448 / 1500
+            self.assertEqual(row["status"], "done")
+            self.assertLessEqual(float(row["goodput_bit_s"]), carried, row)
+            # How fast this machine is says nothing about virtual time, where delays and sessions take the rest.
+            if row["backend"] == "sim":
+                self.assertGreater(float(row["goodput_bit_s"]), 0.9 * carried, row)
+
+    def test_where_links_of_several_rates_come_and_go_goodput_is_below_the_slowest(self) -> None:
+        nodes = "".join(f'[[node]]\nname = "{name}"\n' for name in ("a", "b", "c"))
+        links = "".join(
+            f'[[link]]\nname = "{one}{other}"\nbetween = ["{one}", "{other}"]\nrate = "{rate}"\n'
+            f'[[contact]]\nlink = "{one}{other}"\nstart = "{start}"\nfor = "4s"\n'
+            for one, other, rate, start in (("a", "b", "1Mbit", "500ms"), ("b", "c", "2Mbit", "2s")))
+        text = (f'{nodes}{links}[[traffic]]\nfrom = "a"\nto = "c"\nsize = "10kB"\ncount = 10\n'
+                '[stop]\nat = "10s"\nwhen_delivered = true\nexpects_all = true\n[runs]\nrepeats = 3\n')
+        self.lab("run", self.write(text), "--backend", "netns", "--backend", "sim", "--out", "out")
+        for row in self.table("runs.csv"):
+            self.assertEqual(row["status"], "done")
+            self.assertLessEqual(float(row["goodput_bit_s"]), 2e6, row["run"])
+        page = (self.place / "out" / "report.html").read_text()
+        for share in re.findall(r"link [a-c]{2} \((\d+) %\)", page):
+            self.assertLessEqual(int(share), 100)
+
+    def test_more_than_links_could_carry_is_no_result(self) -> None:
+        path = self.write(scenario())
+        self.lab("run", path, "--backend", "sim", "--out", "out")
+        file = self.place / "out" / "sim-0001" / "payloads.csv"
+        with file.open() as table:
+            rows = list(csv.DictReader(table))
+        for row in rows:
+            row["delivered_s"] = str(float(row["sent_s"]) + 0.001)
+        with file.open("w") as table:
+            writer = csv.DictWriter(table, rows[0].keys())
+            writer.writeheader()
+            writer.writerows(rows)
+        said = self.lab("report", "out", code=1)
+        self.assertIn("200 kB of payload were delivered over link wire, which could carry 2.00 kB at most", said)
+        self.assertIn("It is in no figure.", (self.place / "out" / "report.html").read_text())
+
     def test_limits_programs_and_crashes_are_as_the_scenario_says(self) -> None:
         node = 'cpu = "50%"\nmemory = "256MiB"\nsettings = ["store.durability=contact"]\n'
         more = (
@@ -201,7 +269,7 @@ class Lab(unittest.TestCase):
 
     def test_the_manifest_has_what_a_repetition_needs(self) -> None:
         more = '[[program]]\nname = "version"\nnode = "east"\nrun = "ip -V"\n[runs]\nrepeats = 2\n'
-        path = self.write(scenario("", "count = 2\n", 'cpu = "50%"\nmemory = "256MiB"\n', more))
+        path = self.write(scenario('by = "tbf"\n', "count = 2\n", 'cpu = "50%"\nmemory = "256MiB"\n', more))
         self.lab("run", path, "--out", "out")
         manifest = json.loads((self.place / "out" / "manifest.json").read_text())
         version = subprocess.run([self.dhow, "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -377,13 +445,18 @@ class Lab(unittest.TestCase):
         self.assertGreater(int(run["sent"]), 0)
 
     def test_a_lab_stays_until_it_is_taken_down(self) -> None:
-        path = self.write(scenario())
+        far = '[[node]]\nname = "far"\n[[link]]\nbetween = ["west", "far"]\nrate = "16Mbit"\n'
+        far += '[[traffic]]\nfrom = "east"\nto = "far"\nsize = "1kB"\ncount = 1\n'
+        path = self.write(scenario(more=far))
         lab = self.lab("up", path).strip()
         shown = self.lab("inspect", lab)
         self.assertIn("198.18.0.1", shown)
         self.assertIn("link0", self.lab("exec", lab, "east", "--", "ip", "-brief", "link"))
         status = self.lab("exec", lab, "west", "--", self.dhow, "status", "--json")
         self.assertIn("ipn:2.0", status)
+        # Over nodes between, answers come back too.
+        told = self.lab("exec", lab, "east", "--", self.dhow, "ping", "ipn:3.7", "--count", "1")
+        self.assertIn("1 received", told)
         self.assertIn("it has east, west", self.lab("exec", lab, "north", "--", "true", code=1))
         self.assertEqual(self.lab("down", lab).strip(), lab)
 
@@ -407,6 +480,10 @@ class Lab(unittest.TestCase):
             told = self.lab("run", path, "--backend", "sim", option, "--out", "out", code=2)
             self.assertIn(f"{option} is of no use in virtual time", told)
             self.assertFalse((self.place / "out").exists())
+        limited = self.write(scenario(node='cpu = "50%"\n'))
+        told = self.lab("run", limited, "--backend", "netns", "--backend", "sim", "--out", "out", code=2)
+        self.assertIn("'cpu'", told)
+        self.assertFalse((self.place / "out").exists())
 
     def test_a_missing_program_is_named_with_its_package(self) -> None:
         path = self.write(scenario())

@@ -71,6 +71,25 @@ class Simulation(unittest.TestCase):
                 self.assertIn(said, done.stderr)
                 self.assertFalse((self.directory / "report").exists())
 
+    def test_mistakes_in_what_is_swept_or_reported_are_told(self) -> None:
+        scenario = self.directory / "wrong.toml"
+        text = (LABS / "line.toml").read_text()
+        for more, said in [
+            ('[report]\ny = "goodputt"\n', "'goodputt' is not measured: did you mean 'goodput'?"),
+            ('[report]\nx = "traffic.size"\n', "x is 'traffic.size', which is not swept: nothing is"),
+            ('[sweep]\n"traffic.size" = ["2parsec"]\n', "traffic.size = 2parsec: 'size' is no size"),
+            ('[sweep]\n"traffic.size" = []\n', "'traffic.size' has no values"),
+        ]:
+            with self.subTest(said):
+                scenario.write_text(text + more)
+                done = self.run_to_end(str(scenario))
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(said, done.stderr)
+        # What is swept is run once, as the file or the command says.
+        scenario.write_text(text + '[sweep]\n"traffic.count" = [5, 6]\n[report]\nx = "traffic.count"\n')
+        done = self.run_to_end(str(scenario), "--set", "traffic.count=3", "--until", "1s")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_two_hundred_seeds_of_everything_at_once_break_no_rule(self) -> None:
         done = subprocess.run(
             self.command("labs/mixed.toml", "--seeds", str(SEEDS), "--keep-going", "--json"),

@@ -57,16 +57,24 @@ pub fn per_second(count: u64, elapsed: Duration) -> String {
     }
 }
 
-/// `250 ms`, `12.4 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`: the two largest units.
+/// `250 ms`, `12.4 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`: the two largest units, the smaller one rounded.
 pub fn span(milliseconds: u64) -> String {
-    let seconds = milliseconds / 1000;
-    match milliseconds {
-        0..1000 => format!("{milliseconds} ms"),
-        1000..60_000 if milliseconds.is_multiple_of(1000) => format!("{seconds} s"),
-        1000..60_000 => format!("{seconds}.{} s", milliseconds % 1000 / 100),
-        60_000..3_600_000 => two(seconds / 60, "min", seconds % 60, "s"),
-        3_600_000..86_400_000 => two(seconds / 3600, "h", seconds / 60 % 60, "min"),
-        _ => two(seconds / 86_400, "d", seconds / 3600 % 24, "h"),
+    // So many of a unit, the nearest.
+    let of = |unit: u64| milliseconds / unit + u64::from(milliseconds % unit >= unit.div_ceil(2));
+    let (tenths, seconds) = (of(100), of(1000));
+    let (minutes, hours) = (of(60_000), of(3_600_000));
+    if milliseconds < 1000 {
+        format!("{milliseconds} ms")
+    } else if milliseconds < 60_000 && milliseconds.is_multiple_of(1000) {
+        format!("{seconds} s")
+    } else if tenths < 600 {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else if seconds < 3600 {
+        two(seconds / 60, "min", seconds % 60, "s")
+    } else if minutes < 24 * 60 {
+        two(minutes / 60, "h", minutes % 60, "min")
+    } else {
+        two(hours / 24, "d", hours % 24, "h")
     }
 }
 
@@ -147,7 +155,9 @@ mod tests {
             0,
             250,
             1000,
+            3_970,
             12_449,
+            59_950,
             200_000,
             7_500_000,
             86_400_000,
@@ -161,7 +171,9 @@ mod tests {
                 "0 ms",
                 "250 ms",
                 "1 s",
+                "4.0 s",
                 "12.4 s",
+                "1 min",
                 "3 min 20 s",
                 "2 h 5 min",
                 "1 d",

@@ -9,6 +9,6 @@ mod picture;
 pub mod quantity;
 
 pub use axis::{Axis, Scale};
-pub use list::{Cell, List, text};
+pub use list::{Cell, List, text, words};
 pub use page::{Page, escaped};
 pub use picture::{Curve, Look, Picture};

@@ -10,11 +10,16 @@ pub struct List {
     out: String,
 }
 
+/// Columns whose names are said beside each cell where a screen is too narrow for a table; as many as the page's style knows.
+const NAMED_MAX: usize = 16;
+
 /// What stands at a place of a table.
 #[derive(Clone, Debug)]
 pub enum Cell {
-    /// HTML.
+    /// HTML: a number or a name.
     Text(String),
+    /// HTML: words, which take as many lines as they need.
+    Words(String),
     /// A part of a whole, with a bar.
     Part(u64, u64),
 }
@@ -24,11 +29,22 @@ pub fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
 }
 
+/// A cell with words in it, as HTML.
+pub fn words(text: impl Into<String>) -> Cell {
+    Cell::Words(text.into())
+}
+
 impl List {
-    /// A table without lines.
+    /// A table without lines; columns are HTML without tags.
     #[must_use]
     pub fn new<C: AsRef<str>>(columns: &[C]) -> Self {
-        let mut out = "<div class=\"wide\"><table><thead><tr>".to_owned();
+        let mut names = String::new();
+        for (number, column) in (1..=NAMED_MAX).zip(columns) {
+            let quoted = column.as_ref().replace('\\', "\\\\").replace('\'', "\\'");
+            // Writing into a text does not fail.
+            let _ = write!(names, "--h{number}:'{quoted}';");
+        }
+        let mut out = format!("<div class=\"wide\"><table style=\"{names}\"><thead><tr>");
         for column in columns {
             out += &format!("<th>{}</th>", column.as_ref());
         }
@@ -43,6 +59,9 @@ impl List {
             // Writing into a text does not fail.
             let _ = match cell {
                 Cell::Text(text) => write!(self.out, "<td>{text}</td>"),
+                Cell::Words(text) => {
+                    write!(self.out, "<td><span class=\"words\">{text}</span></td>")
+                }
                 Cell::Part(part, whole) => {
                     let share = u128::from(*part) * 100 / u128::from((*whole).max(1));
                     write!(
@@ -74,5 +93,19 @@ impl List {
     #[must_use]
     pub fn whole(self) -> String {
         self.end(0, 0, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_columns_are_strings_of_the_style() {
+        let table = List::new(&["it's", "a\\b", "±, 95 %"]).whole();
+        assert!(
+            table.contains("<table style=\"--h1:'it\\'s';--h2:'a\\\\b';--h3:'±, 95 %';\">"),
+            "{table}"
+        );
     }
 }

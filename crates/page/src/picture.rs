@@ -14,8 +14,10 @@ const TOP: u64 = 66;
 const BOTTOM: u64 = 34;
 /// Height of a line of names.
 const NAMES: u64 = 20;
-/// Width of a letter of a name, near enough.
-const LETTER: u64 = 7;
+/// Width of a letter of a name where it is largest, on a telephone, near enough.
+const LETTER: u64 = 9;
+/// Letters of a name that are shown: as many as a line has room for.
+const LETTERS_MAX: u64 = (WIDTH - 24) / LETTER;
 
 /// Names along an axis that are marked.
 const NAMES_MAX: u64 = 40;
@@ -277,7 +279,7 @@ impl Picture<'_> {
         let (mut line, mut at) = (0, 0);
         let mut places = Vec::new();
         for curve in self.curves {
-            let letters = u64::try_from(curve.name.chars().count()).unwrap_or(0);
+            let letters = u64::try_from(shown(&curve.name).chars().count()).unwrap_or(0);
             let length = 50 + letters * LETTER;
             if at > 0 && at + length > WIDTH {
                 (line, at) = (line + 1, 0);
@@ -308,9 +310,18 @@ impl Picture<'_> {
                 "{sign}<text x=\"{}\" y=\"{}\">{}</text>",
                 at + 24,
                 middle + 4,
-                escaped(&curve.name)
+                escaped(&shown(&curve.name))
             );
         }
+    }
+}
+
+/// A name, or its beginning where it is too long.
+fn shown(name: &str) -> String {
+    let most = usize::try_from(LETTERS_MAX).unwrap_or(0);
+    match name.chars().count() > most {
+        true => name.chars().take(most - 1).chain(['…']).collect(),
+        false => name.to_owned(),
     }
 }
 

@@ -2,26 +2,42 @@
 
 use std::time::Duration;
 
-/// A time as people read it: `3 d 4 h`, `2 h 5 min`, `12.5 s`, `40 ms`, `1.5 ms`, `250 µs`.
+/// A time as people read it, rounded to the last digit that is shown: `3 d 4 h`, `2 h 5 min`, `12.5 s`, `40 ms`, `1.5 ms`, `250 µs`.
 #[must_use]
 pub fn span(time: Duration) -> String {
-    let (seconds, milliseconds) = (time.as_secs(), time.subsec_millis());
-    let two = |large: u64, large_unit: &str, small: u64, small_unit: &str| match small {
-        0 => format!("{large} {large_unit}"),
-        _ => format!("{large} {large_unit} {small} {small_unit}"),
-    };
-    let micros = time.subsec_micros();
-    match seconds {
-        0 if micros == 0 => "0 ms".to_owned(),
-        0 if micros < 1_000 => format!("{micros} µs"),
-        0 if micros < 10_000 && !micros.is_multiple_of(1_000) => {
-            format!("{milliseconds}.{} ms", micros / 100 % 10)
+    const MICROSECOND: u128 = 1_000;
+    const MILLISECOND: u128 = 1_000 * MICROSECOND;
+    const SECOND: u128 = 1_000 * MILLISECOND;
+    let nanos = time.as_nanos();
+    // So many of a unit, the nearest.
+    let of = |unit: u128| (nanos + unit / 2) / unit;
+    let (micros, tenths) = (of(MICROSECOND), of(SECOND / 10));
+    let two = |small: u128, in_large: u128, [large_unit, small_unit]: [&str; 2]| {
+        let (large, small) = (small / in_large, small % in_large);
+        match small {
+            0 => format!("{large} {large_unit}"),
+            _ => format!("{large} {large_unit} {small} {small_unit}"),
         }
-        0 => format!("{milliseconds} ms"),
-        1..60 => format!("{seconds}.{} s", milliseconds / 100),
-        60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
-        3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "min"),
-        _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
+    };
+    if micros == 0 {
+        "0 ms".to_owned()
+    } else if micros < 1_000 {
+        format!("{micros} µs")
+    } else if of(MILLISECOND / 10) < 100 {
+        match of(MILLISECOND / 10) {
+            tenths if tenths % 10 == 0 => format!("{} ms", tenths / 10),
+            tenths => format!("{}.{} ms", tenths / 10, tenths % 10),
+        }
+    } else if of(MILLISECOND) < 1_000 {
+        format!("{} ms", of(MILLISECOND))
+    } else if tenths < 600 {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else if of(SECOND) < 3_600 {
+        two(of(SECOND), 60, ["min", "s"])
+    } else if of(60 * SECOND) < 24 * 60 {
+        two(of(60 * SECOND), 60, ["h", "min"])
+    } else {
+        two(of(3_600 * SECOND), 24, ["d", "h"])
     }
 }
 
@@ -155,8 +171,18 @@ mod tests {
             spans,
             ["40 ms", "12.5 s", "3 min 20 s", "2 h 5 min", "3 d 5 h"]
         );
+        // Nothing is cut: what would be the next unit is.
+        let rounded = [3_970, 9_960, 59_949, 59_950, 3_599_500, 86_370_000];
+        let rounded = rounded.map(|ms| span(Duration::from_millis(ms)));
+        assert_eq!(
+            rounded,
+            ["4.0 s", "10.0 s", "59.9 s", "1 min", "1 h", "1 d"]
+        );
+        let rounded = [1_960, 9_949, 9_950, 999_499, 999_500];
+        let rounded = rounded.map(|us| span(Duration::from_micros(us)));
+        assert_eq!(rounded, ["2 ms", "9.9 ms", "10 ms", "999 ms", "1.0 s"]);
         let short = [0, 250, 1_000, 1_540, 40_540].map(|us| span(Duration::from_micros(us)));
-        assert_eq!(short, ["0 ms", "250 µs", "1 ms", "1.5 ms", "40 ms"]);
+        assert_eq!(short, ["0 ms", "250 µs", "1 ms", "1.5 ms", "41 ms"]);
         assert_eq!(rate(28_000_000), "28.0 Mbit/s");
     }
 }

@@ -55,6 +55,45 @@ pub struct PlannedRun {
     pub settings: Vec<String>,
 }
 
+/// The keys that a scenario's runs differ in, where what is swept and all variants can be: for whoever runs it once, as the file is.
+///
+/// # Errors
+/// When a value of a sweep or a variant makes no scenario.
+pub fn swept(path: &Path, text: &str, settings: &[String]) -> Result<Vec<String>, FileError> {
+    let document = file::document(path, text, settings)?;
+    let has_variants = document.all("variant").next().is_some();
+    variants(&document, path, text, settings)?;
+    let mut keys = Vec::from_iter(has_variants.then(|| VARIANT.to_owned()));
+    for swept in document.loose("sweep") {
+        check_values(
+            &document,
+            &swept.path,
+            swept.line,
+            &swept.values,
+            |setting| try_settings(path, text, settings, slice::from_ref(setting)).map(|_| ()),
+        )?;
+        keys.push(swept.path.clone());
+    }
+    Ok(keys)
+}
+
+/// Refuses a sweep without values, or with one that makes no scenario.
+fn check_values(
+    document: &Document<'_>,
+    key: &str,
+    line: usize,
+    values: &[String],
+    read: impl Fn(&String) -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    if values.is_empty() {
+        return Err(document.fault(line, format!("'{key}' has no values")));
+    }
+    values.iter().try_for_each(|value| {
+        let place = || document.fault(line, format!("{key} = {value}"));
+        read(&format!("{key}={value}")).map_err(|error| of_setting(place(), error))
+    })
+}
+
 impl Plan {
     /// The runs of a scenario's text, with values set over it; `path` is for messages and for the files that it names.
     ///
@@ -96,16 +135,13 @@ impl Plan {
                     return Err(error.with_hint(given.hint(value, &swept.path)));
                 }
             }
-            if swept.values.is_empty() {
-                return Err(wrong(format!("'{}' has no values", swept.path)));
-            }
-            for value in &swept.values {
-                let setting = format!("{}={value}", swept.path);
-                let read = try_settings(path, text, &base, slice::from_ref(&setting));
-                read.map_err(|error| {
-                    of_setting(wrong(format!("{} = {value}", swept.path)), error)
-                })?;
-            }
+            check_values(
+                &document,
+                &swept.path,
+                swept.line,
+                &swept.values,
+                |setting| try_settings(path, text, &base, slice::from_ref(setting)).map(|_| ()),
+            )?;
             if points.len().saturating_mul(swept.values.len()) > RUNS_MAX {
                 return Err(wrong(format!("a study has at most {RUNS_MAX} runs")));
             }

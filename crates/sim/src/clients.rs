@@ -188,7 +188,12 @@ impl World {
                     unit.bundle = Some(bundle);
                 }
             }
-            Heard::Refused(_) => self.ledger.refused += 1,
+            Heard::Refused(name) => {
+                self.ledger.refused += 1;
+                if let Some(unit) = self.ledger.unit_mut(name) {
+                    unit.is_refused = true;
+                }
+            }
             Heard::Delivered(adu, payload) => self.delivered(at, &adu, &payload, now),
             Heard::Reported(adu, payload) => {
                 self.ledger.reports += 1;

@@ -33,6 +33,11 @@ const fn chunk_time(fidelity: Fidelity) -> Duration {
 /// Octets of a packet, as losses count.
 const PACKET_OCTETS: u64 = 1400;
 
+/// Octets of a full segment of TCP, and of the headers around it: IPv4, and TCP with timestamps. A stream is counted as if all of its segments
+/// were full, as those of a link that is full are.
+const SEGMENT_OCTETS: u64 = 1_448;
+const HEADERS_OCTETS: u64 = 52;
+
 /// How long it is at least, beside a round trip, until a sender sends again what was lost.
 const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
 
@@ -338,12 +343,13 @@ impl Road {
         }
     }
 
-    /// When octets that one side writes now have left.
+    /// When octets that one side writes now have left, with the headers of their packets.
     fn transmit(&mut self, side: Side, now: Instant, octets: u64) -> Instant {
         let (line, carried) = match side {
             Side::Dialling => (&mut self.lines.0, &mut self.carried.0),
             Side::Accepting => (&mut self.lines.1, &mut self.carried.1),
         };
+        let octets = octets + (octets * HEADERS_OCTETS).div_ceil(SEGMENT_OCTETS);
         *carried = carried.saturating_add(octets);
         line.transmit(now, octets)
     }

@@ -30,6 +30,7 @@ impl Flow {
             to: self.to_number,
             reports: self.traffic.reports,
             accepted: None,
+            is_refused: false,
             delivered: None,
             confirmation: Confirmation::None,
             bundle: None,

@@ -49,6 +49,8 @@ pub struct Unit {
     pub reports: u64,
     /// When the node had accepted it.
     pub accepted: Option<Instant>,
+    /// Whether the node would not have it.
+    pub is_refused: bool,
     /// When the application at its destination had it first.
     pub delivered: Option<Instant>,
     /// How far that was confirmed.

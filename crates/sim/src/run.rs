@@ -120,6 +120,8 @@ pub struct Fate {
     pub expires: Duration,
     /// When the node had accepted it.
     pub accepted: Option<Duration>,
+    /// Whether the node would not have it.
+    pub is_refused: bool,
     /// When it was delivered.
     pub delivered: Option<Duration>,
 }
@@ -154,7 +156,7 @@ pub struct NodeUse {
 pub struct LinkUse {
     /// Its name.
     pub name: String,
-    /// Octets that left at the dialling and at the accepting side, framing included.
+    /// Octets that left at the dialling and at the accepting side, framing and headers of packets included.
     pub octets: (u64, u64),
     /// How long it was there.
     pub open: Duration,
@@ -299,6 +301,7 @@ impl Run {
                     sent: since(unit.sent),
                     expires: since(unit.expires()),
                     accepted: unit.accepted.map(since),
+                    is_refused: unit.is_refused,
                     delivered: unit.delivered.map(since),
                 }
             })

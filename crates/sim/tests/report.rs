@@ -90,6 +90,43 @@ fn a_run_is_told_in_words_with_what_limited_it() {
 }
 
 #[test]
+fn where_no_bundle_leaves_nobody_waited_for_the_next_contact() {
+    let short = "rate = \"1Mbit\"\ndelay = \"1s\"\n[[contact]]\nlink = \"a-<b>\"\nstart = \"1min\"\nfor = \"2s\"\nevery = \"1min\"";
+    let outcome = outcome(1, "", short, "count = 5\n[stop]\nat = \"20min\"");
+    assert_eq!(outcome.counts.forwarded, 0);
+    let page = shown(&[outcome]);
+    assert!(
+        page.contains("No bundle went over a link, in 19 contacts with"),
+        "{page}"
+    );
+    assert!(
+        page.contains("either no session was ready before its contact ended"),
+        "{page}"
+    );
+    assert!(
+        !page.contains("waited for contacts") && !page.contains("utilisation of 0.0 %"),
+        "{page}"
+    );
+}
+
+#[test]
+fn payloads_that_were_refused_are_in_a_column_of_their_own() {
+    let rare = "rate = \"1Mbit\"\n[[contact]]\nlink = \"a-<b>\"\nstart = \"30min\"\nfor = \"2min\"";
+    let outcome = outcome(1, "quota = \"1MB\"", rare, "[stop]\nat = \"1h\"");
+    let refused = outcome.payloads.iter().filter(|it| it.is_refused).count();
+    assert!(refused > 0 && outcome.refused == u64::try_from(refused).expect("few"));
+    let page = shown(&[outcome]);
+    assert!(
+        page.contains("<th>refused</th><th>not accepted</th>"),
+        "{page}"
+    );
+    assert!(
+        page.contains(&format!("<td>{refused}</td><td>0</td>")),
+        "{page}"
+    );
+}
+
+#[test]
 fn seeds_are_told_together_and_each_with_its_hash() {
     let runs: Vec<Outcome> = (1..=5)
         .map(|seed| {

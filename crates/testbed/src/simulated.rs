@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
-use dhow_scenario::scenario::Processor;
+use dhow_scenario::scenario::{NodeIndex, Presence, Processor};
 use dhow_sim::NetworkError;
 use dhow_sim::run::{Outcome, Run as Simulation};
 
 use crate::number::float;
+use crate::place::{Made, makes};
 use crate::report::measured;
 use crate::results::{
     Backend, Capacity, Contact, Limited, LinkSample, Payload, Point, Results, ResultsError, Run,
@@ -21,7 +22,7 @@ use crate::run::{Contacts, timestamp};
 const EVENTS_AT_ONCE: u64 = 20_000;
 
 /// Contacts of one run that are told, at most.
-const CONTACTS_MAX: usize = 100_000;
+pub(crate) const CONTACTS_MAX: usize = 100_000;
 
 /// The name of a run in virtual time.
 #[must_use]
@@ -51,7 +52,7 @@ pub fn run(
     results.write(&name, &payloads(&outcome))?;
     results.write(&name, &contacts(scenario, outcome.progress.time))?;
     results.write(&name, &links(&outcome))?;
-    results.write(&name, &capacities(scenario))?;
+    results.write(&name, &capacities(scenario, Backend::Sim))?;
     let run = Run {
         run: name,
         backend: Backend::Sim,
@@ -150,14 +151,33 @@ fn links(outcome: &Outcome) -> Vec<LinkSample> {
     links.collect()
 }
 
-/// What links carry and nodes may take. A rate that follows a trace is another in every contact, so such links have none.
+/// What links carry and nodes may take, of a backend.
 #[must_use]
-pub fn capacities(scenario: &Scenario) -> Vec<Capacity> {
-    let even = scenario.links.iter().filter(|it| it.rate_trace.is_none());
-    let links = even.map(|link| Capacity {
-        name: link.name.clone(),
-        resource: Limited::Link,
-        amount: float(link.rate.octets_per_s()),
+pub fn capacities(scenario: &Scenario, backend: Backend) -> Vec<Capacity> {
+    // What makes links there; virtual time keeps every rate to the octet.
+    let makes = match backend {
+        Backend::Netns => makes(scenario).unwrap_or_default(),
+        Backend::Sim => Vec::new(),
+    };
+    let name = |node: NodeIndex| {
+        let found = scenario.nodes.get(node.0);
+        found.map_or_else(String::new, |node| node.name.clone())
+    };
+    let links = scenario.links.iter().enumerate().map(|(number, link)| {
+        let ahead = makes.get(number).map_or(Some(0), Made::ahead_octets);
+        let rate = match ahead {
+            Some(_) => float(link.rate.octets_per_s()),
+            None => f64::INFINITY,
+        };
+        Capacity {
+            name: link.name.clone(),
+            resource: Limited::Link,
+            amount: link.rate_trace.is_none().then_some(rate),
+            from: name(link.between.0),
+            to: name(link.between.1),
+            ahead_octets: ahead.unwrap_or(0),
+            planned: link.presence == Presence::Planned,
+        }
     });
     let processors = scenario.nodes.iter().filter_map(|node| {
         let Processor::Share(millionths) = node.host.processor? else {
@@ -167,10 +187,19 @@ pub fn capacities(scenario: &Scenario) -> Vec<Capacity> {
         Some(Capacity {
             name: node.name.clone(),
             resource: Limited::Processor,
-            amount: f64::from(millionths) / 1e6,
+            amount: Some(f64::from(millionths) / 1e6),
+            ..Capacity::default()
         })
     });
     links.chain(processors).collect()
+}
+
+/// Says what of a scenario virtual time has not.
+///
+/// # Errors
+/// The first such thing.
+pub fn possible(scenario: &Scenario) -> Result<(), NetworkError> {
+    dhow_sim::network::blueprints(scenario, scenario.seed).map(|_| ())
 }
 
 #[cfg(test)]
@@ -192,17 +221,23 @@ mod tests {
     }
 
     #[test]
-    fn a_link_whose_rate_follows_a_trace_has_no_capacity() {
+    fn a_link_whose_rate_follows_a_trace_or_that_keeps_to_none_has_no_bound() {
         let place = tempfile::tempdir().expect("a directory");
         std::fs::write(place.path().join("cell"), "1\n900\n").expect("a trace");
         let line =
             |name: &str, rate: &str| format!("[[line]]\nname = \"{name}\"\ncount = 2\n{rate}\n");
         let even = line("even", "rate = \"8Mbit\"");
         let traced = line("traced", "rate_trace = \"cell\"");
-        let text = format!("{even}{traced}[stop]\nat = \"1s\"\n");
+        let cable = line("cable", "rate = \"8Mbit\"\nby = \"veth\"");
+        let text = format!("{even}{traced}{cable}[stop]\nat = \"1s\"\n");
         let scenario = Scenario::parse(&place.path().join("s.toml"), &text).expect("a scenario");
-        let told = capacities(&scenario);
-        let told: Vec<f64> = told.iter().map(|it| it.amount).collect();
-        assert_eq!((scenario.links.len(), told), (2, vec![1_000_000.0]));
+        for (backend, cable) in [
+            (Backend::Sim, Some(1e6)),
+            (Backend::Netns, Some(f64::INFINITY)),
+        ] {
+            let told = capacities(&scenario, backend);
+            let told: Vec<Option<f64>> = told.iter().map(|it| it.amount).collect();
+            assert_eq!(told, [Some(1e6), None, cable], "{backend}");
+        }
     }
 }

@@ -146,6 +146,10 @@ fn add(
     let line = entries.line_of("file");
     let mut called = pairs.keys().flat_map(|(first, second)| [*first, *second]);
     let by_name = called.any(|called| network.node_named(&called.to_string()).is_some());
+    let pairs = match pairs.keys().any(|(low, _)| *low == 0) && !by_name {
+        true => one::counted_from_one(pairs),
+        false => pairs,
+    };
     for ((first, second), pair) in pairs {
         let find = |called: u32| {
             let found = if by_name {

@@ -1,4 +1,7 @@
 //! The ONE's connectivity traces: lines of `SECONDS CONN NODE NODE up` and `… down`.
+//!
+//! The ONE counts its hosts from 0 and may write a word before the number (`p0`). No node has the number 0 (it is that of the local node), so
+//! where a trace names it the numbers of all its hosts are one higher here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +23,20 @@ pub(super) fn read(text: &str, end: Duration) -> Result<Pairs, Wrong> {
         }
     }
     Ok(trace.pairs)
+}
+
+/// The same pairs, each number one higher.
+pub(super) fn counted_from_one(pairs: Pairs) -> Pairs {
+    let pairs = pairs.into_iter();
+    pairs
+        .map(|((low, high), pair)| ((low.saturating_add(1), high.saturating_add(1)), pair))
+        .collect()
+}
+
+/// The number of a host, behind the word that may be before it.
+fn host(text: &str) -> Result<u32, String> {
+    let digits = text.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    node(digits).map_err(|_| format!("'{text}' is no node number"))
 }
 
 #[derive(Default)]
@@ -46,7 +63,7 @@ impl Trace {
             return Err("it is earlier than the line before".to_owned());
         }
         self.last = time;
-        let between = between(node(first)?, node(second)?)?;
+        let between = between(host(first)?, host(second)?)?;
         let (low, high) = between;
         match *state {
             "up" => match self.up.insert(between, time) {

@@ -86,7 +86,8 @@ fn a_bad_line_is_named() {
             "1.0 CONN 1 2 up\n2 CONN 2 1 up\n",
             "plan:2: 1 and 2 are connected already",
         ),
-        ("1.0 CONN 1 p2 up\n", "plan:1: 'p2' is no node number"),
+        ("1.0 CONN 1 p up\n", "plan:1: 'p' is no node number"),
+        ("1.0 CONN 1 p2q up\n", "plan:1: 'p2q' is no node number"),
         (
             "1.0 CONN 1 2 up\n1.0 C M1 1 2 100\n",
             "plan:2: '1.0 C M1 1 2 100' is no line of a connectivity trace",
@@ -109,4 +110,35 @@ fn a_bad_line_is_named() {
         assert_eq!(error.to_string(), said);
         assert!(error.hint.is_some());
     }
+}
+
+#[test]
+fn hosts_of_the_one_are_counted_from_0_and_may_have_a_word_before_their_number() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = place.path().join("s.toml");
+    let network = |trace: &str, names: [&str; 3]| {
+        fs::write(place.path().join("trace"), trace).expect("a trace");
+        let nodes = names
+            .map(|name| format!("[[node]]\nname = \"{name}\"\n"))
+            .concat();
+        let text = format!(
+            "{nodes}[[contact_plan]]\nfile = \"trace\"\nrate = \"1Mbit\"\n[stop]\nat = \"1h\"\n"
+        );
+        let scenario = crate::Scenario::parse(&path, &text).expect("a scenario");
+        let ends = scenario
+            .links
+            .iter()
+            .map(|link| (link.between.0.0, link.between.1.0));
+        ends.collect::<Vec<_>>()
+    };
+    let abc = ["a", "b", "c"];
+    for trace in [
+        "1 CONN 0 1 up\n2 CONN 1 2 up\n",
+        "1 CONN p0 p1 up\n2 CONN p1 p2 up\n",
+    ] {
+        assert_eq!(network(trace, abc), [(0, 1), (1, 2)], "{trace}");
+        assert_eq!(network(trace, ["2", "1", "0"]), [(2, 1), (1, 0)], "{trace}");
+    }
+    // Without host 0 numbers are those of nodes.
+    assert_eq!(network("1 CONN 1 2 up\n", abc), [(0, 1)]);
 }

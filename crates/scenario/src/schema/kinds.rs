@@ -191,7 +191,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "by",
         Kind::Choice(&["auto", "emulator", "tbf", "netem", "veth"]),
         "\"auto\"",
-        "What makes the link on a testbed; \"auto\": the emulator where delay, jitter, loss, duplicates, reordering or a rate trace are asked for, else tbf.",
+        "What makes the link on a testbed; \"auto\": tbf for a link of 20Mbit and more that has nothing but a rate and no contact shorter than 500ms, else the emulator.",
     ),
     with_default(
         "at_end",

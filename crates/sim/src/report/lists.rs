@@ -22,6 +22,7 @@ struct Flow<'a> {
     sent: u64,
     octets: u64,
     expired: u64,
+    refused: u64,
     unaccepted: u64,
     delays: Vec<Duration>,
     first: Option<&'a Fate>,
@@ -36,6 +37,7 @@ impl<'a> Flow<'a> {
                 self.octets += fate.octets;
                 self.delays.push(delay);
             }
+            None if fate.is_refused => self.refused += 1,
             None if fate.accepted.is_none() => self.unaccepted += 1,
             None => self.expired += u64::from(fate.expires <= end),
         }
@@ -49,6 +51,7 @@ impl<'a> Flow<'a> {
             text(thousands(self.sent)),
             Cell::Part(count(self.delays.len()), self.sent),
             text(thousands(self.expired)),
+            text(thousands(self.refused)),
             text(thousands(self.unaccepted)),
             time(self.delays.get(self.delays.len() / 2)),
             time(self.delays.get(most)),
@@ -96,6 +99,7 @@ pub(crate) fn traffic(outcome: &Outcome) -> String {
         "sent",
         "delivered",
         "expired",
+        "refused",
         "not accepted",
         "median delay",
         "95th percentile",

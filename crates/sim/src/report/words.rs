@@ -131,10 +131,16 @@ pub(crate) fn limits(outcome: &Outcome) -> String {
     let there: Duration = outcome.links.iter().map(|link| link.open).sum();
     let all = outcome.progress.time.as_nanos() * u128::from(count(outcome.links.len()));
     let there = u64::try_from(there.as_nanos() * 1_000 / all.max(1)).unwrap_or(u64::MAX);
+    if outcome.counts.forwarded == 0 {
+        return idle(outcome);
+    }
+    let utilisation = match percent(used(link), link.capacity).as_str() {
+        "0.0 %" => "under 0.1 %".to_owned(),
+        percent => percent.to_owned(),
+    };
     let busiest = format!(
-        "the busiest, {}, had a utilisation of {}",
+        "the busiest, {}, had a utilisation of {utilisation}",
         escaped(&link.name),
-        percent(used(link), link.capacity)
     );
     if there < MOSTLY_THERE * 10 {
         format!(
@@ -145,6 +151,25 @@ pub(crate) fn limits(outcome: &Outcome) -> String {
     } else {
         format!("Neither links nor stores were full: {busiest}.")
     }
+}
+
+/// Why no bundle went over a link.
+fn idle(outcome: &Outcome) -> String {
+    let counts = outcome.counts;
+    let was_there = outcome.links.iter().any(|link| !link.open.is_zero());
+    let why = if outcome.accepted == 0 {
+        "as no node accepted one".to_owned()
+    } else if !was_there {
+        "as no contact began before the end".to_owned()
+    } else {
+        format!(
+            "in {} with {}: either no session was ready before its contact ended, for which it takes some round trips of its link, or no \
+             bundle waited for that neighbour",
+            things(counts.contacts, "contact", "contacts"),
+            things(counts.connections, "connection", "connections"),
+        )
+    };
+    format!("No bundle went over a link, {why}.")
 }
 
 /// What shows that stores were the limit.

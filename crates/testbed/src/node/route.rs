@@ -1,4 +1,5 @@
-//! Which neighbour a bundle goes to next: over the fewest links, for the ways that traffic takes and reports of it come back.
+//! Which neighbour a bundle goes to next: over the fewest links, for the ways that traffic takes, and those by which answers to it and
+//! reports of it come back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,6 +42,13 @@ pub(super) fn routes(scenario: &Scenario) -> Result<Routes, LabError> {
     for traffic in &scenario.traffic {
         let ends = (traffic.from, traffic.to);
         let way = add_way(scenario, &neighbours, &mut routes, ends)?;
+        // Links are the same in both directions.
+        add_way(
+            scenario,
+            &neighbours,
+            &mut routes,
+            (traffic.to, traffic.from),
+        )?;
         if traffic.reports > 0 {
             reporters.extend(way.into_iter().map(|node| (node, traffic.from.0)));
         }
@@ -148,7 +156,10 @@ mod tests {
             "[[traffic]]\nfrom = \"a\"\nto = \"z\"\nsize = 100\ncount = 1\n[stop]\nat = \"1s\"\n";
         let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
         let routes = routes(&scenario).expect("a way");
-        let next: Vec<Option<&usize>> = routes.iter().map(|routes| routes.get(&4)).collect();
-        assert_eq!(next, [Some(&2), None, Some(&3), Some(&4), None]);
+        let next =
+            |to| -> Vec<Option<&usize>> { routes.iter().map(|routes| routes.get(&to)).collect() };
+        assert_eq!(next(4), [Some(&2), None, Some(&3), Some(&4), None]);
+        // An answer, of the echo service for one, comes back.
+        assert_eq!(next(0), [None, None, Some(&0), Some(&2), Some(&3)]);
     }
 }

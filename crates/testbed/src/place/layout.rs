@@ -1,11 +1,12 @@
 //! What is to be there: names, addresses and kinds of links, all of which follow from the scenario and the lab's name.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use dhow_channel::{Loss, Part, Profile, RateTrace};
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{AtEnd, By, HostKind, Link, NodeIndex, Presence};
+use dhow_scenario::scenario::{AtEnd, By, Contact, HostKind, Link, NodeIndex, Presence};
 
 use crate::failure::LabError;
 
@@ -69,6 +70,8 @@ pub struct LinkPlace {
     pub at_end: AtEnd,
     /// Whether it is there only during contacts.
     pub planned: bool,
+    /// Octets that its rate moves in a round trip.
+    pub flight_octets: u64,
 }
 
 /// An end of a link.
@@ -108,11 +111,41 @@ impl Made {
     pub const fn has_queue(&self) -> bool {
         matches!(self, Self::Tbf { .. } | Self::Netem(_))
     }
+
+    /// What makes it, as a scenario names it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Emulator(..) => "emulator",
+            Self::Veth => "veth",
+            Self::Tbf { .. } => "tbf",
+            Self::Netem(_) => "netem",
+        }
+    }
+
+    /// Octets that may pass in one direction at the beginning of a contact beside those that the rate moves; nothing where no rate is kept.
+    #[must_use]
+    pub const fn ahead_octets(&self) -> Option<u64> {
+        match self {
+            Self::Veth => None,
+            Self::Tbf { burst, .. } => Some(*burst),
+            Self::Emulator(..) | Self::Netem(_) => Some(0),
+        }
+    }
 }
 
-/// The bucket of tbf: 20 ms at the rate, at least what segmentation offload hands down at once.
-const TBF_BURST: Duration = Duration::from_millis(20);
-const TBF_BURST_MIN_OCTETS: u64 = 1 << 16;
+/// The bucket of tbf: 4 ms at the rate, at least two packets with their Ethernet headers. It is what the link gives beyond its rate after
+/// each rest, and how late the kernel's timer may be without a loss of rate.
+const TBF_BURST: Duration = Duration::from_millis(4);
+const TBF_BURST_MIN_OCTETS: u64 = 2 * (PACKET_OCTETS + ETHERNET_OCTETS);
+
+/// From this rate on links of `by = "auto"` are made by tbf: its bucket is 4 ms there. Below, the
+/// two packets of its bucket are a longer time of the link.
+const TBF_FROM_OCTETS_PER_S: u64 = 20_000_000 / 8;
+
+/// Contacts of links that tbf makes are at least as long, where `by` is `"auto"`: in that time what it counts of Ethernet headers, which the
+/// rate of a link has not, is more than its bucket.
+const TBF_CONTACT_MIN: Duration = Duration::from_millis(500);
 
 /// What may wait where nothing is said: 50 ms at the rate, at least this much.
 const TBF_QUEUE: Duration = Duration::from_millis(50);
@@ -120,6 +153,9 @@ const TBF_QUEUE_MIN_OCTETS: u64 = 1 << 17;
 
 /// A packet of a link, octets.
 const PACKET_OCTETS: u64 = 1_500;
+
+/// Octets of an Ethernet header, which tbf counts.
+const ETHERNET_OCTETS: u64 = 14;
 
 impl Layout {
     /// What a scenario asks for, in a lab of a name.
@@ -160,7 +196,8 @@ impl Layout {
             return Err(LabError::new("no node may be named 'control'").with_hint(hint));
         }
         let mut links = Vec::new();
-        for (number, link) in (0_u32..).zip(&scenario.links) {
+        let made = makes(scenario)?;
+        for ((number, link), made) in (0_u32..).zip(&scenario.links).zip(made) {
             let network = LINKS.to_bits() + 4 * number;
             let end = |host: NodeIndex, offset: u32| End {
                 host: host.0,
@@ -170,9 +207,10 @@ impl Layout {
             links.push(LinkPlace {
                 name: link.name.clone(),
                 ends: [end(link.between.0, 1), end(link.between.1, 2)],
-                made: made(link)?,
+                made,
                 at_end: link.at_end,
                 planned: link.presence == Presence::Planned,
+                flight_octets: link.rate.octets_in(link.round_trip()),
             });
         }
         Ok(Self {
@@ -224,8 +262,29 @@ impl Layout {
     }
 }
 
-/// What makes a link that is like this.
-fn made(link: &Link) -> Result<Made, LabError> {
+/// What makes the links of a scenario, in their order.
+///
+/// # Errors
+/// When nothing here can make one.
+pub(crate) fn makes(scenario: &Scenario) -> Result<Vec<Made>, LabError> {
+    let short = |contact: &&Contact| contact.length < TBF_CONTACT_MIN;
+    let short = scenario.contacts.iter().filter(short);
+    let brief: BTreeSet<usize> = short.map(|contact| contact.link.0).collect();
+    let links = scenario.links.iter().enumerate();
+    links
+        .map(|(number, link)| {
+            let is_fast = link.rate.octets_per_s() >= TBF_FROM_OCTETS_PER_S;
+            let usual = match is_fast && !brief.contains(&number) {
+                true => By::Tbf,
+                false => By::Emulator,
+            };
+            made(link, usual)
+        })
+        .collect()
+}
+
+/// What makes a link that is like this; `usual` does where it is plain and nothing else is asked for.
+fn made(link: &Link, usual: By) -> Result<Made, LabError> {
     let delay = link.delay.at(Duration::ZERO);
     let named = |what: String| LabError::new(format!("link '{}': {what}", link.name));
     if link.delay.longest() != delay {
@@ -240,7 +299,7 @@ fn made(link: &Link) -> Result<Made, LabError> {
         && wire.duplicate == Part::NONE
         && wire.reorder == Part::NONE;
     let by = match wire.by {
-        By::Auto if plain => By::Tbf,
+        By::Auto if plain => usual,
         By::Auto => By::Emulator,
         by => by,
     };
@@ -324,8 +383,12 @@ mod tests {
     use super::*;
 
     fn layout(links: &str) -> Result<Layout, LabError> {
+        layout_of("8Mbit", links)
+    }
+
+    fn layout_of(rate: &str, links: &str) -> Result<Layout, LabError> {
         let text = format!(
-            "[[node]]\nname = \"east\"\n[[node]]\nname = \"west\"\n[[node]]\nname = \"third\"\n[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"8Mbit\"\n{links}[stop]\nat = \"1s\"\n"
+            "[[node]]\nname = \"east\"\n[[node]]\nname = \"west\"\n[[node]]\nname = \"third\"\n[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"{rate}\"\n{links}[stop]\nat = \"1s\"\n"
         );
         let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
         Layout::new(&scenario, "abc123")
@@ -333,8 +396,22 @@ mod tests {
 
     #[test]
     fn the_means_of_a_link_follow_from_what_is_asked_of_it() {
+        let contact = |length: &str| {
+            format!("[[contact]]\nlink = \"east-west\"\nstart = \"0\"\nfor = \"{length}\"\n")
+        };
+        for (rate, keys, expected) in [
+            ("20Mbit", "", "tbf"),
+            ("1Gbit", "", "tbf"),
+            ("20Mbit", &contact("500ms"), "tbf"),
+            ("20Mbit", &contact("499ms"), "emulator"),
+            ("19Mbit", "", "emulator"),
+            ("64kbit", "", "emulator"),
+            ("64kbit", "by = \"tbf\"\n", "tbf"),
+        ] {
+            let layout = layout_of(rate, keys).expect("a layout");
+            assert_eq!(layout.links[0].made.name(), expected, "{rate} {keys}");
+        }
         for (keys, expected) in [
-            ("", "tbf"),
             ("delay = \"5ms\"\n", "emulator"),
             ("loss = 0.1\n", "emulator"),
             ("reorder = 0.1\n", "emulator"),
@@ -344,14 +421,19 @@ mod tests {
             ("by = \"tbf\"\ndelay = \"5ms\"\n", "refused"),
             ("delay = [\"0 1s\", \"1h 2s\"]\n", "refused"),
         ] {
-            let found = match layout(keys).map(|layout| layout.links[0].made.clone()) {
+            let found = match layout(keys) {
                 Err(_) => "refused",
-                Ok(Made::Emulator(..)) => "emulator",
-                Ok(Made::Veth) => "veth",
-                Ok(Made::Tbf { .. }) => "tbf",
-                Ok(Made::Netem(_)) => "netem",
+                Ok(layout) => layout.links[0].made.name(),
             };
             assert_eq!(found, expected, "{keys}");
+        }
+    }
+
+    #[test]
+    fn the_bucket_of_tbf_is_four_milliseconds_and_never_less_than_two_packets() {
+        for (rate, expected) in [("64kbit", 3_028), ("100Mbit", 50_000)] {
+            let layout = layout_of(rate, "by = \"tbf\"\n").expect("a layout");
+            assert_eq!(layout.links[0].made.ahead_octets(), Some(expected));
         }
     }
 

@@ -4,6 +4,7 @@
 //! there, so that [`clear`](clear::clear) removes all of it whatever became of whoever made it.
 
 mod batch;
+mod buffers;
 pub mod clear;
 pub mod congestion;
 mod device;
@@ -17,6 +18,7 @@ mod switch;
 
 pub use device::Counters;
 pub use group::{Group, Groups};
+pub(crate) use layout::makes;
 pub use layout::{COLLECTOR_PORT, End, HostPlace, Layout, LinkPlace, Made, PORT};
 pub use network::{CONTROL_INTERFACE, Network};
 pub use state::{LinkState, NodeState, State, state_directory};

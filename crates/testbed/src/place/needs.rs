@@ -42,7 +42,9 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
         let tun = Path::new("/dev/net/tun");
         if !tun.exists() {
             let error = LabError::new("no /dev/net/tun, which emulated links need");
-            return Err(error.with_hint("modprobe tun"));
+            return Err(error.with_hint(
+                "modprobe tun; links that only have a rate do without it by = \"tbf\"",
+            ));
         }
         if access(tun, Access::READ_OK | Access::WRITE_OK).is_err() {
             let error = LabError::new("/dev/net/tun, which emulated links need, is not for users");

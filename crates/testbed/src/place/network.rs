@@ -11,11 +11,11 @@ use dhow_channel::Counters as ChannelCounters;
 use dhow_scenario::scenario::AtEnd;
 use serde_json::Value;
 
-use super::batch;
 use super::device::{Counters, Devices};
 use super::layout::{HostPlace, Layout, LinkPlace, Made};
 use super::reset::reset;
 use super::switch::Switch;
+use super::{batch, buffers};
 use crate::emulate::{Emulator, Place, Tally};
 use crate::failure::LabError;
 use crate::namespace;
@@ -55,8 +55,8 @@ struct Link {
 
 /// What ends and begins a contact.
 enum Cut {
-    /// The interfaces go down and up.
-    Interfaces([Switch; 2]),
+    /// The interfaces go down and up; where an emulator is between them, it is told to drop what waits there.
+    Interfaces([Switch; 2], Option<Mutex<io::PipeWriter>>),
     /// Packets are dropped by rules.
     Rules,
     /// The emulator is told.
@@ -81,6 +81,7 @@ impl Network {
             layout,
         };
         network.set_up_hosts()?;
+        buffers::set(&network.layout)?;
         for number in 0..network.layout.links.len() {
             let link = network.make_link(number, seed)?;
             network.links.push(link);
@@ -136,19 +137,22 @@ impl Network {
             )
         };
         match &link.cut {
-            Cut::Interfaces(switches) => {
+            Cut::Interfaces(switches, emulator) => {
                 // The end that dials goes up last: whoever listens is there then.
                 for switch in switches.iter().rev() {
                     switch.set(up).map_err(failed)?;
                 }
                 if !up {
                     self.reset(place).map_err(failed)?;
+                    // What waits is of connections that are gone, and would take the next contact's time.
+                    let told = emulator.as_ref();
+                    told.map_or(Ok(()), |writer| tell(writer, b"down\nup\n"))
+                        .map_err(failed)?;
                 }
             }
             Cut::Channel(writer) => {
-                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
                 let line: &[u8] = if up { b"up\n" } else { b"down\n" };
-                writer.write_all(line).map_err(failed)?;
+                tell(writer, line).map_err(failed)?;
             }
             Cut::Rules => {
                 for end in &place.ends {
@@ -349,16 +353,17 @@ impl Network {
                     fault.get_or_insert(format!("link '{name}': {error}"));
                 }
             }));
+            let writer = Mutex::new(writer);
             let cut = match place.at_end {
-                AtEnd::Silence => Cut::Channel(Mutex::new(writer)),
-                AtEnd::Reset => Cut::Interfaces(self.switches(&place)?),
+                AtEnd::Silence => Cut::Channel(writer),
+                AtEnd::Reset => Cut::Interfaces(self.switches(&place)?, Some(writer)),
             };
             let tally = Some(tally);
             return Ok(Link { cut, tally });
         }
         let cut = match place.at_end {
             AtEnd::Silence => Cut::Rules,
-            AtEnd::Reset => Cut::Interfaces(self.switches(&place)?),
+            AtEnd::Reset => Cut::Interfaces(self.switches(&place)?, None),
         };
         Ok(Link { cut, tally: None })
     }
@@ -383,6 +388,12 @@ impl Drop for Network {
             let _ = emulator.join();
         }
     }
+}
+
+/// Tells an emulator of contacts, a line each.
+fn tell(writer: &Mutex<io::PipeWriter>, lines: &[u8]) -> io::Result<()> {
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    writer.write_all(lines)
 }
 
 fn lost(counters: ChannelCounters) -> u64 {

@@ -9,7 +9,7 @@ use dhow_scenario::scenario::HostKind;
 use serde::{Deserialize, Serialize};
 
 use super::group::Groups;
-use super::layout::{Layout, Made};
+use super::layout::Layout;
 use crate::failure::LabError;
 
 /// Octets of entropy in a lab's name.
@@ -125,13 +125,7 @@ impl State {
             let [first, second] = &link.ends;
             LinkState {
                 name: link.name.clone(),
-                by: match link.made {
-                    Made::Emulator(..) => "emulator",
-                    Made::Tbf { .. } => "tbf",
-                    Made::Netem(_) => "netem",
-                    Made::Veth => "veth",
-                }
-                .to_owned(),
+                by: link.made.name().to_owned(),
                 planned: link.planned,
                 ends: [end(first), end(second)],
             }

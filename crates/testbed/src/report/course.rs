@@ -3,7 +3,7 @@
 use dhow_page::{Axis, Curve, Look, Picture, escaped};
 
 use super::statistics::quantile;
-use super::study::Study;
+use super::study::{Cell, Study};
 use super::told::{Course, Told};
 use crate::number::{float, micros, whole};
 
@@ -31,7 +31,7 @@ pub(crate) fn of_run(course: &Course) -> String {
     };
     if !course.payloads.is_empty() {
         let delivered = Curve::new("delivered payload", Look::Main).through(goodput(course, end));
-        let title = "Goodput over time; contacts are shaded";
+        let title = "Payload delivered over time; contacts are shaded";
         draw(title, &[delivered], Axis::Rate);
         let title = "Payloads that are sent and not yet delivered";
         draw(title, &waiting(course, end), Axis::Octets);
@@ -151,8 +151,7 @@ pub(crate) fn delays(study: &Study) -> String {
             let delay = quantile(&delays, share)?;
             Some((micros(delay), whole(share * part * 10_000.0)))
         });
-        let name = cell.name();
-        let name = if name.is_empty() { "delivered" } else { &name };
+        let name = curve_name(study, cell);
         Curve::new(name, Look::Coloured(number)).through(points.collect())
     });
     let curves: Vec<Curve> = curves.collect();
@@ -162,7 +161,7 @@ pub(crate) fn delays(study: &Study) -> String {
     let title = "Delay: share of the payloads that were delivered within a time";
     let mut out = Picture::new(title, &curves, Axis::Time, Axis::Share).svg();
     if shown.len() < all {
-        let names = shown.iter().map(|cell| escaped(&cell.name()));
+        let names = shown.iter().map(|cell| escaped(&curve_name(study, cell)));
         let names = names.collect::<Vec<_>>();
         out += &format!(
             "<p class=\"note\">{} of {all} combinations: {}.</p>",
@@ -171,4 +170,21 @@ pub(crate) fn delays(study: &Study) -> String {
         );
     }
     out
+}
+
+/// What a combination is called, with its keys.
+fn curve_name(study: &Study, cell: &Cell<'_>) -> String {
+    let question = &study.question;
+    let x = question.x.as_ref().filter(|_| !cell.x.is_empty());
+    let x = x.map(|key| format!("{key} = {}", cell.x));
+    let group = match (&question.group_by, cell.group.as_str()) {
+        (_, "") => None,
+        (Some(key), group) => Some(format!("{key} = {group}")),
+        (None, group) => Some(group.to_owned()),
+    };
+    let parts: Vec<String> = x.into_iter().chain(group).collect();
+    match parts.is_empty() {
+        true => "delivered".to_owned(),
+        false => parts.join(", "),
+    }
 }

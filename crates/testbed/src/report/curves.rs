@@ -1,13 +1,14 @@
 //! What was measured against what was set: the picture and the table.
 
 use dhow_page::quantity::count;
-use dhow_page::{Axis, Curve, List, Look, Picture, Scale, escaped, text};
+use dhow_page::{Axis, Curve, List, Look, Picture, Scale, escaped, text, words as word_cell};
 
 use super::measure::{placed, said};
 use super::statistics::Spread;
-use super::study::{Cell, Others, Study};
+use super::study::{Cell, Others, Question, Study};
 use super::worth::{axis_of, worth};
 use super::{doubt, limit};
+use crate::results::Backend;
 
 /// A cell with its values.
 pub(crate) struct Point<'a> {
@@ -72,12 +73,7 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
         let Some(spread) = &point.spread else {
             continue;
         };
-        let group = &point.cell.group;
-        let name = if group.is_empty() {
-            "measured here"
-        } else {
-            group
-        };
+        let name = named(question, &point.cell.group);
         if curves.last().is_none_or(|curve| curve.name != name) {
             curves.push(Curve::new(name, Look::Coloured(curves.len())));
         }
@@ -93,7 +89,7 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             curve.bars.push((at, placed(up, low), placed(up, high)));
         }
     }
-    curves.extend(of_others(&question.others, &along, up));
+    curves.extend(of_others(question, points, &along, up));
     for curve in &mut curves {
         curve.points.sort_by_key(|point| point.0);
         // Between names there is nothing that a line could show.
@@ -125,11 +121,36 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
     out
 }
 
-fn of_others(others: &[Others], along: &Along, up: Axis) -> Vec<Curve> {
+/// What a curve is called: by the key that makes curves, and its value.
+fn named(question: &Question, group: &str) -> String {
+    match (&question.group_by, group) {
+        (_, "") => "measured here".to_owned(),
+        // What runs differ in beside is told with its keys; so is a backend by itself.
+        (Some(key), group) => format!("{key} = {group}"),
+        (None, group) => group.to_owned(),
+    }
+}
+
+/// Whether a curve is that of a group of others, on whatever backend.
+fn is_of(curve: &str, group: &str) -> bool {
+    let rest = curve.strip_prefix(group).and_then(|rest| match rest {
+        "" => Some(""),
+        rest => rest.strip_prefix(", "),
+    });
+    let backends = [Backend::Netns, Backend::Sim].map(|it| it.to_string());
+    rest.is_some_and(|rest| rest.is_empty() || backends.iter().any(|it| it == rest))
+}
+
+/// What others found: points that no line joins, as between them nothing was measured.
+fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
-    for it in others {
+    for it in &question.others {
+        let is_ours = points
+            .iter()
+            .any(|point| is_of(&point.cell.group, &it.group));
         let name = match it.group.as_str() {
             "" => "the paper".to_owned(),
+            group if is_ours => format!("the paper: {}", named(question, group)),
             group => format!("the paper: {group}"),
         };
         if !curves.iter().any(|curve| curve.name == name) {
@@ -139,12 +160,41 @@ fn of_others(others: &[Others], along: &Along, up: Axis) -> Vec<Curve> {
             continue;
         };
         let at = along.place(&it.x);
-        curve.points.push((at, placed(up, it.value)));
+        curve.dots.push((at, placed(up, it.value)));
         if let (Some(least), Some(most)) = (it.least, it.most) {
             curve.bars.push((at, placed(up, least), placed(up, most)));
         }
     }
     curves
+}
+
+/// Where the numbers of others are from: each source, with its points where there are several.
+fn sources(others: &[Others]) -> String {
+    let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
+    for it in others {
+        let parts = [it.x.as_str(), it.group.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let point = parts.join(" ");
+        match sources.iter_mut().find(|(source, _)| *source == it.source) {
+            Some((_, points)) => points.push(point),
+            None => sources.push((&it.source, vec![point])),
+        }
+    }
+    let told = |source: &str| match source {
+        "" => "a place that the file does not name".to_owned(),
+        source => escaped(source),
+    };
+    let words = match sources.as_slice() {
+        [] => return String::new(),
+        [(source, _)] => told(source),
+        all => {
+            let each = all.iter();
+            let each =
+                each.map(|(it, points)| format!("{} ({})", told(it), escaped(&points.join(", "))));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    };
+    format!("<p class=\"note\">The paper's numbers are from {words}.</p>")
 }
 
 /// The table: every point with its spread, what others found there, and what limited it.
@@ -187,7 +237,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         );
         if others {
             let found = question.others.iter().find(|it| {
-                it.x == point.cell.x && (it.group.is_empty() || it.group == point.cell.group)
+                it.x == point.cell.x && (it.group.is_empty() || is_of(&point.cell.group, &it.group))
             });
             let times = found.zip(spread).filter(|(found, _)| found.value != 0.0);
             cells.push(text(or(found.map(|it| it.value))));
@@ -201,10 +251,10 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
             || "no run came to its end".to_owned(),
             |told| limit::limit(told),
         );
-        cells.push(text(limit));
+        cells.push(word_cell(limit));
         list.line(&cells);
     }
-    list.whole()
+    list.whole() + &sources(&question.others)
 }
 
 /// What was found, in a sentence or two: where it was least and where most, and whether that was expected.

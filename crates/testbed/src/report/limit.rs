@@ -4,58 +4,83 @@ use dhow_page::escaped;
 
 use super::told::Told;
 use crate::number::float;
-use crate::results::Limited;
+use crate::results::{Capacity, Limited};
 
 /// A resource of which so much was used was the limit.
 const FULL: f64 = 0.85;
 
 /// What limited a run, in a few words.
 pub(crate) fn limit(told: &Told) -> String {
-    let usable = told.usable_s();
-    let mut most: Option<(f64, String)> = None;
-    for capacity in &told.capacities {
+    let shares = shares(told).into_iter();
+    let most = shares.max_by(|one, other| one.1.total_cmp(&other.1));
+    let most = most.map(|(capacity, part)| {
         let name = escaped(&capacity.name);
-        let (used, what) = match capacity.resource {
-            Limited::Link => (
-                carried(told, &capacity.name)
-                    .filter(|_| usable > 0.0)
-                    .map(|octets| octets / usable),
-                format!("link {name}"),
-            ),
-            // Without payloads it is not known when a processor was to be busy.
-            Limited::Processor => (
-                busy(told, &capacity.name).filter(|_| usable > 0.0),
-                format!("processor of {name}"),
-            ),
-        };
-        let Some(part) = used.map(|used| used / capacity.amount) else {
-            continue;
-        };
-        if most.as_ref().is_none_or(|(highest, _)| part > *highest) {
-            most = Some((part, what));
+        match capacity.resource {
+            Limited::Link => (part, format!("link {name}")),
+            Limited::Processor => (part, format!("processor of {name}")),
         }
-    }
+    });
     match most {
         None => "–".to_owned(),
-        Some((part, what)) if part >= FULL => format!("{what} ({:.0} %)", part * 100.0),
+        Some((part, what)) if part >= FULL => format!("{what} ({})", percent(part)),
         Some((part, what)) if follows_trace(told) => format!(
-            "not known, as a link follows a trace: most used of others was {what} ({:.0} %)",
-            part * 100.0
+            "not known, as a link follows a trace: most used of others was {what} ({})",
+            percent(part)
         ),
-        Some((part, what)) => format!("none: most used was {what} ({:.0} %)", part * 100.0),
+        Some((part, what)) => format!("none: most used was {what} ({})", percent(part)),
     }
+}
+
+/// A link of which nothing was left.
+pub(crate) fn full_link(told: &Told) -> Option<String> {
+    let mut shares = shares(told).into_iter();
+    let full = shares.find(|(it, part)| it.resource == Limited::Link && *part >= FULL);
+    full.map(|(capacity, _)| capacity.name.clone())
+}
+
+/// A node that had nothing left of its processors, and how much of them it used.
+pub(crate) fn full_processor(told: &Told) -> Option<(String, String)> {
+    let mut shares = shares(told).into_iter();
+    let full = shares.find(|(it, part)| it.resource == Limited::Processor && *part >= FULL);
+    full.map(|(capacity, part)| (capacity.name.clone(), percent(part)))
+}
+
+/// How much of each resource was used while payloads could pass, of 1. Without payloads it is not known when that was.
+fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
+    let capacities = told.capacities.iter().filter(|_| told.run.sent > 0);
+    let shares = capacities.filter_map(|capacity| {
+        let used = match capacity.resource {
+            Limited::Link => carried(told, &capacity.name),
+            Limited::Processor => busy(told, &capacity.name),
+        };
+        // Counters are read before and after the time that they are for, and those of interfaces have Ethernet headers.
+        let amount = capacity.amount.filter(|amount| amount.is_finite())?;
+        Some((capacity, (used? / amount).min(1.0)))
+    });
+    shares.collect()
 }
 
 /// Whether there is a link of which no capacity is told.
 fn follows_trace(told: &Told) -> bool {
-    let known = |link: &str| told.capacities.iter().any(|it| it.name == link);
+    let known = |link: &str| {
+        let mut capacities = told.capacities.iter();
+        capacities.any(|it| it.name == link && it.amount.is_some())
+    };
     told.links.iter().any(|it| !known(&it.link))
 }
 
-/// Octets that went over a link, in the direction in which more did.
+/// Octets a second that went over a link while it was there and payloads could pass, in the direction in which more did.
 fn carried(told: &Told, link: &str) -> Option<f64> {
-    let sample = told.links.iter().find(|it| it.link == link)?;
-    Some(float(sample.octets_forward.max(sample.octets_back)))
+    let passed = told.passed.iter().find(|it| it.link == link)?;
+    (passed.time_s > 0.0).then(|| float(passed.octets) / passed.time_s)
+}
+
+/// A share of 1 as it is read: what is less than a hundredth is not called nothing.
+fn percent(part: f64) -> String {
+    match part {
+        0.0..0.005 if part > 0.0 => "under 1 %".to_owned(),
+        _ => format!("{:.0} %", part * 100.0),
+    }
 }
 
 /// Cores that a node used in the mean while its payloads could pass.

@@ -14,7 +14,7 @@ use crate::number::{float, micros, whole};
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Payload that was delivered, by the time in which it could pass the link with the least: bit/s.
+    /// Payload that was delivered, by the time in which it could pass the narrowest cut on its way: bit/s.
     Goodput,
     /// The share of payloads that were delivered.
     Delivery,
@@ -117,10 +117,7 @@ impl Measure {
     pub fn of(&self, told: &Told) -> Option<f64> {
         let delivered = float(told.run.delivered_octets);
         match self {
-            Self::Goodput => {
-                let time = told.usable_s();
-                (time > 0.0 && told.run.sent > 0).then(|| delivered * 8.0 / time)
-            }
+            Self::Goodput => told.goodput(),
             Self::Delivery => {
                 (told.run.sent > 0).then(|| float(told.run.delivered) / float(told.run.sent))
             }

@@ -1,7 +1,7 @@
 //! The page: what was asked, what was found, each scenario's pictures and tables, and what a repetition needs.
 
 use dhow_page::quantity::{count, things, thousands};
-use dhow_page::{List, Page, escaped, text};
+use dhow_page::{List, Page, escaped, text, words};
 
 use super::measure::{axis_of_unit, said};
 use super::statistics::Spread;
@@ -76,6 +76,7 @@ fn add_study(page: &mut Page, study: &Study) {
     ));
     page.paragraph(&kept(study));
     page.paragraph(&processors::sentence(study));
+    page.note(&repetition::extent(&study.manifest));
     add_failures(page, study);
     page.add(&curves::picture(study, &points));
     page.add(&curves::table(study, &points));
@@ -110,9 +111,9 @@ fn kept(study: &Study) -> String {
         study.runs.iter().map(|told| value(&told.run)).sum()
     };
     let (sent, delivered) = (sum(|run| run.sent), sum(|run| run.delivered));
-    let mut words = Vec::new();
+    let mut said = Vec::new();
     if sent > 0 {
-        words.push(format!(
+        said.push(format!(
             "{}: {} sent, {} delivered.",
             things(count(study.runs.len()), "run", "runs"),
             things(sent, "payload", "payloads"),
@@ -120,38 +121,49 @@ fn kept(study: &Study) -> String {
         ));
     }
     match sum(|run| run.wrong) {
-        0 if sent > 0 => words.push("None was delivered altered or twice.".to_owned()),
+        0 if sent > 0 => said.push("None was delivered altered or twice.".to_owned()),
         0 => {}
-        wrong => words.push(format!(
+        wrong => said.push(format!(
             "<strong class=\"bad\">{} delivered altered or twice.</strong>",
             things(wrong, "was", "were")
         )),
     }
     let (samples, lost) = (sum(|run| run.samples), sum(|run| run.samples_lost));
     if samples + lost > 0 {
-        words.push(format!(
+        said.push(format!(
             "Measurements: {} stored, {} lost.",
             thousands(samples),
             thousands(lost)
         ));
     }
-    words.join(" ")
+    said.join(" ")
 }
 
+/// Runs that are in no figure, those of one reason together.
 fn add_failures(page: &mut Page, study: &Study) {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for told in &study.runs {
-        match &told.run.status {
-            Status::Done => {}
-            Status::Failed(what) => page.warning(&format!(
-                "Run {} failed: {}. It is in no figure.",
-                escaped(&told.run.run),
-                escaped(what.trim_end_matches('.'))
-            )),
-            Status::Interrupted => page.warning(&format!(
-                "Run {} was interrupted. It is in no figure.",
-                escaped(&told.run.run)
-            )),
+        let reason = match &told.run.status {
+            Status::Done => continue,
+            Status::Failed(what) => format!("failed: {}", escaped(what.trim_end_matches('.'))),
+            Status::Interrupted => "interrupted".to_owned(),
+        };
+        let run = escaped(&told.run.run);
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, runs)) => runs.push(run),
+            None => reasons.push((reason, vec![run])),
         }
+    }
+    for (reason, runs) in reasons {
+        let (was, runs, are) = match runs.as_slice() {
+            [run] => ("was ", format!("Run {run}"), "It is"),
+            runs => ("were ", format!("Runs {}", runs.join(", ")), "They are"),
+        };
+        let was = match reason.as_str() {
+            "interrupted" => was,
+            _ => "",
+        };
+        page.warning(&format!("{runs} {was}{reason}. {are} in no figure."));
     }
 }
 
@@ -198,7 +210,7 @@ fn figures(study: &Study) -> String {
             text(spread.values.len().to_string()),
         ];
         if swept {
-            cells.insert(0, text(escaped(point)));
+            cells.insert(0, words(escaped(point)));
         }
         list.line(&cells);
     }
@@ -225,7 +237,7 @@ fn runs(study: &Study) -> String {
         list.line(&[
             text(escaped(&run.run)),
             text(run.backend.to_string()),
-            text(escaped(&run.point.to_string())),
+            words(escaped(&run.point.to_string())),
             text(run.repeat.to_string()),
             text(run.seed.to_string()),
             text(match run.status {

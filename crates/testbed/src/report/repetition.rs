@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 /// Parts that are folded away of one list, at most.
 const FOLDED_MAX: usize = 200;
 
+/// Letters of what `[full]` sets that are shown.
+const SET_MAX: usize = 60;
+
 /// A manifest for people.
 pub(crate) fn manifest(manifest: &Value) -> String {
     let Value::Object(entries) = manifest else {
@@ -33,6 +36,30 @@ pub(crate) fn manifest(manifest: &Value) -> String {
         }
     }
     list.whole() + &folded
+}
+
+/// Whether these are all runs that the scenario has for a full study, and what makes it one; nothing where it has no `[full]`.
+pub(crate) fn extent(manifest: &Value) -> String {
+    let scenario = manifest.get("scenario").and_then(Value::as_str);
+    let mut lines = scenario.unwrap_or_default().lines().map(str::trim);
+    if !lines.any(|line| line == "[full]") {
+        return String::new();
+    }
+    let sets = lines.take_while(|line| !line.starts_with('['));
+    let sets = sets.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let sets: Vec<String> = sets
+        .map(|line| match line.char_indices().nth(SET_MAX) {
+            Some((end, _)) => format!("<code>{}…</code>", escaped(line.get(..end).unwrap_or(line))),
+            None => format!("<code>{}</code>", escaped(line)),
+        })
+        .collect();
+    let sets = sets.join(", ");
+    match manifest.get("full").and_then(Value::as_bool) {
+        Some(true) => format!("This is the full study: <code>--full</code> set {sets}."),
+        _ => format!(
+            "This is the short study, for a first look; <code>--full</code> would set {sets}."
+        ),
+    }
 }
 
 fn line(list: &mut List, name: &str, words: &str) {
@@ -125,6 +152,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_page_says_whether_it_is_of_the_full_study() {
+        let scenario = "[runs]\nrepeats = 2\n[full]\n# as the paper\n\"runs.repeats\" = 10\n\n[stop]\nat = \"1s\"\n";
+        let short = extent(&json!({"scenario": scenario, "full": false}));
+        assert_eq!(
+            short,
+            "This is the short study, for a first look; <code>--full</code> would set <code>&quot;runs.repeats&quot; = 10</code>."
+        );
+        assert!(
+            extent(&json!({"scenario": scenario, "full": true}))
+                .starts_with("This is the full study")
+        );
+        assert_eq!(extent(&json!({"scenario": "[runs]\n"})), "");
+    }
 
     #[test]
     fn settings_are_folded_and_say_in_which_runs_they_were() {

@@ -263,6 +263,12 @@ impl Study {
         })
     }
 
+    /// Runs of which more was delivered than their links could carry, and what of it.
+    pub fn impossible(&self) -> impl Iterator<Item = (&str, String)> {
+        let runs = self.runs.iter().filter(|told| told.is_impossible);
+        runs.map(|told| (told.run.run.as_str(), told.run.status.to_string()))
+    }
+
     /// The runs that came to their end.
     pub(crate) fn done(&self) -> impl Iterator<Item = &Told> {
         let done = |told: &&Told| told.run.status == Status::Done;

@@ -4,9 +4,10 @@ use std::fs;
 
 use std::collections::BTreeMap;
 
+use super::cut::Cuts;
 use crate::results::{
     Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Resource, Results, ResultsError, Run,
-    last_of,
+    Status, last_of,
 };
 use crate::run::Measured;
 
@@ -38,6 +39,38 @@ pub struct Told {
     pub capacities: Vec<Capacity>,
     /// Its processors that are told by what TCP does with them.
     pub processors: Vec<Measured>,
+    /// What was delivered, between each two nodes.
+    pub flows: Vec<Flow>,
+    /// What passed over each link while payloads could pass.
+    pub passed: Vec<Passed>,
+    /// Whether more was delivered than its links could carry, which its status then says.
+    pub is_impossible: bool,
+}
+
+/// What was delivered from one node to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// The node that sent it.
+    pub from: String,
+    /// The node that it was for.
+    pub to: String,
+    /// Octets of payload.
+    pub octets: u64,
+    /// When the first of it was sent.
+    pub first_sent_s: f64,
+    /// When the last of it was delivered.
+    pub last_delivery_s: f64,
+}
+
+/// What passed over a link in a time, in the direction in which more did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passed {
+    /// The link.
+    pub link: String,
+    /// Octets.
+    pub octets: u64,
+    /// The time: of a link that comes and goes that of its contacts.
+    pub time_s: f64,
 }
 
 /// What a node did with its time, in seconds of each second in the mean.
@@ -88,6 +121,7 @@ impl Course {
         let name = run.run.clone();
         let payloads = results.read::<Payload>(&name)?;
         let resources = results.read::<Resource>(&name)?;
+        let links = results.read::<LinkSample>(&name)?;
         let mut told = Told {
             delays: delays(&payloads),
             first_sent_s: payloads.iter().map(|it| it.sent_s).min_by(f64::total_cmp),
@@ -96,7 +130,7 @@ impl Course {
                 .filter_map(|it| it.delivered_s)
                 .max_by(f64::total_cmp),
             contacts: results.read::<Contact>(&name)?,
-            links: last_of(&results.read::<LinkSample>(&name)?, |it| &it.link)
+            links: last_of(&links, |it| &it.link)
                 .into_iter()
                 .cloned()
                 .collect(),
@@ -105,9 +139,18 @@ impl Course {
             figures: results.read::<Figure>(&name)?,
             capacities: results.read::<Capacity>(&name)?,
             processors: results.conditions(&name)?.processors,
+            flows: flows(&payloads),
+            passed: Vec::new(),
+            is_impossible: false,
             run,
         };
         told.days = days(&resources, told.watched());
+        told.passed = told.passed_over(&links);
+        let excess = Cuts::of(&told).excess();
+        if let Some(excess) = excess.filter(|_| told.run.status == Status::Done) {
+            told.is_impossible = true;
+            told.run.status = Status::Failed(excess.to_string());
+        }
         Ok(Self {
             profiles: profiles(&told, results),
             told,
@@ -125,6 +168,28 @@ fn profiles(told: &Told, results: &Results) -> Vec<(String, String)> {
         Some((it.node.clone(), text))
     });
     found.collect()
+}
+
+/// What was delivered, between each two nodes.
+fn flows(payloads: &[Payload]) -> Vec<Flow> {
+    let mut flows: BTreeMap<(&str, &str), Flow> = BTreeMap::new();
+    for payload in payloads {
+        let Some(delivered_s) = payload.delivered_s else {
+            continue;
+        };
+        let flow = flows.entry((&payload.from, &payload.to));
+        let flow = flow.or_insert_with(|| Flow {
+            from: payload.from.clone(),
+            to: payload.to.clone(),
+            octets: 0,
+            first_sent_s: payload.sent_s,
+            last_delivery_s: delivered_s,
+        });
+        flow.octets += payload.octets;
+        flow.first_sent_s = flow.first_sent_s.min(payload.sent_s);
+        flow.last_delivery_s = flow.last_delivery_s.max(delivered_s);
+    }
+    flows.into_values().collect()
 }
 
 fn delays(payloads: &[Payload]) -> Vec<f64> {
@@ -237,24 +302,50 @@ impl Told {
         }
     }
 
-    /// The time in which payloads could pass: that of the link that was there the least, and where all always were, up to the last
-    /// delivery; seconds.
+    /// Payload that was delivered, by the time in which it could pass the narrowest cut on its way: bit/s. Nothing where none could, or
+    /// where it is not known which links there were.
     #[must_use]
-    pub fn usable_s(&self) -> f64 {
-        let mut open: Vec<(&str, f64)> = Vec::new();
-        for contact in self.planned() {
-            let length = contact.end_s - contact.start_s;
-            match open.iter_mut().find(|(link, _)| *link == contact.link) {
-                Some((_, sum)) => *sum += length,
-                None => open.push((&contact.link, length)),
-            }
+    pub fn goodput(&self) -> Option<f64> {
+        if self.run.sent == 0 {
+            return None;
         }
-        let least = open.iter().map(|(_, sum)| *sum).min_by(f64::total_cmp);
-        let to_the_last = || {
-            let last = self.last_delivery_s;
-            last.map_or(0.0, |last| last - self.first_chance())
-        };
-        least.unwrap_or_else(to_the_last)
+        match self.run.delivered_octets {
+            0 => self.planned().next().map(|_| 0.0),
+            _ => Cuts::of(self).goodput(),
+        }
+    }
+
+    /// What passed over each link: in its contacts, or where it always is there from when payloads could pass to the last delivery, as near
+    /// to that as its samples are.
+    fn passed_over(&self, samples: &[LinkSample]) -> Vec<Passed> {
+        let mut of_links: BTreeMap<&str, Vec<&LinkSample>> = BTreeMap::new();
+        for sample in samples {
+            of_links.entry(&sample.link).or_default().push(sample);
+        }
+        let (start, end) = self.watched();
+        let links = of_links.into_iter().filter_map(|(link, samples)| {
+            let contacts = self.contacts.iter().filter(|it| it.link == link);
+            let open: f64 = contacts.map(|it| it.end_s - it.start_s).sum();
+            let last = *samples.last()?;
+            let (first, last, time_s) = if open > 0.0 {
+                (None, last, open)
+            } else if samples.len() == 1 {
+                (None, last, end - start)
+            } else {
+                let first = samples.iter().rfind(|it| it.time_s <= start).copied();
+                let behind = samples.iter().find(|it| it.time_s >= end);
+                let last = behind.copied().unwrap_or(last);
+                (first, last, last.time_s - first.map_or(0.0, |it| it.time_s))
+            };
+            let octets =
+                |value: fn(&LinkSample) -> u64| value(last).saturating_sub(first.map_or(0, value));
+            Some(Passed {
+                link: link.to_owned(),
+                octets: octets(|it| it.octets_forward).max(octets(|it| it.octets_back)),
+                time_s,
+            })
+        });
+        links.collect()
     }
 
     /// The time in which it counts what nodes do: that in which payloads could pass, or all where there were none.

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use thiserror::Error;
 
 use super::conditions::{Conditions, Gathered};
@@ -115,6 +116,11 @@ impl Results {
         let mut writer = csv::Writer::from_path(&path).map_err(failed)?;
         for row in rows {
             writer.serialize(row).map_err(failed)?;
+        }
+        if rows.is_empty() {
+            writer
+                .write_record(&columns::<R>().map_err(failed)?)
+                .map_err(failed)?;
         }
         writer
             .flush()
@@ -234,6 +240,10 @@ impl Results {
         for run in &runs {
             writer.serialize(run).map_err(failed)?;
         }
+        if runs.is_empty() {
+            let headings = columns::<Run>().map_err(failed)?;
+            writer.write_record(&headings).map_err(failed)?;
+        }
         writer
             .flush()
             .map_err(|error| ResultsError::new(&path, error))?;
@@ -287,10 +297,23 @@ impl Results {
                 writer.write_record(cells).map_err(failed)?;
             }
         }
+        if !headed {
+            let headings = columns::<R>().map_err(failed)?;
+            let headings = ["run"].into_iter().chain(&headings);
+            writer.write_record(headings).map_err(failed)?;
+        }
         writer
             .flush()
             .map_err(|error| ResultsError::new(&path, error))
     }
+}
+
+/// The headings of a table.
+fn columns<R: Serialize + Default>() -> Result<csv::StringRecord, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.serialize(R::default())?;
+    let text = writer.into_inner().map_err(|error| error.into_error())?;
+    csv::Reader::from_reader(text.as_slice()).headers().cloned()
 }
 
 fn not_there(error: &io::Error) -> bool {
@@ -392,9 +415,15 @@ mod tests {
         results.write("0001", &[payload(1, None)]).unwrap();
         assert!(results.runs().unwrap().is_empty());
         results.gather().unwrap();
+        // A table without lines says what it has none of.
         assert_eq!(
             fs::read_to_string(place.path().join("payloads.csv")).unwrap(),
-            ""
+            "run,traffic,number,from,to,octets,sent_s,accepted_s,delivered_s\n"
+        );
+        results.write::<Contact>("0001", &[]).unwrap();
+        assert_eq!(
+            fs::read_to_string(results.of_run("0001").join(Contact::FILE)).unwrap(),
+            "link,start_s,end_s\n"
         );
         results.begin("0001").unwrap();
         assert!(results.read::<Payload>("0001").unwrap().is_empty());

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// A line of a table.
-pub trait Row: Serialize + DeserializeOwned {
+pub trait Row: Serialize + DeserializeOwned + Default {
     /// The table's file, in the directory of a run and in that of all.
     const FILE: &'static str;
 }
 
 /// A payload that an application sent.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Payload {
     /// Which of the scenario's traffic, from 1.
     pub traffic: u64,
@@ -32,7 +32,7 @@ pub struct Payload {
 }
 
 /// A time in which a link could be used.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Contact {
     /// The link's name.
     pub link: String,
@@ -100,7 +100,7 @@ pub struct Resource {
 }
 
 /// A figure that a program told of itself.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Figure {
     /// The node on which it ran.
     pub node: String,
@@ -117,24 +117,37 @@ pub struct Figure {
 }
 
 /// A resource that may be what a run has none left of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limited {
     /// What a link carries in one direction.
+    #[default]
     Link,
     /// What a node may take of processors.
     Processor,
 }
 
 /// What there was of a resource in a run.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Capacity {
     /// The link or node.
     pub name: String,
     /// Of what.
     pub resource: Limited,
-    /// How much: octets a second of a link in one direction, or cores.
-    pub amount: f64,
+    /// How much: octets a second of a link in one direction, or cores; `inf` of a link that keeps to no rate, and empty of one whose rate changes.
+    pub amount: Option<f64>,
+    /// The nodes of a link: the one that dials.
+    #[serde(default)]
+    pub from: String,
+    /// The one that listens.
+    #[serde(default)]
+    pub to: String,
+    /// Octets that a link may carry at the beginning of a contact beside those that its rate moves.
+    #[serde(default)]
+    pub ahead_octets: u64,
+    /// Whether a link is there only during contacts.
+    #[serde(default)]
+    pub planned: bool,
 }
 
 impl Row for Payload {

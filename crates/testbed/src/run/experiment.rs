@@ -138,7 +138,7 @@ pub fn run(
         .results
         .write_conditions(&name, &conditions)
         .map_err(kept)?;
-    let capacities = crate::simulated::capacities(order.scenario);
+    let capacities = crate::simulated::capacities(order.scenario, Backend::Netns);
     order.results.write(&name, &capacities).map_err(kept)?;
     let tally = ledger.tally();
     let run = Run {

@@ -12,6 +12,9 @@ const DELAY_MS: f64 = 0.5;
 /// How far a rate may be off.
 const RATE_PART: f64 = 0.01;
 
+/// How far what is carried may be below a rate: tbf counts 14 octets of Ethernet for each packet, which the rate of a link has not.
+const CARRIED_PART: f64 = 0.02;
+
 /// Standard deviations that a count drawn by chance may be off: more happens once in 16,000 times.
 const DEVIATIONS: f64 = 4.0;
 
@@ -25,6 +28,8 @@ pub(super) enum Judge {
     Delay { ms: f64, rate: f64 },
     /// Bits a second of packets that come in a row.
     Rate { bits: f64 },
+    /// Bits a second from when the first packet leaves: no more than these.
+    Ceiling { bits: f64 },
     /// The part of packets that do not arrive.
     Loss { part: f64 },
     /// Milliseconds of delay, and most of what comes on top of it, evenly drawn.
@@ -35,6 +40,17 @@ pub(super) enum Judge {
     Holds,
 }
 
+/// A link that has only a rate, made by what is usual for that.
+const fn plain(keys: &'static str, bits: f64, load: Load) -> Trial {
+    Trial {
+        name: "carried",
+        by: "auto",
+        keys,
+        load,
+        judge: Judge::Ceiling { bits },
+    }
+}
+
 const fn load(count: u32, octets: usize, per_second: u32) -> Load {
     Load {
         count,
@@ -43,10 +59,13 @@ const fn load(count: u32, octets: usize, per_second: u32) -> Load {
     }
 }
 
+const EMULATOR: &str = "emulator";
+
 /// All trials.
 pub(super) const TRIALS: &[Trial] = &[
     Trial {
         name: "delay",
+        by: EMULATOR,
         keys: "rate = \"10Mbit\"\ndelay = \"50ms\"\n",
         load: load(500, 500, 500),
         judge: Judge::Delay {
@@ -56,6 +75,7 @@ pub(super) const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "delay",
+        by: EMULATOR,
         keys: "rate = \"100Mbit\"\ndelay = \"5ms\"\n",
         load: load(1_000, 1_000, 1_000),
         judge: Judge::Delay {
@@ -65,30 +85,39 @@ pub(super) const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "rate",
+        by: EMULATOR,
         keys: "rate = \"1Mbit\"\n",
         load: load(400, 1_000, 200),
         judge: Judge::Rate { bits: 1e6 },
     },
     Trial {
         name: "rate",
+        by: EMULATOR,
         keys: "rate = \"20Mbit\"\ndelay = \"10ms\"\n",
         load: load(4_500, 1_400, 3_000),
         judge: Judge::Rate { bits: 20e6 },
     },
     Trial {
         name: "rate",
+        by: EMULATOR,
         keys: "rate = \"100Mbit\"\n",
         load: load(15_000, 1_400, 12_000),
         judge: Judge::Rate { bits: 100e6 },
     },
+    plain("rate = \"64kbit\"\n", 64e3, load(40, 1_000, 20)),
+    plain("rate = \"19Mbit\"\n", 19e6, load(4_500, 1_400, 3_000)),
+    plain("rate = \"20Mbit\"\n", 20e6, load(4_500, 1_400, 3_000)),
+    plain("rate = \"100Mbit\"\n", 100e6, load(15_000, 1_400, 12_000)),
     Trial {
         name: "loss",
+        by: EMULATOR,
         keys: "rate = \"100Mbit\"\nloss = 0.05\n",
         load: load(5_000, 100, 4_000),
         judge: Judge::Loss { part: 0.05 },
     },
     Trial {
         name: "jitter",
+        by: EMULATOR,
         keys: "rate = \"100Mbit\"\ndelay = \"5ms\"\njitter = \"5ms\"\n",
         load: load(250, 100, 150),
         judge: Judge::Jitter {
@@ -99,24 +128,28 @@ pub(super) const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "reordering",
+        by: EMULATOR,
         keys: "rate = \"100Mbit\"\nreorder = 0.1\nreorder_by = \"10ms\"\n",
         load: load(2_000, 100, 1_000),
         judge: Judge::Reordering { part: 0.1 },
     },
     Trial {
         name: "packets",
+        by: EMULATOR,
         keys: "rate = \"1Gbit\"\n",
         load: load(5_000, 100, 10_000),
         judge: Judge::Holds,
     },
     Trial {
         name: "packets",
+        by: EMULATOR,
         keys: "rate = \"1Gbit\"\n",
         load: load(15_000, 100, 30_000),
         judge: Judge::Holds,
     },
     Trial {
         name: "packets",
+        by: EMULATOR,
         keys: "rate = \"1Gbit\"\n",
         load: load(50_000, 100, 100_000),
         judge: Judge::Holds,
@@ -128,6 +161,7 @@ impl Judge {
         let (asked, measured, bound, held) = match self {
             Self::Delay { ms, rate } => delay(flight, ms, rate),
             Self::Rate { bits } => rate(flight, bits),
+            Self::Ceiling { bits } => ceiling(flight, bits),
             Self::Loss { part } => {
                 let lost = u64::from(flight.load.count).saturating_sub(arrived(flight));
                 counted(flight, "lost", lost, part)
@@ -200,6 +234,21 @@ fn rate(flight: &Flight, bits: f64) -> Verdict {
         format!("{:.3} Mbit/s ({:+.2} %)", found / 1e6, error * 100.0),
         format!("{} %", RATE_PART * 100.0),
         Some(error.abs() <= RATE_PART),
+    )
+}
+
+fn ceiling(flight: &Flight, bits: f64) -> Verdict {
+    let first = flight.arrivals.iter().map(|it| it.sent).min();
+    let last = flight.arrivals.iter().map(|it| it.arrived).max();
+    let time = last.unwrap_or_default() - first.unwrap_or_default();
+    let octets = float(arrived(flight) * flight.load.packet_octets());
+    let found = octets * 8.0 / time.as_secs_f64();
+    let error = found / bits - 1.0;
+    (
+        format!("at most {} Mbit/s", bits / 1e6),
+        format!("{:.3} Mbit/s ({:+.2} %)", found / 1e6, error * 100.0),
+        format!("-{} %, +0 %", CARRIED_PART * 100.0),
+        Some((-CARRIED_PART..=0.0).contains(&error)),
     )
 }
 
@@ -300,6 +349,12 @@ mod tests {
         assert_eq!(delay(&good, 4.0, 8e6).3, Some(false));
         assert_eq!(rate(&good, 8e6).3, Some(true));
         assert_eq!(rate(&good, 8.2e6).3, Some(false));
+        // Four packets take 4 ms at 8 Mbit/s: a bucket let the first leave at once.
+        let early = flight(&[(0, 0, 10), (1, 0, 1_010), (2, 0, 2_010), (3, 0, 3_900)]);
+        assert_eq!(ceiling(&early, 8e6).3, Some(false));
+        let due = flight(&[(0, 0, 1_000), (1, 0, 2_000), (2, 0, 3_000), (3, 0, 4_001)]);
+        assert_eq!(ceiling(&due, 8e6).3, Some(true));
+        assert_eq!(ceiling(&due, 8.2e6).3, Some(false));
         let turned = flight(&[(0, 0, 1), (2, 0, 2), (1, 0, 3), (3, 0, 4)]);
         assert_eq!(overtaken(&turned), 1);
         assert_eq!(counted(&turned, "lost", 90, 0.5).3, Some(false));

@@ -1,4 +1,4 @@
-//! The emulator, measured by itself: whether links have the delay, the rate and the losses that they are asked for.
+//! Links, measured by themselves: whether they have the delay, the rate and the losses that they are asked for, and never give more.
 //!
 //! [`trials`] says what is asked and what is held against it, as values; [`run`] does one of them over a link between two namespaces.
 
@@ -20,6 +20,8 @@ use judge::Judge;
 pub struct Trial {
     /// What of it is measured.
     pub name: &'static str,
+    /// What makes the link, as a scenario says it.
+    by: &'static str,
     /// Keys of the link, as a scenario has them.
     keys: &'static str,
     load: Load,
@@ -54,9 +56,9 @@ pub const fn trials() -> &'static [Trial] {
 /// # Errors
 /// When there can be no lab.
 pub fn run(trial: &Trial, directory: &Path) -> Result<Finding, LabError> {
-    let keys = trial.keys;
+    let (by, keys) = (trial.by, trial.keys);
     let text = format!(
-        "[[node]]\nname = \"left\"\nkind = \"command\"\n[[node]]\nname = \"right\"\nkind = \"command\"\n[[link]]\nbetween = [\"left\", \"right\"]\nby = \"emulator\"\n{keys}[stop]\nat = \"1min\"\n"
+        "[[node]]\nname = \"left\"\nkind = \"command\"\n[[node]]\nname = \"right\"\nkind = \"command\"\n[[link]]\nbetween = [\"left\", \"right\"]\nby = \"{by}\"\n{keys}[stop]\nat = \"1min\"\n"
     );
     let scenario = Scenario::parse(Path::new("selftest.toml"), &text)
         .map_err(|error| LabError::new(error.to_string()))?;
@@ -72,6 +74,8 @@ pub fn run(trial: &Trial, directory: &Path) -> Result<Finding, LabError> {
     };
     let flown = Flight::over(&layout, trial.load);
     lab.clear()?;
-    let link = keys.trim().replace(['\n', '"'], " ").replace("  ", " ");
+    let keys = keys.trim().replace(['\n', '"'], " ").replace("  ", " ");
+    let made = layout.links.first().map_or("", |link| link.made.name());
+    let link = format!("{made}: {}", keys.trim_end());
     Ok(trial.judge.judge(trial, link, &flown?))
 }

@@ -9,7 +9,7 @@ mod report;
 mod rootless;
 mod run;
 mod selftest;
-mod study;
+pub(super) mod study;
 mod up;
 mod view;
 mod watch;

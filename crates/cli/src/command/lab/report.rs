@@ -14,7 +14,7 @@ use crate::output;
 
 /// Make the report of results that are there
 ///
-/// Results of a directory of scenarios get one page for all, and each its own. Tables of all runs are written anew, too: of a sweep that was interrupted they have what is done.
+/// Results of a directory of scenarios get one page for all, and each its own. Tables of all runs are written anew, too: of a sweep that was interrupted they have what is done. Exit code 1 where a figure is above what the links of its run could carry: such a run is in no figure.
 #[derive(Args, Debug)]
 pub struct Report {
     /// The directory that `dhow lab run` wrote
@@ -25,18 +25,28 @@ pub struct Report {
 impl Report {
     /// Writes it.
     pub fn run(&self) -> Result<Ending, Failure> {
-        for path in report(&self.directory)? {
-            output::line(&path.display().to_string())?;
+        let (pages, studies) = report(&self.directory)?;
+        for page in pages {
+            output::line(&page.display().to_string())?;
         }
-        Ok(Ending::Done)
+        let mut impossible = studies.iter().flat_map(Study::impossible).peekable();
+        let ending = match impossible.peek() {
+            Some(_) => Ending::Incomplete,
+            None => Ending::Done,
+        };
+        for (run, what) in impossible {
+            output::note(&format!("run {run}: {what}"));
+        }
+        Ok(ending)
     }
 }
 
-/// Writes the pages of a directory of results, of one scenario or several; where they are comes back, that of all last.
-fn report(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Writes the pages of a directory of results, of one scenario or several: where they are, that of all last, and what is on them.
+fn report(directory: &Path) -> Result<(Vec<PathBuf>, Vec<Study>), Failure> {
     let places = studies(directory)?;
     if places.is_empty() {
-        return Ok(vec![of_one(directory)?.0]);
+        let (page, study) = of_one(directory)?;
+        return Ok((vec![page], vec![study]));
     }
     let (mut pages, mut all) = (Vec::new(), Vec::new());
     for place in places {
@@ -45,7 +55,7 @@ fn report(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
         all.push(study);
     }
     pages.push(of_all(directory, &all)?);
-    Ok(pages)
+    Ok((pages, all))
 }
 
 /// Writes the tables of all runs of a scenario, and its page: where that is, and what is on it.

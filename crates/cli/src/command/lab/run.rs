@@ -128,6 +128,9 @@ impl Run {
         for path in self.files()? {
             let plan = Study::plan(&path, &settings)?;
             Study::check_report(&path, &plan)?;
+            if self.backends.contains(&Place::Sim) {
+                Study::check_simulated(&plan)?;
+            }
             let commands = match self.backends.contains(&Place::Netns) {
                 true => Some(Study::check(&plan, self.packets(), self.profiling())?),
                 false => None,

@@ -11,9 +11,9 @@ use crate::output::{self, Form};
 use crate::progress::Progress;
 use crate::table::{Align, Table};
 
-/// Measure the emulator of links: delay, rate, loss, jitter, reordering, and how many packets a second it holds
+/// Measure links: delay, rate, loss, jitter, reordering, how many packets a second the emulator holds, and that no link gives more than its rate
 ///
-/// Takes some 20 s. What else the machine does shows: a busy machine delays packets. Needs root. Exit code 1 where a bound is missed.
+/// A link says what makes it: where it only has a rate, the kernel's token bucket (tbf) from 20 Mbit/s on, the emulator below. Takes some 30 s. What else the machine does shows: a busy machine delays packets. Needs root. Exit code 1 where a bound is missed.
 #[derive(Args, Debug)]
 pub struct Selftest {}
 
@@ -33,7 +33,7 @@ impl Selftest {
             }
             progress.say(done, trial.name.to_owned());
             let finding = run(trial, place.path());
-            let finding = finding.map_err(|error| failure("measure the emulator", &error))?;
+            let finding = finding.map_err(|error| failure("measure links", &error))?;
             if common.form() == Form::Json {
                 output::json(&finding)?;
             }

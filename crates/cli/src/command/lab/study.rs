@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dhow_daemon::config::FileError;
+use dhow_scenario::Scenario;
 use dhow_scenario::plan::{Extent, Plan, PlannedRun};
 use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
@@ -94,20 +95,29 @@ impl Study {
         Ok(commands)
     }
 
+    /// Says what of a plan cannot be done in virtual time, before anything is.
+    pub fn check_simulated(plan: &Plan) -> Result<(), Failure> {
+        for run in plan.runs.iter().filter(|run| run.repeat == 1) {
+            let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
+            simulated::possible(&scenario).map_err(|error| {
+                let failure = Failure::usage(format!("cannot run the scenario: {error}"));
+                match error.hint() {
+                    Some(hint) => failure.with_hint(hint),
+                    None => failure,
+                }
+            })?;
+        }
+        Ok(())
+    }
+
     /// Says what of `[report]` there is not, before anything runs.
     pub fn check_report(path: &Path, plan: &Plan) -> Result<(), Failure> {
         let Some(run) = plan.runs.first() else {
             return Ok(());
         };
         let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
-        let near = path.parent().unwrap_or(Path::new(""));
         let swept: Vec<&str> = run.point.iter().map(|(key, _)| key.as_str()).collect();
-        Question::read(&scenario.name, &scenario.report, near)
-            .and_then(|question| question.check_swept(&swept))
-            .map_err(|error| {
-                let what = format!("cannot read the scenario: {}: {error}", path.display());
-                Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
-            })
+        check_question(path, &scenario, &swept)
     }
 
     /// Refuses to go on with results of another plan: a run's directory is named by its place in the plan, so they would be
@@ -190,7 +200,7 @@ impl Study {
     }
 
     /// The scenario of a run.
-    pub fn scenario(&self, run: &PlannedRun) -> Result<dhow_scenario::Scenario, Failure> {
+    pub fn scenario(&self, run: &PlannedRun) -> Result<Scenario, Failure> {
         self.plan.scenario(run).map_err(|error| wrong(&error))
     }
 
@@ -253,6 +263,17 @@ impl Study {
         simulated::run(&scenario, run, &self.results, goes_on)
             .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))
     }
+}
+
+/// Says what of a scenario's `[report]` there is not, where these keys are swept.
+pub fn check_question(path: &Path, scenario: &Scenario, swept: &[&str]) -> Result<(), Failure> {
+    let near = path.parent().unwrap_or(Path::new(""));
+    Question::read(&scenario.name, &scenario.report, near)
+        .and_then(|question| question.check_swept(swept))
+        .map_err(|error| {
+            let what = format!("cannot read the scenario: {}: {error}", path.display());
+            Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
+        })
 }
 
 /// What a manifest says of a plan: the same for the same scenario and settings.
@@ -359,7 +380,7 @@ pub fn unkept(error: &ResultsError) -> Failure {
 }
 
 /// A scenario that is none.
-fn wrong(error: &FileError) -> Failure {
+pub fn wrong(error: &FileError) -> Failure {
     let failure = Failure::usage(format!("cannot read the scenario: {error}"));
     match &error.hint {
         Some(hint) => failure.with_hint(hint),

@@ -62,7 +62,7 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
 pub fn text(outcome: &Outcome, wall: Duration) -> String {
     let at = outcome.progress;
     format!(
-        "seed {}{}  trace_hash {:016x}  {} in {} ({}, {} events/s, {})  {} of {} delivered, {} expired  {} not accepted  {} crashes  {} violations",
+        "seed {}{}  trace_hash {:016x}  {} in {} ({}, {} events/s, {})  {} of {} delivered, {} expired  {} refused  {} not accepted  {} crashes  {} violations",
         outcome.seed,
         if outcome.interrupted {
             " (interrupted)"
@@ -78,6 +78,7 @@ pub fn text(outcome: &Outcome, wall: Duration) -> String {
         at.delivered,
         at.sent,
         outcome.expired,
+        outcome.refused,
         outcome.unaccepted,
         outcome.counts.crashes,
         quantity::thousands(outcome.violations)

@@ -1,6 +1,7 @@
 //! `dhow sim run`: a scenario, with one seed or many.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::thread;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dhow_daemon::machine::memory_octets;
-use dhow_scenario::Scenario;
+use dhow_scenario::{Scenario, plan};
 use dhow_sim::{Estimate, Outcome, Run as Simulation};
 
 use super::capture::CaptureFile;
@@ -17,6 +18,7 @@ use super::seeds::{Post, Runner, Seeds};
 use super::watch::Watch;
 use super::{findings, lines, trace};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
+use crate::command::lab::study::{check_question, wrong};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -97,6 +99,7 @@ impl Run {
             return Err(Failure::usage(what).with_hint("--pcap goes with one seed: --seed NUMBER"));
         }
         let scenario = self.scenario(None)?;
+        self.check_study(&scenario)?;
         let all = Seeds {
             count: self.seeds,
             jobs: self.jobs(&scenario)?,
@@ -195,13 +198,8 @@ impl Run {
     fn scenario(&self, seed: Option<u64>) -> Result<Scenario, Failure> {
         let mut settings = self.settings.clone();
         settings.extend(seed.map(|seed| format!("seed={seed}")));
-        let mut scenario = Scenario::open_with(&self.scenario, &settings).map_err(|error| {
-            let failure = Failure::usage(format!("cannot read the scenario: {error}"));
-            match error.hint {
-                Some(hint) => failure.with_hint(hint),
-                None => failure,
-            }
-        })?;
+        let opened = Scenario::open_with(&self.scenario, &settings);
+        let mut scenario = opened.map_err(|error| wrong(&error))?;
         if let Some(until) = self.until {
             if scenario.stop.expects_all && until < scenario.stop.at {
                 scenario.stop.expects_all = false;
@@ -215,6 +213,19 @@ impl Run {
         }
         self.check_memory(&scenario)?;
         Ok(scenario)
+    }
+
+    /// Says what is wrong with what is swept or shown of many runs, though one is run here.
+    fn check_study(&self, scenario: &Scenario) -> Result<(), Failure> {
+        let text = fs::read_to_string(&self.scenario);
+        let text = text.map_err(|error| {
+            let path = self.scenario.display();
+            Failure::usage(format!("cannot read the scenario: {path}: {error}"))
+        })?;
+        let swept = plan::swept(&self.scenario, &text, &self.settings);
+        let swept = swept.map_err(|error| wrong(&error))?;
+        let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
+        check_question(&self.scenario, scenario, &swept)
     }
 
     /// Refuses what is expected not to fit into memory.

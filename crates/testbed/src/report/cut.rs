@@ -1,0 +1,453 @@
+//! The narrowest cut between the ends of what a run delivered: for how long and how fast its links could carry that, and so how much at most.
+//!
+//! [`Cuts::goodput`] divides by no less than what the links of a cut take for it at their rates, so it is above them only where
+//! [`Cuts::excess`] finds more delivered than they could carry: a defect of the testbed, and no result.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use dhow_page::Axis;
+
+use super::measure::said;
+use super::told::{Flow, Told};
+use crate::number::float;
+use crate::results::{Capacity, Limited};
+use crate::simulated::CONTACTS_MAX;
+
+/// Pairs of nodes for which the narrowest of all cuts is looked for, those with the most octets first; of others the narrower of the two
+/// around their ends is taken.
+const PAIRS_MAX: usize = 32;
+
+/// Links of a network in which the narrowest of all cuts is looked for.
+const LINKS_MAX: usize = 2_000;
+
+/// Links of a cut that are named.
+const NAMED_MAX: usize = 3;
+
+/// By how much sums of seconds may be off.
+const ROUNDING: f64 = 1e-9;
+
+/// A link between two nodes, by their positions.
+struct Edge<'a> {
+    capacity: &'a Capacity,
+    ends: (usize, usize),
+    /// When it was there: beginnings and ends, seconds; nothing where it always is.
+    contacts: Option<Vec<(f64, f64)>>,
+}
+
+impl Edge<'_> {
+    /// Octets a second that it keeps to.
+    fn rate(&self) -> Option<f64> {
+        self.capacity.amount.filter(|rate| rate.is_finite())
+    }
+
+    fn crosses(&self, side: &[bool]) -> bool {
+        side.get(self.ends.0) != side.get(self.ends.1)
+    }
+
+    /// For how long it was there from one time to another; and longer by what its bucket gave each time.
+    fn time_s(&self, (start, end): (f64, f64)) -> f64 {
+        let ahead_s = self.rate().map_or(0.0, |rate| {
+            float(self.capacity.ahead_octets) / rate.max(1.0)
+        });
+        let Some(contacts) = &self.contacts else {
+            return (end - start).max(0.0) + ahead_s;
+        };
+        let within = contacts.iter().map(|it| it.1.min(end) - it.0.max(start));
+        let within = within.filter(|length| *length > 0.0);
+        within.map(|length| length + ahead_s).sum()
+    }
+
+    /// Octets that it could carry in one direction; without a bound where it keeps to no rate.
+    fn octets(&self, times: (f64, f64)) -> f64 {
+        let rate = self.rate();
+        rate.map_or(f64::INFINITY, |rate| rate * self.time_s(times))
+    }
+}
+
+/// What was delivered beyond what links could carry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Excess {
+    octets: f64,
+    could: f64,
+    links: Vec<String>,
+}
+
+impl std::fmt::Display for Excess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let named = self.links.iter().take(NAMED_MAX);
+        let named = named.map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = match self.links.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (word, that) = match self.links.as_slice() {
+            [_] => ("link", "which"),
+            _ => ("links", "which together"),
+        };
+        write!(
+            f,
+            "its goodput is impossible: {} of payload were delivered over {word} {named}{more}, {that} could carry {} at most from the first sending to the last delivery",
+            said(Axis::Octets, self.octets),
+            said(Axis::Octets, self.could),
+        )
+    }
+}
+
+/// The cuts that what a run delivered had to cross.
+pub(crate) struct Cuts<'a> {
+    told: &'a Told,
+    edges: Vec<Edge<'a>>,
+    /// Of each flow between two nodes the nodes on the side of its source.
+    sides: Vec<(&'a Flow, Vec<bool>)>,
+    positions: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Cuts<'a> {
+    /// Those of a run.
+    pub(crate) fn of(told: &'a Told) -> Self {
+        let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut edges = Vec::new();
+        let links = told.capacities.iter();
+        let links = links.filter(|it| it.resource == Limited::Link && !it.from.is_empty());
+        for capacity in links {
+            let [from, to] = [capacity.from.as_str(), &capacity.to].map(|name| {
+                let next = positions.len();
+                *positions.entry(name).or_insert(next)
+            });
+            edges.push(Edge {
+                capacity,
+                ends: (from, to),
+                contacts: capacity.planned.then(Vec::new),
+            });
+        }
+        let by_name: BTreeMap<&str, usize> = edges
+            .iter()
+            .enumerate()
+            .map(|(number, edge)| (edge.capacity.name.as_str(), number))
+            .collect();
+        for contact in &told.contacts {
+            let number = by_name.get(contact.link.as_str());
+            let edge = number.and_then(|number| edges.get_mut(*number));
+            if let Some(contacts) = edge.and_then(|edge| edge.contacts.as_mut()) {
+                contacts.push((contact.start_s, contact.end_s));
+            }
+        }
+        let mut cuts = Self {
+            told,
+            edges,
+            sides: Vec::new(),
+            positions,
+        };
+        if told.contacts.len() >= CONTACTS_MAX {
+            // Some contacts are not told.
+            return cuts;
+        }
+        let mut flows: Vec<&Flow> = told.flows.iter().filter(|it| it.from != it.to).collect();
+        flows.sort_by_key(|flow| std::cmp::Reverse(flow.octets));
+        let flows = flows.into_iter().enumerate();
+        let sides = flows.filter_map(|(number, flow)| Some((flow, cuts.side(flow, number)?)));
+        let sides = sides.collect();
+        cuts.sides = sides;
+        cuts
+    }
+
+    /// Payload that was delivered by the time in which it could pass: the sum of what went between each two nodes, bit/s. Nothing where
+    /// there was no such time, or where links are not known.
+    pub(crate) fn goodput(&self) -> Option<f64> {
+        let between = self.told.flows.iter().filter(|it| it.from != it.to);
+        if self.sides.is_empty() || self.sides.len() < between.count() {
+            return None;
+        }
+        let (start, end) = (self.told.first_sent_s?, self.told.last_delivery_s?);
+        let local = self.told.flows.iter().filter(|it| it.from == it.to);
+        let local: f64 = local.map(|flow| float(flow.octets) / (end - start)).sum();
+        let each = self.sides.iter();
+        let each = each.map(|(flow, side)| float(flow.octets) / self.time_s(side));
+        let sum = (each.sum::<f64>() + local) * 8.0;
+        sum.is_finite().then_some(sum)
+    }
+
+    /// What was delivered beyond what the links of a cut could carry from when the first of it was sent to when the last was delivered.
+    pub(crate) fn excess(&self) -> Option<Excess> {
+        self.sides.iter().find_map(|(_, side)| {
+            let is_here = |name: &str| {
+                let position = self.positions.get(name);
+                position.is_some_and(|at| side.get(*at) == Some(&true))
+            };
+            let flows = self.sides.iter().map(|(flow, _)| *flow);
+            let across: Vec<&Flow> = flows
+                .filter(|flow| is_here(&flow.from) && !is_here(&flow.to))
+                .collect();
+            let octets = float(across.iter().map(|flow| flow.octets).sum());
+            let first = across.iter().map(|flow| flow.first_sent_s);
+            let last = across.iter().map(|flow| flow.last_delivery_s);
+            let times = (first.min_by(f64::total_cmp)?, last.max_by(f64::total_cmp)?);
+            let links = self.edges.iter().filter(|edge| edge.crosses(side));
+            let could: f64 = links.clone().map(|edge| edge.octets(times)).sum();
+            (octets > could * (1.0 + ROUNDING)).then(|| Excess {
+                octets,
+                could,
+                links: links.map(|edge| edge.capacity.name.clone()).collect(),
+            })
+        })
+    }
+
+    /// For how long payload could pass a cut: links that come and go in all of their contacts, others from when the first payload was
+    /// sent to the last delivery; in the mean, by their rates.
+    fn time_s(&self, side: &[bool]) -> f64 {
+        let first = self.told.first_sent_s.unwrap_or_default();
+        let always = (first, self.told.last_delivery_s.unwrap_or_default());
+        let (mut weights, mut sum) = (0.0, 0.0);
+        let links = || self.edges.iter().filter(|edge| edge.crosses(side));
+        let are_even = links().all(|edge| edge.rate().is_some());
+        for edge in links() {
+            let times = match edge.contacts {
+                Some(_) => (0.0, f64::INFINITY),
+                None => always,
+            };
+            let rate = edge.rate().filter(|_| are_even).unwrap_or(1.0);
+            weights += rate;
+            sum += rate * edge.time_s(times);
+        }
+        sum / weights
+    }
+
+    /// The nodes on the side of a flow's source, of the cut that could carry least; nothing where an end has no link.
+    fn side(&self, flow: &Flow, number: usize) -> Option<Vec<bool>> {
+        let from = *self.positions.get(flow.from.as_str())?;
+        let to = *self.positions.get(flow.to.as_str())?;
+        let end = self.told.last_delivery_s?;
+        let times = (self.told.first_sent_s?, end);
+        let octets: Vec<f64> = self.edges.iter().map(|edge| edge.octets(times)).collect();
+        // Where links without a rate lead all of the way, that which was there the least counts.
+        let seconds = || self.edges.iter().map(|edge| edge.time_s(times)).collect();
+        if number >= PAIRS_MAX || self.edges.len() > LINKS_MAX {
+            return Some(self.narrower(from, to, &octets));
+        }
+        let narrowest = self.narrowest(from, to, octets);
+        narrowest.or_else(|| self.narrowest(from, to, seconds()))
+    }
+
+    /// The cut around one of two ends.
+    fn narrower(&self, from: usize, to: usize, weights: &[f64]) -> Vec<bool> {
+        let around = |node: usize| -> f64 {
+            let edges = self.edges.iter().zip(weights);
+            let own = edges.filter(|(edge, _)| edge.ends.0 == node || edge.ends.1 == node);
+            own.map(|(_, weight)| weight).sum()
+        };
+        let is_at_source = around(from) <= around(to);
+        let nodes = 0..self.positions.len();
+        nodes
+            .map(|node| match is_at_source {
+                true => node == from,
+                false => node != to,
+            })
+            .collect()
+    }
+
+    /// The narrowest of all cuts, by the most that can flow (Edmonds and Karp); nothing where that has no bound.
+    fn narrowest(&self, from: usize, to: usize, weights: Vec<f64>) -> Option<Vec<bool>> {
+        // What is left in the direction of each edge, and against it.
+        let mut left: Vec<[f64; 2]> = weights.iter().map(|it| [*it, *it]).collect();
+        let mut around: Vec<Vec<(usize, usize, usize)>> = vec![Vec::new(); self.positions.len()];
+        for (number, edge) in self.edges.iter().enumerate() {
+            let (one, other) = edge.ends;
+            for (here, there, direction) in [(one, other, 0), (other, one, 1)] {
+                around.get_mut(here)?.push((number, there, direction));
+            }
+        }
+        loop {
+            let mut came: Vec<Option<(usize, usize, usize)>> = vec![None; around.len()];
+            let mut reached = VecDeque::from([from]);
+            while let Some(here) = reached.pop_front() {
+                for &(number, there, direction) in around.get(here)? {
+                    let is_free = *left.get(number)?.get(direction)? > 0.0;
+                    let place = came.get_mut(there)?;
+                    if is_free && there != from && place.is_none() {
+                        *place = Some((number, here, direction));
+                        reached.push_back(there);
+                    }
+                }
+            }
+            if came.get(to)?.is_none() {
+                let side = came.iter().enumerate();
+                let side = side.map(|(node, way)| node == from || way.is_some());
+                return Some(side.collect());
+            }
+            let mut way = Vec::new();
+            let mut here = to;
+            while let Some((number, before, direction)) = *came.get(here)? {
+                way.push((number, direction));
+                here = before;
+            }
+            let least = way.iter().filter_map(|(number, direction)| {
+                let left = left.get(*number)?;
+                left.get(*direction).copied()
+            });
+            let least = least.min_by(f64::total_cmp)?;
+            if least.is_infinite() {
+                return None;
+            }
+            for (number, direction) in way {
+                let left = left.get_mut(number)?;
+                *left.get_mut(direction)? -= least;
+                *left.get_mut(1 - direction)? += least;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Contact, Run};
+
+    /// A link of a rate in octets a second, its bucket, and its contacts where it has some.
+    fn link(name: &str, rate: f64, contacts: Option<&[(f64, f64)]>) -> (Capacity, Vec<Contact>) {
+        let (from, to) = name.split_at(1);
+        let capacity = Capacity {
+            name: name.to_owned(),
+            resource: Limited::Link,
+            amount: Some(rate),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            ahead_octets: 0,
+            planned: contacts.is_some(),
+        };
+        let contacts = contacts
+            .unwrap_or_default()
+            .iter()
+            .map(|(start_s, end_s)| Contact {
+                link: name.to_owned(),
+                start_s: *start_s,
+                end_s: *end_s,
+            });
+        (capacity, contacts.collect())
+    }
+
+    fn flow(ends: &str, octets: u64, first_sent_s: f64, last_delivery_s: f64) -> Flow {
+        let (from, to) = ends.split_at(1);
+        Flow {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            octets,
+            first_sent_s,
+            last_delivery_s,
+        }
+    }
+
+    fn told(links: Vec<(Capacity, Vec<Contact>)>, flows: Vec<Flow>) -> Told {
+        let first = flows
+            .iter()
+            .map(|it| it.first_sent_s)
+            .min_by(f64::total_cmp);
+        let last = flows
+            .iter()
+            .map(|it| it.last_delivery_s)
+            .max_by(f64::total_cmp);
+        let (capacities, contacts): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+        Told {
+            run: Run {
+                sent: 1,
+                delivered_octets: flows.iter().map(|it| it.octets).sum(),
+                duration_s: 100.0,
+                ..Run::default()
+            },
+            delays: Vec::new(),
+            first_sent_s: first,
+            last_delivery_s: last,
+            contacts: contacts.concat(),
+            links: Vec::new(),
+            resources: Vec::new(),
+            days: Vec::new(),
+            figures: Vec::new(),
+            capacities,
+            flows,
+            passed: Vec::new(),
+            processors: Vec::new(),
+            is_impossible: false,
+        }
+    }
+
+    #[test]
+    fn a_contact_that_the_end_of_the_run_cut_short_is_no_divisor_of_what_another_link_carried() {
+        // The second link has just begun its contact when all is delivered over the first.
+        let first = link("ab", 125_000.0, Some(&[(1.0, 9.0)]));
+        let other = link("bc", 250_000.0, Some(&[(8.99, 9.0)]));
+        let told = told(vec![first, other], vec![flow("ab", 800_000, 0.0, 9.0)]);
+        assert_eq!(told.goodput(), Some(800_000.0));
+        assert_eq!(Cuts::of(&told).excess(), None);
+    }
+
+    #[test]
+    fn the_narrowest_cut_of_a_network_divides() {
+        // Two ways from a to d: over b, and over c; the link to d from b is the narrowest of the first.
+        let links = || {
+            vec![
+                link("ab", 1_000.0, None),
+                link("bd", 100.0, Some(&[(10.0, 20.0), (30.0, 40.0)])),
+                link("ac", 50.0, Some(&[(0.0, 40.0)])),
+                link("cd", 1_000.0, None),
+            ]
+        };
+        // 100 B/s for 20 s and 50 B/s for 40 s.
+        let most = told(links(), vec![flow("ad", 4_000, 0.0, 40.0)]);
+        assert_eq!(Cuts::of(&most).excess(), None);
+        assert_eq!(most.goodput(), Some(150.0 * 8.0));
+        let more = told(links(), vec![flow("ad", 4_001, 0.0, 40.0)]);
+        let excess = Cuts::of(&more).excess().expect("more than could pass");
+        assert_eq!(
+            excess.to_string(),
+            "its goodput is impossible: 4.00 kB of payload were delivered over links bd, ac, which together could carry 4.00 kB at most \
+             from the first sending to the last delivery"
+        );
+        // What two nodes send over one link counts together.
+        let two = vec![flow("ad", 3_000, 0.0, 40.0), flow("bd", 1_001, 0.0, 40.0)];
+        let both = told(vec![link("ab", 1e6, None), link("bd", 100.0, None)], two);
+        assert!(Cuts::of(&both).excess().is_some());
+    }
+
+    #[test]
+    fn what_was_delivered_before_the_contact_ended_counts_against_the_time_until_then() {
+        let early = told(
+            vec![link("ab", 1_000.0, Some(&[(1.0, 5.0)]))],
+            vec![flow("ab", 2_000, 0.0, 2.0)],
+        );
+        assert!(Cuts::of(&early).excess().is_some());
+        let due = told(
+            vec![link("ab", 1_000.0, Some(&[(1.0, 5.0)]))],
+            vec![flow("ab", 2_000, 0.0, 3.0)],
+        );
+        assert_eq!(Cuts::of(&due).excess(), None);
+        assert_eq!(due.goodput(), Some(2_000.0 * 8.0 / 4.0));
+    }
+
+    #[test]
+    fn goodput_is_never_above_the_rate_though_a_bucket_gives_more() {
+        let (mut capacity, contacts) = link("ab", 8_000.0, Some(&[(0.0, 4.0)]));
+        capacity.ahead_octets = 3_000;
+        let whole = told(
+            vec![(capacity.clone(), contacts.clone())],
+            vec![flow("ab", 35_000, 0.0, 4.0)],
+        );
+        assert_eq!(Cuts::of(&whole).excess(), None);
+        assert_eq!(whole.goodput(), Some(64_000.0));
+        let more = told(
+            vec![(capacity, contacts)],
+            vec![flow("ab", 35_001, 0.0, 4.0)],
+        );
+        assert!(Cuts::of(&more).excess().is_some());
+    }
+
+    #[test]
+    fn a_link_without_a_rate_bounds_nothing_and_its_time_divides() {
+        let (mut capacity, contacts) = link("ab", 1.0, Some(&[(0.0, 4.0)]));
+        capacity.amount = None;
+        let told = told(
+            vec![(capacity, contacts)],
+            vec![flow("ab", 4_000, 0.0, 3.0)],
+        );
+        assert_eq!(Cuts::of(&told).excess(), None);
+        assert_eq!(told.goodput(), Some(8_000.0));
+    }
+}
