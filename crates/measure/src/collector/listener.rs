@@ -3,13 +3,12 @@
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::session::{Call, Session};
-use super::{Figures, Notice, Tell, Terms};
+use super::session::Session;
+use super::{Notice, Shared};
 
 /// How often a listener looks for clients and for its end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -19,32 +18,17 @@ const STACK_OCTETS: usize = 256 << 10;
 
 pub struct Listener {
     listener: TcpListener,
-    terms: Arc<Terms>,
-    stop: Arc<AtomicBool>,
-    figures: Arc<Figures>,
-    tell: Tell,
-    calls: SyncSender<Call>,
+    shared: Arc<Shared>,
     sessions: Vec<JoinHandle<()>>,
     next: u64,
 }
 
 impl Listener {
-    pub fn new(
-        listener: TcpListener,
-        terms: Terms,
-        stop: Arc<AtomicBool>,
-        figures: Arc<Figures>,
-        tell: Tell,
-        calls: SyncSender<Call>,
-    ) -> io::Result<Self> {
+    pub fn new(listener: TcpListener, shared: Shared) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
-            terms: Arc::new(terms),
-            stop,
-            figures,
-            tell,
-            calls,
+            shared: Arc::new(shared),
             sessions: Vec::new(),
             next: 0,
         })
@@ -52,7 +36,7 @@ impl Listener {
 
     /// Takes clients until the collector ends, then waits for those that are here.
     pub fn run(mut self) {
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
             // What keeps one client from being accepted (it left, descriptors ran out) is gone later.
             if self.accept().is_err() {
                 thread::sleep(LOOK);
@@ -60,7 +44,7 @@ impl Listener {
             self.sessions.retain(|session| !session.is_finished());
         }
         // Whoever connected, sent and left since the last look is still to be taken.
-        while self.sessions.len() < self.terms.clients_max && self.accept().is_ok() {}
+        while self.sessions.len() < self.shared.terms.clients_max && self.accept().is_ok() {}
         for session in self.sessions {
             // A session that ended badly said so itself.
             let _ = session.join();
@@ -69,24 +53,15 @@ impl Listener {
 
     fn accept(&mut self) -> io::Result<()> {
         let (stream, peer) = self.listener.accept()?;
-        if self.sessions.len() >= self.terms.clients_max {
-            (self.tell)(Notice::Refused {
+        if self.sessions.len() >= self.shared.terms.clients_max {
+            (self.shared.tell)(Notice::Refused {
                 peer,
-                reason: format!("{} clients are here already", self.terms.clients_max),
+                reason: format!("{} clients are here already", self.shared.terms.clients_max),
             });
             return Ok(());
         }
         stream.set_nonblocking(false)?;
-        let session = Session::new(
-            self.next,
-            stream,
-            peer,
-            Arc::clone(&self.terms),
-            Arc::clone(&self.stop),
-            Arc::clone(&self.figures),
-            Arc::clone(&self.tell),
-            self.calls.clone(),
-        )?;
+        let session = Session::new(self.next, stream, peer, Arc::clone(&self.shared))?;
         self.next += 1;
         let thread = thread::Builder::new()
             .stack_size(STACK_OCTETS)

@@ -3,17 +3,25 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::database::DatabaseError;
-use super::{Figures, Notice, Tell, Terms};
+use super::room::Held;
+use super::{Notice, Shared};
 use crate::omsp::header::{ACCEPTED, Parcel, REFUSED};
-use crate::omsp::{Batch, Decoder, Header};
+use crate::omsp::{Batch, Decoder, Header, ROW_COST_MAX, ROW_OCTETS_MAX};
 
-/// Octets that one read takes.
-const READ_OCTETS: usize = 64 << 10;
+/// Octets that one read takes, of a client that says little and of one that says much.
+const READ_OCTETS_MIN: usize = 4 << 10;
+const READ_OCTETS_MAX: usize = 32 << 10;
+
+/// Octets of a row that is not whole, which a client has for itself; those of longer ones share a room.
+const SHORT_ROW_OCTETS: usize = 64 << 10;
+
+/// How long a long row waits for room.
+const LONG_ROW_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a read waits before it is asked whether the collector ends.
 const LOOK: Duration = Duration::from_millis(100);
@@ -41,8 +49,8 @@ pub struct Call {
 pub enum Said {
     /// Its header came.
     Begins(Beginning),
-    /// Rows came at a time, seconds of Unix time.
-    Came(Batch, f64),
+    /// Rows came at a time, seconds of Unix time, in memory that they hold.
+    Came(Batch, f64, Held),
     /// A whole parcel came.
     Parcel(Arrived),
     /// It has ended.
@@ -60,6 +68,8 @@ pub struct Arrived {
     pub batch: Batch,
     /// When it came, seconds of Unix time.
     pub came_s: f64,
+    /// The memory that it takes.
+    pub held: Held,
     /// Takes the word once it is known what became of it.
     pub verdict: SyncSender<Kept>,
 }
@@ -88,13 +98,11 @@ pub struct Session {
     key: SessionKey,
     stream: TcpStream,
     peer: SocketAddr,
-    terms: Arc<Terms>,
-    stop: Arc<AtomicBool>,
-    figures: Arc<Figures>,
-    tell: Tell,
-    calls: SyncSender<Call>,
+    shared: Arc<Shared>,
     decoder: Decoder,
     has_begun: bool,
+    /// Memory for a row that is long, and not whole yet.
+    long_row: Option<Held>,
 }
 
 /// Why a session ends from here.
@@ -105,19 +113,11 @@ enum End {
 }
 
 impl Session {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what a collector's parts share, once"
-    )]
     pub fn new(
         key: SessionKey,
         stream: TcpStream,
         peer: SocketAddr,
-        terms: Arc<Terms>,
-        stop: Arc<AtomicBool>,
-        figures: Arc<Figures>,
-        tell: Tell,
-        calls: SyncSender<Call>,
+        shared: Arc<Shared>,
     ) -> io::Result<Self> {
         stream.set_read_timeout(Some(LOOK))?;
         stream.set_write_timeout(Some(LOOK))?;
@@ -125,44 +125,43 @@ impl Session {
             key,
             stream,
             peer,
-            terms,
-            stop,
-            figures,
-            tell,
-            calls,
+            shared,
             decoder: Decoder::default(),
             has_begun: false,
+            long_row: None,
         })
     }
 
     /// Reads until the client goes, says what cannot be, or the collector ends.
     pub fn run(mut self) {
-        self.figures.clients.fetch_add(1, Ordering::Relaxed);
+        self.shared.figures.clients.fetch_add(1, Ordering::Relaxed);
         let end = self.read_all();
-        self.decoder.finish();
-        self.pass_on();
+        if let Some(held) = self.room_for(0) {
+            self.decoder.finish();
+            self.pass_on(held);
+        }
         if self.has_begun {
             self.call(Said::Ended);
         }
         if let End::Refused(reason) = end {
             // Who is here hears of it before the client does.
-            (self.tell)(Notice::Refused {
+            (self.shared.tell)(Notice::Refused {
                 peer: self.peer,
                 reason: reason.clone(),
             });
             self.answer(&format!("{REFUSED}{reason}"));
             let _ = self.stream.shutdown(Shutdown::Write);
         }
-        self.figures.clients.fetch_sub(1, Ordering::Relaxed);
+        self.shared.figures.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn read_all(&mut self) -> End {
-        let mut octets = vec![0; READ_OCTETS];
+        let mut octets = vec![0; READ_OCTETS_MIN];
         let began = Instant::now();
         let mut heard = began;
         let mut stopped: Option<Instant> = None;
         loop {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.shared.stop.load(Ordering::Relaxed) {
                 let since = stopped.get_or_insert_with(Instant::now);
                 if since.elapsed() > END_PATIENCE {
                     return End::Plain;
@@ -176,8 +175,12 @@ impl Session {
                     if stopped.is_some() {
                         return End::Plain;
                     }
-                    if heard.elapsed() > self.terms.idle {
-                        return End::Refused(format!("silent for {} s", self.terms.idle.as_secs()));
+                    let idle = self.shared.terms.idle;
+                    if heard.elapsed() > idle {
+                        return End::Refused(format!("silent for {} s", idle.as_secs()));
+                    }
+                    if octets.len() > READ_OCTETS_MIN {
+                        octets = vec![0; READ_OCTETS_MIN];
                     }
                     0
                 }
@@ -185,15 +188,62 @@ impl Session {
             };
             if count > 0 {
                 heard = Instant::now();
-                let fed = self.decoder.feed(octets.get(..count).unwrap_or_default());
-                if let Err(error) = fed {
-                    return End::Refused(error.to_string());
-                }
             }
-            if let Err(end) = self.begin(began) {
+            if let Err(end) = self.take(octets.get(..count).unwrap_or_default(), began) {
                 return end;
             }
-            self.pass_on();
+            if count == octets.len() && count < READ_OCTETS_MAX {
+                octets.resize(count * 2, 0);
+            }
+        }
+    }
+
+    /// Takes what was read, which may be nothing, in memory that all clients share.
+    fn take(&mut self, octets: &[u8], began: Instant) -> Result<(), End> {
+        if octets.is_empty() {
+            return self.begin(began);
+        }
+        let Some(held) = self.room_for(octets.len()) else {
+            return Err(End::Plain);
+        };
+        let fed = self.decoder.feed(octets);
+        fed.map_err(|error| End::Refused(error.to_string()))?;
+        self.begin(began)?;
+        self.pass_on(held);
+        self.hold_long_row();
+        Ok(())
+    }
+
+    /// Room for the rows that may come of so many octets.
+    fn room_for(&self, octets: usize) -> Option<Held> {
+        let most = octets.saturating_mul(ROW_COST_MAX);
+        self.shared.rooms.rows.take(most, None)
+    }
+
+    /// A row that is long, and not whole yet, waits in memory that all long rows share; where that is not to be had, the row is not taken.
+    fn hold_long_row(&mut self) {
+        const UNKNOWN_GROWTH: usize = 4;
+        let pending = self.decoder.pending_octets();
+        if pending <= SHORT_ROW_OCTETS {
+            self.long_row = None;
+            return;
+        }
+        let has = self.long_row.as_ref().map_or(0, Held::octets);
+        if pending <= has {
+            return;
+        }
+        // A text does not say how long it is.
+        let all = self.decoder.awaited_octets();
+        let all = all.unwrap_or_else(|| (pending * UNKNOWN_GROWTH).min(ROW_OCTETS_MAX));
+        let more = all.max(pending).saturating_sub(has);
+        let held = self.shared.rooms.long.take(more, Some(LONG_ROW_PATIENCE));
+        match (held, &mut self.long_row) {
+            (Some(held), Some(long_row)) => long_row.join(held),
+            (Some(held), none) => *none = Some(held),
+            (None, _) => {
+                self.decoder.skip_row();
+                self.long_row = None;
+            }
         }
     }
 
@@ -209,7 +259,7 @@ impl Session {
             }
             return Ok(());
         };
-        if let Some(token) = &self.terms.token {
+        if let Some(token) = &self.shared.terms.token {
             let said = header.token.as_deref().unwrap_or_default();
             if !is_same(token.as_bytes(), said.as_bytes()) {
                 return Err(End::Refused("its token is not the collector's".to_owned()));
@@ -244,17 +294,27 @@ impl Session {
         }
     }
 
-    fn pass_on(&mut self) {
+    fn pass_on(&mut self, mut held: Held) {
         if !self.has_begun || self.decoder.batch().is_empty() {
             return;
         }
         let batch = self.decoder.take();
+        let octets = batch.octets();
+        if octets > held.octets() {
+            // A row that was long until now: nobody asks for more room while he holds some.
+            drop(held);
+            match self.shared.rooms.rows.take(octets, None) {
+                Some(room) => held = room,
+                None => return,
+            }
+        }
+        held.shrink(octets);
+        let figures = &self.shared.figures;
         let rows = u64::try_from(batch.rows.len()).unwrap_or_default();
-        self.figures.rows.fetch_add(rows, Ordering::Relaxed);
-        self.figures
-            .rejected
-            .fetch_add(batch.refused.total(), Ordering::Relaxed);
-        self.call(Said::Came(batch, now_s()));
+        figures.rows.fetch_add(rows, Ordering::Relaxed);
+        let refused = batch.refused.total();
+        figures.rejected.fetch_add(refused, Ordering::Relaxed);
+        self.call(Said::Came(batch, now_s(), held));
     }
 
     /// Waits while the databases are behind.
@@ -264,7 +324,7 @@ impl Session {
             said,
         };
         // The store ends last, unless it lost its database for good; then it has said so.
-        let _ = self.calls.send(call);
+        let _ = self.shared.calls.send(call);
     }
 }
 
