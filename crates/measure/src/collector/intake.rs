@@ -49,9 +49,7 @@ impl Intake {
     /// It is none, and never will be.
     pub fn take(&self, octets: &[u8]) -> Result<Pledge, IntakeError> {
         let most = octets.len().saturating_mul(ROW_COST_MAX);
-        let Some(mut held) = self.rows.take(most, None) else {
-            return Ok(Pledge(mpsc::sync_channel(1).1));
-        };
+        let mut held = self.rows.take(most);
         let mut decoder = Decoder::default();
         decoder.feed(octets)?;
         decoder.finish();

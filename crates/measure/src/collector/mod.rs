@@ -1,6 +1,6 @@
 //! The receiving end: clients' sessions into databases.
 //!
-//! [`Collector`] listens; each client has a thread (`session`), and one thread (`store`) has the databases. Between them is
+//! [`Collector`] listens; one thread (`listener`) reads all clients (`session`), and one (`store`) has the databases. Between them is
 //! one bounded queue: when a database is behind or away, sockets are not read, and TCP slows the clients. Parcels, which came as bundles,
 //! take the same way from an [`Intake`].
 

@@ -13,18 +13,14 @@ use super::{Notice, Shared};
 use crate::omsp::header::{ACCEPTED, Parcel, REFUSED};
 use crate::omsp::{Batch, Decoder, Header, ROW_COST_MAX, ROW_OCTETS_MAX};
 
-/// Octets that one read takes, of a client that says little and of one that says much.
-const READ_OCTETS_MIN: usize = 4 << 10;
-const READ_OCTETS_MAX: usize = 32 << 10;
-
 /// Octets of a row that is not whole, which a client has for itself; those of longer ones share a room.
 const SHORT_ROW_OCTETS: usize = 64 << 10;
 
 /// How long a long row waits for room.
 const LONG_ROW_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a read waits before it is asked whether the collector ends.
-const LOOK: Duration = Duration::from_millis(100);
+/// How long nothing comes where, as the collector ends, all that had been on its way is here.
+const END_SILENCE: Duration = Duration::from_millis(100);
 
 /// How long a header may take to come.
 const HEADER_PATIENCE: Duration = Duration::from_secs(30);
@@ -94,6 +90,14 @@ pub struct Beginning {
     pub verdict: SyncSender<Result<(), DatabaseError>>,
 }
 
+/// Whether a socket has something to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Something,
+    Nothing,
+}
+
+/// One client's session, which is looked at again and again.
 pub struct Session {
     key: SessionKey,
     stream: TcpStream,
@@ -101,8 +105,15 @@ pub struct Session {
     shared: Arc<Shared>,
     decoder: Decoder,
     has_begun: bool,
+    began: Instant,
+    /// When octets came last.
+    heard: Instant,
+    /// Since when it is known that the collector ends.
+    stopped: Option<Instant>,
     /// Memory for a row that is long, and not whole yet.
     long_row: Option<Held>,
+    /// Since when such a row waits for memory; nothing is read meanwhile.
+    without_room: Option<Instant>,
 }
 
 /// Why a session ends from here.
@@ -119,8 +130,9 @@ impl Session {
         peer: SocketAddr,
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
-        stream.set_read_timeout(Some(LOOK))?;
-        stream.set_write_timeout(Some(LOOK))?;
+        stream.set_nonblocking(true)?;
+        let now = Instant::now();
+        shared.figures.clients.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             key,
             stream,
@@ -128,18 +140,42 @@ impl Session {
             shared,
             decoder: Decoder::default(),
             has_begun: false,
+            began: now,
+            heard: now,
+            stopped: None,
             long_row: None,
+            without_room: None,
         })
     }
 
-    /// Reads until the client goes, says what cannot be, or the collector ends.
-    pub fn run(mut self) {
-        self.shared.figures.clients.fetch_add(1, Ordering::Relaxed);
-        let end = self.read_all();
-        if let Some(held) = self.room_for(0) {
-            self.decoder.finish();
-            self.pass_on(held);
+    /// Its socket, where it is to be read as soon as something comes.
+    pub const fn awaits(&self) -> Option<&TcpStream> {
+        match self.without_room {
+            None => Some(&self.stream),
+            Some(_) => None,
         }
+    }
+
+    /// A row of it waits for room.
+    pub const fn waits_for_room(&self) -> bool {
+        self.without_room.is_some()
+    }
+
+    /// Takes what has come, as much as `buffer` holds; false where the session has come to its end: the client went, said what cannot be, or
+    /// the collector ends.
+    pub fn look(&mut self, heard: Heard, buffer: &mut [u8]) -> bool {
+        match self.read(heard, buffer) {
+            Ok(()) => true,
+            Err(end) => {
+                self.end(end);
+                false
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        self.decoder.finish();
+        self.pass_on(None);
         if self.has_begun {
             self.call(Said::Ended);
         }
@@ -155,109 +191,99 @@ impl Session {
         self.shared.figures.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn read_all(&mut self) -> End {
-        let mut octets = vec![0; READ_OCTETS_MIN];
-        let began = Instant::now();
-        let mut heard = began;
-        let mut stopped: Option<Instant> = None;
-        loop {
-            if self.shared.stop.load(Ordering::Relaxed) {
-                let since = stopped.get_or_insert_with(Instant::now);
-                if since.elapsed() > END_PATIENCE {
-                    return End::Plain;
-                }
+    fn read(&mut self, heard: Heard, buffer: &mut [u8]) -> Result<(), End> {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            let since = *self.stopped.get_or_insert_with(Instant::now);
+            if since.elapsed() > END_PATIENCE {
+                return Err(End::Plain);
             }
-            let count = match self.stream.read(&mut octets) {
-                Ok(0) => return End::Plain,
-                Ok(count) => count,
-                Err(error) if is_patience(&error) => {
-                    // What had been on its way is here.
-                    if stopped.is_some() {
-                        return End::Plain;
-                    }
-                    let idle = self.shared.terms.idle;
-                    if heard.elapsed() > idle {
-                        return End::Refused(format!("silent for {} s", idle.as_secs()));
-                    }
-                    if octets.len() > READ_OCTETS_MIN {
-                        octets = vec![0; READ_OCTETS_MIN];
-                    }
-                    0
-                }
-                Err(_) => return End::Plain,
-            };
-            if count > 0 {
-                heard = Instant::now();
+        }
+        self.hold_long_row();
+        if self.waits_for_room() {
+            return Ok(());
+        }
+        if heard == Heard::Nothing {
+            return self.wait();
+        }
+        match self.stream.read(buffer) {
+            Ok(0) => Err(End::Plain),
+            Ok(count) => {
+                self.heard = Instant::now();
+                self.take(buffer.get(..count).unwrap_or_default())
             }
-            if let Err(end) = self.take(octets.get(..count).unwrap_or_default(), began) {
-                return end;
-            }
-            if count == octets.len() && count < READ_OCTETS_MAX {
-                octets.resize(count * 2, 0);
-            }
+            Err(error) if is_patience(&error) => self.wait(),
+            Err(_) => Err(End::Plain),
         }
     }
 
-    /// Takes what was read, which may be nothing, in memory that all clients share.
-    fn take(&mut self, octets: &[u8], began: Instant) -> Result<(), End> {
-        if octets.is_empty() {
-            return self.begin(began);
-        }
-        let Some(held) = self.room_for(octets.len()) else {
+    /// Nothing has come.
+    fn wait(&mut self) -> Result<(), End> {
+        let silence = self.heard.elapsed();
+        let since_stop = self.stopped.map(|stopped| stopped.elapsed());
+        // What had been on its way is here.
+        if since_stop.is_some_and(|since| since.min(silence) > END_SILENCE) {
             return Err(End::Plain);
-        };
+        }
+        let idle = self.shared.terms.idle;
+        if silence > idle {
+            return Err(End::Refused(format!("silent for {} s", idle.as_secs())));
+        }
+        if !self.has_begun && self.began.elapsed() > HEADER_PATIENCE {
+            let patience = HEADER_PATIENCE.as_secs();
+            return Err(End::Refused(format!("no header within {patience} s")));
+        }
+        Ok(())
+    }
+
+    /// Takes what was read, in memory that all clients share.
+    fn take(&mut self, octets: &[u8]) -> Result<(), End> {
+        let most = octets.len().saturating_mul(ROW_COST_MAX);
+        let held = self.shared.rooms.rows.take(most);
         let fed = self.decoder.feed(octets);
         fed.map_err(|error| End::Refused(error.to_string()))?;
-        self.begin(began)?;
-        self.pass_on(held);
+        self.begin()?;
+        self.pass_on(Some(held));
         self.hold_long_row();
         Ok(())
     }
 
-    /// Room for the rows that may come of so many octets.
-    fn room_for(&self, octets: usize) -> Option<Held> {
-        let most = octets.saturating_mul(ROW_COST_MAX);
-        self.shared.rooms.rows.take(most, None)
-    }
-
-    /// A row that is long, and not whole yet, waits in memory that all long rows share; where that is not to be had, the row is not taken.
+    /// A row that is long, and not whole yet, waits in memory that all long rows share; where that is not to be had in time, the row is not
+    /// taken.
     fn hold_long_row(&mut self) {
         const UNKNOWN_GROWTH: usize = 4;
         let pending = self.decoder.pending_octets();
+        let has = self.long_row.as_ref().map_or(0, Held::octets);
         if pending <= SHORT_ROW_OCTETS {
             self.long_row = None;
-            return;
         }
-        let has = self.long_row.as_ref().map_or(0, Held::octets);
-        if pending <= has {
+        if pending <= has.max(SHORT_ROW_OCTETS) {
+            self.without_room = None;
             return;
         }
         // A text does not say how long it is.
         let all = self.decoder.awaited_octets();
         let all = all.unwrap_or_else(|| (pending * UNKNOWN_GROWTH).min(ROW_OCTETS_MAX));
         let more = all.max(pending).saturating_sub(has);
-        let held = self.shared.rooms.long.take(more, Some(LONG_ROW_PATIENCE));
-        match (held, &mut self.long_row) {
+        let since = *self.without_room.get_or_insert_with(Instant::now);
+        match (self.shared.rooms.long.try_take(more), &mut self.long_row) {
             (Some(held), Some(long_row)) => long_row.join(held),
             (Some(held), none) => *none = Some(held),
+            (None, _) if since.elapsed() < LONG_ROW_PATIENCE => return,
             (None, _) => {
                 self.decoder.skip_row();
                 self.long_row = None;
             }
         }
+        self.without_room = None;
     }
 
     /// Once the header is there: looks at its token, asks whether the session can be stored, and answers.
-    fn begin(&mut self, began: Instant) -> Result<(), End> {
+    fn begin(&mut self) -> Result<(), End> {
         if self.has_begun {
             return Ok(());
         }
         let Some(header) = self.decoder.header() else {
-            if began.elapsed() > HEADER_PATIENCE {
-                let patience = HEADER_PATIENCE.as_secs();
-                return Err(End::Refused(format!("no header within {patience} s")));
-            }
-            return Ok(());
+            return self.wait();
         };
         if let Some(token) = &self.shared.terms.token {
             let said = header.token.as_deref().unwrap_or_default();
@@ -294,20 +320,16 @@ impl Session {
         }
     }
 
-    fn pass_on(&mut self, mut held: Held) {
+    /// Gives what was understood to the thread that has the databases, in the room that it has already or takes now.
+    fn pass_on(&mut self, held: Option<Held>) {
         if !self.has_begun || self.decoder.batch().is_empty() {
             return;
         }
         let batch = self.decoder.take();
         let octets = batch.octets();
-        if octets > held.octets() {
-            // A row that was long until now: nobody asks for more room while he holds some.
-            drop(held);
-            match self.shared.rooms.rows.take(octets, None) {
-                Some(room) => held = room,
-                None => return,
-            }
-        }
+        // What was a long row until now needs more, and nobody asks for room who has some.
+        let held = held.filter(|held| octets <= held.octets());
+        let mut held = held.unwrap_or_else(|| self.shared.rooms.rows.take(octets));
         held.shrink(octets);
         let figures = &self.shared.figures;
         let rows = u64::try_from(batch.rows.len()).unwrap_or_default();
