@@ -113,7 +113,11 @@ fn a_file_is_a_session_with_every_sample_and_the_account() {
         );
         assert_eq!(
             session.metadata,
-            [[".otg_sent.size", "unit", "B"], [".", "purpose", "a test"]]
+            [
+                [".otg_sent.size", "unit", "B"],
+                [".", "purpose", "a test"],
+                [".otg_sent", "made", "1000"]
+            ]
         );
     }
 }

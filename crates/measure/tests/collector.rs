@@ -6,14 +6,17 @@
     reason = "tests say what fails by failing"
 )]
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use dhow_measure::collector::{Collector, Notice, Place, Terms};
-use dhow_measure::{Client, Column, Point, Settings, Target, Type};
+use dhow_measure::collector::{Collector, Notice, Place, StreamReport, Terms};
+use dhow_measure::omsp::Reason;
+use dhow_measure::omsp::binary::write_row;
+use dhow_measure::{Client, Column, Point, Settings, Target, Type, Value};
 use rusqlite::Connection;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -516,10 +519,170 @@ fn programs_that_share_a_name_lose_nothing_and_one_that_comes_back_does() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    let missing = |outcome: dhow_measure::collector::Outcome| {
-        let report = outcome.report.into_values().next().unwrap();
-        (report.missing, report.repeated)
-    };
     running.send(text("0.5\t1\t105\t1\n").as_bytes());
-    assert_eq!(missing(running.collector.stop().unwrap()), (3, 0));
+    let report = report_of(running, "a_p");
+    assert_eq!((report.missing, report.repeated), (3, 0));
+}
+
+/// Ends a collector; what it says of a stream.
+fn report_of(running: Running, stream: &str) -> StreamReport {
+    let outcome = running.collector.stop().unwrap();
+    assert!(outcome.lost.is_none());
+    let mut all = outcome.report.into_iter();
+    all.find(|(name, _)| name.stream == stream).unwrap().1
+}
+
+/// Rows of the stream 1, of which nothing but their numbers matters.
+fn rows(numbers: impl IntoIterator<Item = u32>) -> String {
+    let row = |number| format!("0.5\t1\t{number}\t7\n");
+    numbers.into_iter().map(row).collect()
+}
+
+#[test]
+fn rows_that_are_lost_while_a_collector_is_away_are_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let schema = "a_p n:int32";
+    // One that names its run, one of OML's, and one whose numbers a packet cannot hold.
+    let named =
+        |rows: &str| session("d", 1, "x", schema, rows).replace("content", "run: 1f\ncontent");
+    let unnamed = |rows: &str| session("d", 1, "y", schema, rows);
+    let mut missing: Vec<Vec<u64>> = Vec::new();
+    for numbers in [3..=10, 15..=20, 11..=12] {
+        let running = start(Place::File(path.clone()), Terms::default());
+        let text = rows(numbers);
+        running.send(named(&text).as_bytes());
+        running.send(unnamed(&text).as_bytes());
+        let outcome = running.collector.stop().unwrap();
+        missing.push(outcome.report.values().map(|it| it.missing).collect());
+    }
+    // Rows 1 and 2 belong to a run that counts from 1, and what was late makes up for what an earlier collector missed.
+    assert_eq!(missing, [vec![2, 0], vec![4, 4], vec![0, 0]]);
+    let told = "SELECT name, what, rows FROM _dhow_loss JOIN _senders ON id = oml_sender_id WHERE what IN ('gaps', 'missing') ORDER BY 1, 2";
+    assert_eq!(
+        texts(&path, told),
+        ["x|gaps|2", "x|missing|4", "y|gaps|1", "y|missing|2"]
+    );
+}
+
+#[test]
+fn rows_in_another_order_are_neither_missing_nor_there_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let running = start(Place::File(path.clone()), Terms::default());
+    let numbers = (0..100).flat_map(|chunk| {
+        let first = (chunk ^ 1) * 30 + 1;
+        first..first + 30
+    });
+    running.send(session("d", 1, "x", "a_p n:int32", &rows(numbers)).as_bytes());
+    let report = report_of(running, "a_p");
+    assert_eq!((report.received, report.repeated), (3000, 0));
+    // The client of OML may begin with any number.
+    assert_eq!((report.gaps, report.missing), (0, 0));
+}
+
+#[test]
+fn rows_that_a_client_dropped_last_are_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let running = start(Place::File(path.clone()), Terms::default());
+    let target = Target::Tcp(running.collector.address().to_string());
+    let settings = Settings::new(target, "run", "x", "a").with_spool(directory.path().into(), 0);
+    let client = Client::connect(settings).unwrap();
+    let sent = client.stream(&SENT).unwrap();
+    // More than any memory on the way has room for.
+    let other = lock(&path);
+    let injected = 3_000_000;
+    for number in 1..=injected {
+        sent.inject(&[number.into()]);
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    let summary = client.close_within(PATIENCE);
+    assert!(summary.dropped > 0 && summary.left.is_none(), "{summary:?}");
+    let report = report_of(running, "a_sent");
+    assert_eq!(report.received, injected - summary.dropped);
+    assert_eq!(report.missing, summary.dropped);
+    let told = "SELECT rows FROM _dhow_loss WHERE stream = 'a_sent' AND what = 'missing'";
+    assert_eq!(texts(&path, told), [summary.dropped.to_string()]);
+}
+
+#[test]
+fn rows_of_a_mebibyte_are_stored_and_what_is_in_refused_ones_is_no_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.sq3");
+    let running = start(Place::File(path.clone()), Terms::default());
+    let mut row = Vec::new();
+    let mut all = session("d", 1, "x", "a_p b:blob", "").replace("text", "binary");
+    all = all.replace("protocol: 4", "protocol: 5");
+    let mut all = all.into_bytes();
+    // Each blob is full of packets of the same stream.
+    write_row(&mut row, 0.5, 1, 7, &[Value::Blob(b"never sent")]);
+    for (number, octets) in [
+        (1, 276 << 10),
+        (2, 1 << 20),
+        (3, 17 << 20),
+        (4, 15 << 20),
+        (5, 10),
+    ] {
+        let blob = row.iter().copied().cycle().take(octets);
+        let blob: Vec<u8> = blob.collect();
+        write_row(&mut all, 0.5, 1, number, &[Value::Blob(&blob)]);
+    }
+    running.send(&all);
+    let mut text = session("d", 1, "y", "a_q b:blob", "").into_bytes();
+    for (number, octets) in [(1, 1 << 20), (2, 13 << 20), (3, 10)] {
+        let mut row = String::new();
+        let blob = vec![7; octets];
+        dhow_measure::omsp::text::write_row(&mut row, 0.5, 1, number, &[Value::Blob(&blob)]);
+        text.extend(row.as_bytes());
+    }
+    running.send(&text);
+    let outcome = running.collector.stop().unwrap();
+    for report in outcome.report.values() {
+        assert_eq!(report.rejected, BTreeMap::from([(Reason::TooLong, 1)]));
+        assert_eq!((report.gaps, report.missing), (1, 1));
+    }
+    let stored = |table| texts(&path, &format!("SELECT oml_seq, length(b) FROM {table}"));
+    assert_eq!(
+        stored("a_p"),
+        ["1|282624", "2|1048576", "4|15728640", "5|10"]
+    );
+    assert_eq!(stored("a_q"), ["1|1048576", "3|10"]);
+}
+
+#[test]
+fn a_domains_file_is_whole_when_its_last_client_has_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(Place::Directory(directory.path().into()), Terms::default());
+    let path = directory.path().join("d.sq3");
+    // The file alone, as one who copies it has it.
+    let copy = directory.path().join("copy");
+    let rows_in_copy = || {
+        std::fs::copy(&path, &copy).ok()?;
+        let copied = Connection::open(&copy).ok()?;
+        let count = "SELECT count(*) FROM a_p";
+        copied.query_row(count, [], |row| row.get(0)).ok()
+    };
+    let mut stream = TcpStream::connect(running.collector.address()).unwrap();
+    let text = session("d", 1, "x", "a_p n:int32", &rows(1..=10));
+    stream.write_all(text.as_bytes()).unwrap();
+    let wait = |wanted: u64| {
+        let began = Instant::now();
+        while rows_in_copy() != Some(wanted) {
+            assert!(began.elapsed() < PATIENCE, "{:?}", rows_in_copy());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait(10);
+    stream.write_all(rows(11..=15).as_bytes()).unwrap();
+    wait(15);
+    drop(stream);
+    let began = Instant::now();
+    while directory.path().join("d.sq3-wal").exists() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.send(session("d", 1, "x", "a_p n:int32", &rows(18..=20)).as_bytes());
+    assert_eq!(report_of(running, "a_p").missing, 2);
+    assert_eq!(texts(&path, "SELECT count(*) FROM a_p"), ["18"]);
 }

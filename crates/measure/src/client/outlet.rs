@@ -10,7 +10,6 @@ use super::spool::{Lost, Spool};
 use super::target::Target;
 use crate::omsp::Encoding;
 use crate::omsp::binary::row_start_before;
-use crate::omsp::header::Parcel;
 
 /// Octets of rows that wait in memory; what comes after waits on disk.
 const PENDING_OCTETS_MAX: usize = 1 << 20;
@@ -134,7 +133,10 @@ impl Outlet {
         }
         let after = self.waiting() + row.len();
         let has_room = match worth {
-            Worth::Sample => self.spool.is_empty() && after <= PENDING_OCTETS_MAX,
+            // One row that is longer goes alone.
+            Worth::Sample => {
+                self.spool.is_empty() && (after <= PENDING_OCTETS_MAX || self.waiting() == 0)
+            }
             // It may overtake samples, never the other way round.
             Worth::Word => after <= PENDING_OCTETS_MAX + WORDS_OCTETS_MAX,
         };
@@ -169,11 +171,11 @@ impl Outlet {
         }
     }
 
-    /// Lets leave what can, for about as long as a write may wait; `header` is asked for where one is due, for a parcel or for all.
+    /// Lets leave what can, for about as long as a write may wait; `header` is asked for where one is due, for the parcel of a number or for all.
     ///
     /// # Errors
     /// A file that takes no more, or a spool that does not give back what it took. A collector that is away is no error.
-    pub fn pump(&mut self, header: impl Fn(Option<Parcel>) -> String) -> Result<(), OutletError> {
+    pub fn pump(&mut self, header: impl Fn(Option<u64>) -> String) -> Result<(), OutletError> {
         match &mut self.way {
             Way::File(_, state) => {
                 if *state == HeaderState::Due {
@@ -182,7 +184,7 @@ impl Outlet {
                 }
                 return self.pump_file();
             }
-            Way::Parcels(_) => return self.pump_parcels(|parcel| header(Some(parcel))),
+            Way::Parcels(_) => return self.pump_parcels(|number| header(Some(number))),
             Way::Tcp(link) => match link.look() {
                 Look::Away => {
                     // What left over the connection before is not known to have arrived; the row that was cut is known not to have.
@@ -199,7 +201,7 @@ impl Outlet {
         self.write_on()
     }
 
-    fn pump_parcels(&mut self, header: impl Fn(Parcel) -> String) -> Result<(), OutletError> {
+    fn pump_parcels(&mut self, header: impl Fn(u64) -> String) -> Result<(), OutletError> {
         let end = Instant::now() + WRITE_PATIENCE;
         loop {
             // A parcel is full where more rows wait behind.

@@ -1,11 +1,9 @@
 //! The way out over a network that is there now and then: what leaves are parcels, each a session of its own.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::retry::Retry;
-use crate::omsp::header::Parcel;
 
 /// Octets of rows in a parcel, about: a row that begins within is whole.
 pub const ROWS_OCTETS: usize = 64 << 10;
@@ -25,7 +23,8 @@ pub trait Carrier: Send {
 /// Parcels of one client.
 pub struct Parcels {
     carrier: Box<dyn Carrier>,
-    next: Parcel,
+    /// The number of the next one, from 1.
+    next: u64,
     /// The parcel that is to leave, and how many octets of rows are in it.
     packed: Option<(Vec<u8>, usize)>,
     /// When the first row came that waits.
@@ -38,11 +37,9 @@ pub struct Parcels {
 
 impl Parcels {
     pub fn new(carrier: Box<dyn Carrier>) -> Self {
-        // Keys of the standard library's maps are drawn from the system's entropy.
-        let run = RandomState::new().build_hasher().finish();
         Self {
             carrier,
-            next: Parcel { run, number: 1 },
+            next: 1,
             packed: None,
             since: None,
             is_last: false,
@@ -63,7 +60,7 @@ impl Parcels {
     }
 
     /// Lets a parcel leave, where one is due, and says how many octets of `rows` have left with it; 0 where none did.
-    pub fn pump(&mut self, rows: &[u8], header: impl Fn(Parcel) -> String) -> usize {
+    pub fn pump(&mut self, rows: &[u8], header: impl Fn(u64) -> String) -> usize {
         if rows.is_empty() {
             self.since = None;
             return 0;
@@ -86,7 +83,7 @@ impl Parcels {
                 let octets = *octets;
                 self.packed = None;
                 self.since = None;
-                self.next.number += 1;
+                self.next += 1;
                 self.retry.succeeded();
                 self.trouble = None;
                 octets

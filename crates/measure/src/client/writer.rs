@@ -1,5 +1,6 @@
 //! The thread that writes: samples from the ring become rows, which go to the outlet.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use super::record::{Kept, Sample, Samples};
 use super::settings::Settings;
 use super::{Counters, LINGER, Shared, Summary};
 use crate::filter::Pipeline;
-use crate::omsp::header::Header;
+use crate::omsp::header::{Header, MADE, Parcel};
 use crate::omsp::{Encoding, ROW_OCTETS_MAX, VERSION, binary, text};
 use crate::point::Point;
 use crate::schema::{Field, Schema, Type};
@@ -106,6 +107,8 @@ impl Writer {
                 content: settings.encoding,
                 token: settings.token.clone(),
                 reads_answer: true,
+                // Keys of the standard library's maps are drawn from the system's entropy.
+                run: Some(RandomState::new().build_hasher().finish()),
                 parcel: None,
                 schemas: vec![(0, Schema::metadata()), (ACCOUNT_INDEX, account_schema())],
             },
@@ -295,16 +298,17 @@ impl Writer {
 
     /// Lets leave what can; false where the way out takes nothing at all.
     fn pump(&mut self) -> bool {
-        let header = |parcel| match parcel {
-            None => self.header.write(),
+        let header = |number| match (number, self.header.run) {
             // A token is for a collector that anybody can reach, and nobody answers.
-            parcel => Header {
-                parcel,
+            (Some(number), Some(run)) => Header {
+                parcel: Some(Parcel { run, number }),
+                run: None,
                 token: None,
                 reads_answer: false,
                 ..self.header.clone()
             }
             .write(),
+            _ => self.header.write(),
         };
         match self.outlet.pump(header) {
             Ok(()) => true,
@@ -372,7 +376,8 @@ impl Writer {
         summary
     }
 
-    /// Tells the collector what each stream measured, sent and dropped.
+    /// Tells the collector what each point measured, sent and dropped, and how many rows were made of each stream: what is dropped last is seen
+    /// by nothing else.
     fn account(&mut self, now_s: f64) {
         let inputs = std::mem::take(&mut self.inputs);
         for (input, sequence) in inputs.iter().zip(1..) {
@@ -384,6 +389,14 @@ impl Writer {
                 Value::Uint64(dropped),
             ];
             self.row(now_s, ACCOUNT_INDEX, sequence, &values);
+            for output in &input.outputs {
+                let made = match output.pipeline.is_plain() {
+                    true => injected,
+                    false => output.made,
+                };
+                let subject = format!(".{}", output.pipeline.schema().name());
+                self.metadata(now_s, &subject, MADE, &made.to_string());
+            }
         }
         self.inputs = inputs;
     }

@@ -2,16 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::numbers::{Beginning, Change, Difference, Numbers, RunName, Width};
 use super::spans::Spans;
-use crate::omsp::header::Parcel;
 use crate::omsp::{Reason, Tally};
-
-/// Runs of clients that send parcels, of which it is known what came; one more, and what is missing of the one that nothing came of for the
-/// longest time counts as lost for good.
-const RUNS_MAX: usize = 1024;
-
-/// Streams of all those runs together; one run alone may have as many as an account is kept of.
-const RUN_STREAMS_MAX: usize = STREAMS_MAX;
 
 /// Streams of which an account is kept; what comes after is counted together.
 const STREAMS_MAX: usize = 10_000;
@@ -35,9 +28,9 @@ pub struct StreamName {
 pub struct StreamReport {
     /// Rows that are stored.
     pub received: u64,
-    /// How often numbers were left out.
+    /// How often numbers were left out, by what came since the collector began.
     pub gaps: u64,
-    /// How many were.
+    /// How many were: rows that did not come, up to the last one that the client made.
     pub missing: u64,
     /// Rows whose number had been there: a client that began anew, or sent twice.
     pub repeated: u64,
@@ -52,12 +45,10 @@ impl StreamReport {
         each.fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The figures with their names, as `_dhow_loss` has them.
+    /// What came, with its names in `_dhow_loss`.
     pub fn lines(&self) -> Vec<(String, u64)> {
         let mut lines = vec![
             ("received".to_owned(), self.received),
-            ("gaps".to_owned(), self.gaps),
-            ("missing".to_owned(), self.missing),
             ("repeated".to_owned(), self.repeated),
         ];
         for (reason, count) in &self.rejected {
@@ -68,11 +59,8 @@ impl StreamReport {
     }
 
     fn add(&mut self, other: &Self) {
-        // A hostile client's numbers may leave out 2^63 of them again and again.
-        self.received = self.received.saturating_add(other.received);
-        self.gaps = self.gaps.saturating_add(other.gaps);
-        self.missing = self.missing.saturating_add(other.missing);
-        self.repeated = self.repeated.saturating_add(other.repeated);
+        add(&mut self.received, other.received);
+        add(&mut self.repeated, other.repeated);
         for (reason, count) in &other.rejected {
             add(self.rejected.entry(*reason).or_default(), *count);
         }
@@ -93,33 +81,10 @@ pub struct Account {
     told: Report,
     /// What they do not know yet.
     fresh: Report,
-    /// What came of parcels, by their run.
-    runs: BTreeMap<u64, Run>,
-    /// Streams of those.
-    run_streams: usize,
-    /// How often rows of parcels came.
-    came: u64,
-}
-
-impl Arrival {
-    /// Of a parcel that was noted, or was there, and whether others of its run were.
-    pub const fn of(is_noted: bool, has_others: bool) -> Self {
-        match (is_noted, has_others) {
-            (false, _) => Self::Again,
-            (true, false) => Self::First,
-            (true, true) => Self::New,
-        }
-    }
-}
-
-/// What came of a client's parcels.
-#[derive(Debug)]
-struct Run {
-    /// Nothing of it had come before this collector began.
-    is_whole: bool,
-    /// When something came of it last, by the account's own count.
-    came: u64,
-    streams: BTreeMap<StreamName, Spans>,
+    /// Which rows came.
+    numbers: Numbers,
+    /// What the databases have been told to be missing.
+    missing: BTreeMap<StreamName, Difference>,
 }
 
 /// Whether a parcel came before.
@@ -133,28 +98,73 @@ pub enum Arrival {
     Again,
 }
 
+impl Arrival {
+    /// Of a parcel that was noted, or was there, and whether others of its run were.
+    pub const fn of(is_noted: bool, has_others: bool) -> Self {
+        match (is_noted, has_others) {
+            (false, _) => Self::Again,
+            (true, false) => Self::First,
+            (true, true) => Self::New,
+        }
+    }
+}
+
 impl Account {
-    /// Rows of a stream came with those numbers; `last` is that of the client's last row of it, if there was one.
+    /// Rows of a stream came with those numbers.
     pub fn rows(
         &mut self,
+        run: &RunName,
+        stream: &str,
+        beginning: Beginning,
+        width: Width,
+        numbers: impl ExactSizeIterator<Item = i64>,
+    ) {
+        let name = run.stream(stream);
+        let rows = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
+        add(&mut self.fresh(&name).received, rows);
+        self.number(run, &name, beginning, width, numbers);
+    }
+
+    /// Notes numbers of rows that are counted.
+    pub fn number(
+        &mut self,
+        run: &RunName,
         name: &StreamName,
-        last: &mut Option<i64>,
+        beginning: Beginning,
+        width: Width,
         numbers: impl Iterator<Item = i64>,
     ) {
-        let mut report = StreamReport::default();
-        for number in numbers {
-            report.received += 1;
-            match *last {
-                Some(last) if number <= last => report.repeated += 1,
-                Some(last) if number > last.saturating_add(1) => {
-                    report.gaps += 1;
-                    add(&mut report.missing, number.abs_diff(last) - 1);
-                }
-                _ => {}
-            }
-            *last = Some(number);
+        // Numbers of streams that are counted together say nothing.
+        if self.bounded(name) != *name {
+            return;
         }
-        self.fresh(name).add(&report);
+        let numbers = self
+            .numbers
+            .add(run, &name.stream, beginning, width, numbers);
+        add(&mut self.fresh(name).repeated, numbers);
+    }
+
+    /// The client of a run gave numbers up to this one to rows of a stream.
+    pub fn made(&mut self, run: &RunName, stream: &str, last: i64) {
+        let name = run.stream(stream);
+        if self.bounded(&name) == name {
+            self.numbers.made(run, stream, last);
+        }
+    }
+
+    /// Which rows came.
+    pub const fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// What a database has of a run; `is_here` says which runs are connected.
+    pub fn load(
+        &mut self,
+        run: RunName,
+        streams: Vec<(String, Spans)>,
+        is_here: impl Fn(&RunName) -> bool,
+    ) {
+        self.numbers.load(run, streams, is_here);
     }
 
     /// Rows came whose numbers say nothing: those of metadata are counted in different ways by clients, and some of it is not stored.
@@ -178,56 +188,6 @@ impl Account {
         add(report.rejected.entry(reason).or_default(), rows);
     }
 
-    /// Rows of a parcel are stored, with those numbers: later parcels may bring earlier ones.
-    pub fn parcel(
-        &mut self,
-        parcel: Parcel,
-        arrival: Arrival,
-        name: &StreamName,
-        numbers: impl Iterator<Item = i64>,
-    ) {
-        // Numbers of streams that are counted together say nothing.
-        if self.bounded(name) != *name {
-            return;
-        }
-        self.make_room(parcel.run);
-        self.came += 1;
-        let run = self.runs.entry(parcel.run).or_insert_with(|| Run {
-            is_whole: arrival == Arrival::First,
-            came: 0,
-            streams: BTreeMap::new(),
-        });
-        run.came = self.came;
-        let is_whole = run.is_whole;
-        let known = run.streams.len();
-        let spans = run.streams.entry(name.clone());
-        let spans = spans.or_insert_with(|| match is_whole {
-            true => Spans::from_one(),
-            false => Spans::default(),
-        });
-        let mut repeated = 0;
-        for number in numbers {
-            repeated += u64::from(!spans.add(number));
-        }
-        self.run_streams += run.streams.len() - known;
-        add(&mut self.fresh(name).repeated, repeated);
-    }
-
-    /// Settles other runs, the oldest first, until there is room for one more stream of this one.
-    fn make_room(&mut self, run: u64) {
-        while self.run_streams >= RUN_STREAMS_MAX
-            || (self.runs.len() >= RUNS_MAX && !self.runs.contains_key(&run))
-        {
-            let others = self.runs.iter().filter(|(key, _)| **key != run);
-            let oldest = others.min_by_key(|(_, other)| other.came);
-            let Some(oldest) = oldest.map(|(key, _)| *key) else {
-                return;
-            };
-            let oldest = self.runs.remove(&oldest);
-            self.settle_run(oldest);
-        }
-    }
-
     /// Rows that came are those of a parcel that is stored already.
     pub fn again(&mut self, name: &StreamName, rows: u64) {
         let report = self.fresh(name);
@@ -239,25 +199,6 @@ impl Account {
     pub fn withdrawn(&mut self, name: &StreamName, rows: u64) {
         let report = self.fresh(name);
         report.received = report.received.saturating_sub(rows);
-    }
-
-    /// No more parcels will come: what is missing of them is lost.
-    pub fn settle(&mut self) {
-        for run in std::mem::take(&mut self.runs).into_values() {
-            self.settle_run(Some(run));
-        }
-    }
-
-    fn settle_run(&mut self, run: Option<Run>) {
-        for (name, spans) in run.into_iter().flat_map(|run| run.streams) {
-            self.run_streams = self.run_streams.saturating_sub(1);
-            let missing = spans.missing();
-            if missing.gaps > 0 {
-                let report = self.fresh(&name);
-                add(&mut report.gaps, missing.gaps);
-                add(&mut report.missing, missing.rows);
-            }
-        }
     }
 
     fn fresh(&mut self, name: &StreamName) -> &mut StreamReport {
@@ -277,7 +218,7 @@ impl Account {
         }
     }
 
-    /// What a domain's database does not know yet.
+    /// What a domain's database does not know yet of what came.
     pub fn untold(
         &self,
         is_of: impl Fn(&str) -> bool,
@@ -287,8 +228,18 @@ impl Account {
             .filter(move |(name, _)| is_of(&name.domain))
     }
 
+    /// What it does not know yet of what is missing.
+    pub fn changes(&self, is_of: impl Fn(&str) -> bool) -> impl Iterator<Item = Change<'_>> {
+        self.numbers.changes(is_of)
+    }
+
     /// It knows now.
     pub fn told(&mut self, is_of: impl Fn(&str) -> bool) {
+        for change in self.numbers.changes(&is_of) {
+            let known = self.missing.entry(change.name()).or_default();
+            *known = known.and(change.difference);
+        }
+        self.numbers.told(&is_of);
         for (name, report) in std::mem::take(&mut self.fresh) {
             if is_of(&name.domain) {
                 self.told.entry(name).or_default().add(&report);
@@ -301,6 +252,15 @@ impl Account {
     /// All of it.
     pub fn report(mut self) -> Report {
         self.told(|_| true);
+        for (name, missing) in self.missing {
+            // What came late may make up for what an earlier collector missed.
+            let count = |number: i64| u64::try_from(number).unwrap_or_default();
+            if missing != Difference::default() || self.told.contains_key(&name) {
+                let report = self.told.entry(name).or_default();
+                report.gaps = count(missing.gaps);
+                report.missing = count(missing.rows);
+            }
+        }
         self.told
     }
 }
@@ -309,80 +269,50 @@ impl Account {
 mod tests {
     use super::*;
 
+    fn run(number: usize) -> RunName {
+        RunName {
+            domain: format!("d{number}"),
+            sender: "s".into(),
+            run: "1 a".into(),
+        }
+    }
+
+    fn rows(account: &mut Account, number: usize, numbers: &[i64]) {
+        if !account.numbers().knows(&run(number)) {
+            account.load(run(number), Vec::new(), |_| false);
+        }
+        let numbers = numbers.iter().copied();
+        let beginning = Beginning::Anywhere;
+        account.rows(&run(number), "t", beginning, Width::Whole, numbers);
+    }
+
     #[test]
     fn numbers_tell_what_is_missing_and_what_came_twice() {
-        let name = StreamName {
-            domain: "d".into(),
-            sender: "s".into(),
-            stream: "t".into(),
-        };
         let mut account = Account::default();
-        let mut last = None;
-        account.rows(&name, &mut last, [1, 2, 5].into_iter());
-        account.told(|domain| domain == "d");
+        rows(&mut account, 0, &[1, 2, 5]);
+        account.told(|domain| domain == "d0");
         assert_eq!(account.untold(|_| true).count(), 0);
-        account.rows(&name, &mut last, [6, 10, 10, 1, 2].into_iter());
-        let report = account.report().remove(&name).unwrap();
-        assert_eq!(
-            (
-                report.received,
-                report.gaps,
-                report.missing,
-                report.repeated
-            ),
-            (8, 2, 5, 2)
-        );
+        assert_eq!(account.changes(|_| true).count(), 0);
+        // Numbers in another order are no gaps, and what was late is not missing.
+        rows(&mut account, 0, &[6, 12, 11, 10, 10, 1, 4]);
+        account.made(&run(0), "t", 14);
+        let report = account.report().remove(&run(0).stream("t")).unwrap();
+        assert_eq!((report.received, report.repeated), (10, 2));
+        assert_eq!((report.gaps, report.missing), (3, 1 + 3 + 2));
     }
 
     #[test]
     fn numbers_far_apart_and_more_streams_than_are_told_apart_are_counted_within_bounds() {
         let mut account = Account::default();
-        let name = |number: usize| StreamName {
-            domain: format!("d{number}"),
-            sender: "s".into(),
-            stream: "t".into(),
-        };
-        let ends = [i64::MIN, i64::MAX].into_iter().cycle().take(8);
-        account.rows(&name(0), &mut None, ends);
+        rows(&mut account, 0, &[i64::MIN, i64::MAX, i64::MIN]);
         for number in 1..STREAMS_MAX + 10 {
-            account.unnumbered(&name(number), 1);
+            account.unnumbered(&run(number).stream("t"), 1);
         }
+        rows(&mut account, STREAMS_MAX + 20, &[1, 3]);
         let report = account.report();
-        assert_eq!(report[&name(0)].missing, u64::MAX);
+        let first = &report[&run(0).stream("t")];
+        assert_eq!((first.missing, first.repeated), (u64::MAX >> 1, 1));
         assert_eq!(report.len(), STREAMS_MAX + 1);
-    }
-
-    #[test]
-    fn the_run_that_nothing_came_of_for_longest_makes_room() {
-        let mut account = Account::default();
-        let name = |stream: String| StreamName {
-            domain: "d".into(),
-            sender: "s".into(),
-            stream,
-        };
-        let mut came = |run: u64, stream: &str, number: i64| {
-            let (name, parcel) = (name(stream.to_owned()), Parcel { run, number: 1 });
-            account.parcel(parcel, Arrival::First, &name, std::iter::once(number));
-        };
-        let last = u64::try_from(RUNS_MAX).unwrap();
-        for run in 0..last {
-            came(run, "t", 2);
-        }
-        // Row 1 of the first run was late, and that of the second is later still.
-        came(0, "t", 1);
-        came(last, "t", 1);
-        came(1, "t", 1);
-        // A run of many streams has room for all of them.
-        let many = STREAMS_MAX - 1;
-        for stream in 0..many {
-            came(last + 1, &format!("t{stream}"), 1);
-        }
-        assert_eq!(account.runs[&(last + 1)].streams.len(), many);
-        assert!(account.run_streams <= RUN_STREAMS_MAX);
-        account.settle();
-        assert_eq!(account.run_streams, 0);
-        // Run 1 made room, and came back as another one.
-        let missing = account.report()[&name("t".into())].missing;
-        assert_eq!(missing, last - 1);
+        assert_eq!(report.values().map(|it| it.gaps).sum::<u64>(), 1);
     }
 }

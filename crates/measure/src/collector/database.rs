@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::account::Arrival;
+use super::spans::Spans;
 use crate::omsp::Row;
 use crate::omsp::header::Parcel;
 use crate::schema::Schema;
@@ -48,17 +49,32 @@ pub trait Database: Send {
     /// Stores rows.
     fn insert(&mut self, insert: &Insert<'_>) -> Result<(), DatabaseError>;
 
-    /// Adds to what is known of a sender's stream in `_dhow_loss`.
+    /// Adds to what is known of a sender's stream in `_dhow_loss`, or takes from it.
     fn add_loss(
         &mut self,
         sender: i64,
         stream: &str,
         what: &str,
-        rows: u64,
+        rows: i64,
+    ) -> Result<(), DatabaseError>;
+
+    /// The numbers that came of each stream of a sender's run.
+    fn numbers(&mut self, sender: i64, run: &str) -> Result<Vec<(String, Spans)>, DatabaseError>;
+
+    /// Keeps all numbers that came of a stream of a sender's run.
+    fn keep_numbers(
+        &mut self,
+        sender: i64,
+        run: &str,
+        stream: &str,
+        spans: &Spans,
     ) -> Result<(), DatabaseError>;
 
     /// Notes that a parcel is stored, and says whether it was before.
     fn parcel(&mut self, parcel: Parcel) -> Result<Arrival, DatabaseError>;
+
+    /// Puts what is committed where somebody finds it who reads files and knows nothing of logs, as far as readers let it.
+    fn write_back(&mut self) {}
 
     /// Runs statements of ours that have no values.
     fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError>;

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use super::Figures;
+use super::room::Room;
 use super::session::{Arrived, Call, Kept, Said, SessionKey, now_s};
-use crate::omsp::{Decoder, SessionError};
+use crate::omsp::{Decoder, ROW_COST_MAX, SessionError};
 
-/// Octets of a parcel, at most: clients make them of 64 KiB, a header and a row that may be longer.
-pub const PARCEL_OCTETS_MAX: u64 = 1 << 20;
+/// Octets of a parcel, at most: clients make them of 64 KiB, a header and a row that may be longer, 16 MiB at most.
+pub const PARCEL_OCTETS_MAX: u64 = 17 << 20;
 
 /// Parcels have keys of sessions from here on, which clients that connect never reach.
 const FIRST_KEY: SessionKey = 1 << 63;
@@ -19,6 +20,7 @@ const FIRST_KEY: SessionKey = 1 << 63;
 pub struct Intake {
     calls: SyncSender<Call>,
     figures: Arc<Figures>,
+    rows: Arc<Room>,
     next: AtomicU64,
 }
 
@@ -28,10 +30,15 @@ pub struct Intake {
 pub struct Pledge(Receiver<Kept>);
 
 impl Intake {
-    pub(super) const fn new(calls: SyncSender<Call>, figures: Arc<Figures>) -> Self {
+    pub(super) const fn new(
+        calls: SyncSender<Call>,
+        figures: Arc<Figures>,
+        rows: Arc<Room>,
+    ) -> Self {
         Self {
             calls,
             figures,
+            rows,
             next: AtomicU64::new(FIRST_KEY),
         }
     }
@@ -41,12 +48,15 @@ impl Intake {
     /// # Errors
     /// It is none, and never will be.
     pub fn take(&self, octets: &[u8]) -> Result<Pledge, IntakeError> {
+        let most = octets.len().saturating_mul(ROW_COST_MAX);
+        let mut held = self.rows.take(most);
         let mut decoder = Decoder::default();
         decoder.feed(octets)?;
         decoder.finish();
         let header = decoder.header().cloned().ok_or(IntakeError::NoHeader)?;
         let parcel = header.parcel.ok_or(IntakeError::NoParcel)?;
         let batch = decoder.take();
+        held.shrink(batch.octets());
         let (verdict, pledge) = mpsc::sync_channel(1);
         let rows = u64::try_from(batch.rows.len()).unwrap_or_default();
         self.figures.rows.fetch_add(rows, Ordering::Relaxed);
@@ -60,6 +70,7 @@ impl Intake {
                 parcel,
                 batch,
                 came_s: now_s(),
+                held,
                 verdict,
             }),
         };

@@ -1,97 +1,123 @@
-//! Who comes: a thread a client, up to a bound.
+//! Who comes: one thread reads all clients, as a thread each would cost memory of its own.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
-use super::session::{Call, Session};
-use super::{Figures, Notice, Tell, Terms};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How often a listener looks for clients and for its end.
-const LOOK: Duration = Duration::from_millis(20);
+use super::session::{Heard, Session};
+use super::{Notice, Shared};
 
-/// Octets of a session's stack: it calls nothing that nests.
-const STACK_OCTETS: usize = 256 << 10;
+/// How often a listener looks for its end, and for clients that say nothing.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often it looks for room that a client waits for, or for what a client still says as the collector ends.
+const CLOSE_LOOK: Duration = Duration::from_millis(5);
+
+/// Octets that one read takes.
+const READ_OCTETS: usize = 32 << 10;
 
 pub struct Listener {
     listener: TcpListener,
-    terms: Arc<Terms>,
-    stop: Arc<AtomicBool>,
-    figures: Arc<Figures>,
-    tell: Tell,
-    calls: SyncSender<Call>,
-    sessions: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    sessions: Vec<Session>,
     next: u64,
+    /// Nobody is accepted any more.
+    is_closed: bool,
 }
 
 impl Listener {
-    pub fn new(
-        listener: TcpListener,
-        terms: Terms,
-        stop: Arc<AtomicBool>,
-        figures: Arc<Figures>,
-        tell: Tell,
-        calls: SyncSender<Call>,
-    ) -> io::Result<Self> {
+    pub fn new(listener: TcpListener, shared: Shared) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
-            terms: Arc::new(terms),
-            stop,
-            figures,
-            tell,
-            calls,
+            shared: Arc::new(shared),
             sessions: Vec::new(),
             next: 0,
+            is_closed: false,
         })
     }
 
-    /// Takes clients until the collector ends, then waits for those that are here.
+    /// Takes clients until the collector ends, then reads what those still say that are here.
     pub fn run(mut self) {
-        while !self.stop.load(Ordering::Relaxed) {
-            // What keeps one client from being accepted (it left, descriptors ran out) is gone later.
-            if self.accept().is_err() {
-                thread::sleep(LOOK);
+        let mut buffer = vec![0; READ_OCTETS];
+        while !(self.is_closed && self.sessions.is_empty()) {
+            let is_stopped = self.shared.stop.load(Ordering::Relaxed);
+            let mut heard = self.wait().into_iter();
+            if !self.is_closed {
+                // Whoever connected, sent and left since the last look is still to be taken. What keeps one client from being accepted (it left,
+                // descriptors ran out) is gone later.
+                while let Some(outcome) = self.accept() {
+                    if outcome.is_err() {
+                        thread::sleep(CLOSE_LOOK);
+                        break;
+                    }
+                }
+                self.is_closed = is_stopped;
             }
-            self.sessions.retain(|session| !session.is_finished());
-        }
-        // Whoever connected, sent and left since the last look is still to be taken.
-        while self.sessions.len() < self.terms.clients_max && self.accept().is_ok() {}
-        for session in self.sessions {
-            // A session that ended badly said so itself.
-            let _ = session.join();
+            self.sessions.retain_mut(|session| {
+                // Who has just come is looked at, too.
+                let heard = heard.next().unwrap_or(Heard::Something);
+                session.look(heard, &mut buffer)
+            });
         }
     }
 
-    fn accept(&mut self) -> io::Result<()> {
-        let (stream, peer) = self.listener.accept()?;
-        if self.sessions.len() >= self.terms.clients_max {
-            (self.tell)(Notice::Refused {
+    /// Waits for a client or for what one says, a while at most; which sessions have something to be read.
+    fn wait(&self) -> Vec<Heard> {
+        let is_stopped = self.shared.stop.load(Ordering::Relaxed);
+        let patience = match is_stopped || self.sessions.iter().any(Session::waits_for_room) {
+            true => CLOSE_LOOK,
+            false => LOOK,
+        };
+        let awaited = self.sessions.iter().filter_map(Session::awaits);
+        let mut awaited: Vec<PollFd<'_>> = awaited
+            .map(|stream| PollFd::new(stream, PollFlags::IN))
+            .collect();
+        if !self.is_closed {
+            awaited.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
+        let patience = Timespec::try_from(patience).ok();
+        if poll(&mut awaited, patience.as_ref()).is_err() {
+            // A signal came, or memory is short: all are looked at.
+            return Vec::new();
+        }
+        let mut events = awaited.iter().map(PollFd::revents);
+        let sessions = self.sessions.iter().map(|session| {
+            let events = session.awaits().and_then(|_| events.next());
+            match events.is_some_and(|events| !events.is_empty()) {
+                true => Heard::Something,
+                false => Heard::Nothing,
+            }
+        });
+        sessions.collect()
+    }
+
+    /// Takes a client that has connected; none where nobody has.
+    fn accept(&mut self) -> Option<io::Result<()>> {
+        match self.listener.accept() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(Err(error)),
+            Ok((stream, peer)) => Some(self.admit(stream, peer)),
+        }
+    }
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        let clients_max = self.shared.terms.clients_max;
+        if self.sessions.len() >= clients_max {
+            (self.shared.tell)(Notice::Refused {
                 peer,
-                reason: format!("{} clients are here already", self.terms.clients_max),
+                reason: format!("{clients_max} clients are here already"),
             });
             return Ok(());
         }
-        stream.set_nonblocking(false)?;
-        let session = Session::new(
-            self.next,
-            stream,
-            peer,
-            Arc::clone(&self.terms),
-            Arc::clone(&self.stop),
-            Arc::clone(&self.figures),
-            Arc::clone(&self.tell),
-            self.calls.clone(),
-        )?;
+        let session = Session::new(self.next, stream, peer, Arc::clone(&self.shared))?;
         self.next += 1;
-        let thread = thread::Builder::new()
-            .stack_size(STACK_OCTETS)
-            .spawn(move || session.run())?;
-        self.sessions.push(thread);
+        self.sessions.push(session);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The receiving end: clients' sessions into databases.
 //!
-//! [`Collector`] listens; each client has a thread (`session`), and one thread (`store`) has the databases. Between them is
+//! [`Collector`] listens; one thread (`listener`) reads all clients (`session`), and one (`store`) has the databases. Between them is
 //! one bounded queue: when a database is behind or away, sockets are not read, and TCP slows the clients. Parcels, which came as bundles,
 //! take the same way from an [`Intake`].
 
@@ -8,7 +8,9 @@ mod account;
 mod database;
 mod intake;
 mod listener;
+mod numbers;
 mod postgres;
+mod room;
 mod session;
 mod shelf;
 mod spans;
@@ -30,11 +32,18 @@ pub use intake::{Intake, IntakeError, PARCEL_OCTETS_MAX, Pledge};
 pub use session::Kept;
 
 use self::listener::Listener;
+use self::room::Room;
 use self::session::Call;
 use self::store::Store;
 
 /// Batches of rows between the sessions and the databases; one is what a read of a socket brought.
 const QUEUE_BATCHES: usize = 64;
+
+/// Octets of memory that rows of all clients take between being read and being committed.
+const ROWS_OCTETS_MAX: usize = 16 << 20;
+
+/// Octets of memory that rows of all clients take which are long, and not whole yet.
+const LONG_ROWS_OCTETS_MAX: usize = 64 << 20;
 
 /// Where rows are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +145,26 @@ pub struct Collector {
     listener: JoinHandle<()>,
     store: JoinHandle<Outcome>,
     calls: SyncSender<Call>,
+    rooms: Rooms,
+}
+
+/// What all clients share the memory of.
+#[derive(Clone, Debug)]
+struct Rooms {
+    /// For rows between being read and being committed.
+    rows: Arc<Room>,
+    /// For rows that are long, and not whole yet.
+    long: Arc<Room>,
+}
+
+/// What a collector's parts share.
+struct Shared {
+    terms: Terms,
+    stop: Arc<AtomicBool>,
+    figures: Arc<Figures>,
+    tell: Tell,
+    calls: SyncSender<Call>,
+    rooms: Rooms,
 }
 
 /// How a collector ended.
@@ -162,25 +191,30 @@ impl Collector {
         let stop = Arc::new(AtomicBool::new(false));
         let figures = Arc::new(Figures::default());
         let (sender, receiver) = mpsc::sync_channel(QUEUE_BATCHES);
+        let rooms = Rooms {
+            rows: Room::new(ROWS_OCTETS_MAX),
+            long: Room::new(LONG_ROWS_OCTETS_MAX),
+        };
         let store = Store::open(
             place,
             terms.end_patience,
             Arc::clone(&stop),
             Arc::clone(&tell),
+            Arc::clone(&rooms.rows),
         )?;
         let store = std::thread::Builder::new()
             .name("store".to_owned())
             .spawn(move || store.run(&receiver))
             .map_err(CollectorError::Thread)?;
-        let listener = Listener::new(
-            listener,
+        let shared = Shared {
             terms,
-            Arc::clone(&stop),
-            Arc::clone(&figures),
+            stop: Arc::clone(&stop),
+            figures: Arc::clone(&figures),
             tell,
-            sender.clone(),
-        )
-        .map_err(CollectorError::Listen)?;
+            calls: sender.clone(),
+            rooms: rooms.clone(),
+        };
+        let listener = Listener::new(listener, shared).map_err(CollectorError::Listen)?;
         let listener = std::thread::Builder::new()
             .name("listener".to_owned())
             .spawn(move || listener.run())
@@ -192,6 +226,7 @@ impl Collector {
             listener,
             store,
             calls: sender,
+            rooms,
         })
     }
 
@@ -207,7 +242,8 @@ impl Collector {
 
     /// A way in for parcels that came otherwise.
     pub fn intake(&self) -> Intake {
-        Intake::new(self.calls.clone(), Arc::clone(&self.figures))
+        let rows = Arc::clone(&self.rooms.rows);
+        Intake::new(self.calls.clone(), Arc::clone(&self.figures), rows)
     }
 
     /// Begins to end: a database that is away is waited for only as long as its terms say, so whoever waits for a pledge hears of it soon.

@@ -7,7 +7,8 @@ use postgres::{Client, NoTls};
 
 use super::account::Arrival;
 use super::database::{Database, DatabaseError, Found, Insert, Sender};
-use super::sqlite::described;
+use super::spans::Spans;
+use super::sqlite::{described, with_spans};
 use crate::omsp::Cell;
 use crate::omsp::header::Parcel;
 use crate::schema::{Schema, Type};
@@ -20,6 +21,8 @@ CREATE TABLE IF NOT EXISTS _experiment_metadata (oml_tuple_id BIGSERIAL PRIMARY 
 CREATE TABLE IF NOT EXISTS _dhow_senders (id INTEGER PRIMARY KEY, domain TEXT, name TEXT, app TEXT, start_time BIGINT);
 CREATE TABLE IF NOT EXISTS _dhow_loss (oml_sender_id INTEGER, stream TEXT, what TEXT, rows BIGINT,
     PRIMARY KEY (oml_sender_id, stream, what));
+CREATE TABLE IF NOT EXISTS _dhow_numbers (oml_sender_id INTEGER, run TEXT, stream TEXT, numbers TEXT,
+    PRIMARY KEY (oml_sender_id, run, stream));
 CREATE TABLE IF NOT EXISTS _dhow_parcels (run BIGINT, number BIGINT, PRIMARY KEY (run, number));";
 
 /// One connection.
@@ -169,14 +172,37 @@ impl Database for Postgres {
         sender: i64,
         stream: &str,
         what: &str,
-        rows: u64,
+        rows: i64,
     ) -> Result<(), DatabaseError> {
-        let add = "INSERT INTO _dhow_loss (oml_sender_id, stream, what, rows) VALUES ($1, $2, $3, $4) \
-            ON CONFLICT (oml_sender_id, stream, what) DO UPDATE SET rows = least(_dhow_loss.rows::numeric + excluded.rows, 9223372036854775807)::bigint";
-        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-        let sender = i32::try_from(sender).unwrap_or(i32::MAX);
+        let add = "INSERT INTO _dhow_loss (oml_sender_id, stream, what, rows) VALUES ($1, $2, $3, greatest($4::bigint, 0)) \
+            ON CONFLICT (oml_sender_id, stream, what) DO UPDATE \
+            SET rows = greatest(least(_dhow_loss.rows::numeric + $4::bigint, 9223372036854775807), 0)::bigint";
+        let sender = narrow(sender);
         self.client
             .execute(add, &[&sender, &stream, &what, &rows])?;
+        Ok(())
+    }
+
+    fn numbers(&mut self, sender: i64, run: &str) -> Result<Vec<(String, Spans)>, DatabaseError> {
+        let select =
+            "SELECT stream, numbers FROM _dhow_numbers WHERE oml_sender_id = $1 AND run = $2";
+        let rows = self.client.query(select, &[&narrow(sender), &run])?;
+        let rows = rows.iter().map(|row| (row.get(0), row.get(1)));
+        Ok(with_spans(rows))
+    }
+
+    fn keep_numbers(
+        &mut self,
+        sender: i64,
+        run: &str,
+        stream: &str,
+        spans: &Spans,
+    ) -> Result<(), DatabaseError> {
+        let keep = "INSERT INTO _dhow_numbers (oml_sender_id, run, stream, numbers) VALUES ($1, $2, $3, $4) \
+            ON CONFLICT (oml_sender_id, run, stream) DO UPDATE SET numbers = excluded.numbers";
+        let numbers = spans.to_string();
+        self.client
+            .execute(keep, &[&narrow(sender), &run, &stream, &numbers])?;
         Ok(())
     }
 
@@ -192,6 +218,11 @@ impl Database for Postgres {
     fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError> {
         Ok(self.client.batch_execute(sql)?)
     }
+}
+
+/// The number of a sender, as tables of OML have it.
+fn narrow(sender: i64) -> i32 {
+    i32::try_from(sender).unwrap_or(i32::MAX)
 }
 
 /// A cell as COPY's text format has it.

@@ -3,20 +3,24 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::database::DatabaseError;
-use super::{Figures, Notice, Tell, Terms};
+use super::room::Held;
+use super::{Notice, Shared};
 use crate::omsp::header::{ACCEPTED, Parcel, REFUSED};
-use crate::omsp::{Batch, Decoder, Header};
+use crate::omsp::{Batch, Decoder, Header, ROW_COST_MAX, ROW_OCTETS_MAX};
 
-/// Octets that one read takes.
-const READ_OCTETS: usize = 64 << 10;
+/// Octets of a row that is not whole, which a client has for itself; those of longer ones share a room.
+const SHORT_ROW_OCTETS: usize = 64 << 10;
 
-/// How long a read waits before it is asked whether the collector ends.
-const LOOK: Duration = Duration::from_millis(100);
+/// How long a long row waits for room.
+const LONG_ROW_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long nothing comes where, as the collector ends, all that had been on its way is here.
+const END_SILENCE: Duration = Duration::from_millis(100);
 
 /// How long a header may take to come.
 const HEADER_PATIENCE: Duration = Duration::from_secs(30);
@@ -41,8 +45,8 @@ pub struct Call {
 pub enum Said {
     /// Its header came.
     Begins(Beginning),
-    /// Rows came at a time, seconds of Unix time.
-    Came(Batch, f64),
+    /// Rows came at a time, seconds of Unix time, in memory that they hold.
+    Came(Batch, f64, Held),
     /// A whole parcel came.
     Parcel(Arrived),
     /// It has ended.
@@ -60,6 +64,8 @@ pub struct Arrived {
     pub batch: Batch,
     /// When it came, seconds of Unix time.
     pub came_s: f64,
+    /// The memory that it takes.
+    pub held: Held,
     /// Takes the word once it is known what became of it.
     pub verdict: SyncSender<Kept>,
 }
@@ -84,17 +90,30 @@ pub struct Beginning {
     pub verdict: SyncSender<Result<(), DatabaseError>>,
 }
 
+/// Whether a socket has something to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Something,
+    Nothing,
+}
+
+/// One client's session, which is looked at again and again.
 pub struct Session {
     key: SessionKey,
     stream: TcpStream,
     peer: SocketAddr,
-    terms: Arc<Terms>,
-    stop: Arc<AtomicBool>,
-    figures: Arc<Figures>,
-    tell: Tell,
-    calls: SyncSender<Call>,
+    shared: Arc<Shared>,
     decoder: Decoder,
     has_begun: bool,
+    began: Instant,
+    /// When octets came last.
+    heard: Instant,
+    /// Since when it is known that the collector ends.
+    stopped: Option<Instant>,
+    /// Memory for a row that is long, and not whole yet.
+    long_row: Option<Held>,
+    /// Since when such a row waits for memory; nothing is read meanwhile.
+    without_room: Option<Instant>,
 }
 
 /// Why a session ends from here.
@@ -105,111 +124,168 @@ enum End {
 }
 
 impl Session {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what a collector's parts share, once"
-    )]
     pub fn new(
         key: SessionKey,
         stream: TcpStream,
         peer: SocketAddr,
-        terms: Arc<Terms>,
-        stop: Arc<AtomicBool>,
-        figures: Arc<Figures>,
-        tell: Tell,
-        calls: SyncSender<Call>,
+        shared: Arc<Shared>,
     ) -> io::Result<Self> {
-        stream.set_read_timeout(Some(LOOK))?;
-        stream.set_write_timeout(Some(LOOK))?;
+        stream.set_nonblocking(true)?;
+        let now = Instant::now();
+        shared.figures.clients.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             key,
             stream,
             peer,
-            terms,
-            stop,
-            figures,
-            tell,
-            calls,
+            shared,
             decoder: Decoder::default(),
             has_begun: false,
+            began: now,
+            heard: now,
+            stopped: None,
+            long_row: None,
+            without_room: None,
         })
     }
 
-    /// Reads until the client goes, says what cannot be, or the collector ends.
-    pub fn run(mut self) {
-        self.figures.clients.fetch_add(1, Ordering::Relaxed);
-        let end = self.read_all();
+    /// Its socket, where it is to be read as soon as something comes.
+    pub const fn awaits(&self) -> Option<&TcpStream> {
+        match self.without_room {
+            None => Some(&self.stream),
+            Some(_) => None,
+        }
+    }
+
+    /// A row of it waits for room.
+    pub const fn waits_for_room(&self) -> bool {
+        self.without_room.is_some()
+    }
+
+    /// Takes what has come, as much as `buffer` holds; false where the session has come to its end: the client went, said what cannot be, or
+    /// the collector ends.
+    pub fn look(&mut self, heard: Heard, buffer: &mut [u8]) -> bool {
+        match self.read(heard, buffer) {
+            Ok(()) => true,
+            Err(end) => {
+                self.end(end);
+                false
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) {
         self.decoder.finish();
-        self.pass_on();
+        self.pass_on(None);
         if self.has_begun {
             self.call(Said::Ended);
         }
         if let End::Refused(reason) = end {
             // Who is here hears of it before the client does.
-            (self.tell)(Notice::Refused {
+            (self.shared.tell)(Notice::Refused {
                 peer: self.peer,
                 reason: reason.clone(),
             });
             self.answer(&format!("{REFUSED}{reason}"));
             let _ = self.stream.shutdown(Shutdown::Write);
         }
-        self.figures.clients.fetch_sub(1, Ordering::Relaxed);
+        self.shared.figures.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn read_all(&mut self) -> End {
-        let mut octets = vec![0; READ_OCTETS];
-        let began = Instant::now();
-        let mut heard = began;
-        let mut stopped: Option<Instant> = None;
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                let since = stopped.get_or_insert_with(Instant::now);
-                if since.elapsed() > END_PATIENCE {
-                    return End::Plain;
-                }
+    fn read(&mut self, heard: Heard, buffer: &mut [u8]) -> Result<(), End> {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            let since = *self.stopped.get_or_insert_with(Instant::now);
+            if since.elapsed() > END_PATIENCE {
+                return Err(End::Plain);
             }
-            let count = match self.stream.read(&mut octets) {
-                Ok(0) => return End::Plain,
-                Ok(count) => count,
-                Err(error) if is_patience(&error) => {
-                    // What had been on its way is here.
-                    if stopped.is_some() {
-                        return End::Plain;
-                    }
-                    if heard.elapsed() > self.terms.idle {
-                        return End::Refused(format!("silent for {} s", self.terms.idle.as_secs()));
-                    }
-                    0
-                }
-                Err(_) => return End::Plain,
-            };
-            if count > 0 {
-                heard = Instant::now();
-                let fed = self.decoder.feed(octets.get(..count).unwrap_or_default());
-                if let Err(error) = fed {
-                    return End::Refused(error.to_string());
-                }
+        }
+        self.hold_long_row();
+        if self.waits_for_room() {
+            return Ok(());
+        }
+        if heard == Heard::Nothing {
+            return self.wait();
+        }
+        match self.stream.read(buffer) {
+            Ok(0) => Err(End::Plain),
+            Ok(count) => {
+                self.heard = Instant::now();
+                self.take(buffer.get(..count).unwrap_or_default())
             }
-            if let Err(end) = self.begin(began) {
-                return end;
-            }
-            self.pass_on();
+            Err(error) if is_patience(&error) => self.wait(),
+            Err(_) => Err(End::Plain),
         }
     }
 
+    /// Nothing has come.
+    fn wait(&mut self) -> Result<(), End> {
+        let silence = self.heard.elapsed();
+        let since_stop = self.stopped.map(|stopped| stopped.elapsed());
+        // What had been on its way is here.
+        if since_stop.is_some_and(|since| since.min(silence) > END_SILENCE) {
+            return Err(End::Plain);
+        }
+        let idle = self.shared.terms.idle;
+        if silence > idle {
+            return Err(End::Refused(format!("silent for {} s", idle.as_secs())));
+        }
+        if !self.has_begun && self.began.elapsed() > HEADER_PATIENCE {
+            let patience = HEADER_PATIENCE.as_secs();
+            return Err(End::Refused(format!("no header within {patience} s")));
+        }
+        Ok(())
+    }
+
+    /// Takes what was read, in memory that all clients share.
+    fn take(&mut self, octets: &[u8]) -> Result<(), End> {
+        let most = octets.len().saturating_mul(ROW_COST_MAX);
+        let held = self.shared.rooms.rows.take(most);
+        let fed = self.decoder.feed(octets);
+        fed.map_err(|error| End::Refused(error.to_string()))?;
+        self.begin()?;
+        self.pass_on(Some(held));
+        self.hold_long_row();
+        Ok(())
+    }
+
+    /// A row that is long, and not whole yet, waits in memory that all long rows share; where that is not to be had in time, the row is not
+    /// taken.
+    fn hold_long_row(&mut self) {
+        const UNKNOWN_GROWTH: usize = 4;
+        let pending = self.decoder.pending_octets();
+        let has = self.long_row.as_ref().map_or(0, Held::octets);
+        if pending <= SHORT_ROW_OCTETS {
+            self.long_row = None;
+        }
+        if pending <= has.max(SHORT_ROW_OCTETS) {
+            self.without_room = None;
+            return;
+        }
+        // A text does not say how long it is.
+        let all = self.decoder.awaited_octets();
+        let all = all.unwrap_or_else(|| (pending * UNKNOWN_GROWTH).min(ROW_OCTETS_MAX));
+        let more = all.max(pending).saturating_sub(has);
+        let since = *self.without_room.get_or_insert_with(Instant::now);
+        match (self.shared.rooms.long.try_take(more), &mut self.long_row) {
+            (Some(held), Some(long_row)) => long_row.join(held),
+            (Some(held), none) => *none = Some(held),
+            (None, _) if since.elapsed() < LONG_ROW_PATIENCE => return,
+            (None, _) => {
+                self.decoder.skip_row();
+                self.long_row = None;
+            }
+        }
+        self.without_room = None;
+    }
+
     /// Once the header is there: looks at its token, asks whether the session can be stored, and answers.
-    fn begin(&mut self, began: Instant) -> Result<(), End> {
+    fn begin(&mut self) -> Result<(), End> {
         if self.has_begun {
             return Ok(());
         }
         let Some(header) = self.decoder.header() else {
-            if began.elapsed() > HEADER_PATIENCE {
-                let patience = HEADER_PATIENCE.as_secs();
-                return Err(End::Refused(format!("no header within {patience} s")));
-            }
-            return Ok(());
+            return self.wait();
         };
-        if let Some(token) = &self.terms.token {
+        if let Some(token) = &self.shared.terms.token {
             let said = header.token.as_deref().unwrap_or_default();
             if !is_same(token.as_bytes(), said.as_bytes()) {
                 return Err(End::Refused("its token is not the collector's".to_owned()));
@@ -244,17 +320,23 @@ impl Session {
         }
     }
 
-    fn pass_on(&mut self) {
+    /// Gives what was understood to the thread that has the databases, in the room that it has already or takes now.
+    fn pass_on(&mut self, held: Option<Held>) {
         if !self.has_begun || self.decoder.batch().is_empty() {
             return;
         }
         let batch = self.decoder.take();
+        let octets = batch.octets();
+        // What was a long row until now needs more, and nobody asks for room who has some.
+        let held = held.filter(|held| octets <= held.octets());
+        let mut held = held.unwrap_or_else(|| self.shared.rooms.rows.take(octets));
+        held.shrink(octets);
+        let figures = &self.shared.figures;
         let rows = u64::try_from(batch.rows.len()).unwrap_or_default();
-        self.figures.rows.fetch_add(rows, Ordering::Relaxed);
-        self.figures
-            .rejected
-            .fetch_add(batch.refused.total(), Ordering::Relaxed);
-        self.call(Said::Came(batch, now_s()));
+        figures.rows.fetch_add(rows, Ordering::Relaxed);
+        let refused = batch.refused.total();
+        figures.rejected.fetch_add(refused, Ordering::Relaxed);
+        self.call(Said::Came(batch, now_s(), held));
     }
 
     /// Waits while the databases are behind.
@@ -264,7 +346,7 @@ impl Session {
             said,
         };
         // The store ends last, unless it lost its database for good; then it has said so.
-        let _ = self.calls.send(call);
+        let _ = self.shared.calls.send(call);
     }
 }
 

@@ -1,14 +1,19 @@
 //! One database, open or not, and what it has not committed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use super::account::{Account, Arrival, StreamName, UNKNOWN_STREAM};
 use super::database::{Database, DatabaseError, Insert, Sender};
+use super::numbers::{Beginning, Difference, RunName, Width};
+use super::room::Held;
 use super::session::SessionKey;
+use super::spans::Spans;
 use super::table::Tables;
 use super::{Notice, Tell};
+use crate::omsp::header::MADE;
 use crate::omsp::header::Parcel;
-use crate::omsp::{Batch, Definition, Header, Reason, Row, StreamKey};
+use crate::omsp::{Batch, Cell, Definition, Encoding, Header, Reason, Row, StreamKey};
 use crate::schema::Schema;
 
 /// Senders whose numbers are known without asking the database.
@@ -21,21 +26,87 @@ pub type Tried<T> = Result<Result<T, DatabaseError>, DatabaseError>;
 pub type Clients = BTreeMap<SessionKey, Client>;
 
 /// One database, open or not, and what it has not committed.
-#[derive(Default)]
 pub struct Shelf {
     pub open: Option<Open>,
-    pub kept: Vec<Kept>,
-    pub kept_octets: usize,
+    kept: Vec<Kept>,
+    /// Memory that those take.
+    kept_octets: usize,
     /// The transaction holds something beside rows.
-    pub is_begun: bool,
+    is_begun: bool,
+    /// When something was last asked of it.
+    used: Instant,
+    /// Something was committed since all was written back.
+    is_behind: bool,
 }
 
 impl Shelf {
+    /// Of a database that was opened just now.
+    pub fn new(open: Open) -> Self {
+        Self {
+            open: Some(open),
+            kept: Vec::new(),
+            kept_octets: 0,
+            is_begun: true,
+            used: Instant::now(),
+            is_behind: true,
+        }
+    }
+
+    /// Has what is committed written back, where there is something new.
+    pub fn write_back(&mut self) {
+        if self.is_behind
+            && self.is_settled()
+            && let Some(open) = &mut self.open
+        {
+            open.database.write_back();
+            self.is_behind = false;
+        }
+    }
+
+    /// A client begins.
+    pub fn begin(&mut self) {
+        self.is_begun = true;
+        self.used = Instant::now();
+    }
+
+    /// Nothing was asked of it for so long, and all is committed.
+    pub fn is_idle_for(&self, patience: Duration) -> bool {
+        self.is_settled() && self.used.elapsed() >= patience
+    }
+
     /// Nothing waits any more.
     pub fn committed(&mut self) {
-        self.kept.clear();
+        self.kept = Vec::new();
         self.kept_octets = 0;
         self.is_begun = false;
+        self.is_behind = true;
+    }
+
+    /// These rows wait for a commit.
+    pub fn keep(&mut self, kept: Kept) {
+        self.kept_octets += kept.held.octets();
+        self.kept.push(kept);
+        self.used = Instant::now();
+    }
+
+    /// All that waits for a commit.
+    pub fn kept(&mut self) -> &mut [Kept] {
+        &mut self.kept
+    }
+
+    /// Memory that waits for a commit, octets.
+    pub const fn octets(&self) -> usize {
+        self.kept_octets
+    }
+
+    /// No rows wait for a commit.
+    pub const fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Nothing waits for a commit.
+    pub const fn is_settled(&self) -> bool {
+        self.is_empty() && !self.is_begun
     }
 }
 
@@ -44,6 +115,8 @@ pub struct Kept {
     batch: Batch,
     came_s: f64,
     standing: Standing,
+    /// The memory that they take.
+    held: Held,
 }
 
 /// Whose rows those are, and what the account knows of them.
@@ -63,8 +136,8 @@ pub struct Client {
     pub streams: BTreeMap<StreamKey, Definition>,
     /// The newest definition of an index.
     pub indices: BTreeMap<u8, StreamKey>,
-    /// The number of the last row of each stream.
-    pub last: BTreeMap<String, Option<i64>>,
+    /// Which run of it this is; the numbers of its rows belong to that.
+    pub run: RunName,
     /// Nothing of it can be stored.
     pub is_refused: bool,
     /// It has ended, and goes with the next commit.
@@ -86,10 +159,21 @@ pub struct Open {
 
 impl Client {
     fn stream_name(&self, stream: &str) -> StreamName {
-        StreamName {
-            domain: self.header.domain.clone(),
-            sender: self.header.sender.clone(),
-            stream: stream.to_owned(),
+        self.run.stream(stream)
+    }
+
+    /// What its numbers begin with: a client that names its run counts from 1.
+    const fn beginning(&self) -> Beginning {
+        match self.header.run {
+            Some(_) => Beginning::One,
+            None => Beginning::Anywhere,
+        }
+    }
+
+    const fn width(&self) -> Width {
+        match self.header.content {
+            Encoding::Text => Width::Whole,
+            Encoding::Binary => Width::Bits32,
         }
     }
 
@@ -100,15 +184,20 @@ impl Client {
             self.streams.insert(definition.stream, definition.clone());
         }
         for (stream, rows) in by_stream(batch) {
-            if let Some(definition) = self.streams.get(&stream) {
-                let name = self.stream_name(definition.schema.name());
-                // What parcels leave out may come with the next.
-                if definition.schema == Schema::metadata() || parcel.is_some() {
-                    account.unnumbered(&name, count_of(&rows));
-                } else {
-                    let last = self.last.entry(name.stream.clone()).or_default();
-                    account.rows(&name, last, rows.iter().map(|row| row.sequence));
-                }
+            let Some(definition) = self.streams.get(&stream) else {
+                continue;
+            };
+            let name = definition.schema.name();
+            if definition.schema == Schema::metadata() {
+                account.unnumbered(&self.stream_name(name), count_of(&rows));
+                self.take_words(&rows, account);
+            } else if parcel.is_some() || self.is_refused {
+                // Whether a parcel is another one is known when it is stored.
+                account.unnumbered(&self.stream_name(name), count_of(&rows));
+            } else {
+                let numbers = rows.iter().map(|row| row.sequence);
+                let (beginning, width) = (self.beginning(), self.width());
+                account.rows(&self.run, name, beginning, width, numbers);
             }
         }
         account.refused(&batch.refused, |index| {
@@ -118,6 +207,25 @@ impl Client {
             self.stream_name(definition.map_or(UNKNOWN_STREAM, |d| d.schema.name()))
         });
     }
+
+    /// A client that names its run says at its end how many rows it made of each stream, since those that were dropped last are in no gap.
+    fn take_words(&self, rows: &[Row<'_>], account: &mut Account) {
+        let has_run = self.header.run.is_some() || self.header.parcel.is_some();
+        if !has_run || self.is_refused {
+            return;
+        }
+        for row in rows {
+            let mut cells = row.cells();
+            let cells = (cells.next(), cells.next(), cells.next());
+            if let (Some(Cell::Text(subject)), Some(Cell::Text(MADE)), Some(Cell::Text(value))) =
+                cells
+                && let (Some(stream), Ok(last)) = (subject.strip_prefix('.'), value.parse())
+                && self.streams.values().any(|it| it.schema.name() == stream)
+            {
+                account.made(&self.run, stream, last);
+            }
+        }
+    }
 }
 
 impl Kept {
@@ -126,10 +234,12 @@ impl Kept {
         batch: Batch,
         came_s: f64,
         parcel: Option<Parcel>,
+        held: Held,
     ) -> Self {
         Self {
             batch,
             came_s,
+            held,
             standing: Standing {
                 session,
                 parcel,
@@ -137,13 +247,6 @@ impl Kept {
                 unstored: BTreeSet::new(),
             },
         }
-    }
-
-    /// Memory that it takes, octets.
-    pub fn octets(&self) -> usize {
-        let definitions = self.batch.definitions.iter();
-        let definitions: usize = definitions.map(|d| d.schema.octets()).sum();
-        self.batch.rows.octets() + definitions
     }
 
     /// Tells the account that the collector ends with none of it stored, and says how many rows are lost: those of a parcel are still with
@@ -226,6 +329,7 @@ impl Open {
             batch,
             came_s,
             standing,
+            ..
         } = kept;
         let Some(client) = clients.get(&standing.session) else {
             return Ok(());
@@ -300,7 +404,13 @@ impl Open {
                 if arrival == Arrival::Again {
                     account.again(&name, count_of(rows));
                 } else if definition.schema != Schema::metadata() {
-                    account.parcel(parcel, arrival, &name, rows.iter().map(|row| row.sequence));
+                    // Of a run that an earlier collector knew, and did not keep the numbers of, nobody knows what came before.
+                    let beginning = match arrival {
+                        Arrival::First => Beginning::One,
+                        Arrival::New | Arrival::Again => Beginning::Anywhere,
+                    };
+                    let numbers = rows.iter().map(|row| row.sequence);
+                    account.number(&client.run, &name, beginning, client.width(), numbers);
                 }
             }
         }
@@ -401,6 +511,14 @@ impl Open {
         Ok(table)
     }
 
+    /// The numbers that came of a client's run, as far as the database has them.
+    pub fn numbers(&mut self, client: &Client) -> Tried<Vec<(String, Spans)>> {
+        match self.begin(client)? {
+            Ok((sender, _)) => self.tried(|open| open.database.numbers(sender, &client.run.run)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
     /// Tells the database what was refused and what is missing, and makes all durable.
     pub fn commit(
         &mut self,
@@ -408,34 +526,56 @@ impl Open {
         is_of: impl Fn(&str) -> bool,
         clients: &Clients,
     ) -> Result<(), DatabaseError> {
-        for (name, report) in account.untold(is_of) {
-            let client = clients.iter().find(|(_, client)| {
-                client.header.sender == name.sender && client.header.domain == name.domain
-            });
-            let sender = match client {
-                Some((_, client)) => self.begin(client)?.map(|(sender, _)| Some(sender)),
-                // Its parcels are stored, and it was known then.
-                None => {
-                    self.tried(|open| open.database.known_sender(&name.domain, &name.sender))?
-                }
-            };
-            // A sender that is refused has no number; the collector's own report has what was its.
-            let Ok(Some(sender)) = sender else { continue };
-            let told = self.tried(|open| {
+        for (name, report) in account.untold(&is_of) {
+            self.tell_loss(name, clients, |database, sender| {
                 let mut lines = report.lines().into_iter();
                 lines.try_for_each(|(what, rows)| {
-                    open.database.add_loss(sender, &name.stream, &what, rows)
+                    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+                    database.add_loss(sender, &name.stream, &what, rows)
                 })
             })?;
-            if let Err(error) = told {
-                (self.tell)(Notice::Unstored {
-                    stream: "_dhow_loss".to_owned(),
-                    sender: name.sender.clone(),
-                    reason: error.to_string(),
-                });
-            }
+        }
+        for change in account.changes(&is_of) {
+            self.tell_loss(&change.name(), clients, |database, sender| {
+                let Difference { gaps, rows } = change.difference;
+                for (what, more) in [("gaps", gaps), ("missing", rows)] {
+                    if more != 0 {
+                        database.add_loss(sender, change.stream, what, more)?;
+                    }
+                }
+                database.keep_numbers(sender, &change.run.run, change.stream, change.spans)
+            })?;
         }
         self.database.execute("COMMIT; BEGIN")
+    }
+
+    /// Tells the database what became of a stream's rows; where it does not take that, it is said.
+    fn tell_loss(
+        &mut self,
+        name: &StreamName,
+        clients: &Clients,
+        tell: impl FnOnce(&mut dyn Database, i64) -> Result<(), DatabaseError>,
+    ) -> Result<(), DatabaseError> {
+        let client = clients.values().find(|client| {
+            client.header.sender == name.sender && client.header.domain == name.domain
+        });
+        let sender = match client {
+            Some(client) => self.begin(client)?.map(|(sender, _)| Some(sender)),
+            // Its parcels are stored, and it was known then.
+            None => self.tried(|open| open.database.known_sender(&name.domain, &name.sender))?,
+        };
+        // A sender that is refused has no number; the collector's own report has what was its.
+        let Ok(Some(sender)) = sender else {
+            return Ok(());
+        };
+        if let Err(error) = self.tried(|open| tell(open.database.as_mut(), sender))? {
+            (self.tell)(Notice::Unstored {
+                stream: "_dhow_loss".to_owned(),
+                sender: name.sender.clone(),
+                reason: error.to_string(),
+            });
+        }
+        Ok(())
     }
 
     /// Forgets the sessions that are not here any more.

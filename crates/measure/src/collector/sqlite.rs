@@ -11,6 +11,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, ToSql, param
 
 use super::account::Arrival;
 use super::database::{Database, DatabaseError, Found, Insert, Sender};
+use super::spans::Spans;
 use crate::omsp::header::Parcel;
 use crate::omsp::{Cell, Row};
 use crate::schema::{Schema, Type};
@@ -34,6 +35,8 @@ CREATE TABLE IF NOT EXISTS _experiment_metadata (oml_tuple_id INTEGER PRIMARY KE
 CREATE TABLE IF NOT EXISTS _dhow_senders (id INTEGER PRIMARY KEY, domain TEXT, name TEXT, app TEXT, start_time INTEGER);
 CREATE TABLE IF NOT EXISTS _dhow_loss (oml_sender_id INTEGER, stream TEXT, what TEXT, rows INTEGER,
     PRIMARY KEY (oml_sender_id, stream, what));
+CREATE TABLE IF NOT EXISTS _dhow_numbers (oml_sender_id INTEGER, run TEXT, stream TEXT, numbers TEXT,
+    PRIMARY KEY (oml_sender_id, run, stream));
 CREATE TABLE IF NOT EXISTS _dhow_parcels (run INTEGER, number INTEGER, PRIMARY KEY (run, number)) WITHOUT ROWID;";
 
 /// One file.
@@ -42,13 +45,25 @@ pub struct Sqlite {
     connection: Connection,
 }
 
+/// Memory that a file's pages take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// What SQLite takes: 2 MiB.
+    Alone,
+    /// 256 KiB: rows are appended, and some ten files may be open.
+    OneOfMany,
+}
+
 impl Sqlite {
-    /// Opens or makes it.
-    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
+    /// Opens or makes it, beside others or alone.
+    pub fn open(path: &Path, cache: Cache) -> Result<Self, DatabaseError> {
         let connection = Connection::open(path)
             .map_err(|error| DatabaseError::away(format!("{}: {error}", path.display())))?;
         connection.busy_timeout(BUSY_PATIENCE)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        if cache == Cache::OneOfMany {
+            connection.execute_batch("PRAGMA cache_size=-256")?;
+        }
         // A reader may look at any time, and what was committed stays so when the power is cut: one flush a commit, about one a second.
         connection.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; BEGIN")?;
         connection.execute_batch(LAYOUT)?;
@@ -173,13 +188,34 @@ impl Database for Sqlite {
         sender: i64,
         stream: &str,
         what: &str,
-        rows: u64,
+        rows: i64,
     ) -> Result<(), DatabaseError> {
-        let add = "INSERT INTO _dhow_loss (oml_sender_id, stream, what, rows) VALUES (?, ?, ?, ?) \
-            ON CONFLICT DO UPDATE SET rows = min(rows + excluded.rows, 9223372036854775807)";
-        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let add = "INSERT INTO _dhow_loss (oml_sender_id, stream, what, rows) VALUES (?, ?, ?, max(0, ?4)) \
+            ON CONFLICT DO UPDATE SET rows = max(0, min(rows + ?4, 9223372036854775807))";
         let mut statement = self.connection.prepare_cached(add)?;
         statement.execute(params![sender, stream, what, rows])?;
+        Ok(())
+    }
+
+    fn numbers(&mut self, sender: i64, run: &str) -> Result<Vec<(String, Spans)>, DatabaseError> {
+        let select =
+            "SELECT stream, numbers FROM _dhow_numbers WHERE oml_sender_id = ? AND run = ?";
+        let mut select = self.connection.prepare_cached(select)?;
+        let rows = select.query_map(params![sender, run], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows: Vec<(String, String)> = rows.collect::<Result<_, _>>()?;
+        Ok(with_spans(rows.into_iter()))
+    }
+
+    fn keep_numbers(
+        &mut self,
+        sender: i64,
+        run: &str,
+        stream: &str,
+        spans: &Spans,
+    ) -> Result<(), DatabaseError> {
+        let keep = "INSERT OR REPLACE INTO _dhow_numbers (oml_sender_id, run, stream, numbers) VALUES (?, ?, ?, ?)";
+        let mut keep = self.connection.prepare_cached(keep)?;
+        keep.execute(params![sender, run, stream, spans.to_string()])?;
         Ok(())
     }
 
@@ -194,6 +230,13 @@ impl Database for Sqlite {
             .prepare_cached(note)?
             .execute([run, number])?;
         Ok(Arrival::of(noted == 1, has_others))
+    }
+
+    fn write_back(&mut self) {
+        // What cannot be written now is written the next time, or when the file is closed.
+        let _ = self
+            .connection
+            .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
     }
 
     fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError> {
@@ -270,6 +313,12 @@ const fn column_type(kind: Type) -> &'static str {
         Type::Text | Type::Vector(_) => "TEXT",
         Type::Blob => "BLOB",
     }
+}
+
+/// Streams with their numbers; those that somebody else has changed to something else are not known.
+pub(super) fn with_spans(rows: impl Iterator<Item = (String, String)>) -> Vec<(String, Spans)> {
+    rows.filter_map(|(stream, numbers)| Some((stream, numbers.parse().ok()?)))
+        .collect()
 }
 
 /// Reads `INDEX NAME FIELD:TYPE …`, as the row `table_NAME` of the metadata has it.

@@ -12,19 +12,27 @@ use std::time::{Duration, Instant};
 
 use super::account::Account;
 use super::database::{Database, DatabaseError};
+use super::numbers::RunName;
 use super::postgres::Postgres;
+use super::room::{Held, Room};
 use super::session::{self, Arrived, Beginning, Call, Said, SessionKey};
 use super::shelf::{Client, Clients, Kept, Open, Shelf};
-use super::sqlite::Sqlite;
-use super::{Notice, Outcome, Place, Tell};
+use super::sqlite::{Cache, Sqlite};
+use super::{Notice, Outcome, Place, ROWS_OCTETS_MAX, Tell};
 use crate::omsp::header::Parcel;
 use crate::omsp::{Batch, Header, Reason};
 
 /// How long rows wait for their commit.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
-/// Octets that are kept until a commit.
-const KEPT_OCTETS_MAX: usize = 64 << 20;
+/// How often it is looked whether somebody needs the room that rows have which wait for their commit.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Octets that are kept until a commit, of all databases: half of what rows may take, so that others come meanwhile.
+const KEPT_OCTETS_MAX: usize = ROWS_OCTETS_MAX / 2;
+
+/// How often what is committed is written back from a database's log into its file: with each commit that time makes due.
+const WRITE_BACK_EVERY: Duration = Duration::from_millis(900);
 
 /// Waits between attempts to reach a database that fails.
 const RETRY_MIN: Duration = Duration::from_millis(250);
@@ -33,11 +41,8 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// Databases that are open at once; the next domain is refused.
 const DATABASES_MAX: usize = 64;
 
-/// Clients that have ended and are known again when they come back, so that rows lost between are seen.
-const ENDED_MAX: usize = 256;
-
-/// Streams of such a client; one with more is forgotten.
-const ENDED_STREAMS_MAX: usize = 256;
+/// How long a database without clients stays open: they may come one after the other.
+const CLOSE_AFTER: Duration = Duration::from_secs(1);
 
 /// The name of the one database that all domains share.
 const SHARED: &str = "";
@@ -46,11 +51,12 @@ pub struct Store {
     place: Place,
     stop: Arc<AtomicBool>,
     tell: Tell,
+    rows: Arc<Room>,
     databases: BTreeMap<String, Shelf>,
     sessions: Clients,
-    ended: BTreeMap<Identity, BTreeMap<String, Option<i64>>>,
     account: Account,
     committed: Instant,
+    written_back: Instant,
     /// Who waits for the next commit: the database that a parcel is in, and who gave it.
     pledges: Vec<(String, SyncSender<session::Kept>)>,
     /// How long a database that fails is waited for when the collector ends.
@@ -58,31 +64,25 @@ pub struct Store {
     lost: Option<(u64, DatabaseError)>,
 }
 
-/// What a client is known by that comes again: domain, sender, program and start time.
-type Identity = (String, String, String, u64);
-
-fn identity(header: &Header) -> Identity {
-    let (domain, sender) = (header.domain.clone(), header.sender.clone());
-    (domain, sender, header.app.clone(), header.start_s)
-}
-
 impl Store {
-    /// Opens the one database, or looks at the directory.
+    /// Opens the one database, or looks at the directory; `rows` is the room of the rows that come.
     pub fn open(
         place: Place,
         end_patience: Duration,
         stop: Arc<AtomicBool>,
         tell: Tell,
+        rows: Arc<Room>,
     ) -> Result<Self, DatabaseError> {
         let mut store = Self {
             place,
             stop,
             tell,
+            rows,
             databases: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            ended: BTreeMap::new(),
             account: Account::default(),
             committed: Instant::now(),
+            written_back: Instant::now(),
             pledges: Vec::new(),
             end_patience,
             lost: None,
@@ -100,25 +100,35 @@ impl Store {
     /// Runs until no session is left.
     pub fn run(mut self, calls: &Receiver<Call>) -> Outcome {
         loop {
-            // Parcels that came together share a commit, which waits for no others.
-            let due = match self.pledges.is_empty() {
-                true => COMMIT_EVERY.saturating_sub(self.committed.elapsed()),
-                false => Duration::ZERO,
-            };
+            let due = self.commit_due();
             match calls.recv_timeout(due) {
                 Ok(call) => self.take(call),
-                Err(RecvTimeoutError::Timeout) => self.commit_all(),
+                Err(RecvTimeoutError::Timeout) if self.commit_due().is_zero() => self.commit_all(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.committed.elapsed() >= COMMIT_EVERY {
                 self.commit_all();
             }
         }
-        self.account.settle();
         self.commit_all();
         Outcome {
             report: self.account.report(),
             lost: self.lost,
+        }
+    }
+
+    /// How long what comes is waited for before a commit.
+    fn commit_due(&self) -> Duration {
+        let has_rows = !self.databases.values().all(Shelf::is_empty);
+        // Parcels that came together share a commit, which waits for no others, and neither do those who need the room.
+        if !self.pledges.is_empty() || (has_rows && self.rows.is_wanted()) {
+            return Duration::ZERO;
+        }
+        let due = COMMIT_EVERY.saturating_sub(self.committed.elapsed());
+        match has_rows {
+            true => due.min(LOOK),
+            false => due,
         }
     }
 
@@ -127,7 +137,7 @@ impl Store {
         match call.said {
             Said::Begins(beginning) => self.begin(session, beginning),
             Said::Ended => self.end(session),
-            Said::Came(batch, came_s) => self.came(session, batch, came_s, None),
+            Said::Came(batch, came_s, held) => self.came(session, batch, came_s, None, held),
             Said::Parcel(arrived) => self.parcel(session, arrived),
         }
     }
@@ -151,7 +161,8 @@ impl Store {
             Ok(Err(error)) => Some(error),
             Ok(Ok(())) | Err(_) => None,
         };
-        self.came(session, arrived.batch, arrived.came_s, Some(arrived.parcel));
+        let (came_s, parcel) = (arrived.came_s, Some(arrived.parcel));
+        self.came(session, arrived.batch, came_s, parcel, arrived.held);
         if let Some(client) = self.sessions.get_mut(&session) {
             client.ended = true;
         }
@@ -164,10 +175,8 @@ impl Store {
     /// Tells who waits for a commit what it came to.
     fn redeem(&mut self) {
         for (name, verdict) in std::mem::take(&mut self.pledges) {
-            let is_durable = self
-                .databases
-                .get(&name)
-                .is_some_and(|it| it.kept.is_empty());
+            let shelf = self.databases.get(&name);
+            let is_durable = shelf.is_some_and(Shelf::is_empty);
             let kept = match is_durable {
                 true => session::Kept::Stored,
                 false => session::Kept::Not("its database is away".to_owned()),
@@ -177,16 +186,8 @@ impl Store {
     }
 
     fn end(&mut self, session: SessionKey) {
-        let Some(client) = self.sessions.get_mut(&session) else {
-            return;
-        };
-        client.ended = true;
-        let last = std::mem::take(&mut client.last);
-        if last.len() <= ENDED_STREAMS_MAX {
-            if self.ended.len() >= ENDED_MAX {
-                self.ended.pop_first();
-            }
-            self.ended.insert(identity(&client.header), last);
+        if let Some(client) = self.sessions.get_mut(&session) {
+            client.ended = true;
         }
     }
 
@@ -203,8 +204,7 @@ impl Store {
         let header = beginning.header;
         let name = self.shelf_name(&header.domain);
         let client = Client {
-            // Two programs that share a sender's name count apart; one that comes back goes on with its numbers.
-            last: self.ended.remove(&identity(&header)).unwrap_or_default(),
+            run: self.run_of(&header),
             header,
             streams: BTreeMap::new(),
             indices: BTreeMap::new(),
@@ -220,6 +220,40 @@ impl Store {
         }
         // A session that is gone needs no word.
         let _ = beginning.verdict.send(outcome);
+    }
+
+    /// The run that a session is of. Where the client does not name it, it is known by its program and start time: two that are here at once
+    /// count apart, and one that comes back goes on with the numbers of the one that rows came of last.
+    fn run_of(&self, header: &Header) -> RunName {
+        let name = |run: String| RunName {
+            domain: header.domain.clone(),
+            sender: header.sender.clone(),
+            run,
+        };
+        if let Some(run) = header.parcel.map(|parcel| parcel.run).or(header.run) {
+            return name(format!("{run:x}"));
+        }
+        let base = format!("{} {}", header.start_s, header.app);
+        let mut latest = None;
+        let mut run = name(base.clone());
+        let mut number = 1_u64;
+        loop {
+            if !self.is_here(&run) {
+                match self.account.numbers().last_came(&run) {
+                    Some(came) => latest = latest.max(Some((came, run))),
+                    None => return latest.map_or(run, |(_, run)| run),
+                }
+            }
+            number += 1;
+            run = name(format!("{base} {number}"));
+        }
+    }
+
+    /// Whether a session of that run is connected.
+    fn is_here(&self, run: &RunName) -> bool {
+        self.sessions
+            .values()
+            .any(|client| !client.ended && client.run == *run)
     }
 
     /// Opens a session's database and finds its sender's number.
@@ -251,10 +285,17 @@ impl Store {
         let (Some(client), Some(shelf)) = (client, shelf) else {
             return Ok(Err(DatabaseError::away("its database is given up")));
         };
-        shelf.is_begun = true;
+        shelf.begin();
         let open = shelf.open.as_mut();
         let open = open.ok_or_else(|| DatabaseError::away("it is closed"))?;
-        Ok(open.begin(client)?.map(drop))
+        if self.account.numbers().knows(&client.run) {
+            return Ok(open.begin(client)?.map(drop));
+        }
+        Ok(open.numbers(client)?.map(|streams| {
+            let clients = &self.sessions;
+            let is_here = |run: &RunName| clients.values().any(|client| client.run == *run);
+            self.account.load(client.run.clone(), streams, is_here);
+        }))
     }
 
     /// Closes databases whose clients are gone, where there are many.
@@ -269,17 +310,24 @@ impl Store {
             .map(|client| self.shelf_name(&client.header.domain))
             .collect();
         self.databases
-            .retain(|name, shelf| !shelf.kept.is_empty() || used.contains(name));
+            .retain(|name, shelf| !shelf.is_settled() || used.contains(name));
     }
 
-    fn came(&mut self, session: SessionKey, batch: Batch, came_s: f64, parcel: Option<Parcel>) {
+    fn came(
+        &mut self,
+        session: SessionKey,
+        batch: Batch,
+        came_s: f64,
+        parcel: Option<Parcel>,
+        held: Held,
+    ) {
         let name = self.shelf_name(&self.domain(session));
         let Some(client) = self.sessions.get_mut(&session) else {
             return;
         };
         client.count(&batch, parcel, &mut self.account);
         let is_refused = client.is_refused;
-        let mut kept = Kept::new(session, batch, came_s, parcel);
+        let mut kept = Kept::new(session, batch, came_s, parcel, held);
         if is_refused {
             kept.give_up(Reason::NoTable, &self.sessions, &mut self.account);
             return;
@@ -292,19 +340,27 @@ impl Store {
             }
             return;
         };
-        let octets = kept.octets();
         let stored = shelf
             .open
             .as_mut()
             .map(|open| open.store(&mut kept, &self.sessions, &mut self.account));
-        shelf.kept.push(kept);
-        shelf.kept_octets += octets;
-        let is_full = shelf.kept_octets >= KEPT_OCTETS_MAX;
+        shelf.keep(kept);
         match stored {
-            Some(Ok(())) if is_full => self.commit(&name),
             Some(Ok(())) => {}
             Some(Err(error)) => self.recover(&name, error),
             None => self.recover(&name, DatabaseError::away("it is closed")),
+        }
+        self.commit_the_fullest();
+    }
+
+    /// Commits databases, the one that most is kept for first, until not too much is kept for all of them.
+    fn commit_the_fullest(&mut self) {
+        while self.databases.values().map(Shelf::octets).sum::<usize>() >= KEPT_OCTETS_MAX {
+            let most = self.databases.iter().max_by_key(|(_, it)| it.octets());
+            let Some(name) = most.map(|(name, _)| name.clone()) else {
+                return;
+            };
+            self.commit(&name);
         }
     }
 
@@ -320,7 +376,24 @@ impl Store {
         }
         self.redeem();
         self.sessions.retain(|_, client| !client.ended);
+        self.close_the_idle();
         self.committed = Instant::now();
+        if self.written_back.elapsed() >= WRITE_BACK_EVERY {
+            self.databases.values_mut().for_each(Shelf::write_back);
+            self.written_back = self.committed;
+        }
+    }
+
+    /// Closes databases of domains whose last client has gone, a while after: then all there is lies in the one file.
+    fn close_the_idle(&mut self) {
+        if !matches!(self.place, Place::Directory(_)) {
+            return;
+        }
+        let clients = &self.sessions;
+        self.databases.retain(|name, shelf| {
+            let mut domains = clients.values().map(|client| &client.header.domain);
+            domains.any(|domain| domain == name) || !shelf.is_idle_for(CLOSE_AFTER)
+        });
     }
 
     fn commit(&mut self, name: &str) {
@@ -329,8 +402,9 @@ impl Store {
         let Some(shelf) = self.databases.get_mut(name) else {
             return;
         };
-        let is_idle = shelf.kept.is_empty() && !shelf.is_begun;
-        if is_idle && self.account.untold(is_of).next().is_none() {
+        let is_told = self.account.untold(is_of).next().is_none()
+            && self.account.changes(is_of).next().is_none();
+        if shelf.is_settled() && is_told {
             return;
         }
         let outcome = match &mut shelf.open {
@@ -390,7 +464,7 @@ impl Store {
         let Some(shelf) = self.databases.get_mut(name) else {
             return Ok(());
         };
-        for kept in &mut shelf.kept {
+        for kept in shelf.kept() {
             open.store(kept, &self.sessions, &mut self.account)?;
         }
         open.commit(&self.account, is_of, &self.sessions)?;
@@ -402,15 +476,15 @@ impl Store {
 
     /// The collector ends without its database.
     fn give_up(&mut self, name: &str, error: DatabaseError) {
-        let Some(shelf) = self.databases.remove(name) else {
+        let Some(mut shelf) = self.databases.remove(name) else {
             return;
         };
         let mut rows = 0;
-        for kept in &shelf.kept {
+        for kept in shelf.kept() {
             rows += kept.end(&self.sessions, &mut self.account);
         }
         // Where no rows are kept, what it does not know is the account.
-        if rows > 0 || shelf.kept.is_empty() {
+        if rows > 0 || shelf.is_empty() {
             self.lose(rows, error);
         }
     }
@@ -421,19 +495,15 @@ impl Store {
     }
 
     fn open_shelf(&self, name: &str) -> Result<Shelf, DatabaseError> {
-        Ok(Shelf {
-            open: Some(self.open_database(name)?),
-            is_begun: true,
-            ..Shelf::default()
-        })
+        Ok(Shelf::new(self.open_database(name)?))
     }
 
     fn open_database(&self, name: &str) -> Result<Open, DatabaseError> {
         let database: Box<dyn Database> = match &self.place {
-            Place::File(path) => Box::new(Sqlite::open(path)?),
+            Place::File(path) => Box::new(Sqlite::open(path, Cache::Alone)?),
             Place::Directory(directory) => {
                 let path: PathBuf = directory.join(format!("{name}.sq3"));
-                Box::new(Sqlite::open(&path)?)
+                Box::new(Sqlite::open(&path, Cache::OneOfMany)?)
             }
             Place::Postgres(url) => Box::new(Postgres::open(url)?),
         };

@@ -14,7 +14,12 @@ const TABLES_MAX: usize = 4096;
 /// The beginnings of names that are not for streams.
 const RESERVED: [&str; 3] = ["sqlite_", "pg_", "_senders"];
 /// Names that are not for streams.
-const RESERVED_WHOLE: [&str; 3] = ["_dhow_loss", "_dhow_parcels", "_dhow_senders"];
+const RESERVED_WHOLE: [&str; 4] = [
+    "_dhow_loss",
+    "_dhow_numbers",
+    "_dhow_parcels",
+    "_dhow_senders",
+];
 
 /// The tables of one database.
 #[derive(Debug, Default)]

@@ -181,13 +181,12 @@ fn split_double(number: f64) -> Option<(i32, i8)> {
 /// Where the packet begins that `place` lies within; `place` itself where one ends there. The octets must begin with a packet.
 pub(crate) fn row_start_before(octets: &[u8], place: usize) -> usize {
     let mut start = 0;
-    while let Frame::Whole { head, body } =
-        frame(octets.get(start..).unwrap_or_default(), usize::MAX)
-    {
-        if start + head + body > place {
+    while let Frame::Packet { head, body } = frame(octets.get(start..).unwrap_or_default()) {
+        let end = start.saturating_add(head).saturating_add(body);
+        if end > place {
             break;
         }
-        start += head + body;
+        start = end;
     }
     start
 }
@@ -195,42 +194,164 @@ pub(crate) fn row_start_before(octets: &[u8], place: usize) -> usize {
 /// What the octets at a place are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// A packet: octets before its body, and those of its body.
-    Whole { head: usize, body: usize },
-    /// Not all of it is here yet.
+    /// A packet, of which all may be here or not: octets before its body, and those of its body.
+    Packet { head: usize, body: usize },
+    /// How long it is is not here yet.
     Partial,
-    /// Not the beginning of a packet, or a longer one than may be.
-    Not(Reason),
+    /// Not the beginning of a packet.
+    Not,
 }
 
 /// Looks at what begins at `octets`.
-pub(super) fn frame(octets: &[u8], body_max: usize) -> Frame {
+pub(super) fn frame(octets: &[u8]) -> Frame {
     let beginning = octets.get(..SYNC.len()).unwrap_or(octets);
     if !SYNC.starts_with(beginning) {
-        return Frame::Not(Reason::Packet);
+        return Frame::Not;
     }
-    let (head, body) = match octets.get(2) {
-        None => return Frame::Partial,
+    match octets.get(2) {
+        None => Frame::Partial,
         Some(&SHORT) => match octets.get(3..SHORT_HEAD_OCTETS) {
-            Some(&[high, low]) => (
-                SHORT_HEAD_OCTETS,
-                usize::from(u16::from_be_bytes([high, low])),
-            ),
-            _ => return Frame::Partial,
+            Some(&[high, low]) => Frame::Packet {
+                head: SHORT_HEAD_OCTETS,
+                body: usize::from(u16::from_be_bytes([high, low])),
+            },
+            _ => Frame::Partial,
         },
         Some(&LONG) => match octets.get(3..LONG_HEAD_OCTETS) {
             Some(&[a, b, c, d]) => {
                 let body = usize::try_from(u32::from_be_bytes([a, b, c, d]));
-                (LONG_HEAD_OCTETS, body.unwrap_or(usize::MAX))
+                Frame::Packet {
+                    head: LONG_HEAD_OCTETS,
+                    body: body.unwrap_or(usize::MAX),
+                }
             }
-            _ => return Frame::Partial,
+            _ => Frame::Partial,
         },
-        Some(_) => return Frame::Not(Reason::Packet),
+        Some(_) => Frame::Not,
+    }
+}
+
+/// Octets of a body before its values: how many they are, index, number and time of the row.
+pub(super) const BODY_HEAD_OCTETS: usize = 13;
+
+/// How a body is built, as far as it is here: a packet whose body is none cannot be believed its length either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Build {
+    /// It has as many well-formed values as it says, and nothing after them.
+    Whole,
+    /// What is here of it is well-formed. Whether that is more than what stands before the values.
+    Cut { has_head: bool },
+    /// It is no body of that length.
+    Wrong,
+}
+
+/// Looks at a body of so many octets, of which `octets` are here, from the first on.
+pub(super) fn build(octets: &[u8], body_octets: usize) -> Build {
+    let mut walk = Walk {
+        octets: octets.get(..body_octets).unwrap_or(octets),
+        at: 0,
+        end: body_octets,
     };
-    match body {
-        _ if body > body_max => Frame::Not(Reason::TooLong),
-        _ if octets.len() - head.min(octets.len()) < body => Frame::Partial,
-        _ => Frame::Whole { head, body },
+    match walk.head() {
+        Ok(count) => match walk.values(count) {
+            Ok(()) => Build::Whole,
+            Err(Stop::Cut) => Build::Cut { has_head: true },
+            Err(Stop::Wrong) => Build::Wrong,
+        },
+        Err(Stop::Cut) => Build::Cut { has_head: false },
+        Err(Stop::Wrong) => Build::Wrong,
+    }
+}
+
+/// Why a walk through a body ends.
+enum Stop {
+    /// What comes next is not here yet.
+    Cut,
+    /// It is no body.
+    Wrong,
+}
+
+/// A walk through a body that looks at tags and lengths alone.
+struct Walk<'a> {
+    octets: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl Walk<'_> {
+    /// The number of values.
+    fn head(&mut self) -> Result<u8, Stop> {
+        let count = self.octet()?;
+        self.skip(1)?;
+        match self.octet()? {
+            tag::INT32 | tag::LONG | tag::UINT32 => self.skip(4)?,
+            _ => return Err(Stop::Wrong),
+        }
+        match self.octet()? {
+            tag::DOUBLE => self.skip(5)?,
+            _ => return Err(Stop::Wrong),
+        }
+        // What was passed over is here too.
+        match self.at <= self.octets.len() {
+            true => Ok(count),
+            false => Err(Stop::Cut),
+        }
+    }
+
+    fn values(&mut self, count: u8) -> Result<(), Stop> {
+        for _ in 0..count {
+            self.value()?;
+        }
+        match self.at == self.end {
+            true if self.at <= self.octets.len() => Ok(()),
+            true => Err(Stop::Cut),
+            false => Err(Stop::Wrong),
+        }
+    }
+
+    fn value(&mut self) -> Result<(), Stop> {
+        let octets = match self.octet()? {
+            tag::LONG | tag::INT32 | tag::UINT32 => 4,
+            tag::DOUBLE | tag::NAN => 5,
+            tag::INT64 | tag::UINT64 | tag::GUID => 8,
+            tag::FALSE | tag::TRUE => 0,
+            tag::TEXT => usize::from(self.octet()?),
+            tag::BLOB => {
+                let length = u32::from_be_bytes([
+                    self.octet()?,
+                    self.octet()?,
+                    self.octet()?,
+                    self.octet()?,
+                ]);
+                usize::try_from(length).map_err(|_| Stop::Wrong)?
+            }
+            tag::VECTOR => {
+                let each = match self.octet()? {
+                    tag::INT32 | tag::UINT32 => 4,
+                    tag::INT64 | tag::UINT64 | tag::ELEMENT_DOUBLE => 8,
+                    tag::ELEMENT_BOOL => 1,
+                    _ => return Err(Stop::Wrong),
+                };
+                usize::from(u16::from_be_bytes([self.octet()?, self.octet()?])) * each
+            }
+            _ => return Err(Stop::Wrong),
+        };
+        self.skip(octets)
+    }
+
+    fn octet(&mut self) -> Result<u8, Stop> {
+        let at = self.at;
+        self.skip(1)?;
+        self.octets.get(at).copied().ok_or(Stop::Cut)
+    }
+
+    fn skip(&mut self, octets: usize) -> Result<(), Stop> {
+        let after = self.at.saturating_add(octets);
+        if after > self.end {
+            return Err(Stop::Wrong);
+        }
+        self.at = after;
+        Ok(())
     }
 }
 
@@ -278,35 +399,6 @@ impl<'a> Body<'a> {
             sequence,
         };
         Ok((count, head))
-    }
-
-    /// Succeeds where the body has so many well-formed values and nothing after them: then a wrong type in it is no reason to doubt its length.
-    pub(super) fn check(mut self, count: u8) -> Result<(), Reason> {
-        for _ in 0..count {
-            self.skip()?;
-        }
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(Reason::Packet)
-        }
-    }
-
-    fn skip(&mut self) -> Result<(), Reason> {
-        let octets = match self.octet()? {
-            tag::LONG | tag::INT32 | tag::UINT32 => 4,
-            tag::DOUBLE | tag::NAN => 5,
-            tag::INT64 | tag::UINT64 | tag::GUID => 8,
-            tag::FALSE | tag::TRUE => 0,
-            tag::TEXT => usize::from(self.octet()?),
-            tag::BLOB => self.length()?,
-            tag::VECTOR => {
-                let each = element_octets(self.octet()?)?;
-                usize::from(u16::from_be_bytes(self.array()?)) * each
-            }
-            _ => return Err(Reason::Packet),
-        };
-        self.take(octets).map(drop)
     }
 
     fn length(&mut self) -> Result<usize, Reason> {
@@ -408,15 +500,6 @@ impl<'a> Body<'a> {
     }
 }
 
-fn element_octets(kind: u8) -> Result<usize, Reason> {
-    Ok(match kind {
-        tag::INT32 | tag::UINT32 => 4,
-        tag::INT64 | tag::UINT64 | tag::ELEMENT_DOUBLE => 8,
-        tag::ELEMENT_BOOL => 1,
-        _ => return Err(Reason::Packet),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -431,7 +514,9 @@ mod tests {
 
     #[test]
     fn the_captured_packet_is_read_and_written() {
-        assert_eq!(frame(&CAPTURED, 100), Frame::Whole { head: 5, body: 54 });
+        let whole = Frame::Packet { head: 5, body: 54 };
+        assert_eq!(frame(&CAPTURED), whole);
+        assert_eq!(build(&CAPTURED[5..], 54), Build::Whole);
         let schema = Schema::parse(
             "u ts:double flow_id:guid seq_no:uint32 pkt_length:uint32 dst_host:string dst_port:uint32",
         )
@@ -473,17 +558,31 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_of_a_packet_is_partial_or_refused() {
-        for end in 0..CAPTURED.len() {
-            assert_eq!(frame(&CAPTURED[..end], 100), Frame::Partial, "{end}");
+    fn every_cut_of_a_packet_is_known_for_one() {
+        for end in 0..5 {
+            assert_eq!(frame(&CAPTURED[..end]), Frame::Partial, "{end}");
         }
         for end in 5..CAPTURED.len() {
-            let mut body = Body::new(&CAPTURED[5..end]);
-            let head = body.head();
-            assert!(head.is_err() || body.check(6).is_err(), "{end}");
+            assert!(matches!(frame(&CAPTURED[..end]), Frame::Packet { .. }));
+            let has_head = end >= 5 + BODY_HEAD_OCTETS;
+            let cut = Build::Cut { has_head };
+            assert_eq!(build(&CAPTURED[5..end], 54), cut, "{end}");
+            assert!(Body::new(&CAPTURED[5..end]).head().is_ok() == has_head);
         }
-        assert_eq!(frame(&CAPTURED, 53), Frame::Not(Reason::TooLong));
-        assert_eq!(frame(&[0xAA, 0xAB], 53), Frame::Not(Reason::Packet));
+        assert_eq!(frame(&[0xAA, 0xAB]), Frame::Not);
+    }
+
+    #[test]
+    fn a_body_of_another_length_than_its_values_is_wrong() {
+        let body = &CAPTURED[5..];
+        for octets in [0, 1, 12, 53, 55, 70_000] {
+            assert_eq!(build(body, octets), Build::Wrong, "{octets}");
+        }
+        // A tag that there is not.
+        let mut odd = body.to_vec();
+        odd[13] = 0x0E;
+        assert_eq!(build(&odd, 54), Build::Wrong);
+        assert_eq!(build(&odd[..13], 54), Build::Cut { has_head: true });
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Header {
     pub token: Option<String>,
     /// Whether the client reads what the collector says of its header: those of OML do not, and would be cut by what they leave unread.
     pub reads_answer: bool,
+    /// The client's own name for its run, drawn at random: all sessions of it go on with the same numbers of rows, the first of a stream is 1.
+    pub run: Option<u64>,
     /// Which of its run's sessions this is, where those come apart.
     pub parcel: Option<Parcel>,
     /// The streams that are known already.
@@ -68,6 +70,9 @@ impl Header {
         }
         if self.reads_answer {
             text.push_str("answer: yes\n");
+        }
+        if let Some(run) = self.run {
+            text.push_str(&format!("run: {run:x}\n"));
         }
         if let Some(parcel) = &self.parcel {
             text.push_str(&format!("parcel: {:x} {}\n", parcel.run, parcel.number));
@@ -94,6 +99,7 @@ pub(super) struct Reader {
     content: Encoding,
     token: Option<String>,
     reads_answer: bool,
+    run: Option<u64>,
     parcel: Option<Parcel>,
     schemas: Vec<(u8, Schema)>,
 }
@@ -102,6 +108,9 @@ pub(super) struct Reader {
 pub const ACCEPTED: &str = "accepted";
 /// See [`ACCEPTED`].
 pub const REFUSED: &str = "refused: ";
+
+/// The key of the metadata in which a client that names its run says, of `.STREAM`, how many rows of it were made.
+pub const MADE: &str = "made";
 
 /// Streams of a session: the index of a packet has one octet.
 pub(super) const SCHEMAS_MAX: usize = 256;
@@ -137,6 +146,8 @@ impl Reader {
                 self.app = Some(value.to_owned());
             }
             "answer" => self.reads_answer = value == "yes",
+            // Others may mean something else by it.
+            "run" => self.run = u64::from_str_radix(value, 16).ok(),
             "parcel" => {
                 let parcel = read_parcel(value).ok_or_else(|| bad("parcel", value))?;
                 self.parcel = Some(parcel);
@@ -172,6 +183,7 @@ impl Reader {
             content: self.content,
             token: self.token,
             reads_answer: self.reads_answer,
+            run: self.run,
             parcel: self.parcel,
             schemas: self.schemas,
         })

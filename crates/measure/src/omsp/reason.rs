@@ -19,6 +19,8 @@ pub enum Reason {
     NotUtf8,
     /// Longer than a row may be.
     TooLong,
+    /// Other clients' long rows had taken all the memory that there is for them.
+    NoRoom,
     /// The session ended within it.
     Truncated,
     /// A packet that is not built as one, or octets between packets.
@@ -40,6 +42,7 @@ impl Reason {
             Self::Value => "value",
             Self::NotUtf8 => "not-utf8",
             Self::TooLong => "too-long",
+            Self::NoRoom => "no-room",
             Self::Truncated => "truncated",
             Self::Packet => "packet",
             Self::NoTable => "no-table",

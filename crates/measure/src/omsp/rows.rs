@@ -1,5 +1,7 @@
 //! Rows as they wait for the database: no allocation a row, cells beside each other, texts in one arena.
 
+use std::ops::Range;
+
 /// A stream of one session, for as long as its definition holds.
 pub type StreamKey = u32;
 
@@ -22,7 +24,7 @@ pub enum Cell<'a> {
     Blob(&'a [u8]),
 }
 
-/// A cell whose text lies in the arena.
+/// A cell whose text lies in the arena. Rows of one look at a session are far from 4 GiB.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     Null,
@@ -30,16 +32,35 @@ enum Kept {
     Uint(u64),
     Double(f64),
     Bool(bool),
-    Text(usize, usize),
-    Blob(usize, usize),
+    Text(Place),
+    Blob(Place),
+}
+
+/// Where something begins in an arena, and the length of it.
+type Place = (u32, u32);
+
+fn place(start: usize, end: usize) -> Place {
+    let short = |octets| u32::try_from(octets).unwrap_or(u32::MAX);
+    (short(start), short(end - start))
+}
+
+fn range((start, length): Place) -> Range<usize> {
+    let long = |octets| usize::try_from(octets).unwrap_or(usize::MAX);
+    long(start)..long(start).saturating_add(long(length))
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    stream: StreamKey,
     sequence: i64,
     time_s: f64,
-    cells: usize,
+    stream: StreamKey,
+    cells: u32,
+}
+
+impl Head {
+    fn first_cell(&self) -> usize {
+        usize::try_from(self.cells).unwrap_or(usize::MAX)
+    }
 }
 
 /// Rows of one session.
@@ -86,11 +107,11 @@ impl Rows {
     }
 
     /// Memory that they take, octets.
-    pub fn octets(&self) -> usize {
-        self.heads.len() * size_of::<Head>()
-            + self.cells.len() * size_of::<Kept>()
-            + self.texts.len()
-            + self.blobs.len()
+    pub const fn octets(&self) -> usize {
+        self.heads.capacity() * size_of::<Head>()
+            + self.cells.capacity() * size_of::<Kept>()
+            + self.texts.capacity()
+            + self.blobs.capacity()
     }
 
     /// The row at a place.
@@ -102,8 +123,8 @@ impl Rows {
             sequence: head.sequence,
             time_s: head.time_s,
             rows: self,
-            start: head.cells,
-            end: next.map_or(self.cells.len(), |next| next.cells),
+            start: head.first_cell(),
+            end: next.map_or(self.cells.len(), Head::first_cell),
         })
     }
 
@@ -127,7 +148,7 @@ impl Rows {
     /// Takes the last row back; its texts stay in the arena until all go.
     pub(super) fn pop(&mut self) {
         if let Some(head) = self.heads.pop() {
-            self.cells.truncate(head.cells);
+            self.cells.truncate(head.first_cell());
         }
     }
 
@@ -138,8 +159,8 @@ impl Rows {
             Kept::Uint(number) => Cell::Uint(number),
             Kept::Double(number) => Cell::Double(number),
             Kept::Bool(truth) => Cell::Bool(truth),
-            Kept::Text(start, end) => Cell::Text(self.texts.get(start..end).unwrap_or_default()),
-            Kept::Blob(start, end) => Cell::Blob(self.blobs.get(start..end).unwrap_or_default()),
+            Kept::Text(place) => Cell::Text(self.texts.get(range(place)).unwrap_or_default()),
+            Kept::Blob(place) => Cell::Blob(self.blobs.get(range(place)).unwrap_or_default()),
         }
     }
 
@@ -158,7 +179,7 @@ impl Rows {
                     stream,
                     sequence,
                     time_s,
-                    cells: start,
+                    cells: u32::try_from(start).unwrap_or(u32::MAX),
                 });
                 Ok(())
             }
@@ -207,7 +228,7 @@ impl Rows {
     pub(super) fn text<'p>(&mut self, pieces: impl Iterator<Item = &'p str>) {
         let start = self.texts.len();
         self.texts.extend(pieces);
-        self.cells.push(Kept::Text(start, self.texts.len()));
+        self.cells.push(Kept::Text(place(start, self.texts.len())));
     }
 
     pub(super) fn blob<E>(
@@ -216,7 +237,7 @@ impl Rows {
     ) -> Result<(), E> {
         let start = self.blobs.len();
         write(&mut self.blobs)?;
-        self.cells.push(Kept::Blob(start, self.blobs.len()));
+        self.cells.push(Kept::Blob(place(start, self.blobs.len())));
         Ok(())
     }
 }

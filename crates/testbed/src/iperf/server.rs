@@ -112,7 +112,11 @@ impl<O: Observer> Sessions<'_, O> {
         if header.is_last {
             let account = match session.ended {
                 Some(account) => account,
-                None => session.end(self.observer),
+                None => {
+                    // The last datagram has the number that the next one would have had.
+                    session.flow.end(header.number.into());
+                    session.end(self.observer)
+                }
             };
             return Some(account.answer(arrival.payload));
         }
@@ -419,8 +423,10 @@ mod tests {
         for number in 0..3 {
             assert_eq!(take(number, false), None);
         }
+        // Datagram 3 was lost just before the last one.
         let account = take(4, true).unwrap();
-        assert_eq!((account.octets, account.report.sent), (300, 3));
+        let report = account.report;
+        assert_eq!((account.octets, report.sent, report.lost), (300, 4, 1));
         take(3, false);
         assert_eq!(take(4, true), Some(account));
         take(0, false);

@@ -2,19 +2,23 @@
 //!
 //! ```text
 //! octets  0–2   AA AA 02
-//!         3–4   flow, its last 16 bits
+//!         3–4   flow, for receivers of 16 bits: the remainder of its division by 32767, with the sign of the flow
 //!         5–8   number in the flow, from 1
 //!         9–16  flow
 //!        17–20  "DHOW"           only where the packet is long enough
 //!        21–28  when it was sent, nanoseconds since 1970
 //! ```
-//! All numbers are big-endian. OTG leaves what follows octet 16 as it is in memory; its receivers do not read it.
+//! All numbers are little-endian, as OTG writes them on machines that are so: it turns them round twice. OTG leaves what follows octet 16
+//! as it is in memory; its receivers do not read it.
 
 /// Octets with which each packet begins.
 const MARK: [u8; 3] = [0xAA, 0xAA, 0x02];
 
 /// Octets that say that a time follows.
 const TIME_MARK: [u8; 4] = *b"DHOW";
+
+/// What OTG divides a flow by to name it in 16 bits.
+const SHORT_FLOWS: i64 = 32_767;
 
 /// Octets of a header with the time.
 pub const HEADER_OCTETS: usize = 29;
@@ -47,14 +51,14 @@ impl Header {
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_OCTETS] {
         let mut octets = [0; HEADER_OCTETS];
-        let flow = self.flow.to_be_bytes();
+        let [low, high, ..] = (self.flow.cast_signed() % SHORT_FLOWS).to_le_bytes();
         let fields: [&[u8]; 6] = [
             &MARK,
-            flow.get(6..).unwrap_or_default(),
-            &self.number.to_be_bytes(),
-            &flow,
+            &[low, high],
+            &self.number.to_le_bytes(),
+            &self.flow.to_le_bytes(),
             &TIME_MARK,
-            &self.sent_ns.unwrap_or_default().to_be_bytes(),
+            &self.sent_ns.unwrap_or_default().to_le_bytes(),
         ];
         for (place, octet) in octets.iter_mut().zip(fields.into_iter().flatten()) {
             *place = *octet;
@@ -71,11 +75,11 @@ impl Header {
         let (flow, rest) = rest.split_first_chunk::<8>()?;
         let time = rest.strip_prefix(&TIME_MARK);
         Some(Self {
-            flow: u64::from_be_bytes(*flow),
-            number: u32::from_be_bytes(*number),
+            flow: u64::from_le_bytes(*flow),
+            number: u32::from_le_bytes(*number),
             sent_ns: time
                 .and_then(|rest| rest.first_chunk::<8>())
-                .map(|octets| u64::from_be_bytes(*octets)),
+                .map(|octets| u64::from_le_bytes(*octets)),
         })
     }
 }
@@ -84,27 +88,35 @@ impl Header {
 mod tests {
     use super::*;
 
+    /// The third packet of a flow as OTG 2.11.0 sends it on a little-endian machine.
+    const THIRD: [u8; 17] = [
+        0xAA, 0xAA, 2, 0x34, 0x25, 3, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1,
+    ];
+
     #[test]
     fn octets_are_those_of_otg_and_come_back() {
         let header = Header {
             flow: 0x0102_0304_0506_0708,
-            number: 9,
+            number: 3,
             sent_ns: Some(0x1112_1314_1516_1718),
         };
         let octets = header.encode();
-        assert_eq!(
-            octets[..17],
-            [0xAA, 0xAA, 2, 7, 8, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8]
-        );
-        assert_eq!(octets[17..25], *b"DHOW\x11\x12\x13\x14");
+        assert_eq!(octets[..17], THIRD);
+        assert_eq!(octets[17..25], *b"DHOW\x18\x17\x16\x15");
         assert_eq!(Header::decode(&octets), Some(header));
         let short = Header {
             sent_ns: None,
             ..header
         };
-        assert_eq!(Header::decode(&octets[..17]), Some(short));
+        assert_eq!(Header::decode(&THIRD), Some(short));
         assert_eq!(Header::decode(&octets[..28]), Some(short));
         assert_eq!(Header::decode(&octets[..16]), None);
         assert_eq!(Header::decode(&octets[1..]), None);
+        // A flow of 64 bits is a number with a sign to OTG.
+        let last = Header {
+            flow: u64::MAX,
+            ..header
+        };
+        assert_eq!(last.encode()[3..5], [0xFF, 0xFF]);
     }
 }

@@ -87,7 +87,15 @@ impl Flow {
         }
     }
 
-    /// How many packets were sent, as far as those that came tell.
+    /// The sender says which number it would have given next: those up to it that have not come are lost.
+    pub const fn end(&mut self, next: u64) {
+        if next > self.expected {
+            self.lost += next - self.expected;
+            self.expected = next;
+        }
+    }
+
+    /// How many packets were sent, as far as those that came and the sender tell.
     #[must_use]
     pub const fn sent(&self) -> u64 {
         self.packets + self.lost
@@ -169,6 +177,11 @@ mod tests {
         assert_eq!((flow.packets, flow.lost, flow.out_of_order), (5, 1, 2));
         assert_eq!((flow.sent(), flow.octets), (6, 500));
         assert_eq!((flow.first_ns, flow.last_ns), (2, 6));
+        // The sender had given nine numbers, and says so again.
+        flow.end(10);
+        flow.end(10);
+        flow.end(2);
+        assert_eq!((flow.packets, flow.lost, flow.sent()), (5, 4, 9));
     }
 
     #[test]

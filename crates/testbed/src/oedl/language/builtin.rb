@@ -26,7 +26,8 @@ module Oedl
     a.defProperty('protocol', 'Transport', '-p', type: :string)
     a.defProperty('udp:broadcast', 'Broadcast', '--udp:broadcast', type: :integer)
     %w[udp:dst_host udp:local_host].each { |name| a.defProperty(name, '', "--#{name}", type: :string) }
-    %w[udp:dst_port udp:local_port cbr:size exp:size pareto:size].each { |name| a.defProperty(name, '', "--#{name}", type: :integer) }
+    %w[udp:dst_port udp:local_port].each { |name| a.defProperty(name, '', "--#{name}", type: :integer) }
+    %w[cbr:size exp:size pareto:size].each { |name| a.defProperty(name, '', "--#{name}", type: :integer, dynamic: true) }
     %w[cbr:rate exp:rate pareto:rate exp:ontime exp:offtime pareto:ontime pareto:offtime].each do |name|
       a.defProperty(name, '', "--#{name}", type: :float, dynamic: true)
     end

@@ -63,9 +63,12 @@ module Oedl
     def initialize(group) = @group = group
     def respond_to_missing?(*) = true
 
+    # `net.w0.ip = ...`, or `net.w0 { |w0| w0.ip = ... }`.
     def method_missing(name, *)
       Oedl.refuse("there is no interface '#{name}'", hint: "there are #{Interface::NAMES.join(', ')}") unless Interface::NAMES.include?(name.to_s)
-      Interface.new(@group, name.to_s)
+      interface = Interface.new(@group, name.to_s)
+      yield interface if block_given?
+      interface
     end
   end
 
@@ -128,7 +131,11 @@ module Oedl
       @uses = []
     end
 
-    def net = Interfaces.new(self)
+    def net
+      interfaces = Interfaces.new(self)
+      yield interfaces if block_given?
+      interfaces
+    end
 
     def addApplication(application, options = {})
       found = Oedl.application(application)
@@ -179,10 +186,7 @@ module Oedl
       define_method(name) { |*| Oedl.plan.note("'#{name}' does nothing: nodes are namespaces of this machine, and up") }
     end
 
-    def resources(filter = {})
-      return Resources.new(self, filter) if filter[:type].to_s == 'application' || filter.empty?
-      Oedl.refuse("resources of type '#{filter[:type]}' are not there", hint: "there are those of type 'application'")
-    end
+    def resources(filter = {}) = Resources.new(self, filter)
 
     alias add_application addApplication
     alias add_prototype prototype
@@ -229,6 +233,8 @@ module Oedl
   # OMF 6: resources[type: 'application', name: 'x'].state = :running.
   class Resources
     def initialize(group, filter)
+      type = (filter[:type] || 'application').to_s
+      Oedl.refuse("resources of type '#{type}' are not there", hint: "there are those of type 'application'") unless type == 'application'
       @group = group
       @name = filter[:name]
     end
@@ -239,7 +245,10 @@ module Oedl
       case state.to_s
       when 'running' then @name ? @group.startApplication(@name) : @group.startApplications
       when 'stopped' then @name ? @group.stopApplication(@name) : @group.stopApplications
-      else Oedl.refuse("there is no state '#{state}'", hint: 'there are :running and :stopped')
+      else
+        what = @name ? "application '#{@name}'" : 'an application'
+        Oedl.refuse("#{what} of group '#{@group.name}' cannot be brought into the state '#{state}'",
+                    hint: 'the states that a plan can have are :running and :stopped')
       end
     end
 

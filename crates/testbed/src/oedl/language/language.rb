@@ -76,6 +76,12 @@ module Oedl
       begin_at_once if BUILTIN_NOW.include?(@name) && !@begun
     end
 
+    # OMF 6 hands the states of resources to a condition.
+    def method_missing(name, *)
+      Oedl.refuse("'#{name}' of the states of resources cannot be planned", hint: Oedl.hint_for('state'))
+    end
+    def respond_to_missing?(*) = false
+
     # An event that nobody defines never happens.
     def check
       return if @condition || (BUILTIN_NOW + NEVER + [APPLICATIONS_DONE]).include?(@name)
