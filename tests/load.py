@@ -32,7 +32,7 @@ at_end = "silence"
 [[contact]]
 link = "radio"
 start = "2s"
-for = "1s"
+for = "3s"
 [[traffic]]
 from = "alpha"
 to = "gamma"
@@ -40,7 +40,7 @@ size = "20kB"
 total = "4MB"
 {more}
 [stop]
-at = "5s"
+at = "7s"
 """
 
 
@@ -77,11 +77,11 @@ class Load(unittest.TestCase):
         self.assertEqual(code, 0, said)
         delivered = {out: int(self.table(out, "runs.csv")[0]["delivered"]) for out in ("without", "paused")}
         # 0.5 MB/s come in beside, and 4 MB/s go out.
-        self.assertLess(delivered["without"], 120)
-        self.assertGreater(delivered["paused"], 130)
+        self.assertLess(delivered["without"], 150)
+        self.assertGreater(delivered["paused"], 150)
         contact = self.table("paused", "contacts.csv")[-1]
         self.assertAlmostEqual(float(contact["start_s"]), 2.0, delta=0.5)
-        self.assertLess(float(self.table("paused", "runs.csv")[0]["duration_s"]), 7.0)
+        self.assertLess(float(self.table("paused", "runs.csv")[0]["duration_s"]), 9.0)
 
     def test_refused_payload_fails_the_run_where_that_is_not_allowed(self) -> None:
         small = 'quota = "1MB"'

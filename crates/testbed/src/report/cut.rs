@@ -10,7 +10,7 @@ use dhow_page::Axis;
 use super::measure::said;
 use super::told::{Flow, Told};
 use crate::number::float;
-use crate::results::{Capacity, Limited};
+use crate::results::{Capacity, Limited, Still};
 use crate::simulated::CONTACTS_MAX;
 
 /// Pairs of nodes for which the narrowest of all cuts is looked for, those with the most octets first; of others the narrower of the two
@@ -32,6 +32,8 @@ struct Edge<'a> {
     ends: (usize, usize),
     /// When it was there: beginnings and ends, seconds; nothing where it always is.
     contacts: Option<Vec<(f64, f64)>>,
+    /// When the time of the run stood still, and for how long: links carried on.
+    still: Option<Still>,
 }
 
 impl Edge<'_> {
@@ -49,12 +51,18 @@ impl Edge<'_> {
         let ahead_s = self.rate().map_or(0.0, |rate| {
             float(self.capacity.ahead_octets) / rate.max(1.0)
         });
-        let Some(contacts) = &self.contacts else {
-            return (end - start).max(0.0) + ahead_s;
+        let still_s = |start: f64, end: f64| {
+            let still = self.still.filter(|it| (start..=end).contains(&it.at_s));
+            still.map_or(0.0, |it| it.for_s)
         };
-        let within = contacts.iter().map(|it| it.1.min(end) - it.0.max(start));
-        let within = within.filter(|length| *length > 0.0);
-        within.map(|length| length + ahead_s).sum()
+        let Some(contacts) = &self.contacts else {
+            return (end - start).max(0.0) + still_s(start, end) + ahead_s;
+        };
+        let within = contacts.iter().map(|it| (it.0.max(start), it.1.min(end)));
+        let within = within.filter(|(start, end)| end > start);
+        within
+            .map(|(start, end)| end - start + still_s(start, end) + ahead_s)
+            .sum()
     }
 
     /// Octets that it could carry in one direction; without a bound where it keeps to no rate.
@@ -118,6 +126,7 @@ impl<'a> Cuts<'a> {
                 capacity,
                 ends: (from, to),
                 contacts: capacity.planned.then(Vec::new),
+                still: told.still,
             });
         }
         let by_name: BTreeMap<&str, usize> = edges
@@ -365,6 +374,7 @@ mod tests {
             flows,
             passed: Vec::new(),
             processors: Vec::new(),
+            still: None,
             is_impossible: false,
         }
     }
@@ -420,6 +430,28 @@ mod tests {
         );
         assert_eq!(Cuts::of(&due).excess(), None);
         assert_eq!(due.goodput(), Some(2_000.0 * 8.0 / 4.0));
+    }
+
+    #[test]
+    fn links_carry_on_while_the_time_of_a_run_stands_still() {
+        let links = || {
+            vec![
+                link("ab", 100.0, None),
+                link("bd", 400.0, Some(&[(2.0, 5.0)])),
+            ]
+        };
+        let load = || vec![flow("ad", 1_200, 0.0, 5.0)];
+        assert!(Cuts::of(&told(links(), load())).excess().is_some());
+        let still = Some(Still {
+            at_s: 1.0,
+            for_s: 10.0,
+        });
+        let paused = Told {
+            still,
+            ..told(links(), load())
+        };
+        assert_eq!(Cuts::of(&paused).excess(), None);
+        assert_eq!(paused.goodput(), Some(400.0 * 8.0));
     }
 
     #[test]

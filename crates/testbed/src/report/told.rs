@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::cut::Cuts;
 use crate::results::{
     Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Resource, Results, ResultsError, Run,
-    Status, last_of,
+    Status, Still, last_of,
 };
 use crate::run::Measured;
 
@@ -37,6 +37,8 @@ pub struct Told {
     pub figures: Vec<Figure>,
     /// What there was of each resource.
     pub capacities: Vec<Capacity>,
+    /// When its time stood still.
+    pub still: Option<Still>,
     /// Its processors that are told by what TCP does with them.
     pub processors: Vec<Measured>,
     /// What was delivered, between each two nodes.
@@ -122,6 +124,7 @@ impl Course {
         let payloads = results.read::<Payload>(&name)?;
         let resources = results.read::<Resource>(&name)?;
         let links = results.read::<LinkSample>(&name)?;
+        let conditions = results.conditions(&name)?;
         let mut told = Told {
             delays: delays(&payloads),
             first_sent_s: payloads.iter().map(|it| it.sent_s).min_by(f64::total_cmp),
@@ -138,7 +141,8 @@ impl Course {
             days: Vec::new(),
             figures: results.read::<Figure>(&name)?,
             capacities: results.read::<Capacity>(&name)?,
-            processors: results.conditions(&name)?.processors,
+            still: conditions.still,
+            processors: conditions.processors,
             flows: flows(&payloads),
             passed: Vec::new(),
             is_impossible: false,

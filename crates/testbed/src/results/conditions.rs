@@ -24,6 +24,9 @@ pub struct Conditions {
     pub load_before: String,
     /// The same when all was gone again.
     pub load_after: String,
+    /// When the time of the run stood still.
+    #[serde(default)]
+    pub still: Option<Still>,
     /// Processors that are told by what TCP does with them, as it was measured before the run.
     #[serde(default)]
     pub processors: Vec<Measured>,
@@ -33,6 +36,15 @@ pub struct Conditions {
     pub queues: BTreeMap<String, Value>,
     /// Every setting of each node, defaults included.
     pub nodes: BTreeMap<String, Value>,
+}
+
+/// When the time of a run stood still, and for how long: seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Still {
+    /// At this time of the run.
+    pub at_s: f64,
+    /// For so long, by a clock that went on.
+    pub for_s: f64,
 }
 
 /// Conditions of many runs, as a manifest has them: those of each run under its name, and settings of nodes once for all runs in which they

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::results::Still;
+
 /// How long a thread sleeps at most before it looks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -21,6 +23,8 @@ struct Stands {
     start: Instant,
     still: Duration,
     since: Option<Instant>,
+    /// At which of its times.
+    at: Option<Duration>,
 }
 
 impl Clock {
@@ -32,6 +36,7 @@ impl Clock {
                 start: Instant::now(),
                 still: Duration::ZERO,
                 since: None,
+                at: None,
             }),
             over: AtomicBool::new(false),
         }
@@ -48,7 +53,8 @@ impl Clock {
     /// Has it stand still, until it goes on.
     pub fn pause(&self) {
         let mut stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
-        stands.since.get_or_insert_with(Instant::now);
+        let now = *stands.since.get_or_insert_with(Instant::now);
+        stands.at = Some((now - stands.start).saturating_sub(stands.still));
     }
 
     /// Has it go on.
@@ -57,6 +63,16 @@ impl Clock {
         if let Some(since) = stands.since.take() {
             stands.still += since.elapsed();
         }
+    }
+
+    /// When it stood still, and for how long; nothing where it never did.
+    #[must_use]
+    pub fn still(&self) -> Option<Still> {
+        let stands = *self.stands.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Still {
+            at_s: stands.at?.as_secs_f64(),
+            for_s: stands.still.as_secs_f64(),
+        })
     }
 
     /// The run is over.

@@ -358,6 +358,7 @@ impl Stage<'_> {
             end_programs(&mut programs);
             self.duration = clock.now();
             clock.end();
+            self.conditions.still = clock.still();
             outcome
         });
         drop(captures);
