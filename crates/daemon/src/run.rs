@@ -9,7 +9,6 @@ use std::time::Duration;
 use dhow_bundle::storage::StoreEvent;
 use dhow_measure::client::ClientError;
 use dhow_node::Node;
-use dhow_node::config::ListenerId;
 use dhow_node::door::{Event, Telling};
 use dhow_node::recording::Recorder;
 use dhow_store::{
@@ -40,7 +39,7 @@ use crate::signals::Signals;
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
 use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
-use crate::streams::bound::Bound;
+use crate::streams::bound::{Bound, NeighbourDoor};
 use crate::streams::carrier::Carriers;
 use crate::streams::dial::dial_on_demand;
 use crate::streams::listener::ListenError;
@@ -581,10 +580,7 @@ fn start_admin(
 }
 
 /// Listeners for neighbours and for applications.
-type Listeners = (
-    Vec<(ListenerId, Duration, TcpListener)>,
-    (UnixListener, Vec<TcpListener>),
-);
+type Listeners = (Vec<NeighbourDoor>, (UnixListener, Vec<TcpListener>));
 
 /// Starts a task for each listener.
 fn accept(
@@ -596,13 +592,11 @@ fn accept(
 ) -> JoinSet<()> {
     let mut accepting = JoinSet::new();
     let places = Places::new(count.neighbours);
-    for (listener, stall_timeout, socket) in neighbours {
+    for door in neighbours {
         accepting.spawn_local(accept_neighbours(
             core.clone(),
-            socket,
-            listener,
+            door,
             places.clone(),
-            stall_timeout,
             tls.cloned(),
         ));
     }
