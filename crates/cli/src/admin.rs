@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::address::{HINT, admin_socket, locate};
+use crate::application::SILENT_HINT;
 use crate::failure::Failure;
 
 /// Most octets of an answer: a listing of a million bundles fits.
@@ -25,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Admin {
     socket: PathBuf,
     runtime: tokio::runtime::Runtime,
+    patience: Duration,
 }
 
 impl Admin {
@@ -35,7 +37,17 @@ impl Admin {
             .enable_all()
             .build()
             .map_err(|error| Failure::refused(format!("cannot start: {error}")))?;
-        Ok(Self { socket, runtime })
+        Ok(Self {
+            socket,
+            runtime,
+            patience: PATIENCE,
+        })
+    }
+
+    /// Waits no longer than this for an answer.
+    pub fn within(mut self, patience: Duration) -> Self {
+        self.patience = patience.min(PATIENCE);
+        self
     }
 
     /// Asks for a resource.
@@ -49,12 +61,7 @@ impl Admin {
     }
 
     fn request(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let answer = self.runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, self.exchange(method, path, body)).await
-        });
-        let (status, octets) = answer.unwrap_or_else(|_| {
-            Err(self.unreachable(&format!("no answer within {} s", PATIENCE.as_secs())))
-        })?;
+        let (status, octets) = self.runtime.block_on(self.exchange(method, path, body))?;
         let value = if octets.is_empty() {
             Ok(Value::Null)
         } else {
@@ -73,10 +80,10 @@ impl Admin {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(StatusCode, Bytes), Failure> {
+        let broken = |error: &dyn std::fmt::Display| self.unreachable(&error.to_string());
         let stream = UnixStream::connect(&self.socket)
             .await
-            .map_err(|error| self.unreachable(&error.to_string()))?;
-        let broken = |error: &dyn std::fmt::Display| self.unreachable(&error.to_string());
+            .map_err(|error| broken(&error))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| broken(&error))?;
@@ -92,18 +99,33 @@ impl Admin {
         let request = request
             .body(Full::new(octets))
             .map_err(|error| broken(&error))?;
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| broken(&error))?;
+        let response = self.in_time(sender.send_request(request)).await?;
+        let response = response.map_err(|error| broken(&error))?;
         let status = response.status();
-        let octets = Limited::new(response.into_body(), ANSWER_OCTETS)
-            .collect()
-            .await
-            .map_err(|error| broken(&error))?
-            .to_bytes();
+        let mut body = Limited::new(response.into_body(), ANSWER_OCTETS);
+        let mut octets = Vec::new();
+        // A long list comes in pieces, each of which has its time.
+        while let Some(frame) = self.in_time(body.frame()).await? {
+            let frame = frame.map_err(|error| broken(&error))?;
+            octets.extend_from_slice(frame.data_ref().map_or(&[][..], |piece| piece));
+        }
         driver.abort();
-        Ok((status, octets))
+        Ok((status, Bytes::from(octets)))
+    }
+
+    /// What comes of a step, unless the node takes too long for it.
+    async fn in_time<T>(&self, step: impl Future<Output = T>) -> Result<T, Failure> {
+        let outcome = tokio::time::timeout(self.patience, step).await;
+        outcome.map_err(|_| self.silent())
+    }
+
+    fn silent(&self) -> Failure {
+        Failure::refused(format!(
+            "the node at {} did not answer within {} s",
+            self.socket.display(),
+            self.patience.as_secs()
+        ))
+        .with_hint(SILENT_HINT)
     }
 
     fn unreachable(&self, why: &str) -> Failure {

@@ -13,19 +13,36 @@ use dhow_client::{Address, Client, Delivery, Error, Receipt, Receiver, Registrat
 use crate::address::HINT;
 use crate::failure::Failure;
 
+/// Told with every failure of a node to answer.
+pub const SILENT_HINT: &str = "a process holds the node's socket and does not answer: it may be stopped, or have more to do than it can; its log tells, and a node that is ended and started again has what it had stored";
+
+/// A healthy node greets within this time, also where a command's timeout is shorter.
+const GREETING_MIN: Duration = Duration::from_secs(1);
+
+/// A node that greets later is taken for one that does not answer, also where a command's timeout is longer.
+const GREETING_MAX: Duration = Duration::from_secs(30);
+
+/// A node that takes and gives no octet for longer than this does not answer, also where a command's timeout is longer.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
 /// What a failed call means for the command, as "cannot …: {error}".
 pub fn failure(what: &str, error: &Error) -> Failure {
     let failure = Failure::refused(format!("cannot {what}: {error}"));
-    if matches!(error, Error::Unreachable { .. }) {
-        failure.with_hint(HINT)
-    } else {
-        failure
+    match error {
+        Error::Unreachable { .. } => failure.with_hint(HINT),
+        Error::Silent(_) => failure.with_hint(SILENT_HINT),
+        _ => failure,
     }
 }
 
-/// Connects to a node.
-pub fn connect(address: &Address) -> Result<Client, Failure> {
-    Client::connect(address).map_err(|error| failure("reach the node", &error))
+/// Connects to a node, which must answer within the command's timeout, where it has one.
+pub fn connect(address: &Address, timeout: Option<Duration>) -> Result<Client, Failure> {
+    connection(address, timeout).map_err(|error| failure("reach the node", &error))
+}
+
+fn connection(address: &Address, timeout: Option<Duration>) -> Result<Client, Error> {
+    let within = |most: Duration| timeout.map_or(most, |it| it.clamp(GREETING_MIN, most));
+    Client::connect_within(address, within(GREETING_MAX))?.with_patience(within(SILENCE_MAX))
 }
 
 /// An endpoint of the node that nobody else uses: a random high service.
@@ -56,6 +73,8 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1
 pub struct Subscription {
     address: Address,
     registration: Registration,
+    /// How long the node may be silent, where the command says so.
+    timeout: Option<Duration>,
     receiver: Option<Receiver>,
     backoff: Duration,
 }
@@ -72,15 +91,20 @@ pub enum Arrival<T> {
 }
 
 impl Subscription {
-    /// Subscribes; the node must be there now.
-    pub fn begin(address: &Address, registration: Registration) -> Result<Self, Failure> {
-        let receiver = connect(address)?
+    /// Subscribes; the node must be there now, and answer within the command's timeout, where it has one.
+    pub fn begin(
+        address: &Address,
+        registration: Registration,
+        timeout: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        let receiver = connect(address, timeout)?
             .receiver(&registration)
             .map_err(|error| failure("receive at the endpoint", &error))?;
         let [backoff, _] = BACKOFF;
         Ok(Self {
             address: address.clone(),
             registration,
+            timeout,
             receiver: Some(receiver),
             backoff,
         })
@@ -143,8 +167,8 @@ impl Subscription {
 
     fn connect_again(&mut self, wait: Duration) -> Result<(), Failure> {
         thread::sleep(self.backoff.min(wait));
-        match Client::connect(&self.address).and_then(|client| client.receiver(&self.registration))
-        {
+        let client = connection(&self.address, self.timeout);
+        match client.and_then(|client| client.receiver(&self.registration)) {
             Ok(receiver) => {
                 [self.backoff, _] = BACKOFF;
                 self.receiver = Some(receiver);

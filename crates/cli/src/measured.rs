@@ -212,7 +212,7 @@ fn carrier(target: &Target, common: &Common) -> Result<Option<BundleCarrier>, Fa
         .parse()
         .map_err(|error| Failure::usage(format!("'{endpoint}' is no endpoint: {error}")))?;
     let address = locate(common.node.as_ref())?;
-    let source = random_endpoint(connect(&address)?.node_id())?;
+    let source = random_endpoint(connect(&address, None)?.node_id())?;
     let carrier = BundleCarrier::new(address, source, destination, LIFETIME);
     Ok(Some(carrier))
 }

@@ -135,6 +135,10 @@ impl<T> SteadySender<T> {
         };
         let begun = Instant::now();
         let [mut backoff, largest] = BACKOFF;
+        if matches!(error, Error::Silent(_)) {
+            // It is there, and has been waited for.
+            return Err(application::failure("send", &error));
+        }
         if error.is_lost() && !interrupt::is_requested() {
             output::note("the node is away, trying again");
         }
@@ -149,7 +153,8 @@ impl<T> SteadySender<T> {
             }
             thread::sleep(backoff);
             backoff = (backoff * 2).min(largest);
-            match self.connect_again(write) {
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            match self.connect_again(left, write) {
                 Ok(()) => {
                     output::note("the node is back");
                     return Ok(());
@@ -159,8 +164,9 @@ impl<T> SteadySender<T> {
         }
     }
 
-    fn connect_again(&mut self, write: &mut impl Write<T>) -> Result<(), Error> {
-        self.sender = Client::connect(&self.address)?.sender(&self.registration)?;
+    fn connect_again(&mut self, left: Duration, write: &mut impl Write<T>) -> Result<(), Error> {
+        let client = Client::connect_within(&self.address, left.max(BACKOFF[1]))?;
+        self.sender = client.sender(&self.registration)?;
         for item in &self.unanswered {
             write(&mut self.sender, item)?;
             self.repeated += 1;

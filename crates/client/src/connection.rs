@@ -1,6 +1,6 @@
 //! Messages and payloads over a stream, buffered in both directions.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -19,6 +19,21 @@ const READ_OCTETS_MIN: usize = 16 * 1024;
 
 /// Octets that are collected before they are written.
 pub(crate) const WRITE_OCTETS: usize = 64 * 1024;
+
+/// Least patience: a system call that is to wait for no time at all would wait for ever.
+const PATIENCE_MIN: Duration = Duration::from_millis(1);
+
+/// How long a write waits at a time; reading and giving up have their turns between.
+const WRITE_STEP: Duration = Duration::from_millis(20);
+
+/// What happens to octets that come while the node takes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhileWriting {
+    /// They are read: answers, of which there are no more than requests.
+    Read,
+    /// They stay in the socket: payloads, however long.
+    Leave,
+}
 
 /// How long to wait for octets.
 #[derive(Clone, Copy, Debug)]
@@ -51,17 +66,59 @@ pub(crate) struct Connection {
     out: BytesMut,
     /// The timeout that the stream has now.
     timeout: Option<Duration>,
+    while_writing: WhileWriting,
+    /// How long the node may take and give no octet while this side waits for it.
+    patience: Duration,
+    /// When octets last came or went.
+    moved: Instant,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream) -> Self {
-        Self {
+    pub(crate) fn new(stream: Stream, patience: Duration) -> Result<Self, Error> {
+        let mut connection = Self {
             stream,
             reader: FrameReader::new(),
             room: BytesMut::new(),
             out: BytesMut::new(),
             timeout: None,
-        }
+            while_writing: WhileWriting::Leave,
+            patience,
+            moved: Instant::now(),
+        };
+        connection.set_patience(patience)?;
+        Ok(connection)
+    }
+
+    /// How long the node may take and give no octet while this side waits for it.
+    pub(crate) fn set_patience(&mut self, patience: Duration) -> Result<(), Error> {
+        self.patience = patience.max(PATIENCE_MIN);
+        let step = WRITE_STEP.min(self.patience);
+        self.stream.set_write_timeout(step).map_err(lost)
+    }
+
+    /// From now on, what comes while the node takes nothing is read.
+    pub(crate) fn read_while_writing(&mut self) {
+        self.while_writing = WhileWriting::Read;
+    }
+
+    /// How much longer the node may be silent.
+    pub(crate) fn patience_left(&self) -> Duration {
+        self.patience.saturating_sub(self.moved.elapsed())
+    }
+
+    /// Until then the node is to take or give an octet.
+    pub(crate) fn patient(&self) -> Wait {
+        Wait::for_most(Some(self.patience))
+    }
+
+    /// No octet has come or gone for as long as this side's patience lasts.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.moved.elapsed() >= self.patience
+    }
+
+    /// That the node does not answer.
+    pub(crate) const fn silent(&self) -> Error {
+        Error::Silent(self.patience)
     }
 
     /// The first octet of the stream, which stands before any message.
@@ -105,15 +162,14 @@ impl Connection {
         };
         while self.reader.is_drained() {
             if length >= READ_OCTETS_MIN {
-                self.set_timeout(None)?;
-                return retry(|| self.stream.read(out)).map_err(lost).and_then(
-                    |octets| match octets {
-                        0 => Err(Error::Disconnected(None)),
-                        _ => Ok(octets),
-                    },
-                );
+                self.set_timeout(Some(self.patience))?;
+                return match retry(|| self.stream.read(out)) {
+                    Ok(0) => Err(Error::Disconnected(None)),
+                    Ok(octets) => Ok(octets),
+                    Err(error) => Err(self.failed(error)),
+                };
             }
-            self.fill(Wait::Forever)?;
+            self.fill_patiently()?;
         }
         let length = u64::try_from(length).unwrap_or(u64::MAX);
         let octets = self.reader.take_payload(length).unwrap_or_default();
@@ -131,9 +187,7 @@ impl Connection {
                 Some(octets) => {
                     left = left.saturating_sub(u64::try_from(octets.len()).unwrap_or(u64::MAX))
                 }
-                None => {
-                    self.fill(Wait::Forever)?;
-                }
+                None => self.fill_patiently()?,
             }
         }
         Ok(())
@@ -166,16 +220,44 @@ impl Connection {
 
     /// Write what was collected.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        let outcome = self.stream.write_all(&self.out).map_err(lost);
-        self.out.clear();
-        outcome
+        self.write_through(&[])
     }
 
     /// Write what was collected and `octets` behind it, which are not copied.
     pub(crate) fn write_through(&mut self, octets: &[u8]) -> Result<(), Error> {
-        let outcome = self.stream.write_both(&self.out, octets).map_err(lost);
-        self.out.clear();
+        let mut out = std::mem::take(&mut self.out);
+        let outcome = self.write_all(&mut [IoSlice::new(&out), IoSlice::new(octets)]);
+        out.clear();
+        self.out = out;
         outcome
+    }
+
+    /// Write slices, with as few system calls as the system allows.
+    fn write_all(&mut self, mut left: &mut [IoSlice<'_>]) -> Result<(), Error> {
+        let begun = Instant::now();
+        // Without this, two empty slices would be written.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match self.stream.write_vectored(left) {
+                Ok(0) => return Err(lost(ErrorKind::WriteZero.into())),
+                Ok(octets) => {
+                    IoSlice::advance_slices(&mut left, octets);
+                    self.moved = Instant::now();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_too_late(&error) => {
+                    if self.moved.max(begun).elapsed() >= self.patience {
+                        return Err(self.silent());
+                    }
+                    // The node may take nothing before its answers are taken.
+                    if self.while_writing == WhileWriting::Read {
+                        self.fill(Wait::No)?;
+                    }
+                }
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        Ok(())
     }
 
     /// Say that nothing more will be written.
@@ -189,6 +271,14 @@ impl Connection {
         self.reader.clear();
         while let Ok(true) = self.fill(wait) {
             self.reader.clear();
+        }
+    }
+
+    /// Read what comes within this side's patience.
+    fn fill_patiently(&mut self) -> Result<(), Error> {
+        match self.fill(self.patient())? {
+            true => Ok(()),
+            false => Err(self.silent()),
         }
     }
 
@@ -217,12 +307,19 @@ impl Connection {
             Ok(octets) => {
                 let octets: Bytes = self.room.split_to(octets).freeze();
                 self.reader.push(octets);
+                self.moved = Instant::now();
                 Ok(true)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Ok(false)
-            }
+            Err(error) if is_too_late(&error) => Ok(false),
             Err(error) => Err(lost(error)),
+        }
+    }
+
+    /// Why a call that this side's patience bounds has failed.
+    fn failed(&self, error: io::Error) -> Error {
+        match is_too_late(&error) {
+            true => self.silent(),
+            false => lost(error),
         }
     }
 
@@ -237,6 +334,11 @@ impl Connection {
 
 fn lost(error: io::Error) -> Error {
     Error::Disconnected(Some(error))
+}
+
+/// Whether the time was over before anything happened.
+pub(crate) fn is_too_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Try again when a signal came between.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use dhow_node::api::wire::{
     AapResponse, STATUS_ERROR, STATUS_INVALID_REQUEST, STATUS_NOT_FOUND, STATUS_UNAUTHORIZED,
@@ -24,8 +25,8 @@ pub enum Error {
     #[error("the node closed the connection{}", because(.0.as_ref()))]
     Disconnected(Option<io::Error>),
     /// The node did not answer in the time that a call allows it.
-    #[error("the node did not answer within {0} s")]
-    Silent(u64),
+    #[error("the node did not answer within {}", span(*.0))]
+    Silent(Duration),
     /// The node refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -53,6 +54,14 @@ impl Error {
             self,
             Self::Unreachable { .. } | Self::Disconnected(_) | Self::Silent(_)
         )
+    }
+}
+
+/// Whole seconds, or milliseconds: `30 s`, `1500 ms`.
+fn span(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => format!("{} s", time.as_secs()),
+        _ => format!("{} ms", time.as_millis()),
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Receiver {
     pub(crate) connection: Connection,
     /// Octets of the newest delivery's payload that have not been read.
     pub(crate) unread: u64,
+    /// Deliveries were confirmed or declined, so that the node has something to read.
+    has_answered: bool,
 }
 
 impl Receiver {
@@ -39,6 +41,7 @@ impl Receiver {
         Self {
             connection,
             unread: 0,
+            has_answered: false,
         }
     }
 
@@ -46,7 +49,7 @@ impl Receiver {
     /// read of the delivery before is skipped.
     ///
     /// # Errors
-    /// When the connection is lost, or the node refuses what this client said.
+    /// When the connection is lost, the node refuses what this client said, or is silent within the delivery before.
     pub fn next_delivery(
         &mut self,
         timeout: Option<Duration>,
@@ -96,18 +99,22 @@ impl Receiver {
         self.answer(receipt, STATUS_ERROR)
     }
 
-    /// Hand over all confirmations and wait for the node to have read them.
+    /// Hand over all confirmations and wait for the node to have read them, where there were any.
     ///
     /// # Errors
     /// When the connection is lost: then confirmed deliveries may come again.
     pub fn finish(mut self) -> Result<(), Error> {
         self.connection.end_writing()?;
-        self.connection
-            .discard_until_closed(Wait::for_most(Some(FINISH)));
+        if self.has_answered {
+            let time = FINISH.min(self.connection.patience_left());
+            self.connection
+                .discard_until_closed(Wait::for_most(Some(time)));
+        }
         Ok(())
     }
 
     fn answer(&mut self, receipt: Receipt, status: i32) -> Result<(), Error> {
+        self.has_answered = true;
         self.connection.put(&AapResponse {
             delivery_id: receipt.0,
             ..AapResponse::of(status)

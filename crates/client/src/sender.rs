@@ -15,12 +15,12 @@ use crate::request::{Answers, Request, Response, SendHead};
 /// they cover a flush of 13 ms.
 const REQUESTS_MAX: usize = 4096;
 
-/// Octets of answers that may be under way. A node stops reading requests when 4 MiB of answers wait
+/// Octets of answers that may be under way. A node stops reading requests when 1 MiB of answers wait
 /// for their client; keeping to half of it, neither side can wait for the other.
-const ANSWER_OCTETS_MAX: usize = 2 << 20;
+const ANSWER_OCTETS_MAX: usize = 512 << 10;
 
-/// Octets of an answer beside its endpoint IDs, about: numbers, or a sentence of refusal.
-const ANSWER_OCTETS: usize = 256;
+/// Octets of an answer beside its endpoint IDs, about: numbers, or a sentence of refusal, which is twice as long.
+const ANSWER_OCTETS: usize = 96;
 
 /// After a look for answers that found none, the next one costs a system call only this much later.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -84,7 +84,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(connection: Connection, endpoint_octets: usize) -> Self {
+    pub(crate) fn new(mut connection: Connection, endpoint_octets: usize) -> Self {
+        connection.read_while_writing();
         Self {
             connection,
             endpoint_octets,
@@ -185,12 +186,13 @@ impl Sender {
     }
 
     /// The next answer, waiting for it at most `timeout`; `None` when the time is over or no request is
-    /// unanswered. Writes what was collected first.
+    /// unanswered. Writes what was collected first. Without a timeout it waits for as long as the node takes or gives
+    /// octets ([`Client::with_patience`](crate::Client::with_patience)).
     ///
     /// # Errors
-    /// When the connection is lost and no answer is left.
+    /// When the connection is lost and no answer is left, or the node is silent.
     pub fn next_answer(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Error> {
-        let wait = Wait::for_most(timeout);
+        let wait = timeout.map_or(self.connection.patient(), |it| Wait::for_most(Some(it)));
         while self.answers.is_empty() && !self.outstanding.is_empty() {
             let outcome = self.flush().and_then(|()| {
                 if self.answers.is_empty() {
@@ -202,6 +204,7 @@ impl Sender {
             match outcome {
                 // Answers that came before the loss are the caller's; it shows with the next call.
                 Err(error) if self.answers.is_empty() => return Err(error),
+                Ok(false) if self.connection.is_silent() => return Err(self.connection.silent()),
                 Ok(false) => break,
                 _ => {}
             }
@@ -263,7 +266,10 @@ impl Sender {
         while self.outstanding.len() > REQUESTS_MAX / 2
             || self.answer_octets > ANSWER_OCTETS_MAX / 2
         {
-            self.take_answers(Wait::Forever)?;
+            let wait = self.connection.patient();
+            if !self.take_answers(wait)? {
+                return Err(self.connection.silent());
+            }
         }
         Ok(())
     }

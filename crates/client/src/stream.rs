@@ -1,12 +1,15 @@
 //! The octet stream to a node, of either kind.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::net::RecvFlags;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+};
 
 use crate::address::Address;
 
@@ -18,15 +21,39 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    pub(crate) fn connect(address: &Address) -> io::Result<Self> {
+    /// Connect before `end`; `WouldBlock` or `TimedOut` when the time is over first.
+    pub(crate) fn connect(address: &Address, end: Instant) -> io::Result<Self> {
         match address {
-            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Address::Unix(path) => {
+                let flags = SocketFlags::CLOEXEC;
+                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+                // A listener that accepts nothing lets no more than its backlog connect; all others wait.
+                set_socket_timeout(&socket, Timeout::Send, Some(left_until(end)))?;
+                connect(&socket, &SocketAddrUnix::new(path)?)?;
+                Ok(Self::Unix(UnixStream::from(socket)))
+            }
             Address::Tcp(address) => {
-                let stream = TcpStream::connect(address)?;
+                let mut outcome = Err(io::ErrorKind::NotFound.into());
+                for address in address.to_socket_addrs()? {
+                    outcome = TcpStream::connect_timeout(&address, left_until(end));
+                    if outcome.is_ok() {
+                        break;
+                    }
+                }
+                let stream = outcome?;
                 stream.set_nodelay(true)?;
                 Ok(Self::Tcp(stream))
             }
         }
+    }
+
+    /// How long a write may wait for the node to take an octet.
+    pub(crate) fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
+        Ok(set_socket_timeout(
+            self.descriptor(),
+            Timeout::Send,
+            Some(timeout),
+        )?)
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -49,23 +76,6 @@ impl Stream {
         }
     }
 
-    /// Write `first` and then `second`, with as few system calls as the system allows.
-    pub(crate) fn write_both(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
-        let mut slices = [IoSlice::new(first), IoSlice::new(second)];
-        let mut left = &mut slices[..];
-        // Without this, two empty slices would be written.
-        IoSlice::advance_slices(&mut left, 0);
-        while !left.is_empty() {
-            match self.write_vectored(left) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(octets) => IoSlice::advance_slices(&mut left, octets),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// Say that nothing more will be written.
     pub(crate) fn end_writing(&self) -> io::Result<()> {
         match self {
@@ -73,6 +83,12 @@ impl Stream {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
         }
     }
+}
+
+/// Time left, of which a system call always gets some.
+fn left_until(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now())
+        .max(Duration::from_millis(1))
 }
 
 impl Read for Stream {

@@ -420,21 +420,22 @@ impl Core {
         true
     }
 
-    /// Cut a neighbour's connection to make place for one from `origin`; false where that one is to go instead.
-    pub fn cut_neighbour_for(&self, origin: Origin) -> bool {
+    /// Cut the neighbour's connection that is to go for a new one, chosen of all and the sessions among them; false where none is.
+    pub fn cut_neighbour(
+        &self,
+        choose: impl FnOnce(&Crowd, &BTreeSet<StreamId>) -> Option<StreamId>,
+    ) -> bool {
         let mut state = self.state.borrow_mut();
-        let State {
-            crowd,
-            established,
-            streams,
-            ..
-        } = &mut *state;
-        let is_session = |stream| established.contains(&stream);
-        let Some(stream) = crowd.give_way(origin, is_session) else {
+        let Some(stream) = choose(&state.crowd, &state.established) else {
             return false;
         };
-        crowd.leave(stream);
-        streams.get_mut(&stream).map(cut).is_some()
+        state.crowd.leave(stream);
+        state.streams.get_mut(&stream).map(cut).is_some()
+    }
+
+    /// Neighbours' connections that were accepted.
+    pub fn neighbours_of(&self, origin: Origin) -> usize {
+        self.state.borrow().crowd.count(origin)
     }
 
     /// Both kinds of time.

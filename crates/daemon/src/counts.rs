@@ -13,6 +13,8 @@ pub struct DriverCounts {
     pub clients_refused: u64,
     /// Neighbours' connections that came when there were too many: closed, or given another's place.
     pub held_back: u64,
+    /// Neighbours' connections that came when their address had as many as it may: closed, or given another's place.
+    pub held_back_by_address: u64,
     /// Connections dialled.
     pub dialled: u64,
     /// Attempts to dial that failed.

@@ -21,6 +21,7 @@ pub mod contact;
 mod core;
 pub mod counts;
 mod disk_pace;
+mod ending;
 pub mod extents;
 pub mod journal;
 mod lines;

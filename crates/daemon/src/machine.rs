@@ -10,6 +10,9 @@ const OWN_GROUPS: &str = "/proc/self/cgroup";
 /// thousand octets in use, and a node of 64 MB was seen to need twice its memory.
 const SMALL_OCTETS: u64 = 512 << 20;
 
+/// The same of the quota that a node file gives.
+const SMALL_QUOTA_OCTETS: u64 = 256 << 20;
+
 /// Memory that this process may use, as far as the system says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
@@ -65,9 +68,9 @@ fn status_octets(field: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Does without huge pages where memory is small.
-pub fn spare_memory() {
-    if memory_octets() < SMALL_OCTETS {
+/// Does without huge pages where memory is small, or this process may take little of it.
+pub fn spare_memory(quota_octets: u64) {
+    if memory_octets() < SMALL_OCTETS || quota_octets < SMALL_QUOTA_OCTETS {
         // A kernel that has no huge pages has none to do without.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use dhow_bundle::storage::StoreEvent;
 use dhow_measure::client::ClientError;
 use dhow_node::Node;
-use dhow_node::config::ListenerId;
 use dhow_node::door::{Event, Telling};
 use dhow_node::recording::Recorder;
 use dhow_store::{
@@ -28,6 +27,7 @@ use crate::config::NodeFile;
 use crate::config::file::{DurabilitySetting, StoreSettings, default_segment_octets};
 use crate::contact::Flushing;
 use crate::core::Core;
+use crate::ending::drain;
 use crate::extents::ExtentReader;
 use crate::journal::{self, Journal};
 use crate::measuring::{MeasureSettings, Measuring};
@@ -40,7 +40,7 @@ use crate::signals::Signals;
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
 use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
-use crate::streams::bound::Bound;
+use crate::streams::bound::{Bound, NeighbourDoor};
 use crate::streams::carrier::Carriers;
 use crate::streams::dial::dial_on_demand;
 use crate::streams::listener::ListenError;
@@ -49,12 +49,6 @@ use crate::streams::worker::Workers;
 
 /// What a recording says of who made it.
 const PROGRAM: &str = concat!("dhow ", env!("CARGO_PKG_VERSION"));
-
-/// How long transfers in progress may take after the node was asked to end.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long connections may take to end once the drain is over.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A node that is ready: what it tells whoever started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -312,7 +306,7 @@ async fn live(
     }
     accepting.abort_all();
     if ended.is_ok() {
-        drain(&core, &mut signals).await;
+        drain(&core, &counts, &mut signals).await;
     }
     drop(admin);
     core.close_store();
@@ -581,10 +575,7 @@ fn start_admin(
 }
 
 /// Listeners for neighbours and for applications.
-type Listeners = (
-    Vec<(ListenerId, Duration, TcpListener)>,
-    (UnixListener, Vec<TcpListener>),
-);
+type Listeners = (Vec<NeighbourDoor>, (UnixListener, Vec<TcpListener>));
 
 /// Starts a task for each listener.
 fn accept(
@@ -596,13 +587,11 @@ fn accept(
 ) -> JoinSet<()> {
     let mut accepting = JoinSet::new();
     let places = Places::new(count.neighbours);
-    for (listener, stall_timeout, socket) in neighbours {
+    for door in neighbours {
         accepting.spawn_local(accept_neighbours(
             core.clone(),
-            socket,
-            listener,
+            door,
             places.clone(),
-            stall_timeout,
             tls.cloned(),
         ));
     }
@@ -621,27 +610,5 @@ async fn hear_store(core: Core, answers: Answers) {
     while answers.next(&mut events).await {
         core.handle_answers(&mut events);
         tokio::task::yield_now().await;
-    }
-}
-
-/// Lets the node finish what is under way; a second signal, or the end of patience, cuts it short.
-async fn drain(core: &Core, signals: &mut Signals) {
-    tracing::info!("ending: transfers in progress may finish");
-    core.shut_down();
-    let finished = tokio::select! {
-        () = core.idle() => true,
-        () = signals.next() => false,
-        () = tokio::time::sleep(DRAIN_TIMEOUT) => false,
-    };
-    if !finished {
-        tracing::warn!("ending before everything under way is done");
-    }
-    // Applications' connections have no end of their own.
-    core.close_all();
-    if tokio::time::timeout(CLOSE_TIMEOUT, core.alone())
-        .await
-        .is_err()
-    {
-        tracing::debug!(connections = core.streams(), "connections are cut");
     }
 }

@@ -8,6 +8,8 @@
 
 mod rig;
 
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -90,6 +92,33 @@ fn stored_bundles_are_listed_by_destination_and_one_by_one_and_can_be_dropped() 
     let (_, refusal) = (0..10_000).find_map(|_| drop_again()).unwrap();
     assert_eq!(refusal["error"], format!("no bundle {id} is stored here"));
     assert_eq!(node.admin("GET", "/v1/destinations", "").1[0]["bundles"], 2);
+}
+
+#[test]
+fn a_long_list_comes_in_pieces_and_whole() {
+    let place = Place::new();
+    let node = place.node("ipn:1.0").start();
+    store(&node, "ipn:9.1", 1_000);
+    for to in 1..=600 {
+        store(&node, &format!("ipn:8.{to}"), 1);
+    }
+    let (_, bundles) = node.admin("GET", "/v1/bundles?limit=1000000", "");
+    let bundles = bundles.as_array().unwrap();
+    let names: BTreeSet<&str> = (bundles.iter())
+        .map(|bundle| bundle["id"].as_str().unwrap())
+        .collect();
+    assert_eq!((bundles.len(), names.len()), (1_600, 1_600));
+    for limit in [0, 1, 99, 1_599, 1_600, 1_601] {
+        let (_, some) = node.admin("GET", &format!("/v1/bundles?limit={limit}"), "");
+        assert_eq!(some.as_array().unwrap().len(), limit.min(1_600));
+    }
+    let (_, destinations) = node.admin("GET", "/v1/destinations", "");
+    let destinations = destinations.as_array().unwrap();
+    assert_eq!(destinations.len(), 601);
+    let counted = destinations
+        .iter()
+        .map(|it| it["bundles"].as_u64().unwrap());
+    assert_eq!(counted.sum::<u64>(), 1_600);
 }
 
 #[test]
@@ -310,7 +339,6 @@ fn over_tcp_only_the_token_opens() {
 
 #[test]
 fn octets_that_are_no_http_leave_the_node_running() {
-    use std::io::{Read as _, Write as _};
     let place = Place::new();
     let node = place.node("ipn:1.0").start();
     let admin = rig::api(&node).with_extension("sock.admin");

@@ -12,6 +12,7 @@ mod rig;
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use dhow_client::{Address, Client, Receiver, Registration, SendHead};
@@ -261,4 +262,38 @@ fn tls_protects(threads: usize) {
     let sessions = alpha.admin("GET", "/v1/sessions", "").1;
     assert!(sessions[0]["secured"].as_bool().unwrap(), "{sessions}");
     assert_eq!(sessions[0]["peer"], "ipn:2.0");
+}
+
+/// One neighbour cannot have all places, whatever it opens.
+#[test]
+fn an_address_has_its_share_of_connections_and_no_more() {
+    let place = Place::new();
+    let beta = place
+        .node("ipn:2.0")
+        .with_policy("connections_per_address = 2")
+        .start();
+    // Whoever says nothing makes place for whoever comes next.
+    let mut silent: Vec<TcpStream> = (0..3)
+        .map(|_| TcpStream::connect(beta.listen()).unwrap())
+        .collect();
+    silent[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    // It is cut: the end, or a reset.
+    assert!(!silent[0].read(&mut [0]).is_ok_and(|octets| octets > 0));
+    let alpha = place
+        .node("ipn:1.0")
+        .with_link("beta", beta.listen(), "sessions = 3")
+        .start();
+    let connections = || beta.admin("GET", "/v1/node", "").1["connections"].clone();
+    let sessions = || {
+        beta.admin("GET", "/v1/sessions", "")
+            .1
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let is_settled =
+        || connections()["held_back_by_address"].as_u64() >= Some(5) && sessions() == 2;
+    assert!((0..10_000).any(|_| is_settled()));
+    assert_eq!(connections()["held_back"], 0);
+    drop(alpha);
 }

@@ -155,6 +155,8 @@ pub enum DownReason {
     Security(String),
     /// Nothing came from the peer for twice the keepalive interval.
     KeepaliveTimeout,
+    /// A transfer from the peer began and came no further.
+    TransferTimeout,
     /// The peer did not answer in time while the session was being set up or ended.
     NegotiationTimeout,
 }
@@ -169,6 +171,7 @@ impl core::fmt::Display for DownReason {
             Self::PeerFault(rule) => write!(f, "the peer broke the protocol: {rule}"),
             Self::Security(why) => write!(f, "not secure: {why}"),
             Self::KeepaliveTimeout => f.write_str("nothing came for twice the keepalive interval"),
+            Self::TransferTimeout => f.write_str("a transfer began and came no further"),
             Self::NegotiationTimeout => f.write_str("the peer did not answer in time"),
         }
     }

@@ -294,10 +294,19 @@ impl Bundles {
 
     /// All held bundles in the order of their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BundleKey, &Entry)> {
-        let slots = self.sheets.iter().flat_map(|sheet| sheet.iter());
+        self.iter_from(BundleKey(0))
+    }
+
+    /// Those of them from this key on.
+    pub(crate) fn iter_from(&self, from: BundleKey) -> impl Iterator<Item = (BundleKey, &Entry)> {
+        let (sheet, _) = split(from.0);
+        let first = u32::try_from(sheet * SHEET).unwrap_or(u32::MAX);
+        let sheets = self.sheets.get(sheet..).unwrap_or_default();
+        let slots = sheets.iter().flat_map(|sheet| sheet.iter());
         slots
-            .zip(0_u32..)
+            .zip(first..)
             .filter_map(|(slot, place)| Some((BundleKey(place), slot.as_ref()?)))
+            .skip_while(move |(key, _)| *key < from)
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Client {
     pub(crate) workshop: Workshop,
     pub(crate) deliveries: BTreeMap<DeliveryId, BundleKey>,
     pub(crate) next_delivery: u64,
+    /// Octets of its responses, as they count among those of all.
+    pub(crate) response_octets: usize,
     pub(crate) flush_pending: bool,
     pub(crate) timeout: Option<Instant>,
 }
@@ -48,6 +50,7 @@ impl Client {
             workshop: Workshop::default(),
             deliveries: BTreeMap::new(),
             next_delivery: 0,
+            response_octets: 0,
             flush_pending: false,
             timeout: None,
         }

@@ -150,6 +150,8 @@ pub struct SessionPolicy {
     /// without an octet moving, seconds (default 10). RFC 9174 4.1 asks for at most 60 s; a link whose round trip is
     /// longer needs several of its round trips.
     pub answer_timeout_s: u32,
+    /// End a session whose peer has begun a transfer of which nothing more comes for this long, seconds; 0 for never (default 300).
+    pub transfer_timeout_s: u32,
     /// TLS.
     pub tls: Tls,
     /// True where a session without a proven node ID is refused although TLS is on (RFC 9174 4.4.4).
@@ -201,6 +203,7 @@ impl Default for SessionPolicy {
             segment_octets: 1 << 18,
             idle_timeout_s: 0,
             answer_timeout_s: 10,
+            transfer_timeout_s: 300,
             tls: Tls::Never,
             require_node_id: Enabled::No,
             peer: None,

@@ -207,6 +207,7 @@ impl Node {
         let deliveries = core::mem::take(&mut client.deliveries);
         let transmission = client.transmission.take();
         let timeout = client.timeout.take();
+        self.response_octets -= client.response_octets;
         self.unregister(stream);
         self.clients.remove(&stream);
         if let Some(at) = timeout {

@@ -18,6 +18,16 @@ impl EndpointIndex {
     /// The first place.
     pub(crate) const FIRST: Self = Self(0);
 
+    /// The place of that number.
+    pub(crate) const fn at(place: u32) -> Self {
+        Self(place)
+    }
+
+    /// Its number.
+    pub(crate) const fn place(self) -> u32 {
+        self.0
+    }
+
     /// One of so many lanes for what goes from this endpoint to another.
     pub(crate) fn lane(self, to: Self, lanes: usize) -> usize {
         // Odd factors of which no small multiples meet; neighbours among indexes have lanes of their own.

@@ -404,8 +404,9 @@ fn session_config(node_id: NodeId, policy: &SessionPolicy) -> v4::Config {
         Enabled::No => v4::IdentityPolicy::NodeIdElseNetwork,
     };
     config.expected_peer.clone_from(&policy.peer);
-    config.idle_timeout =
-        (policy.idle_timeout_s > 0).then(|| Duration::from_secs(u64::from(policy.idle_timeout_s)));
+    let unless_zero = |seconds: u32| (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
+    config.idle_timeout = unless_zero(policy.idle_timeout_s);
+    config.transfer_timeout = unless_zero(policy.transfer_timeout_s);
     let answer_timeout = Duration::from_secs(u64::from(policy.answer_timeout_s));
     config.negotiation_timeout = answer_timeout;
     config.termination_timeout = answer_timeout;

@@ -89,6 +89,8 @@ pub struct Node {
     pub(crate) removed: Removed,
     /// Bundles that applications have and have not confirmed.
     pub(crate) delivering: usize,
+    /// Octets of responses that applications have not taken.
+    pub(crate) response_octets: usize,
     /// So many bundles find memory before it is counted again.
     pub(crate) memory_credit: u64,
     /// Octets of memory that the queues of recovered bundles will take.
@@ -195,6 +197,7 @@ impl Node {
                 config.seed,
             ),
             delivering: 0,
+            response_octets: 0,
             expected_octets: 0,
             memory_credit: 0,
             creation: Creation::default(),

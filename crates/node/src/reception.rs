@@ -410,6 +410,24 @@ impl Node {
         }
     }
 
+    /// Refuse a bundle that is coming in, as an operator wants; false where it is not.
+    pub(crate) fn drop_arrival(&mut self, now: Now, key: BundleKey) -> bool {
+        let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
+        let Some(Origin::Neighbour { stream, transfer }) = origin else {
+            return false;
+        };
+        let neighbour = self.neighbours.get(&stream);
+        let reception = neighbour.and_then(|it| it.receptions.get(&transfer));
+        let incoming = reception.and_then(Reception::incoming);
+        if incoming.is_none_or(|incoming| incoming.key != key) {
+            return false;
+        }
+        let refused = Refused::not_acceptable("an operator has dropped it");
+        self.abandon_reception(now, stream, transfer, Some(refused.reason));
+        self.refuse(now, stream, transfer, refused);
+        true
+    }
+
     /// Give the store all that came of a bundle: a part of it is to have as much.
     pub(crate) fn append_gathered(&mut self, incoming: &mut Incoming) {
         if let Some(octets) = incoming.take_gathered() {

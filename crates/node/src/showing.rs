@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
 
 use crate::bundles::{Entry, State};
@@ -11,11 +12,13 @@ use crate::config::{Enabled, Route};
 use crate::door::Carrier;
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
+use crate::neighbour::Neighbour;
 use crate::node::Node;
+use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::view::{
-    BundleState, BundleView, Counters, DestinationView, LinkState, LinkView, RegistrationView,
-    RouteView, SessionView, WaitingView,
+    ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView,
+    RegistrationView, RouteView, SessionView, WaitingView,
 };
 
 impl Node {
@@ -76,9 +79,22 @@ impl Node {
                     bundles_received: neighbour.bundles_received,
                     octets_received: neighbour.octets_received,
                     in_flight: neighbour.outgoing().len(),
+                    arriving: self.arriving(neighbour),
                 })
             })
             .collect()
+    }
+
+    /// A session's bundle that is coming in; there is one at most (RFC 9174 5.2.2).
+    fn arriving(&self, neighbour: &Neighbour) -> Option<ArrivalView> {
+        let mut receptions = neighbour.receptions.values();
+        let incoming = receptions.find_map(Reception::incoming)?;
+        let entry = self.bundles.entry(incoming.key)?;
+        Some(ArrivalView {
+            id: self.bundle_id(entry),
+            octets: incoming.header.total_octets(),
+            received_octets: incoming.received,
+        })
     }
 
     /// Routes, configured, added and implicit.
@@ -135,11 +151,17 @@ impl Node {
         }
     }
 
-    /// What is stored, by destination.
+    /// What is stored, by destination: at most so many destinations from this place on, each with its place. Takes a look at each bundle.
     #[must_use]
-    pub fn destinations(&self, now: Now) -> Vec<DestinationView> {
+    pub fn destinations(&self, now: Now, from: u32, most: usize) -> Vec<(u32, DestinationView)> {
+        let from = EndpointIndex::at(from);
         let mut sums: BTreeMap<EndpointIndex, (u64, u64, Instant)> = BTreeMap::new();
-        for (_, entry) in self.bundles.iter().filter(|(_, entry)| is_stored(entry)) {
+        let is_asked_for = |entry: &Entry| is_stored(entry) && entry.destination >= from;
+        for (_, entry) in self.bundles.iter().filter(|(_, entry)| is_asked_for(entry)) {
+            // Places that are dropped come before none that stays.
+            if sums.len() > most {
+                sums.pop_last();
+            }
             let sum = sums
                 .entry(entry.destination)
                 .or_insert((0, 0, entry.expires));
@@ -155,37 +177,43 @@ impl Node {
                 .iter()
                 .find(|hop| self.is_up(hop))
                 .map(|hop| self.hop_name(hop));
-            DestinationView {
+            let view = DestinationView {
                 local: self.local.locality(&destination) != Locality::Remote,
                 destination,
                 bundles,
                 octets,
                 next_expiry_ms: Some(millis(expires, now)),
                 next_hop,
-            }
+            };
+            (index.place(), view)
         };
-        sums.into_iter().map(view).collect()
+        sums.into_iter().take(most).map(view).collect()
     }
 
-    /// Stored bundles, at most `limit`, in the order of their keys.
-    #[must_use]
-    pub fn bundles(&self, now: Now, limit: usize) -> Vec<BundleView> {
-        self.bundles
-            .iter()
+    /// Stored bundles in the order of their keys, from this one on.
+    pub fn bundles(
+        &self,
+        now: Now,
+        from: BundleKey,
+    ) -> impl Iterator<Item = (BundleKey, BundleView)> {
+        let stored = self.bundles.iter_from(from);
+        stored
             .filter(|(_, entry)| is_stored(entry))
-            .take(limit)
-            .map(|(_, entry)| BundleView {
-                id: self.bundle_id(entry),
-                destination: self.endpoints.id(entry.destination).clone(),
-                octets: entry.octets,
-                payload_octets: entry.payload_octets,
-                expires_in_ms: millis(entry.expires, now),
-                received: entry.received_dtn,
-                previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
-                in_flight: entry.state == State::InFlight,
-                state: state_of(entry),
-            })
-            .collect()
+            .map(move |(key, entry)| (key, self.bundle_view(now, entry)))
+    }
+
+    fn bundle_view(&self, now: Now, entry: &Entry) -> BundleView {
+        BundleView {
+            id: self.bundle_id(entry),
+            destination: self.endpoints.id(entry.destination).clone(),
+            octets: entry.octets,
+            payload_octets: entry.payload_octets,
+            expires_in_ms: millis(entry.expires, now),
+            received: entry.received_dtn,
+            previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
+            in_flight: entry.state == State::InFlight,
+            state: state_of(entry),
+        }
     }
 
     /// Bundles and octets in the store, those that are just arriving included: of octets, those that room is reserved for.

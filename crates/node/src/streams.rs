@@ -13,13 +13,30 @@ use dhow_link::{Gather, StreamSession};
 
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
+use crate::api::session::RESPONSES_OCTETS_MAX;
 use crate::client::Client;
 use crate::config::{Enabled, LinkId, ListenerId};
 use crate::door::{Action, Occurrence, StreamId};
 use crate::links::{Link, Welcome};
+use crate::memory::length;
 use crate::neighbour::Neighbour;
 use crate::node::{Attending, Node, Stage};
 use crate::routing::Hop;
+
+/// Applications that do not take their responses have this part of the index's memory together before each is held to
+/// [`RESPONSES_OCTETS_MIN`].
+const RESPONSES_SHARE: u64 = 16;
+
+/// Octets of responses that an application may leave in any case: clients that read while they write need no more.
+const RESPONSES_OCTETS_MIN: usize = 64 << 10;
+
+/// Octets of responses that one application may leave where all leave so many.
+fn allowed_responses(all: usize, memory_octets: u64) -> usize {
+    match length(all) < memory_octets / RESPONSES_SHARE {
+        true => RESPONSES_OCTETS_MAX,
+        false => RESPONSES_OCTETS_MIN,
+    }
+}
 
 impl Node {
     /// A neighbour's connection is there.
@@ -289,6 +306,11 @@ impl Node {
             let wanted = neighbour.session.poll_timeout();
             (wanted, core::mem::replace(&mut neighbour.timeout, wanted))
         } else if let Some(client) = self.clients.get_mut(&stream) {
+            let octets = client.session.response_octets();
+            let before = core::mem::replace(&mut client.response_octets, octets);
+            self.response_octets = self.response_octets + octets - before;
+            let allowed = allowed_responses(self.response_octets, self.config.memory_octets);
+            client.session.allow_responses(allowed);
             let wanted = client.session.poll_timeout();
             (wanted, core::mem::replace(&mut client.timeout, wanted))
         } else {

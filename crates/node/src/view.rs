@@ -94,6 +94,19 @@ pub struct SessionView {
     pub octets_received: u64,
     /// Transfers sent and not yet acknowledged.
     pub in_flight: usize,
+    /// The bundle that is coming in.
+    pub arriving: Option<ArrivalView>,
+}
+
+/// A bundle of which the beginning has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrivalView {
+    /// Its identity.
+    pub id: BundleId,
+    /// Octets of the whole bundle.
+    pub octets: u64,
+    /// Octets that have come.
+    pub received_octets: u64,
 }
 
 /// A route.

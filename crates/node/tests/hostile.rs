@@ -14,15 +14,18 @@
 )]
 mod world;
 
+use std::time::Duration;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use dhow_bundle::storage::{Medium, Piece, StoreCommand, StoreEvent};
 use dhow_bundle::{
     BlockFlags, BlockType, BundleBuilder, BundleFlags, CreationTimestamp, DtnTime, Instant, Now,
 };
 use dhow_link::Gather;
+use dhow_link::stream::DownReason;
 use dhow_node::Node;
 use dhow_node::config::{ListenerId, SessionPolicy};
-use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId};
+use dhow_node::door::{Action, Event, Occurrence, OperatorCommand, Purpose, StreamId, Ticket};
 
 const START: u8 = 2;
 const END: u8 = 1;
@@ -59,7 +62,21 @@ impl Bare {
 
     fn handle(&mut self, event: Event) {
         self.node.handle(NOW, event);
-        while let Some(action) = self.node.poll(NOW) {
+        self.carry_out(NOW);
+    }
+
+    /// So many seconds after all else, time alone does what it does.
+    fn wait(&mut self, seconds: u64) {
+        let now = Now {
+            monotonic: NOW.monotonic + Duration::from_secs(seconds),
+            dtn: DtnTime::from_millis(world::EPOCH.as_millis() + seconds * 1_000),
+        };
+        self.node.handle_timeout(now);
+        self.carry_out(now);
+    }
+
+    fn carry_out(&mut self, now: Now) {
+        while let Some(action) = self.node.poll(now) {
             match action {
                 Action::Store(command) => self.commands.push(command),
                 Action::Occurred(occurrence) => self.occurrences.push(occurrence),
@@ -340,4 +357,56 @@ fn the_transfer_mru_that_is_announced_is_the_quota_or_less() {
     assert_eq!(announced(1 << 50, &|it| it.transfer_mru = 1 << 40), 1 << 40);
     assert_eq!(announced(1 << 20, &|it| it.transfer_mru = 1 << 40), 1 << 20);
     assert_eq!(announced(1 << 20, &|it| it.transfer_mru = 5_000), 5_000);
+}
+
+#[test]
+fn what_begins_and_comes_no_further_is_shown_and_gives_its_room_back() {
+    let mut bare = Bare::new(100 << 20);
+    let stream = bare.meet(0);
+    let bundle = builder(0).bundle(&[7; 20_000]).unwrap();
+    bare.segment(stream, 0, START, &bundle[..5_000]);
+    let shown = bare.node.sessions().remove(0).arriving.unwrap();
+    assert_eq!(
+        shown.id.to_string(),
+        format!("ipn:66.1/{}/0", world::EPOCH.as_millis())
+    );
+    let octets = u64::try_from(bundle.len()).unwrap();
+    assert_eq!((shown.octets, shown.received_octets), (octets, 5_000));
+    assert_eq!(bare.node.stored().0, 1);
+    bare.wait(299);
+    assert_eq!(bare.node.sessions().len(), 1);
+    bare.wait(300);
+    assert!(bare.node.sessions().is_empty());
+    let is_told = |it: &Occurrence| matches!(it, Occurrence::SessionDown { reason, .. } if *reason == DownReason::TransferTimeout);
+    assert!(bare.occurrences.iter().any(is_told));
+    bare.answer();
+    assert_eq!(bare.node.stored(), (0, 0));
+}
+
+#[test]
+fn what_is_coming_in_can_be_dropped() {
+    let mut bare = Bare::new(100 << 20);
+    let stream = bare.meet(0);
+    let bundle = builder(0).bundle(&[7; 20_000]).unwrap();
+    bare.segment(stream, 0, START, &bundle[..5_000]);
+    let id = bare.node.sessions().remove(0).arriving.unwrap().id;
+    let drop = |bare: &mut Bare| {
+        bare.handle(Event::Operator {
+            ticket: Ticket(0),
+            command: OperatorCommand::BundleDrop(id.clone()),
+        });
+    };
+    drop(&mut bare);
+    assert_eq!(
+        (bare.refusals(), &bare.node.sessions()[0].arriving),
+        (1, &None)
+    );
+    bare.answer();
+    assert_eq!(bare.node.stored(), (0, 0));
+    // The rest comes and is nothing; what follows is taken.
+    bare.segment(stream, 0, END, &bundle[5_000..]);
+    bare.segment(stream, 1, START | END, &builder(1).bundle(b"x").unwrap());
+    let is_kept = |it: &StoreCommand| matches!(it, StoreCommand::Commit { .. });
+    assert_eq!(bare.commands.iter().filter(|it| is_kept(it)).count(), 1);
+    assert_eq!(bare.refusals(), 1);
 }

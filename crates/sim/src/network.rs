@@ -183,6 +183,7 @@ fn policy(node: &Node, fidelity: Fidelity, round_trip: Duration) -> SessionPolic
     let patience_s = u32::try_from(patience.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
     let usual = SessionPolicy {
         answer_timeout_s: usual.answer_timeout_s.saturating_add(patience_s),
+        transfer_timeout_s: usual.transfer_timeout_s.saturating_add(patience_s),
         segment_mru: node.segment_mru,
         transfer_mru: node.transfer_mru,
         ..usual

@@ -172,7 +172,7 @@ impl Run {
                 Failure::refused(format!("cannot write {}: {error}", path.display()))
             })?;
         }
-        dhow_daemon::machine::spare_memory();
+        dhow_daemon::machine::spare_memory(file.memory.octets);
         logging::init(&self.log)
             .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;
         // Whoever started the node may not care to read that it is ready.

@@ -59,10 +59,11 @@ impl Trace {
     /// Sends and listens.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let address = locate(common.node.as_ref())?;
-        let client = application::connect(&address)?;
+        let client = application::connect(&address, Some(self.timeout))?;
         let here = application::random_endpoint(client.node_id())?;
         let registration = Registration::new(here).with_window(WINDOW);
-        let mut subscription = Subscription::begin(&address, registration.clone())?;
+        let timeout = Some(self.timeout);
+        let mut subscription = Subscription::begin(&address, registration.clone(), timeout)?;
         let flags = BundleFlags::ALL_REPORTS | BundleFlags::STATUS_TIME_REQUESTED;
         let head = SendHead::to(self.destination.clone())
             .with_lifetime(self.timeout.saturating_add(LONGER))
@@ -198,13 +199,20 @@ impl From<Failure> for Silence {
     }
 }
 
+/// How long the node may take to say where the bundle is once the time to wait is over.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+
 /// Bundles looked through for the one that is traced.
 const LOOKED_THROUGH: u32 = 100_000;
 
 /// The state of the bundle at this node; `None` when it is not there, or nobody can be asked.
 fn held(node: &Address, id: &BundleId) -> Option<String> {
     let list = Admin::of(Some(node))
-        .and_then(|admin| admin.read(&format!("/v1/bundles?limit={LOOKED_THROUGH}")))
+        .and_then(|admin| {
+            admin
+                .within(LOOK_TIME)
+                .read(&format!("/v1/bundles?limit={LOOKED_THROUGH}"))
+        })
         .ok()?;
     let text = id.to_string();
     let bundle = list

@@ -63,7 +63,7 @@ pub fn trials(
         return Ok(Vec::new());
     };
     let begun = Instant::now();
-    let client = application::connect(address)?;
+    let client = application::connect(address, Some(PATIENCE))?;
     let registration = Registration::new(application::random_endpoint(client.node_id())?);
     let finder = Finder {
         address,
@@ -138,6 +138,7 @@ impl Finder<'_> {
             interval: Duration::from_millis(100),
             // What is still on its way when this has ended must not burden the path for long.
             lifetime: PATIENCE,
+            timeout: PATIENCE,
         };
         let mut flight = Flight::begin(self.address, &plan)?;
         while !flight.is_complete() && Instant::now() < end && !interrupt::is_requested() {

@@ -11,7 +11,7 @@ use dhow_node::perf::wire::{RunId, SUMMARY_OCTETS, Summary};
 
 use super::plan::Plan;
 use super::received::{Received, Totals};
-use super::stream::{self, Shared, Stream};
+use super::stream::{Shared, Stream};
 use crate::application::{self, Arrival, Subscription};
 use crate::failure::Failure;
 
@@ -45,11 +45,12 @@ impl Flight {
     pub fn begin(address: &Address, plan: &Plan) -> Result<Self, Failure> {
         let run = application::random::<16>()?;
         // Summaries may come as soon as the first bundle has left.
-        let subscription = Subscription::begin(address, plan.registration.clone())?;
+        let subscription =
+            Subscription::begin(address, plan.registration.clone(), Some(plan.timeout))?;
         let shared = Arc::new(Shared::default());
         let mut streams = Vec::new();
         for number in 0..plan.streams {
-            let client = stream::connect(address)?;
+            let client = application::connect(address, Some(plan.timeout))?;
             shared.active.fetch_add(1, Ordering::Relaxed);
             let (shared, plan, address) = (Arc::clone(&shared), plan.clone(), address.clone());
             streams.push(thread::spawn(move || {
@@ -61,6 +62,7 @@ impl Flight {
                 };
                 let outcome = stream.send(&address, client);
                 if outcome.is_err() {
+                    shared.has_failed.store(true, Ordering::Relaxed);
                     shared.stop.store(true, Ordering::Relaxed);
                 }
                 shared.active.fetch_sub(1, Ordering::Release);
@@ -108,6 +110,11 @@ impl Flight {
     /// True while streams have something to send, or to be answered.
     pub fn is_sending(&self) -> bool {
         self.shared.active.load(Ordering::Acquire) > 0
+    }
+
+    /// True once a stream could not send what it was to send, and all have ended.
+    pub fn has_failed(&self) -> bool {
+        self.shared.has_failed.load(Ordering::Relaxed) && !self.is_sending()
     }
 
     /// True while streams send, and do not wait for the service to tell of what they have sent.

@@ -38,6 +38,8 @@ pub struct Plan {
     pub interval: Duration,
     /// Lifetime of the bundles.
     pub lifetime: Duration,
+    /// How long the node here may be silent.
+    pub timeout: Duration,
 }
 
 /// When sending ends.

@@ -8,7 +8,6 @@ use dhow_client::{Address, Client, Error, SendHead, Sender};
 use dhow_node::perf::wire::{Probe, RunId};
 
 use super::plan::{Limit, Plan};
-use crate::application;
 use crate::failure::Failure;
 use crate::interrupt::{self, LOOK};
 use crate::steady_sender::SteadySender;
@@ -36,6 +35,8 @@ pub(super) struct Shared {
     pub(super) is_full: AtomicBool,
     /// Nothing more is to be sent.
     pub(super) stop: AtomicBool,
+    /// A connection could not send what it was to send.
+    pub(super) has_failed: AtomicBool,
     waiting: Mutex<()>,
     room: Condvar,
 }
@@ -216,9 +217,4 @@ impl Stream<'_> {
                 .with_hint("--window bounds what is on its way; nodes must have room for it")),
         }
     }
-}
-
-/// Connects a stream to the node.
-pub(super) fn connect(address: &Address) -> Result<Client, Failure> {
-    application::connect(address)
 }

@@ -147,6 +147,12 @@ impl Node {
         fs::read_to_string(self.directory.join("log")).unwrap()
     }
 
+    /// Gives it a signal that does not end it.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.process.0);
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
     /// SIGTERM; asserts that it said nothing after its ready line, and returns its exit code.
     pub fn terminate(self) -> Option<i32> {
         self.end(rustix::process::Signal::TERM)

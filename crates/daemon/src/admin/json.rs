@@ -5,7 +5,8 @@ use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
 use dhow_node::config::Enabled;
 use dhow_node::view::{
-    BundleView, DestinationView, LinkState, LinkView, RegistrationView, RouteView, SessionView,
+    ArrivalView, BundleView, DestinationView, LinkState, LinkView, RegistrationView, RouteView,
+    SessionView,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -68,6 +69,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "clients_cut": drivers.clients_cut,
             "clients_refused": drivers.clients_refused,
             "held_back": drivers.held_back,
+            "held_back_by_address": drivers.held_back_by_address,
             "dialled": drivers.dialled,
             "dial_failures": drivers.dial_failures,
             "insecure": drivers.insecure,
@@ -125,6 +127,25 @@ pub struct SessionStatus {
     bundles_received: u64,
     octets_received: u64,
     in_flight: usize,
+    arriving: Option<ArrivalStatus>,
+}
+
+/// A bundle of which the beginning has come.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArrivalStatus {
+    id: String,
+    octets: u64,
+    received_octets: u64,
+}
+
+impl From<ArrivalView> for ArrivalStatus {
+    fn from(view: ArrivalView) -> Self {
+        Self {
+            id: view.id.to_string(),
+            octets: view.octets,
+            received_octets: view.received_octets,
+        }
+    }
 }
 
 impl SessionStatus {
@@ -142,6 +163,7 @@ impl SessionStatus {
             bundles_received: view.bundles_received,
             octets_received: view.octets_received,
             in_flight: view.in_flight,
+            arriving: view.arriving.map(ArrivalStatus::from),
         }
     }
 }

@@ -262,7 +262,7 @@ fn bundle_counters(counters: &Counters) -> [Row; 21] {
     ]
 }
 
-fn connection_counters(drivers: &DriverCounts) -> [Row; 11] {
+fn connection_counters(drivers: &DriverCounts) -> [Row; 12] {
     [
         (
             "connections_accepted",
@@ -288,6 +288,11 @@ fn connection_counters(drivers: &DriverCounts) -> [Row; 11] {
             "connections_held_back",
             "Connections of neighbours that came when there were too many",
             drivers.held_back,
+        ),
+        (
+            "connections_held_back_by_address",
+            "Connections of neighbours that came when their address had as many as it may",
+            drivers.held_back_by_address,
         ),
         (
             "connections_dialled",

@@ -10,6 +10,9 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use dhow_bundle::Now;
+use dhow_bundle::storage::BundleKey;
+use dhow_node::Node;
 use dhow_node::config::Route;
 use dhow_node::door::OperatorCommand;
 use serde::Deserialize;
@@ -19,6 +22,7 @@ use super::ask::Asker;
 use super::json::{
     BundleStatus, DestinationStatus, LinkStatus, RegistrationStatus, RouteStatus, SessionStatus,
 };
+use super::list::{Piece, list};
 use super::metrics::Snapshot;
 use super::refusal::Refusal;
 use super::{bundle_name, json};
@@ -29,6 +33,9 @@ const BODY_OCTETS_MAX: usize = 64 << 10;
 
 /// Bundles listed when the request names no limit, and at most.
 const BUNDLES_LISTED: (usize, usize) = (100, 1_000_000);
+
+/// Destinations that are summed up at a time: each time all bundles are looked at.
+const DESTINATIONS_AT_ONCE: usize = 512;
 
 /// What the configuration says and the node does not know.
 #[derive(Clone, Debug, Default)]
@@ -127,62 +134,59 @@ async fn node(State(office): State<Office>) -> Result<Json<Value>, Refusal> {
     Ok(Json(value))
 }
 
-async fn links(State(office): State<Office>) -> Result<Json<Vec<LinkStatus>>, Refusal> {
-    let (links, now) = office
-        .asker
-        .look(|node, now, _| (node.links(), now))
-        .await?;
-    Ok(Json(
-        links
-            .into_iter()
-            .map(|link| LinkStatus::of(link, now))
-            .collect(),
-    ))
+/// Entries with their numbers for places, from one on.
+fn from<T>(place: u64, entries: Vec<T>) -> impl Iterator<Item = (u64, T)> {
+    (0..)
+        .zip(entries)
+        .skip_while(move |(number, _)| *number < place)
 }
 
-async fn sessions(State(office): State<Office>) -> Result<Json<Vec<SessionStatus>>, Refusal> {
-    let (sessions, now) = office
-        .asker
-        .look(|node, now, _| (node.sessions(), now))
-        .await?;
-    Ok(Json(
-        sessions
-            .into_iter()
-            .map(|session| SessionStatus::of(session, now))
-            .collect(),
-    ))
+async fn links(State(office): State<Office>) -> Result<Response, Refusal> {
+    let write = |node: &Node, now: Now, place: u64, piece: &mut Piece| {
+        let links = from(place, node.links());
+        piece.fill(links.map(|(number, link)| (number, LinkStatus::of(link, now))))
+    };
+    list(office.asker, usize::MAX, write).await
 }
 
-async fn routes(State(office): State<Office>) -> Result<Json<Vec<RouteStatus>>, Refusal> {
-    let routes = office.asker.look(|node, _, _| node.routes()).await?;
-    Ok(Json(routes.into_iter().map(RouteStatus::from).collect()))
+async fn sessions(State(office): State<Office>) -> Result<Response, Refusal> {
+    let write = |node: &Node, now: Now, place: u64, piece: &mut Piece| {
+        let sessions = node.sessions().into_iter();
+        let sessions = sessions.filter(|session| session.stream.0 >= place);
+        piece.fill(sessions.map(|session| (session.stream.0, SessionStatus::of(session, now))))
+    };
+    list(office.asker, usize::MAX, write).await
 }
 
-async fn registrations(
-    State(office): State<Office>,
-) -> Result<Json<Vec<RegistrationStatus>>, Refusal> {
-    let registrations = office.asker.look(|node, _, _| node.registrations()).await?;
-    Ok(Json(
-        registrations
-            .into_iter()
-            .map(RegistrationStatus::from)
-            .collect(),
-    ))
+async fn routes(State(office): State<Office>) -> Result<Response, Refusal> {
+    let write = |node: &Node, _: Now, place: u64, piece: &mut Piece| {
+        let routes = from(place, node.routes());
+        piece.fill(routes.map(|(number, route)| (number, RouteStatus::from(route))))
+    };
+    list(office.asker, usize::MAX, write).await
 }
 
-async fn destinations(
-    State(office): State<Office>,
-) -> Result<Json<Vec<DestinationStatus>>, Refusal> {
-    let destinations = office
-        .asker
-        .look(|node, now, _| node.destinations(now))
-        .await?;
-    Ok(Json(
-        destinations
-            .into_iter()
-            .map(DestinationStatus::from)
-            .collect(),
-    ))
+async fn registrations(State(office): State<Office>) -> Result<Response, Refusal> {
+    let write = |node: &Node, _: Now, place: u64, piece: &mut Piece| {
+        let registrations = from(place, node.registrations());
+        piece.fill(registrations.map(|(number, it)| (number, RegistrationStatus::from(it))))
+    };
+    list(office.asker, usize::MAX, write).await
+}
+
+async fn destinations(State(office): State<Office>) -> Result<Response, Refusal> {
+    let write = |node: &Node, now: Now, place: u64, piece: &mut Piece| {
+        let first = u32::try_from(place).ok()?;
+        let sums = node.destinations(now, first, DESTINATIONS_AT_ONCE);
+        let behind = match sums.last() {
+            Some((last, _)) if sums.len() == DESTINATIONS_AT_ONCE => Some(u64::from(*last) + 1),
+            _ => None,
+        };
+        let sums = sums.into_iter();
+        let left = piece.fill(sums.map(|(at, it)| (u64::from(at), DestinationStatus::from(it))));
+        left.or(behind)
+    };
+    list(office.asker, usize::MAX, write).await
 }
 
 #[derive(Deserialize)]
@@ -194,7 +198,7 @@ struct Listing {
 async fn bundles(
     State(office): State<Office>,
     listing: Result<Query<Listing>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Vec<BundleStatus>>, Refusal> {
+) -> Result<Response, Refusal> {
     let (usual, most) = BUNDLES_LISTED;
     let Query(listing) =
         listing.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.body_text()))?;
@@ -205,11 +209,11 @@ async fn bundles(
             format!("at most {most} bundles are listed"),
         ));
     }
-    let bundles = office
-        .asker
-        .look(move |node, now, _| node.bundles(now, limit))
-        .await?;
-    Ok(Json(bundles.into_iter().map(BundleStatus::from).collect()))
+    let write = |node: &Node, now: Now, place: u64, piece: &mut Piece| {
+        let bundles = node.bundles(now, BundleKey(u32::try_from(place).ok()?));
+        piece.fill(bundles.map(|(key, bundle)| (u64::from(key.0), BundleStatus::from(bundle))))
+    };
+    list(office.asker, limit, write).await
 }
 
 async fn change_link(

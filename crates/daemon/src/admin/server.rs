@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
 use super::callers::{Caller, Callers};
+use super::unread::ReadInTime;
 use crate::pace::Pace;
 
 /// Octets of a request's head, at most.
@@ -23,6 +24,9 @@ const HEAD_OCTETS_MAX: usize = 16 << 10;
 
 /// How long a request's head may take to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an operator may take nothing of an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The wait after a connection could not be accepted: the system lacked something.
 const SHORTAGE_WAIT: Duration = Duration::from_millis(200);
@@ -165,7 +169,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_OCTETS_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(ReadInTime::new(stream, READ_TIMEOUT)), service)
         .await;
     if let Err(error) = served {
         tracing::debug!("operator's connection ended: {error}");

@@ -129,6 +129,8 @@ pub struct ListenSettings {
     pub port: u16,
     /// As with [`DialSettings::stall_timeout`].
     pub stall_timeout: Duration,
+    /// Connections from one address at a time, at most.
+    pub connections_per_address: usize,
 }
 
 /// Files of a node's identity under TLS.
@@ -203,6 +205,8 @@ impl NodeFile {
                         host,
                         port,
                         stall_timeout: entries.duration("stall_timeout"),
+                        connections_per_address: small(entries, "connections_per_address")
+                            .unwrap_or(1),
                     },
                 ))
             })

@@ -72,6 +72,8 @@ pub(super) fn read_policy(
         idle_timeout_s: u32::try_from(whole_seconds("idle_timeout", u64::from(u32::MAX))?)
             .unwrap_or(u32::MAX),
         answer_timeout_s: u32::try_from(answer_timeout).unwrap_or(u32::MAX),
+        transfer_timeout_s: u32::try_from(whole_seconds("transfer_timeout", u64::from(u32::MAX))?)
+            .unwrap_or(u32::MAX),
         tls: use_tls,
         require_node_id: enabled(entries.is_true("require_node_id")),
         peer,

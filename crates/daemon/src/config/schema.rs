@@ -73,6 +73,12 @@ const POLICY: &[Key] = &[
         "A session that is not set up this long after its connection is given up, and one that ends and says nothing for so long too; whole seconds from 1s. RFC 9174 4.1 asks for at most 60s, but a link whose round trip is longer needs several of its round trips here, in 'connect_timeout' and in 'keepalive', at both ends.",
     ),
     with_default(
+        "transfer_timeout",
+        Kind::Duration,
+        "\"5min\"",
+        "A session whose peer has begun a bundle of which nothing more comes for this long is ended, so that others have its room, whole seconds; what came of it is kept where 'resume' is. 0 for never.",
+    ),
+    with_default(
         "tls",
         Kind::Choice(TLS),
         "\"never\"",
@@ -371,6 +377,12 @@ pub const SECTIONS: &[Section] = &[
                     Absent::Refused,
                     "\"127.0.0.1:4556\"",
                     "Address and port; \"[::]:4556\" is every IPv6 and IPv4 address, port 0 any free port.",
+                ),
+                with_default(
+                    "connections_per_address",
+                    Kind::Integer(1, 1024),
+                    "64",
+                    "Connections taken from one address at a time, of IPv6 from one network of 64 bits, at most: a further one takes the place of one of them that is no session yet, or is closed. Neighbours behind one translated address share them.",
                 ),
             ],
             POLICY,

@@ -48,7 +48,7 @@ impl BundleCarrier {
                 Err(refusal) => Err(Error::Refused(refusal)),
             },
             // What it says later must not be taken for the next answer.
-            None => Err(Error::Silent(PATIENCE.as_secs())),
+            None => Err(Error::Silent(PATIENCE)),
         }
     }
 }

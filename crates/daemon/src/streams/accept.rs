@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dhow_node::config::ListenerId;
 use dhow_node::door::Purpose;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::bound::NeighbourDoor;
 use super::connection::{Side, serve};
 use super::crowd::Origin;
 use super::listener::set_stall_timeout;
@@ -49,26 +49,33 @@ impl Places {
 
 /// Accept neighbours for as long as the node runs. None is left waiting: where there is no place, another
 /// connection gives way ([`Crowd`](super::crowd::Crowd)), or the new one is closed at once.
-pub async fn accept_neighbours(
-    core: Core,
-    listener: TcpListener,
-    id: ListenerId,
-    places: Places,
-    stall_timeout: Duration,
-    tls: Option<Tls>,
-) {
+pub async fn accept_neighbours(core: Core, door: NeighbourDoor, places: Places, tls: Option<Tls>) {
     let accept = async || {
-        let (stream, _) = listener.accept().await?;
-        set_stall_timeout(&stream, stall_timeout);
+        let (stream, _) = door.listener.accept().await?;
+        set_stall_timeout(&stream, door.stall_timeout);
         Ok(Socket::tcp(stream))
     };
     let (mut pace, mut shortage) = (Pace::default(), Pace::default());
+    let mut address_pace = Pace::default();
     loop {
         let socket = next(&core, &accept, &mut shortage).await;
-        let origin = socket.peer().map(|address| Origin::from(address.ip()));
+        let address = socket.peer().map(|address| address.ip());
+        let origin = address.map(Origin::from);
+        let is_one_too_many = |origin| !has_share(&core, origin, door.connections_per_address);
+        if origin.is_some_and(is_one_too_many) {
+            if let Some(more) = address_pace.say(core.now().monotonic) {
+                tracing::warn!(
+                    more,
+                    address = address.map(tracing::field::display),
+                    "a neighbour's connection was closed: its address has {} sessions (connections_per_address)",
+                    door.connections_per_address
+                );
+            }
+            continue;
+        }
         match neighbour_place(&core, &places.free, origin).await {
             Some(place) => {
-                let purpose = Purpose::Accepted { listener: id };
+                let purpose = Purpose::Accepted { listener: door.id };
                 spawn(&core, socket, purpose, tls.clone(), place);
             }
             None => {
@@ -84,6 +91,17 @@ pub async fn accept_neighbours(
     }
 }
 
+/// Whether one more connection of an origin may be taken, perhaps in the place of another of it that is no session.
+fn has_share(core: &Core, origin: Origin, most: usize) -> bool {
+    if core.neighbours_of(origin) < most {
+        return true;
+    }
+    core.count(|counts| counts.held_back_by_address += 1);
+    core.cut_neighbour(|crowd, sessions| {
+        crowd.give_way_within(origin, |stream| sessions.contains(&stream))
+    })
+}
+
 /// A place for a neighbour's connection, another's where there is no free one.
 async fn neighbour_place(
     core: &Core,
@@ -94,7 +112,11 @@ async fn neighbour_place(
         return Some(place);
     }
     core.count(|counts| counts.held_back += 1);
-    if !core.cut_neighbour_for(origin?) {
+    let origin = origin?;
+    let is_made = core.cut_neighbour(|crowd, sessions| {
+        crowd.give_way(origin, |stream| sessions.contains(&stream))
+    });
+    if !is_made {
         return None;
     }
     let place = Arc::clone(places).acquire_owned();

@@ -10,10 +10,22 @@ use crate::admin::server::Doors;
 use crate::config::NodeFile;
 use crate::run::RunError;
 
+/// A listener for neighbours.
+pub struct NeighbourDoor {
+    /// Its number.
+    pub id: ListenerId,
+    /// How long sent octets may stay unacknowledged.
+    pub stall_timeout: Duration,
+    /// Connections of one origin, at most.
+    pub connections_per_address: usize,
+    /// The socket.
+    pub listener: TcpListener,
+}
+
 /// Everything that a node listens on.
 pub struct Bound {
-    /// Where neighbours connect, with how long sent octets may stay unacknowledged.
-    pub neighbours: Vec<(ListenerId, Duration, TcpListener)>,
+    /// Where neighbours connect.
+    pub neighbours: Vec<NeighbourDoor>,
     /// Where applications connect.
     pub clients: (UnixListener, Vec<TcpListener>),
     /// Where operators connect.
@@ -39,7 +51,12 @@ impl Bound {
                 Family::Dual
             };
             for listener in bind_tcp(&settings.host, settings.port, family)? {
-                neighbours.push((ListenerId(id), settings.stall_timeout, listener));
+                neighbours.push(NeighbourDoor {
+                    id: ListenerId(id),
+                    stall_timeout: settings.stall_timeout,
+                    connections_per_address: settings.connections_per_address,
+                    listener,
+                });
             }
         }
         // Applications may be other users of a group; operators are who runs the node.
@@ -71,7 +88,7 @@ impl Bound {
     pub fn addresses(&self) -> Vec<String> {
         self.neighbours
             .iter()
-            .filter_map(|(_, _, listener)| listener.local_addr().ok())
+            .filter_map(|door| door.listener.local_addr().ok())
             .map(|address| address.to_string())
             .collect()
     }

@@ -60,9 +60,20 @@ pub enum Side {
     Accepted,
 }
 
-/// Serve a connected socket until it is gone, on a thread for connections where the node has some.
-pub async fn serve(core: Core, socket: Socket, purpose: Purpose, side: Side, tls: Option<Tls>) {
+/// Serve a connected socket until it is gone, on a thread for connections where the node has some. The node knows of it when this
+/// returns, so that the next one finds it counted.
+pub fn serve(
+    core: Core,
+    socket: Socket,
+    purpose: Purpose,
+    side: Side,
+    tls: Option<Tls>,
+) -> impl Future<Output = ()> {
     let stream = core.open_stream(purpose, socket.ends());
+    serve_stream(core, socket, stream, side, tls)
+}
+
+async fn serve_stream(core: Core, socket: Socket, stream: StreamId, side: Side, tls: Option<Tls>) {
     if !core.has_workers() {
         return serve_here(core, socket, stream, side, tls).await;
     }

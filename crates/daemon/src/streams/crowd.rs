@@ -55,6 +55,23 @@ impl Crowd {
         }
     }
 
+    /// Connections from there.
+    #[must_use]
+    pub fn count(&self, origin: Origin) -> usize {
+        self.streams.get(&origin).map_or(0, BTreeSet::len)
+    }
+
+    /// The connection that is to go where an origin has as many as it may; `None` where a new one of it is to.
+    #[must_use]
+    pub fn give_way_within(
+        &self,
+        origin: Origin,
+        is_session: impl Fn(StreamId) -> bool,
+    ) -> Option<StreamId> {
+        let mut streams = self.streams.get(&origin)?.iter().copied();
+        streams.find(|stream| !is_session(*stream))
+    }
+
     /// The connection that is to go for a new one from `origin`; `None` where the new one is to.
     #[must_use]
     pub fn give_way(
@@ -62,7 +79,7 @@ impl Crowd {
         origin: Origin,
         is_session: impl Fn(StreamId) -> bool,
     ) -> Option<StreamId> {
-        let own = self.streams.get(&origin).map_or(0, BTreeSet::len);
+        let own = self.count(origin);
         let (&largest, streams) = self
             .streams
             .iter()
@@ -133,6 +150,17 @@ mod tests {
         assert_eq!(origin("2001:db8::1"), origin("2001:db8::2"));
         assert_ne!(origin("2001:db8::1"), origin("2001:db8:0:1::1"));
         assert_eq!(origin("::ffff:10.0.0.1"), origin("10.0.0.1"));
+    }
+
+    #[test]
+    fn of_one_origin_the_oldest_gives_way_that_is_no_session() {
+        let crowd = crowd(&[(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.2")]);
+        let own = origin("10.0.0.2");
+        assert_eq!((crowd.count(own), crowd.count(origin("10.0.0.3"))), (2, 0));
+        let session = |stream| stream == StreamId(2);
+        assert_eq!(crowd.give_way_within(own, session), Some(StreamId(3)));
+        assert_eq!(crowd.give_way_within(own, |_| true), None);
+        assert_eq!(crowd.give_way_within(origin("10.0.0.3"), session), None);
     }
 
     #[test]

@@ -250,5 +250,25 @@ pub fn request(
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, body.to_owned())
+    let is_chunked = head.contains("transfer-encoding: chunked");
+    let body = if is_chunked {
+        joined(body)
+    } else {
+        body.to_owned()
+    };
+    (status, body)
+}
+
+/// The octets of a chunked body (RFC 9112 7.1).
+fn joined(mut chunks: &str) -> String {
+    let mut body = String::new();
+    loop {
+        let (length, rest) = chunks.split_once("\r\n").unwrap();
+        let length = usize::from_str_radix(length, 16).unwrap();
+        if length == 0 {
+            return body;
+        }
+        body.push_str(&rest[..length]);
+        chunks = rest[length..].strip_prefix("\r\n").unwrap();
+    }
 }

@@ -16,10 +16,6 @@ use super::wire::{
 /// Events that wait for the node before a session stops reading: one turn's worth.
 const EVENTS_MAX: usize = 1024;
 
-/// Octets of responses that wait for a client to take them before its session reads no more requests:
-/// twice what the client crate lets pile up, so that the two never wait for each other.
-const RESPONSES_OCTETS_MAX: usize = 4 << 20;
-
 /// A payload that is arriving.
 #[derive(Debug)]
 pub(super) struct Incoming {
@@ -44,7 +40,7 @@ impl ClientSession {
                 Phase::Sending
                     if self.stream == Stream::Open
                         && (self.requests.is_full()
-                            || self.control.len() >= RESPONSES_OCTETS_MAX) =>
+                            || self.control.len() >= self.responses_octets_max) =>
                 {
                     return;
                 }

@@ -1,5 +1,6 @@
 //! Requests of a client that sends: what is asked for, and the answers in the order of the questions.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
@@ -207,7 +208,7 @@ enum Slot {
         request_id: Option<u64>,
     },
     /// Waiting for those before it.
-    Answered(AapResponse),
+    Answered(Box<AapResponse>),
 }
 
 /// The requests of one connection, oldest first.
@@ -243,7 +244,7 @@ impl Requests {
 
     /// A request that is answered already.
     pub(super) fn push_answered(&mut self, response: AapResponse) {
-        self.slots.push_back(Slot::Answered(response));
+        self.slots.push_back(Slot::Answered(Box::new(response)));
     }
 
     /// The node has answered: write the answers whose turn it is. Answers to what is answered or was never
@@ -284,10 +285,10 @@ impl Requests {
                         created.put(out);
                         self.pop();
                     } else {
-                        *slot = Slot::Answered(response(&created));
+                        *slot = Slot::Answered(Box::new(response(&created)));
                     }
                 }
-                Err(why) => *slot = Slot::Answered(refusal(why, *request_id)),
+                Err(why) => *slot = Slot::Answered(Box::new(refusal(why, *request_id))),
             }
         }
         self.release(out);
@@ -296,7 +297,7 @@ impl Requests {
     /// Write the answers whose turn it is.
     pub(super) fn release(&mut self, out: &mut BytesMut) {
         while let Some(Slot::Answered(response)) = self.slots.front() {
-            put_message(response, out);
+            put_message(response.as_ref(), out);
             self.pop();
         }
     }

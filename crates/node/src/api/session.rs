@@ -11,7 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut, Bytes, BytesMut};
 use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::Gather;
@@ -34,6 +34,12 @@ pub const DEFAULT_LIFETIME_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Largest payload taken unless the node says otherwise, octets: 1 TiB, as for transfers.
 pub const DEFAULT_PAYLOAD_OCTETS_MAX: u64 = 1 << 40;
+
+/// Octets of responses that wait for a client to take them before its session reads no more requests, unless it is told otherwise.
+pub const RESPONSES_OCTETS_MAX: usize = 1 << 20;
+
+/// Octets of room for messages that an idle session keeps.
+const CONTROL_KEPT_OCTETS: usize = 16 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -90,6 +96,8 @@ pub struct ClientSession {
     pub(super) events: VecDeque<ClientEvent>,
     /// Messages to send; they go between payloads, never into one.
     pub(super) control: BytesMut,
+    /// Octets of it with which no more requests are read.
+    pub(super) responses_octets_max: usize,
     /// Written when octets are first polled, with the settings known by then.
     greeting: Greeting,
     pub(super) stream: Stream,
@@ -124,6 +132,7 @@ impl ClientSession {
             keepalive: Keepalive::off(),
             events: VecDeque::new(),
             control: BytesMut::new(),
+            responses_octets_max: RESPONSES_OCTETS_MAX,
             greeting: Greeting::Due,
             stream: Stream::Open,
         }
@@ -233,8 +242,7 @@ impl ClientSession {
             }
             if !self.control.is_empty() {
                 let room = usize::try_from(limit - out.octets()).unwrap_or(usize::MAX);
-                let octets = self.control.split_to(room.min(self.control.len()));
-                out.push(Piece::Octets(octets.freeze()));
+                out.push(Piece::Octets(self.take_control(room)));
             }
             if !self.deliveries.poll_next(limit, out) {
                 break;
@@ -243,6 +251,17 @@ impl ClientSession {
         if out.octets() > before {
             self.keepalive.sent(now.monotonic);
         }
+    }
+
+    /// The next messages, at most so many octets. They are copied: what a client does not read must hold no more than itself.
+    fn take_control(&mut self, room: usize) -> Bytes {
+        let room = room.min(self.control.len());
+        let octets = Bytes::copy_from_slice(self.control.get(..room).unwrap_or_default());
+        self.control.advance(room);
+        if self.control.is_empty() && self.control.capacity() > CONTROL_KEPT_OCTETS {
+            self.control = BytesMut::new();
+        }
+        octets
     }
 
     /// What happened; `None` when nothing did. Reads on where a full queue had stopped it.
@@ -266,6 +285,17 @@ impl ClientSession {
             && (self.greeting == Greeting::Due
                 || !self.control.is_empty()
                 || self.deliveries.has_octets())
+    }
+
+    /// Read no more requests once so many octets of responses wait for the client to take them.
+    pub const fn allow_responses(&mut self, octets: usize) {
+        self.responses_octets_max = octets;
+    }
+
+    /// Octets of responses that the client has not taken.
+    #[must_use]
+    pub fn response_octets(&self) -> usize {
+        self.control.len()
     }
 
     /// False while the client's octets should stay in its socket: it waits for an answer, or has more

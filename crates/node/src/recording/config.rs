@@ -42,6 +42,7 @@ structure!(SessionPolicy {
     segment_octets,
     idle_timeout_s,
     answer_timeout_s,
+    transfer_timeout_s,
     tls,
     require_node_id,
     peer,

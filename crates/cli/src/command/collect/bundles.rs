@@ -50,7 +50,7 @@ impl Parcels {
     ) -> Result<Self, Failure> {
         let registration = Registration::new(endpoint).with_window(BATCH.into());
         Ok(Self {
-            subscription: Subscription::begin(&locate(common.node.as_ref())?, registration)?,
+            subscription: Subscription::begin(&locate(common.node.as_ref())?, registration, None)?,
             intake,
             progress,
             batch: Vec::new(),

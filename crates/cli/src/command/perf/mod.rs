@@ -45,7 +45,7 @@ pub struct Perf {
     /// Time from one report to the next, 100 ms to 1 h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
-    /// After the last was sent, wait while something comes within this
+    /// After the last was sent, wait while something comes within this; how long the node here may be silent
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
     /// How long each bundle is of use on its way
@@ -88,7 +88,7 @@ impl Perf {
         let watched = self.watch(&mut flight, &mut figures);
         let ended = *watched.as_ref().unwrap_or(&Ended::Failed);
         let answered = flight.received().is_answered();
-        if answered || ended != Ended::Silent {
+        if answered || !matches!(ended, Ended::Silent | Ended::Failed) {
             figures.summary(&flight, ended)?;
         }
         let (outstanding, sent) = (flight.outstanding(), flight.accepted());
@@ -110,7 +110,9 @@ impl Perf {
                     .with_hint("name an endpoint of the node with --from"));
             }
             Some(endpoint) => endpoint.clone(),
-            None => application::random_endpoint(application::connect(address)?.node_id())?,
+            None => application::random_endpoint(
+                application::connect(address, Some(self.timeout))?.node_id(),
+            )?,
         };
         Ok(Plan {
             service: plan::service(&self.destination),
@@ -122,6 +124,7 @@ impl Perf {
             window_octets: self.window,
             interval: self.interval,
             lifetime: self.lifetime,
+            timeout: self.timeout,
         })
     }
 
@@ -152,6 +155,10 @@ impl Perf {
             if flight.is_complete() && !interrupt::is_requested() {
                 figures.interval(flight)?;
                 return Ok(Ended::Complete);
+            }
+            if flight.has_failed() && !interrupt::is_requested() {
+                figures.interval(flight)?;
+                return Ok(Ended::Failed);
             }
             if heard.elapsed() >= self.timeout {
                 flight.stop();

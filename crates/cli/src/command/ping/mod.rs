@@ -34,7 +34,7 @@ pub struct Ping {
     /// Time from one to the next
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
-    /// Wait this long for answers after the last
+    /// Wait this long for answers after the last, and for the node here to answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
     /// How long each is of use on its way
@@ -52,10 +52,11 @@ impl Ping {
     /// Sends and counts.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let address = locate(common.node.as_ref())?;
-        let client = application::connect(&address)?;
+        let client = application::connect(&address, Some(self.timeout))?;
         let here = application::random_endpoint(client.node_id())?;
         let registration = Registration::new(here.clone()).with_window(WINDOW);
-        let subscription = Subscription::begin(&address, registration.clone())?;
+        let timeout = Some(self.timeout);
+        let subscription = Subscription::begin(&address, registration.clone(), timeout)?;
         let sender = client
             .sender(&registration)
             .map_err(|error| application::failure("send from the endpoint", &error))?;

@@ -104,7 +104,8 @@ impl Recv {
         };
         let registration = Registration::new(self.endpoint.clone())
             .with_window(u32::try_from(most(WINDOW)).unwrap_or(1));
-        let subscription = Subscription::begin(&locate(common.node.as_ref())?, registration)?;
+        let address = locate(common.node.as_ref())?;
+        let subscription = Subscription::begin(&address, registration, self.timeout)?;
         let mut reception = Reception {
             recv: self,
             subscription,

@@ -71,7 +71,7 @@ impl Send {
             .iter()
             .map(|path| Source::open_within(path, room))
             .collect::<Result<_, _>>()?;
-        let client = application::connect(&address)?;
+        let client = application::connect(&address, None)?;
         let source = match &self.from {
             Some(endpoint) => endpoint.clone(),
             None => application::random_endpoint(client.node_id())?,

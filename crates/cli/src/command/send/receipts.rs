@@ -41,7 +41,7 @@ struct Shared {
 impl Receipts {
     /// Subscribes to the source endpoint, where the reports will come.
     pub fn begin(address: &Address, registration: Registration) -> Result<Self, Failure> {
-        let subscription = Subscription::begin(address, registration)?;
+        let subscription = Subscription::begin(address, registration, None)?;
         let shared = Arc::<Shared>::default();
         let reader = thread::spawn({
             let shared = Arc::clone(&shared);

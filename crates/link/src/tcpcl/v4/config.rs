@@ -63,6 +63,9 @@ pub struct Config {
     pub expected_peer: Option<NodeId>,
     /// End the session when no transfer has moved for so long; `None` (the default) for never.
     pub idle_timeout: Option<Duration>,
+    /// End the session when a transfer that has begun to come has come no further for so long, though octets of it were
+    /// wanted; `None` (the default) for never.
+    pub transfer_timeout: Option<Duration>,
     /// How long all from the connection to the peer's `SESS_INIT` may take, TLS included. Default
     /// 10 s; RFC 9174 4.1 asks for at most 60 s.
     pub negotiation_timeout: Duration,
@@ -93,6 +96,7 @@ impl Config {
             identity: IdentityPolicy::NodeId,
             expected_peer: None,
             idle_timeout: None,
+            transfer_timeout: None,
             negotiation_timeout: Duration::from_secs(10),
             termination_timeout: Duration::from_secs(10),
             keeps_prefixes: false,

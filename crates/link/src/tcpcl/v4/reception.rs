@@ -41,7 +41,7 @@ impl Session {
     /// What nearly all messages are, without a look at what else they could be; false when the next is no such.
     pub(super) fn handle_usual(&mut self, now: Now, chunk: &mut Bytes) -> bool {
         if let Some((segment, octets)) = self.decoder.whole_transfer(chunk) {
-            self.timers.transfer_moved(now.monotonic);
+            self.timers.transfer_arrived(now.monotonic);
             self.handle_segment(&segment);
             if self.state != State::Closed {
                 self.incoming.handle_data(octets, true, &mut self.events);
@@ -64,7 +64,7 @@ impl Session {
     pub(super) fn handle_item(&mut self, now: Now, item: Item) {
         match item {
             Item::Data { octets, last } => {
-                self.timers.transfer_moved(now.monotonic);
+                self.timers.transfer_arrived(now.monotonic);
                 self.incoming.handle_data(octets, last, &mut self.events);
             }
             Item::Message(Message::Keepalive) if self.state.is_established() => {}
@@ -83,7 +83,10 @@ impl Session {
             }
             Message::SessTerm { flags: _, reason } => self.handle_sess_term(reason),
             Message::MsgReject { reason, rejected } => self.handle_rejection(reason, rejected),
-            Message::XferSegment(segment) if established => self.handle_segment(&segment),
+            Message::XferSegment(segment) if established => {
+                self.timers.transfer_arrived(now.monotonic);
+                self.handle_segment(&segment);
+            }
             Message::XferAck {
                 flags,
                 transfer,

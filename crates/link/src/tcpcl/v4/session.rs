@@ -111,6 +111,13 @@ impl Session {
         self.outgoing.queued_octets()
     }
 
+    /// The next deadline and what it is for.
+    fn deadline(&self) -> Option<(Instant, Expiry)> {
+        let timeout = self.config.transfer_timeout;
+        let timeout = timeout.filter(|_| self.incoming.is_arriving());
+        self.timers.next(self.state, &self.config, timeout)
+    }
+
     fn is_idle(&self) -> bool {
         self.outgoing.is_idle() && self.incoming.is_idle()
     }
@@ -229,7 +236,7 @@ impl StreamSession for Session {
     }
 
     fn handle_timeout(&mut self, now: Now) {
-        let Some((at, expiry)) = self.timers.next(self.state, &self.config) else {
+        let Some((at, expiry)) = self.deadline() else {
             return;
         };
         if now.monotonic < at {
@@ -244,6 +251,11 @@ impl StreamSession for Session {
             Expiry::Keepalive => self.timers.set_keepalive_due(),
             // What the peer sent may lie in the socket because we want no more.
             Expiry::Silence if !self.wants_octets() => self.timers.octets_received(now.monotonic),
+            Expiry::Stalled if !self.wants_octets() => self.timers.transfer_arrived(now.monotonic),
+            Expiry::Stalled => self.fail(
+                Some(TerminateReason::ResourceExhaustion),
+                DownReason::TransferTimeout,
+            ),
             // RFC 9174 5.1.1: "Idle timeout" when nothing has come for twice the interval.
             Expiry::Silence => self.fail(
                 Some(TerminateReason::IdleTimeout),
@@ -307,7 +319,7 @@ impl StreamSession for Session {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next(self.state, &self.config).map(|(at, _)| at)
+        self.deadline().map(|(at, _)| at)
     }
 
     fn wants_octets(&self) -> bool {

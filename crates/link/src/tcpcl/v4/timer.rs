@@ -19,6 +19,8 @@ pub(super) struct Timers {
     sent: Instant,
     /// Anything but a KEEPALIVE came or went last.
     moved: Instant,
+    /// Octets of a transfer came last.
+    arrived: Instant,
     /// The negotiated interval; `None` before negotiation and when keepalives are disabled.
     keepalive: Option<Duration>,
     /// A KEEPALIVE waits for its turn.
@@ -34,6 +36,8 @@ pub(super) enum Expiry {
     Silence,
     /// No transfer has moved for the configured time.
     Idle,
+    /// A transfer that has begun to come has come no further for the configured time.
+    Stalled,
     /// The ending session has not moved for the configured time.
     Termination,
     /// We have been silent for the keepalive interval.
@@ -47,6 +51,7 @@ impl Timers {
             received: now,
             sent: now,
             moved: now,
+            arrived: now,
             keepalive: None,
             keepalive_due: false,
         }
@@ -75,6 +80,11 @@ impl Timers {
         self.moved = now;
     }
 
+    pub(super) const fn transfer_arrived(&mut self, now: Instant) {
+        self.moved = now;
+        self.arrived = now;
+    }
+
     pub(super) const fn keepalive_due(&self) -> bool {
         self.keepalive_due
     }
@@ -83,8 +93,13 @@ impl Timers {
         self.keepalive_due = true;
     }
 
-    /// The next deadline and what it is for.
-    pub(super) fn next(&self, state: State, config: &Config) -> Option<(Instant, Expiry)> {
+    /// The next deadline and what it is for; `transfer_timeout` of a transfer that has begun to come, if one has.
+    pub(super) fn next(
+        &self,
+        state: State,
+        config: &Config,
+        transfer_timeout: Option<Duration>,
+    ) -> Option<(Instant, Expiry)> {
         let mut next: Option<(Instant, Expiry)> = None;
         let mut consider = |at: Instant, expiry: Expiry| {
             if next.is_none_or(|(earliest, _)| at < earliest) {
@@ -111,6 +126,10 @@ impl Timers {
             State::Ending => {
                 consider(self.moved + config.termination_timeout, Expiry::Termination);
             }
+        }
+        // RFC 9174 6.1: a session may be ended for any reason; one that holds room and does not fill it is.
+        if let Some(timeout) = transfer_timeout {
+            consider(self.arrived + timeout, Expiry::Stalled);
         }
         if let Some(interval) = self.keepalive {
             // RFC 9174 5.1.1: silence ends the session after twice the interval.

@@ -71,6 +71,12 @@ impl TransfersIn {
         self.answers.is_empty()
     }
 
+    /// A transfer has begun to come, and is wanted.
+    pub(super) fn is_arriving(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| current.fate == Fate::Accepted)
+    }
+
     /// Transfers and runs of segments that await their answer.
     pub(super) fn awaiting(&self) -> usize {
         self.answers.len()

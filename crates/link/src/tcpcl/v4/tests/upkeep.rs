@@ -501,3 +501,71 @@ fn a_node_may_end_a_session_before_it_is_established_6_1() {
     let expected = DownReason::Terminated(TerminateReason::Busy);
     assert!(matches!(&events(&mut session)[..], [LinkEvent::Down(reason)] if *reason == expected));
 }
+
+/// The peer of a session that puts up with a transfer standing still for 35 s; it has begun one of ten octets.
+fn begun() -> Pair {
+    let passive = Config {
+        transfer_timeout: Some(Duration::from_secs(35)),
+        ..config("ipn:2.0")
+    };
+    let active = Config {
+        keepalive_s: 10,
+        ..config("ipn:1.0")
+    };
+    let mut pair = Pair::new(active, passive);
+    pair.settle();
+    pair.events = [Vec::new(), Vec::new()];
+    pair.command(
+        0,
+        LinkCommand::Transmit {
+            transfer: TransferId(0),
+            length: 10,
+        },
+    );
+    supply_one(&mut pair);
+    pair
+}
+
+fn supply_one(pair: &mut Pair) {
+    let (transfer, octets) = (TransferId(0), Piece::Octets(Bytes::from_static(b"x")));
+    pair.command(0, LinkCommand::Supply { transfer, octets });
+    pair.settle();
+}
+
+#[test]
+fn a_transfer_that_stands_still_ends_the_session_also_where_keepalives_come_6_1() {
+    let mut pair = begun();
+    let start = pair.now.monotonic;
+    while down(&pair, 1).is_none() {
+        pair.jump();
+        pair.settle();
+    }
+    assert_eq!(pair.now.monotonic, start + Duration::from_secs(35));
+    assert_eq!(down(&pair, 1), Some(&DownReason::TransferTimeout));
+    let abandoned = |event: &LinkEvent| matches!(event, LinkEvent::Abandoned { refused: None, .. });
+    assert!(pair.events[1].iter().any(abandoned));
+    // RFC 9174 6.1: the peer is told.
+    let is_told = |event: &LinkEvent| matches!(event, LinkEvent::Ending);
+    assert!(pair.events[0].iter().any(is_told));
+}
+
+#[test]
+fn a_transfer_that_comes_slowly_is_none_that_stands_still_6_1() {
+    let mut pair = begun();
+    for _ in 1..9 {
+        wait(&mut pair, 34_000);
+        for session in &mut pair.sessions {
+            session.handle_timeout(pair.now);
+        }
+        supply_one(&mut pair);
+    }
+    assert_eq!(down(&pair, 1), None);
+    supply_one(&mut pair);
+    assert_eq!(pair.received(1).len(), 1);
+    // Whole, it waits for its acknowledgment as long as the node likes.
+    for _ in 0..100 {
+        pair.jump();
+        pair.settle();
+    }
+    assert_eq!(down(&pair, 1), None);
+}
