@@ -63,7 +63,7 @@ MACHINES = ["dhow-bundle", "dhow-link", "dhow-node", "dhow-channel"]
 
 # Registry crates that bring clocks, sockets or threads, and the crates that may use them.
 DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "nix", "socket2"}
-DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow-testbed", "dhow", "dhow-stream", "dhow-yardstick"}
+DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow-measure", "dhow-testbed", "dhow", "dhow-stream", "dhow-yardstick"}
 
 # Where Rust lies that is ours.
 SOURCES = ["crates/*/src/**/*.rs", "labs/*/src/**/*.rs"]
