@@ -1,4 +1,4 @@
-//! Memory that all clients share: who needs some waits until there is room.
+//! Memory that all clients share: who needs some waits until there is room, and who asked first is first.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -13,8 +13,9 @@ pub struct Room {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// How many wait.
-    waiting: usize,
+    /// How often room was waited for, and how often it was then given.
+    asked: u64,
+    given: u64,
 }
 
 /// A part of a room, which is given back when this is dropped.
@@ -38,16 +39,19 @@ impl Room {
     pub fn take(self: &Arc<Self>, octets: usize) -> Held {
         let octets = octets.min(self.octets_max);
         let mut state = self.lock();
-        state.waiting += 1;
-        while state.used + octets > self.octets_max {
+        let turn = state.asked;
+        state.asked += 1;
+        while state.given != turn || state.used + octets > self.octets_max {
             state = self
                 .freed
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.waiting -= 1;
+        state.given += 1;
         state.used += octets;
         drop(state);
+        // There may be room for the next one, too.
+        self.freed.notify_all();
         self.held(octets)
     }
 
@@ -64,7 +68,8 @@ impl Room {
 
     /// Somebody waits.
     pub fn is_wanted(&self) -> bool {
-        self.lock().waiting > 0
+        let state = self.lock();
+        state.asked > state.given
     }
 
     fn held(self: &Arc<Self>, octets: usize) -> Held {
@@ -125,6 +130,7 @@ mod tests {
         assert_eq!(all.octets(), 10);
         assert!(room.try_take(1).is_none() && !room.is_wanted());
         let (sender, taken) = mpsc::channel();
+        let small = sender.clone();
         std::thread::scope(|scope| {
             let room = &room;
             scope.spawn(move || sender.send(room.take(8)).unwrap());
@@ -136,9 +142,16 @@ mod tests {
             other.join(room.try_take(2).unwrap());
             assert_eq!(other.octets(), 3);
             drop(other);
+            // Who needs little does not go before who asked first.
+            scope.spawn(move || small.send(room.take(1)).unwrap());
+            while room.lock().asked < 3 {
+                std::thread::yield_now();
+            }
             assert!(taken.try_recv().is_err());
             drop(all);
-            assert_eq!(taken.recv().unwrap().octets(), 8);
+            let mut octets = [(); 2].map(|()| taken.recv().unwrap().octets());
+            octets.sort_unstable();
+            assert_eq!(octets, [1, 8]);
         });
         assert_eq!(room.lock().used, 0);
     }
