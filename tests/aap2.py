@@ -13,7 +13,7 @@ HELLO = 0x2F
 MESSAGE_WELCOME, MESSAGE_CONFIG, MESSAGE_ADU, MESSAGE_KEEPALIVE = 1, 2, 3, 6
 CONFIG_IS_SUBSCRIBER, CONFIG_SECRET, CONFIG_ENDPOINT = 1, 3, 4
 CONFIG_DELIVERY_WINDOW = 1001
-ADU_SOURCE, ADU_CREATION_MS, ADU_SEQUENCE, ADU_PAYLOAD_OCTETS = 1, 3, 4, 5
+ADU_SOURCE, ADU_DESTINATION, ADU_CREATION_MS, ADU_SEQUENCE, ADU_PAYLOAD_OCTETS = 1, 2, 3, 4, 5
 RESPONSE_STATUS = 1
 SUCCESS, ACK = 1, 2
 
@@ -138,3 +138,24 @@ class Subscriber:
             shift += 7
             if octet < 0x80:
                 return self._octets(length)
+
+
+# Small bundles that are written at a time, and how long the node may take nothing before it is believed to take no more.
+WRITTEN_TOGETHER, TAKES_NO_MORE_S = 100, 1.0
+
+
+def mute_sender(path: Path, endpoint: str) -> socket.socket:
+    """An application that has sent small bundles until the node took no more, and has read no answer."""
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stream.settimeout(TAKES_NO_MORE_S)
+    stream.connect(str(path))
+    config = field(MESSAGE_CONFIG, field(CONFIG_ENDPOINT, endpoint.encode()))
+    stream.sendall(varint(len(config)) + config)
+    payload = b"small"
+    adu = field(MESSAGE_ADU, field(ADU_DESTINATION, b"ipn:9.1") + field(ADU_PAYLOAD_OCTETS, len(payload)))
+    request = varint(len(adu)) + adu + payload
+    try:
+        while True:
+            stream.sendall(request * WRITTEN_TOGETHER)
+    except TimeoutError:
+        return stream

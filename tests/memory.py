@@ -6,7 +6,7 @@ import time
 
 from labs.rig.node import NodeFailed, process_memory
 from labs.rig.stranger import NO_RESOURCES, Stranger, bundle
-from tests.aap2 import Subscriber
+from tests.aap2 import Subscriber, mute_sender
 from tests.workplace import Workplace
 
 # Bundles of distinct long names: each takes some thousand octets of memory.
@@ -23,6 +23,10 @@ SILENT, WAITING_OCTETS = 50, 1 << 20
 WARM, SETTLE_S, GAIN_OCTETS = 10, 1.0, 40 << 20
 
 PATIENCE_S = 60.0
+
+# Applications that send until the node takes no more, and read no answer. Each may leave 64 KiB of answers beside those that the node has in
+# hand, and holds a buffer that was read into; before they had a bound in common it was some 12 MiB.
+GREEDY, GREEDY_OCTETS = 20, 3 << 20
 
 
 class Memory(Workplace):
@@ -106,6 +110,22 @@ class Memory(Workplace):
         # And whoever reads late gets all of it.
         for reader in readers[:-1]:
             self.assertEqual(reader.next().payload, payload.read_bytes())
+
+    def test_applications_that_do_not_read_their_answers_hold_little(self) -> None:
+        self.hold("64MB")
+        self.receiver.start()
+        before = self.receiver.memory_octets()
+        greedy = [mute_sender(self.receiver.socket, f"ipn:2.{500 + number}") for number in range(GREEDY)]
+        for application in greedy:
+            self.addCleanup(application.close)
+        taken = self.receiver.peak_memory_octets() - before
+        self.assertLess(taken, (64 << 20) + BESIDE_OCTETS, f"{taken >> 20} MiB")
+        self.assertLess(taken, GREEDY * GREEDY_OCTETS + BESIDE_OCTETS, f"{taken >> 20} MiB")
+        # One that reads is served beside them.
+        payload = self.directory / "payload"
+        payload.write_bytes(b"small")
+        sent = self.receiver.run("send", "ipn:2.42", str(payload))
+        self.assertEqual(sent.returncode, 0, sent.stderr)
 
     def test_bundles_of_a_store_in_memory_are_part_of_the_quota(self) -> None:
         self.hold("64MiB")
