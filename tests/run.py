@@ -10,7 +10,7 @@ import unittest
 
 MODULES = [
     "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile", "memory", "full_disk",
-    "channel", "traffic", "lab", "measurement", "simulation", "pages", "instructions", "figures",
+    "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "instructions", "figures",
 ]
 
 

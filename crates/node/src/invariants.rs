@@ -138,14 +138,14 @@ impl Node {
             })?;
             if let Pass::Left(stream, transfer) = pass {
                 let neighbour = self.neighbours.get(stream);
-                let knows = neighbour.is_some_and(|it| it.outgoing.contains(transfer.0));
+                let knows = neighbour.is_some_and(|it| it.outgoing().contains(transfer.0));
                 expect(knows, || format!("{key:?} has left with nobody"))?;
             }
             if let Pass::UnderWay(passing) = pass {
                 sessions += 1;
                 let neighbour = self.neighbours.get(&passing.stream);
                 let knows = neighbour.is_some_and(|it| {
-                    it.passing == Some(*key) && it.outgoing.contains(passing.transfer.0)
+                    it.passing == Some(*key) && it.outgoing().contains(passing.transfer.0)
                 });
                 expect(knows, || format!("{key:?} is passed on by nobody"))?;
             }
@@ -182,7 +182,10 @@ impl Node {
             | PendingRead::Perf { key, .. } => Some(*key),
             PendingRead::Fragment { .. } => None,
         });
-        let sessions = self.neighbours.values().flat_map(|it| it.outgoing.values());
+        let sessions = self
+            .neighbours
+            .values()
+            .flat_map(|it| it.outgoing().values());
         let sent = sessions.filter(|it| !it.fragment).map(|it| it.key);
         let delivered = self.clients.values().flat_map(|it| it.deliveries.values());
         let all = reads
@@ -197,7 +200,7 @@ impl Node {
 
     fn check_windows(&self) -> Result<(), String> {
         for (stream, neighbour) in &self.neighbours {
-            let mut sent = neighbour.outgoing.values().map(|it| it.key);
+            let mut sent = neighbour.outgoing().values().map(|it| it.key);
             expect(sent.all(|key| self.bundles.entry(key).is_some()), || {
                 format!("{stream:?} sends what is not held")
             })?;
@@ -211,7 +214,7 @@ impl Node {
                 } if of == stream => Some(range.length),
                 _ => None,
             });
-            for charged in read.chain(neighbour.outgoing.values().map(|it| it.octets)) {
+            for charged in read.chain(neighbour.outgoing().values().map(|it| it.octets)) {
                 bundles += 1;
                 octets += charged;
             }

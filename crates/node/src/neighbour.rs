@@ -43,8 +43,12 @@ pub(crate) struct Neighbour {
     /// The transfer that began last whose octets are not verified by the peer.
     pub(crate) unverified: Option<TransferId>,
     /// What is being sent, by transfer.
-    pub(crate) outgoing: Series<Outgoing>,
+    outgoing: Series<Outgoing>,
+    /// Octets by which the window is charged for these.
+    outgoing_octets: u64,
     pub(crate) next_transfer: u64,
+    /// More waits for the socket than may.
+    is_behind: bool,
     /// Octets of bundles given to this session, read for it or sent and not acknowledged.
     pub(crate) in_flight_octets: u64,
     /// Bundles and fragments likewise.
@@ -96,6 +100,10 @@ pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 pub(crate) const FULL_PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause between attempts to give bundles to a peer that ends the session and does not.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Octets of bundles that may wait for a socket: as many as one write takes. Further ones stay in their queues, where the one that comes
+/// first is chosen later, and where they take no memory.
+const QUEUED_OCTETS: u64 = 1 << 20;
 
 /// Octets of small bundles that may be in flight beyond the window, so that they need not wait for the next acknowledgment.
 const AHEAD_OCTETS: u64 = 64 << 10;
@@ -170,7 +178,9 @@ impl Neighbour {
             receptions: BTreeMap::new(),
             unverified: None,
             outgoing: Series::default(),
+            outgoing_octets: 0,
             next_transfer: 0,
+            is_behind: false,
             in_flight_octets: 0,
             in_flight: 0,
             window: Window::default(),
@@ -236,10 +246,48 @@ impl Neighbour {
             && self.in_flight < window_bundles
     }
 
-    /// True when what is in flight keeps the peer busy as long as it should. A bundle that follows another one is in flight
-    /// beside it, however large the two are.
+    /// True when what is in flight keeps the peer busy as long as it should, or its socket. A bundle that follows another one is
+    /// in flight beside it, however large the two are.
     fn is_filled(&self, now: Instant) -> bool {
-        self.in_flight > 1 && !self.window.has_room(now, self.in_flight_octets)
+        self.in_flight > 1 && (self.is_ahead() || !self.window.has_room(now, self.in_flight_octets))
+    }
+
+    /// True when so much waits for the socket that what comes later would only wait behind it.
+    fn is_ahead(&self) -> bool {
+        let read = self.in_flight_octets.saturating_sub(self.outgoing_octets);
+        read.saturating_add(self.session.queued_octets()) >= QUEUED_OCTETS
+    }
+
+    /// The driver has taken octets: true when there is room again for which a bundle waited.
+    pub(crate) fn has_moved_on(&mut self) -> bool {
+        self.is_behind && !self.is_ahead() && {
+            self.is_behind = false;
+            true
+        }
+    }
+
+    /// What is being sent, by transfer.
+    pub(crate) const fn outgoing(&self) -> &Series<Outgoing> {
+        &self.outgoing
+    }
+
+    /// A transfer is opened.
+    pub(crate) fn opened(&mut self, transfer: TransferId, outgoing: Outgoing) {
+        self.outgoing_octets = self.outgoing_octets.saturating_add(outgoing.octets);
+        self.outgoing.push(transfer.0, outgoing);
+    }
+
+    /// A transfer is over.
+    pub(crate) fn closed(&mut self, transfer: TransferId) -> Option<Outgoing> {
+        let outgoing = self.outgoing.remove(transfer.0)?;
+        self.outgoing_octets = self.outgoing_octets.saturating_sub(outgoing.octets);
+        Some(outgoing)
+    }
+
+    /// All transfers are over.
+    pub(crate) fn all_closed(&mut self) -> Series<Outgoing> {
+        self.outgoing_octets = 0;
+        core::mem::take(&mut self.outgoing)
     }
 
     /// There was no room for a bundle: when there may be although nothing happens.
@@ -250,6 +298,10 @@ impl Neighbour {
             return None;
         }
         self.window.is_full();
+        self.is_behind = self.is_ahead();
+        if self.is_behind {
+            return None;
+        }
         let is_most = self.in_flight_octets >= self.policy.window_octets;
         self.window.grows_at(now).filter(|_| !is_most)
     }

@@ -280,9 +280,7 @@ impl Node {
     /// What becomes of a transfer matters no more.
     fn disown_transfer(&mut self, stream: StreamId, transfer: TransferId) {
         let mut neighbour = self.neighbours.get_mut(&stream);
-        let outgoing = neighbour
-            .as_mut()
-            .and_then(|it| it.outgoing.remove(transfer.0));
+        let outgoing = neighbour.as_mut().and_then(|it| it.closed(transfer));
         let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
         if let Some(neighbour) = neighbour {
             neighbour.window.lost(octets);

@@ -495,7 +495,7 @@ impl Node {
             1
         };
         neighbour.window.sent(now.monotonic, outgoing.octets);
-        neighbour.outgoing.push(transfer.0, outgoing);
+        neighbour.opened(transfer, outgoing);
         neighbour.command(now, LinkCommand::Transmit { transfer, length });
         Some(transfer)
     }
@@ -505,7 +505,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
+        let Some(outgoing) = neighbour.closed(transfer) else {
             return;
         };
         neighbour.probe_over(now.monotonic, transfer, false);
@@ -584,7 +584,7 @@ impl Node {
         };
         let keeps = neighbour.keeps_prefixes();
         neighbour.probe_over(now.monotonic, transfer, refused.is_some());
-        let Some(outgoing) = neighbour.outgoing.remove(transfer.0) else {
+        let Some(outgoing) = neighbour.closed(transfer) else {
             return;
         };
         neighbour.window.lost(outgoing.octets);
@@ -638,7 +638,7 @@ impl Node {
             return;
         };
         neighbour.probe = None;
-        let outgoing = core::mem::take(&mut neighbour.outgoing);
+        let outgoing = neighbour.all_closed();
         let splits = core::mem::take(&mut neighbour.splits);
         // The oldest last: it is the first of its queue again.
         for outgoing in outgoing.into_values().rev() {

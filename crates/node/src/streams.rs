@@ -173,6 +173,9 @@ impl Node {
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.session.poll_octets(now, limit, out);
             neighbour.flush_pending = out.octets() > before && neighbour.session.may_have_octets();
+            if neighbour.has_moved_on() {
+                self.to_serve.insert(stream);
+            }
         } else if let Some(client) = self.clients.get_mut(&stream) {
             client.session.poll_octets(now, limit, out);
             client.flush_pending = out.octets() > before;

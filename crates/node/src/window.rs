@@ -95,7 +95,11 @@ impl Window {
 
     /// When more may be under way though nobody answers.
     pub(crate) fn grows_at(&self, now: Instant) -> Option<Instant> {
-        let begun = self.round.filter(|_| self.octets.is_none())?.begun;
+        if self.octets.is_some() {
+            return None;
+        }
+        // What fills it may still be read.
+        let begun = self.round.map_or(now, |round| round.begun);
         let waited = u32::try_from((now - begun).as_millis() / DOUBLING.as_millis()).ok()?;
         (waited < DOUBLINGS_MOST).then(|| begun + DOUBLING * (waited + 1))
     }
@@ -319,7 +323,7 @@ mod tests {
         let (mut window, mut under_way) = (Window::default(), 0);
         for flush in 0..1_000_u32 {
             let taken = mem::take(&mut waiting);
-            let octets = taken.len() as u64 * bundle;
+            let octets = u64::try_from(taken.len()).unwrap_or(0) * bundle;
             let is_long = flush % every == every - 1;
             let end = now
                 + if is_long { long } else { MILLI }

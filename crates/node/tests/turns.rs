@@ -95,3 +95,31 @@ fn a_small_bundle_waits_for_what_is_in_flight_alone() {
         "{before} bundles of another were before it"
     );
 }
+
+#[test]
+fn no_more_waits_for_a_socket_than_one_write_takes() {
+    let mut world = World::line(2, 5, |_, _| ());
+    world.cut(0, 1);
+    give(&mut world, "ipn:1.5", "ipn:2.42", BULK, BULK_OCTETS);
+    world.until("the bulk waits", |world| held(world) == BULK);
+    world.machines[1].stalled = true;
+    world.join(0, 1);
+    let in_flight = |world: &World| {
+        let sessions = world.machines[0].node.as_ref().unwrap().sessions();
+        sessions.iter().map(|it| it.in_flight).sum::<usize>()
+    };
+    world.until("it begins to leave", |world| in_flight(world) > 0);
+    world.machines[0].stuffed = true;
+    // For as long as nobody answers, what may be under way doubles again and again.
+    for _ in 0..40 {
+        world.pass(Duration::from_millis(50));
+    }
+    let waiting = in_flight(&world);
+    assert!(
+        waiting * BULK_OCTETS <= 3 << 20,
+        "{waiting} bundles are under way to a socket that takes nothing"
+    );
+    world.unstuff(0);
+    world.machines[1].stalled = false;
+    world.until("all is there", |world| received(world).0 == BULK);
+}

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use crate::kind::{LinkKind, NodeKind};
 use crate::network::Network;
 use crate::scenario::{
-    Clock, ClockStep, Contact, Crash, Faults, Fidelity, HostKind, NodeIndex, Scenario, Stop,
+    Clock, ClockStep, Contact, Crash, Faults, Fidelity, HostKind, NodeIndex, Pause, Scenario, Stop,
     Traffic,
 };
 use crate::schema::SECTIONS;
@@ -75,6 +75,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         crashes: read_crashes(&document, &network)?,
         clock_steps: read_clock_steps(&document, &network)?,
         faults: read_faults(&document)?,
+        pause: read_pause(&document, &network)?,
         stop,
         programs: program::read(&document, &network)?,
         energy: energy::read(&document)?,
@@ -298,6 +299,8 @@ fn check_hosts(
 /// Keys of nodes and links that only a testbed heeds.
 const TESTBED_ONLY: &[&str] = &[
     "cpu",
+    "cpu_from",
+    "cpu_until",
     "memory",
     "disk_rate",
     "settings",
@@ -321,9 +324,12 @@ fn find_unsimulated(document: &Document<'_>) -> Option<FileError> {
             return Some(document.fault(entries.line_of(key), what).with_hint(hint));
         }
     }
-    let program = document.all("program").next()?;
-    let what = "[[program]] cannot be simulated";
-    Some(document.fault(program.line(), what).with_hint(hint))
+    let pauses = document.all("pause").find(|it| it.has("until_stored_at"));
+    let (section, what) = match document.all("program").next() {
+        Some(program) => (program, "[[program]] cannot be simulated"),
+        None => (pauses?, "[pause] cannot be simulated"),
+    };
+    Some(document.fault(section.line(), what).with_hint(hint))
 }
 
 fn read_report(document: &Document<'_>) -> Result<BTreeMap<&'static str, String>, FileError> {
@@ -334,11 +340,25 @@ fn read_report(document: &Document<'_>) -> Result<BTreeMap<&'static str, String>
     Ok(texts.collect())
 }
 
+fn read_pause(document: &Document<'_>, network: &Network) -> Result<Option<Pause>, FileError> {
+    let entries = document.one("pause")?;
+    let key = "until_stored_at";
+    let Some(name) = entries.text(key) else {
+        return Ok(None);
+    };
+    Ok(Some(Pause {
+        at: entries.duration("at"),
+        until_stored_at: network.node(document, &entries, key, name)?,
+    }))
+}
+
 fn read_stop(document: &Document<'_>) -> Result<Stop, FileError> {
     let entries = document.one("stop")?;
     Ok(Stop {
         at: entries.duration("at"),
         when_delivered: entries.is_true("when_delivered"),
+        when_ended: entries.is_true("when_ended"),
+        may_refuse: entries.is_true("may_refuse"),
         expects_all: entries.is_true("expects_all"),
     })
 }

@@ -2,25 +2,44 @@
 
 use std::time::Duration;
 
+use dhow_bundle::quantity::parse_rate;
 use dhow_channel::Part;
 use dhow_document::{Document, Entries, FileError};
 
 /// Less would not hold a program.
 const MEMORY_MIN: u64 = 4 << 20;
 
+/// Millionths of a core, at least: what the kernel can share out, a millisecond of each second.
+const SHARE_MIN: u32 = 1_000;
+
+const CPU_HINT: &str = "for example: cpu = \"10%\", \"0.25%\" (0.1% is the least), \"200%\" for two cores, or \"24Mbit\": as much as TCP needs for that between disks";
+
 /// What a node has on a testbed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// What runs there.
     pub kind: HostKind,
-    /// Thousandths of a core that it may take.
-    pub cpu_per_mille: Option<u32>,
+    /// The processor that it has; none where it may take what there is.
+    pub processor: Option<Processor>,
+    /// From when on, from the start of the run.
+    pub cpu_from: Duration,
+    /// Until when.
+    pub cpu_until: Option<Duration>,
     /// Octets of memory that it may take.
     pub memory_octets: Option<u64>,
     /// Octets that it may write to its disk in a second.
     pub disk_octets_per_s: Option<u64>,
     /// `KEY=VALUE`s of the node's own configuration file.
     pub settings: Vec<String>,
+}
+
+/// A processor slower than the machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processor {
+    /// Millionths of a core.
+    Share(u32),
+    /// With as much of a core as takes TCP between disks to so many octets a second, in blocks of 100 kB; the testbed finds how much that is.
+    OfTcp(u64),
 }
 
 /// What runs on a host.
@@ -65,13 +84,19 @@ pub enum By {
 
 /// What a section says of its hosts.
 pub(crate) fn read_host(document: &Document<'_>, entries: &Entries) -> Result<Host, FileError> {
-    let cpu = entries.text("cpu").map(|text| {
-        parse_percent(text).ok_or_else(|| {
-            let what = format!("'cpu' is a part of a core, not '{text}'");
+    let processor = entries.text("cpu").map(|text| {
+        parse_processor(text).ok_or_else(|| {
+            let what = format!("'cpu' is no part of a core, and no rate of TCP: '{text}'");
             let error = document.fault(entries.line_of("cpu"), what);
-            error.with_hint("for example: cpu = \"10%\", or \"200%\" for two cores")
+            error.with_hint(CPU_HINT)
         })
     });
+    let cpu_from = entries.duration_if_set("cpu_from").unwrap_or_default();
+    let cpu_until = entries.duration_if_set("cpu_until");
+    if cpu_until.is_some_and(|until| until <= cpu_from) {
+        let what = format!("'cpu_until' is before 'cpu' holds, which is from {cpu_from:?} on");
+        return Err(document.fault(entries.line_of("cpu_until"), what));
+    }
     let memory_octets = entries.size("memory");
     if memory_octets.is_some_and(|octets| octets < MEMORY_MIN) {
         let what = "'memory' is at least 4MiB";
@@ -98,23 +123,36 @@ pub(crate) fn read_host(document: &Document<'_>, entries: &Entries) -> Result<Ho
             Some("command") => HostKind::Command,
             _ => HostKind::Dhow,
         },
-        cpu_per_mille: cpu.transpose()?,
+        processor: processor.transpose()?,
+        cpu_from,
+        cpu_until,
         memory_octets,
         disk_octets_per_s: entries.size("disk_rate"),
         settings,
     })
 }
 
-/// `10%`, `2.5%`, `200%`: thousandths.
-fn parse_percent(text: &str) -> Option<u32> {
-    let number = text.trim().strip_suffix('%')?.trim_end();
-    let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
-    let digits = whole
-        .bytes()
-        .chain(tenth.bytes())
-        .all(|c| c.is_ascii_digit());
-    let parsed = (tenth.len() == 1 && digits).then(|| format!("{whole}{tenth}").parse().ok())?;
-    parsed.filter(|per_mille| *per_mille > 0 && !whole.is_empty())
+/// `10%`, `0.25%`, `200%`, or a rate.
+fn parse_processor(text: &str) -> Option<Processor> {
+    match text.trim().strip_suffix('%') {
+        Some(number) => parse_percent(number).map(Processor::Share),
+        None => parse_rate(text)
+            .ok()
+            .filter(|rate| *rate > 0)
+            .map(Processor::OfTcp),
+    }
+}
+
+/// Millionths of a number of hundredths.
+fn parse_percent(number: &str) -> Option<u32> {
+    let (whole, part) = number
+        .trim()
+        .split_once('.')
+        .unwrap_or((number.trim(), "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    let is_number = digits(whole) && digits(part) && part.len() <= 4;
+    let parsed = is_number.then(|| format!("{whole}{part:0<4}").parse().ok())?;
+    parsed.filter(|parts| *parts >= SHARE_MIN)
 }
 
 /// What a section says of what makes its links.
@@ -152,19 +190,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_core_are_thousandths() {
-        for (text, parts) in [
-            ("10%", Some(100)),
-            ("2.5%", Some(25)),
-            ("200 %", Some(2_000)),
+    fn processors_are_parts_of_a_core_or_rates_of_tcp() {
+        let share = |parts| Some(Processor::Share(parts));
+        for (text, expected) in [
+            ("10%", share(100_000)),
+            ("2.5%", share(25_000)),
+            ("0.25%", share(2_500)),
+            ("0.1%", share(1_000)),
+            ("0.0999%", None),
+            ("200 %", share(2_000_000)),
+            ("24Mbit", Some(Processor::OfTcp(3_000_000))),
+            ("0Mbit", None),
             ("0%", None),
             ("%", None),
             (".5%", None),
-            ("10", None),
+            ("1.%", None),
             ("-1%", None),
-            ("1.25%", None),
+            ("99999999999%", None),
+            ("slow", None),
         ] {
-            assert_eq!(parse_percent(text), parts, "{text}");
+            assert_eq!(parse_processor(text), expected, "{text}");
         }
     }
 }

@@ -11,7 +11,7 @@ use dhow_channel::{Delay, Loss, Rate, RateTrace};
 use crate::ScenarioError;
 pub use crate::energy::Energy;
 use crate::file;
-pub use crate::host::{By, Host, HostKind, Wire};
+pub use crate::host::{By, Host, HostKind, Processor, Wire};
 pub use crate::program::{Output, Program};
 
 /// Octets that a scenario file may have: far above any real one, so that a wrong path is not read whole.
@@ -52,6 +52,8 @@ pub struct Scenario {
     pub clock_steps: Vec<ClockStep>,
     /// What fails by chance.
     pub faults: Faults,
+    /// When its time stands still.
+    pub pause: Option<Pause>,
     /// When to stop.
     pub stop: Stop,
     /// What runs on nodes of a testbed.
@@ -306,6 +308,15 @@ pub struct Faults {
     pub until: Option<Duration>,
 }
 
+/// When the time of a run stands still, so that what waits for a contact is where it is to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// At which time of the run.
+    pub at: Duration,
+    /// Until all that was sent is stored at this node.
+    pub until_stored_at: NodeIndex,
+}
+
 /// When to stop, and what is expected then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
@@ -313,6 +324,10 @@ pub struct Stop {
     pub at: Duration,
     /// Stop as soon as every bundle of the traffic has been delivered.
     pub when_delivered: bool,
+    /// Stop as soon as all programs have ended.
+    pub when_ended: bool,
+    /// It is no fault when a node refuses a payload.
+    pub may_refuse: bool,
     /// It is a fault when a bundle that was accepted and has not expired is not delivered by then.
     pub expects_all: bool,
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
-use dhow_scenario::scenario::{NodeIndex, Presence};
+use dhow_scenario::scenario::{
+    Contact as Planned, Link, LinkIndex, NodeIndex, Presence, Processor,
+};
 use dhow_sim::NetworkError;
 use dhow_sim::run::{Outcome, Run as Simulation};
 
@@ -163,6 +165,10 @@ pub fn capacities(scenario: &Scenario, backend: Backend) -> Vec<Capacity> {
         let found = scenario.nodes.get(node.0);
         found.map_or_else(String::new, |node| node.name.clone())
     };
+    let is_untimed = |number, link: &Link| match backend {
+        Backend::Netns => is_there_in_pause(scenario, LinkIndex(number), link),
+        Backend::Sim => false,
+    };
     let links = scenario.links.iter().enumerate().map(|(number, link)| {
         let ahead = makes.get(number).map_or(Some(0), Made::ahead_octets);
         let rate = match ahead {
@@ -172,7 +178,7 @@ pub fn capacities(scenario: &Scenario, backend: Backend) -> Vec<Capacity> {
         Capacity {
             name: link.name.clone(),
             resource: Limited::Link,
-            amount: link.rate_trace.is_none().then_some(rate),
+            amount: Some(rate).filter(|_| link.rate_trace.is_none() && !is_untimed(number, link)),
             from: name(link.between.0),
             to: name(link.between.1),
             ahead_octets: ahead.unwrap_or(0),
@@ -180,14 +186,37 @@ pub fn capacities(scenario: &Scenario, backend: Backend) -> Vec<Capacity> {
         }
     });
     let processors = scenario.nodes.iter().filter_map(|node| {
+        let Processor::Share(millionths) = node.host.processor? else {
+            // How much that is, is found before a run.
+            return None;
+        };
         Some(Capacity {
             name: node.name.clone(),
             resource: Limited::Processor,
-            amount: Some(f64::from(node.host.cpu_per_mille?) / 1_000.0),
+            amount: Some(f64::from(millionths) / 1e6),
             ..Capacity::default()
         })
     });
     links.chain(processors).collect()
+}
+
+/// Whether a link is there while time stands still: nothing tells how long it carries then.
+fn is_there_in_pause(scenario: &Scenario, number: LinkIndex, link: &Link) -> bool {
+    let Some(pause) = &scenario.pause else {
+        return false;
+    };
+    let covers = |contact: &Planned| {
+        let Some(since) = pause.at.checked_sub(contact.start) else {
+            return false;
+        };
+        let rounds = contact
+            .every
+            .map_or(0, |every| since.as_nanos() / every.as_nanos().max(1));
+        let round = contact.every.unwrap_or_default() * u32::try_from(rounds).unwrap_or(u32::MAX);
+        since.saturating_sub(round) <= contact.length
+    };
+    let mut contacts = scenario.contacts.iter().filter(|it| it.link == number);
+    link.presence == Presence::Always || contacts.any(covers)
 }
 
 /// Says what of a scenario virtual time has not.
@@ -203,6 +232,27 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn a_link_that_is_there_while_time_stands_still_has_no_bound() {
+        let link = |ends: [&str; 2]| format!("[[link]]\nbetween = {ends:?}\nrate = \"8Mbit\"\n");
+        let nodes = ["a", "b", "c", "d"].map(|name| format!("[[node]]\nname = \"{name}\"\n"));
+        let contact = |link: &str, start: &str| {
+            format!(
+                "[[contact]]\nlink = \"{link}\"\nstart = \"{start}\"\nfor = \"2s\"\nevery = \"10s\"\n"
+            )
+        };
+        let text = [
+            nodes.concat(),
+            link(["a", "b"]) + &link(["b", "c"]) + &link(["c", "d"]),
+            contact("b-c", "3s") + &contact("c-d", "1s"),
+            "[pause]\nat = \"14s\"\nuntil_stored_at = \"b\"\n[stop]\nat = \"20s\"\n".to_owned(),
+        ];
+        let scenario = Scenario::parse(Path::new("s.toml"), &text.concat()).expect("a scenario");
+        let told = capacities(&scenario, Backend::Netns);
+        let told: Vec<Option<f64>> = told.iter().map(|it| it.amount).collect();
+        assert_eq!(told, [None, None, Some(1e6)]);
+    }
 
     #[test]
     fn contacts_that_overlap_are_one_and_end_with_the_run() {

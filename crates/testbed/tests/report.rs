@@ -80,7 +80,7 @@ fn a_page_says_what_was_found_and_what_others_found() {
     let page = page("Drive-by", "", &[study]);
     for words in [
         "<em>Does &lt;size&gt; matter?</em>",
-        "The hypothesis that goodput would stay within a quarter of its mean <strong>held</strong>.",
+        "The hypothesis that goodput is the same at all points within 1 % <strong>held</strong>.",
         "None was delivered altered or twice.",
         "link beta-gamma (",
         "the paper",
@@ -144,6 +144,22 @@ fn runs_that_failed_for_one_reason_are_told_in_one_sentence() {
     let words = "Runs sim-0001, sim-0002, sim-0003, sim-0004, sim-0005, sim-0006 failed: the same. They are in no figure.";
     assert!(page.contains(words), "{page}");
     assert_eq!(page.matches("the same").count(), 1);
+}
+
+#[test]
+fn curves_of_one_verdict_are_told_in_one_sentence() {
+    let place = tempfile::tempdir().unwrap();
+    let more = [
+        "sweep.traffic.lifetime=[\"1h\", \"2h\"]",
+        "report.group_by=traffic.lifetime",
+    ];
+    let (results, question) = study_with(place.path(), &more);
+    let study = Study::read(question, &results).unwrap();
+    let page = page("Drive-by", "", &[study]);
+    assert_eq!(page.matches("The hypothesis that").count(), 1, "{page}");
+    assert!(page.contains("goodput of 1h; 2h is"), "{page}");
+    // A curve is told with the key that makes it.
+    assert!(page.contains(">traffic.lifetime = 1h<"), "{page}");
 }
 
 #[test]

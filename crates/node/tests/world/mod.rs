@@ -38,6 +38,8 @@ pub struct Machine {
     reads: Vec<(Ticket, Extents)>,
     /// The disk finishes no sync.
     pub stalled: bool,
+    /// Its sockets take nothing.
+    pub stuffed: bool,
 }
 
 /// One direction of a connection.
@@ -168,6 +170,7 @@ impl World {
                 clock_ms: Some(0),
                 reads: Vec::new(),
                 stalled: false,
+                stuffed: false,
             }
         });
         let mut world = Self {
@@ -363,6 +366,17 @@ impl World {
         self.check(at);
     }
 
+    /// A node's sockets take octets again.
+    pub fn unstuff(&mut self, at: usize) {
+        self.machines[at].stuffed = false;
+        let ends = self.connections.iter().flat_map(|it| it.ends);
+        let streams: Vec<StreamId> = ends.filter(|it| it.0 == at).map(|it| it.1).collect();
+        for stream in streams {
+            self.flush(at, stream);
+        }
+        self.pump(at);
+    }
+
     /// Everything in a node is as it must be.
     pub fn check(&self, at: usize) {
         if self.hostile
@@ -503,6 +517,9 @@ impl World {
     }
 
     fn flush(&mut self, at: usize, stream: StreamId) {
+        if self.machines[at].stuffed {
+            return;
+        }
         let now = self.now(at);
         loop {
             let mut out = Gather::new();

@@ -31,7 +31,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[stop]\nat = \"1h\"\nseeed = 1\n",
-            "s.toml:11: unknown key 'seeed' in [stop]; the keys are at, when_delivered, expects_all",
+            "s.toml:11: unknown key 'seeed' in [stop]; the keys are at, when_delivered, when_ended, may_refuse, expects_all",
         ),
         (
             "[[link]]\nbetween = [\"east\", \"wset\"]\nrate = \"1Mbit\"\n",
@@ -410,7 +410,7 @@ fn wrong_programs_and_hosts_are_refused() {
         ),
         (
             "[[node]]\nname = \"n\"\ncpu = \"10\"\n".to_owned(),
-            "s.toml:11: 'cpu' is a part of a core, not '10'",
+            "s.toml:11: 'cpu' is no part of a core, and no rate of TCP: '10'",
         ),
         (
             "[[node]]\nname = \"n\"\nsettings = [\"durability=contact\"]\n".to_owned(),

@@ -268,6 +268,23 @@ pub(super) const FAULTS: Section = Section {
     ]],
 };
 
+/// `[pause]`.
+pub(super) const PAUSE: Section = Section {
+    name: "pause",
+    occurs: Occurs::Once,
+    meaning: "When the time of a run stands still, so that what waits for a contact is where it is to wait; on a testbed only.",
+    groups: &[&[
+        with_default("at", Kind::Duration, "\"0\"", "At which time of the run."),
+        key(
+            "until_stored_at",
+            Kind::Text,
+            Absent::Means("time never stands still"),
+            "\"beta\"",
+            "Until all that was sent is stored at this node.",
+        ),
+    ]],
+};
+
 /// `[stop]`.
 pub(super) const STOP: Section = Section {
     name: "stop",
@@ -286,6 +303,18 @@ pub(super) const STOP: Section = Section {
             Kind::Boolean,
             "false",
             "As soon as every bundle has been delivered.",
+        ),
+        with_default(
+            "when_ended",
+            Kind::Boolean,
+            "false",
+            "As soon as all programs have ended; on a testbed only.",
+        ),
+        with_default(
+            "may_refuse",
+            Kind::Boolean,
+            "false",
+            "It is no fault of a run when a node refuses a payload; on a testbed only.",
         ),
         with_default(
             "expects_all",

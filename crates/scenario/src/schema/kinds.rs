@@ -88,7 +88,21 @@ pub(super) const HOST_KEYS: &[Key] = &[
         Kind::Text,
         Absent::Means("as much as there is"),
         "\"10%\"",
-        "Processor time that it may take, of one core; on a testbed only.",
+        "Processor time that it may take, of one core, at least 0.1%; or a rate (\"24Mbit\"): as much as takes TCP between disks to that rate, which the testbed finds before the runs. On a testbed only.",
+    ),
+    key(
+        "cpu_from",
+        Kind::Duration,
+        Absent::Means("from the beginning"),
+        "\"8s\"",
+        "From which time of the run on 'cpu' holds; on a testbed only.",
+    ),
+    key(
+        "cpu_until",
+        Kind::Duration,
+        Absent::Means("to the end"),
+        "\"80s\"",
+        "Until which time of the run 'cpu' holds; on a testbed only.",
     ),
     key(
         "memory",

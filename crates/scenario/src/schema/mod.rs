@@ -33,6 +33,7 @@ pub const SECTIONS: &[Section] = &[
     happening::CRASH,
     happening::CLOCK_STEP,
     happening::FAULTS,
+    happening::PAUSE,
     happening::STOP,
     study::PROGRAM,
     study::SWEEP,

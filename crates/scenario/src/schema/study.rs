@@ -167,7 +167,12 @@ pub(super) const REPORT: Section = Section {
         text(
             "expects",
             "\"level\"",
-            "How y is expected to go with x: \"rises\" or \"falls\" by a tenth and more, or \"level\": stays within a quarter of its mean.",
+            "How y is expected to go with x: \"rises\" or \"falls\" by a tenth and more from the first point to the last, or \"level\": is the same at all points within a margin. A verdict takes five runs of each point.",
+        ),
+        text(
+            "margin",
+            "\"5%\"",
+            "The part of its mean by which y may differ where it is expected to be level; 1% where it is not said.",
         ),
         text("x", "\"traffic.size\"", "What runs along the picture."),
         text(

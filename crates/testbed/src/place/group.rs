@@ -15,8 +15,14 @@ use crate::failure::LabError;
 /// Where groups are.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The time over which processor time is shared out, microseconds.
+/// The time over which processor time is shared out, microseconds, where a part of it is long enough.
 const CPU_PERIOD_US: u64 = 100_000;
+
+/// The processor time that the kernel shares out at least, microseconds.
+const CPU_QUOTA_MIN_US: u64 = 1_000;
+
+/// The longest time over which it shares it out, microseconds.
+const CPU_PERIOD_MAX_US: u64 = 1_000_000;
 
 /// Controllers by what of a host they limit.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "blkio"];
@@ -146,17 +152,6 @@ impl Groups {
             make(directory)?;
         }
         let group = Group { directories };
-        if let Some(per_mille) = host.cpu_per_mille {
-            let quota = CPU_PERIOD_US * u64::from(per_mille) / 1_000;
-            let at = group.of("cpu");
-            match self.version {
-                Version::Two => set(at, "cpu.max", &format!("{quota} {CPU_PERIOD_US}"))?,
-                Version::One => {
-                    set(at, "cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
-                    set(at, "cpu.cfs_quota_us", &quota.to_string())?;
-                }
-            }
-        }
         if let Some(octets) = host.memory_octets {
             let file = match self.version {
                 Version::Two => "memory.max",
@@ -195,6 +190,27 @@ impl Group {
         command.args(directories.map(|directory| directory.join("cgroup.procs")));
         command.arg("--").arg(program);
         command
+    }
+
+    /// Has its programs take no more than so many millionths of a core from now on, or what there is.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_processor(&self, millionths: Option<u32>) -> Result<(), LabError> {
+        let at = self.of("cpu");
+        let shared = millionths.map(shared_out);
+        if at.join("cpu.max").exists() {
+            let most = shared.map_or_else(
+                || "max".to_owned(),
+                |(quota, period)| format!("{quota} {period}"),
+            );
+            return set(at, "cpu.max", &most);
+        }
+        let Some((quota, period)) = shared else {
+            return set(at, "cpu.cfs_quota_us", "-1");
+        };
+        set(at, "cpu.cfs_period_us", &period.to_string())?;
+        set(at, "cpu.cfs_quota_us", &quota.to_string())
     }
 
     /// What the kernel says of its limits, by the names of its files.
@@ -236,13 +252,22 @@ impl Group {
 
 fn controllers(host: &Host) -> Vec<&'static str> {
     let wanted = [
-        host.cpu_per_mille.is_some(),
+        host.processor.is_some(),
         host.memory_octets.is_some(),
         host.disk_octets_per_s.is_some(),
     ];
     let all = CONTROLLERS.into_iter().zip(wanted);
     all.filter_map(|(name, wanted)| wanted.then_some(name))
         .collect()
+}
+
+/// The processor time that a part of a core has, and of which time, microseconds.
+fn shared_out(millionths: u32) -> (u64, u64) {
+    let parts = u64::from(millionths).max(1);
+    // Where the usual period has too little, a longer one has enough.
+    let enough = (CPU_QUOTA_MIN_US * 1_000_000).div_ceil(parts);
+    let period = enough.clamp(CPU_PERIOD_US, CPU_PERIOD_MAX_US);
+    ((period * parts / 1_000_000).max(CPU_QUOTA_MIN_US), period)
 }
 
 /// The name in the second version.
@@ -295,6 +320,22 @@ fn disk_of(place: &Path) -> Result<String, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn little_of_a_core_is_shared_out_over_longer() {
+        let shared: Vec<_> = [2_000_000, 100_000, 25_000, 10_000, 3_000, 1_000]
+            .map(shared_out)
+            .into();
+        let expected = [
+            (200_000, 100_000),
+            (10_000, 100_000),
+            (2_500, 100_000),
+            (1_000, 100_000),
+            (1_000, 333_334),
+            (1_000, 1_000_000),
+        ];
+        assert_eq!(shared, expected);
+    }
 
     #[test]
     fn a_program_is_in_all_its_groups_before_it_does_anything() {

@@ -8,7 +8,6 @@ use super::statistics::Spread;
 use super::study::{Cell, Others, Question, Study};
 use super::worth::{axis_of, worth};
 use super::{doubt, limit};
-use crate::number::float;
 use crate::results::Backend;
 
 /// A cell with its values.
@@ -295,56 +294,6 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
     }
     words.push('.');
     words
-}
-
-/// Whether each curve went as was expected, or why that cannot be said; nothing where nothing was expected.
-pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
-    use super::study::Expected;
-    if let Some(doubt) = doubt::doubt(study) {
-        return doubt;
-    }
-    let Some(expects) = study.question.expects else {
-        return String::new();
-    };
-    let mut groups: Vec<(&str, Vec<f64>)> = Vec::new();
-    for point in points {
-        let Some(spread) = &point.spread else {
-            continue;
-        };
-        match groups.last_mut().filter(|it| it.0 == point.cell.group) {
-            Some((_, means)) => means.push(spread.mean),
-            None => groups.push((&point.cell.group, vec![spread.mean])),
-        }
-    }
-    let sentences = groups.iter().filter_map(|(group, means)| {
-        let (first, last) = (means.first()?, means.last()?);
-        let mean = means.iter().sum::<f64>() / float(count(means.len()));
-        let (holds, expected) = match expects {
-            Expected::Rises => (*last >= first * 1.1, "would rise by a tenth and more"),
-            Expected::Falls => (*last <= first * 0.9, "would fall by a tenth and more"),
-            Expected::Level => (
-                means
-                    .iter()
-                    .all(|value| (value - mean).abs() <= mean * 0.25),
-                "would stay within a quarter of its mean",
-            ),
-        };
-        let of = if group.is_empty() {
-            String::new()
-        } else {
-            format!(" of {}", escaped(group))
-        };
-        let verdict = if holds {
-            "<strong>held</strong>"
-        } else {
-            "<strong class=\"bad\">is refuted</strong>"
-        };
-        Some(format!(
-            "The hypothesis that {}{of} {expected} {verdict}.",
-            escaped(&study.y.to_string())
-        ))
-    });
-    sentences.collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn capital(words: &str) -> String {

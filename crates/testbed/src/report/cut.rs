@@ -365,6 +365,7 @@ mod tests {
             flows,
             passed: Vec::new(),
             is_impossible: false,
+            processors: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::measure::{axis_of_unit, said};
 use super::statistics::Spread;
 use super::study::Study;
 use super::told::Told;
-use super::{both, cost, course, curves, hosts, repetition};
+use super::{both, cost, course, curves, hosts, processors, repetition, verdict};
 use crate::results::Status;
 
 /// Lines of a table of runs, at most.
@@ -52,7 +52,7 @@ fn overview(studies: &[Study]) -> String {
             text(format!(
                 "<span class=\"prose\">{} {}</span>",
                 curves::words(study, &points),
-                curves::verdict(study, &points)
+                verdict::verdict(study, &points)
             )),
             text(study.runs.len().to_string()),
         ]);
@@ -72,10 +72,11 @@ fn add_study(page: &mut Page, study: &Study) {
     page.paragraph(&format!(
         "{} {}",
         curves::words(study, &points),
-        curves::verdict(study, &points)
+        verdict::verdict(study, &points)
     ));
     page.paragraph(&kept(study));
     page.note(&repetition::extent(&study.manifest));
+    page.paragraph(&processors::sentence(study));
     add_failures(page, study);
     page.add(&curves::picture(study, &points));
     page.add(&curves::table(study, &points));

@@ -11,6 +11,9 @@ use super::statistics::Spread;
 use super::told::{Course, Told};
 use crate::results::{Backend, Results, ResultsError, Status};
 
+/// The margin of what is expected to be level, where none is said.
+const MARGIN: f64 = 0.01;
+
 /// Why there is no report.
 #[derive(Debug, Error)]
 pub enum ReportError {
@@ -37,7 +40,7 @@ pub enum Expected {
     Rises,
     /// The last is at least a tenth below the first.
     Falls,
-    /// No point is further than a quarter from the mean of all.
+    /// All points are the same within a margin.
     Level,
 }
 
@@ -86,6 +89,8 @@ pub struct Question {
     pub log_y: bool,
     /// How it is expected to go.
     pub expects: Option<Expected>,
+    /// The part of the mean by which what is expected to be level may differ.
+    pub margin: f64,
     /// What others found.
     pub others: Vec<Others>,
 }
@@ -117,6 +122,13 @@ impl Question {
                 return Err(ReportError::Question(what));
             }
         };
+        let margin = match set("margin") {
+            None => MARGIN,
+            Some(text) => parse_margin(&text).ok_or_else(|| {
+                let what = format!("margin is no part of a whole: '{text}'; for example 5%");
+                ReportError::Question(what)
+            })?,
+        };
         let others = match set("paper") {
             None => Vec::new(),
             Some(file) => read_others(&directory.join(file))?,
@@ -131,6 +143,7 @@ impl Question {
             log_x: yes("log_x"),
             log_y: yes("log_y"),
             expects,
+            margin,
             others,
         })
     }
@@ -157,6 +170,12 @@ impl Question {
         }
         Ok(())
     }
+}
+
+/// `5%`, above nothing.
+fn parse_margin(text: &str) -> Option<f64> {
+    let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
 }
 
 fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {

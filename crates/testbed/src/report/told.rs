@@ -9,6 +9,7 @@ use crate::results::{
     Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Resource, Results, ResultsError, Run,
     Status, last_of,
 };
+use crate::run::Measured;
 
 /// Delays that are kept of a run: of more, so many at equal ranks.
 const DELAYS_MAX: usize = 1_001;
@@ -42,6 +43,8 @@ pub struct Told {
     pub passed: Vec<Passed>,
     /// Whether more was delivered than its links could carry, which its status then says.
     pub is_impossible: bool,
+    /// Its processors that are told by what TCP does with them.
+    pub processors: Vec<Measured>,
 }
 
 /// What was delivered from one node to another.
@@ -138,6 +141,7 @@ impl Course {
             flows: flows(&payloads),
             passed: Vec::new(),
             is_impossible: false,
+            processors: results.conditions(&name)?.processors,
             run,
         };
         told.days = days(&resources, told.watched());

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::run::Measured;
+
 /// Octets of conditions that a manifest takes; those of further runs are in their directories alone.
 const MANIFEST_OCTETS_MAX: usize = 8 << 20;
 
@@ -22,6 +24,9 @@ pub struct Conditions {
     pub load_before: String,
     /// The same when all was gone again.
     pub load_after: String,
+    /// Processors that are told by what TCP does with them, as it was measured before the run.
+    #[serde(default)]
+    pub processors: Vec<Measured>,
     /// Of each host that has limits the kernel's own word for them, by the names of its files.
     pub limits: BTreeMap<String, BTreeMap<String, String>>,
     /// Queues of each host's interfaces at the end, with what passed through them, as `tc` tells.

@@ -1,6 +1,5 @@
 //! The directory: what a run leaves is complete or not there, so that an interrupted sweep goes on where it stopped.
 
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -156,6 +155,21 @@ impl Results {
         )
     }
 
+    /// Under which conditions a run took place; those of nothing where nobody said.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub fn conditions(&self, run: &str) -> Result<Conditions, ResultsError> {
+        let path = self.of_run(run).join(CONDITIONS);
+        match fs::read_to_string(&path) {
+            Err(error) if not_there(&error) => Ok(Conditions::default()),
+            Err(error) => Err(ResultsError::new(&path, error)),
+            Ok(text) => {
+                serde_json::from_str(&text).map_err(|error| ResultsError::new(&path, error))
+            }
+        }
+    }
+
     /// Says that a run's tables are complete: the last that is written of a run.
     ///
     /// # Errors
@@ -253,11 +267,7 @@ impl Results {
             if !path.exists() {
                 continue;
             }
-            gathered.add(&run.run, || {
-                let failed = |error: &dyn Display| ResultsError::new(&path, error);
-                let text = fs::read_to_string(&path).map_err(|error| failed(&error))?;
-                serde_json::from_str(&text).map_err(|error| failed(&error))
-            })?;
+            gathered.add(&run.run, || self.conditions(&run.run))?;
         }
         gathered.put_into(&mut manifest);
         self.write_manifest(&manifest.into())

@@ -1,6 +1,7 @@
 //! The time of a run, by the clock that nobody sets; and whether the run is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,16 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The time of a run.
 #[derive(Debug)]
 pub struct Clock {
-    start: Instant,
+    stands: Mutex<Stands>,
     over: AtomicBool,
+}
+
+/// How long it stood still, and since when it does again.
+#[derive(Clone, Copy, Debug)]
+struct Stands {
+    start: Instant,
+    still: Duration,
+    since: Option<Instant>,
 }
 
 impl Clock {
@@ -19,15 +28,35 @@ impl Clock {
     #[must_use]
     pub fn start() -> Self {
         Self {
-            start: Instant::now(),
+            stands: Mutex::new(Stands {
+                start: Instant::now(),
+                still: Duration::ZERO,
+                since: None,
+            }),
             over: AtomicBool::new(false),
         }
     }
 
-    /// The time since its beginning.
+    /// The time since its beginning, without that in which it stood still.
     #[must_use]
     pub fn now(&self) -> Duration {
-        self.start.elapsed()
+        let stands = *self.stands.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = stands.since.unwrap_or_else(Instant::now);
+        (now - stands.start).saturating_sub(stands.still)
+    }
+
+    /// Has it stand still, until it goes on.
+    pub fn pause(&self) {
+        let mut stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
+        stands.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Has it go on.
+    pub fn go_on(&self) {
+        let mut stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(since) = stands.since.take() {
+            stands.still += since.elapsed();
+        }
     }
 
     /// The run is over.

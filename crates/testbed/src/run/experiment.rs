@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
+use dhow_scenario::scenario::Processor;
 
 use super::capture::{Captures, Packets};
 use super::clock::Clock;
@@ -17,6 +18,8 @@ use super::contacts::{follow_contacts, last_contact};
 use super::crash::{Power, powers};
 use super::lab::{Check, Lab, Plot};
 use super::machine::{kernel, load_average, timestamp};
+use super::pause::Pauses;
+use super::processor::Measured;
 use super::profile::Profiling;
 use super::program::{Context, Task as Program};
 use super::rates;
@@ -51,6 +54,8 @@ pub struct Order<'a> {
     pub scenario: &'a Scenario,
     /// Its place in the plan.
     pub planned: &'a PlannedRun,
+    /// What TCP does with processors that are told so.
+    pub processors: &'a [Measured],
     /// Where what comes of it goes.
     pub results: &'a Results,
     /// The program that has `node run`.
@@ -96,6 +101,7 @@ pub fn run(
             build: order.build.to_owned(),
             kernel: kernel(),
             load_before: load_average(),
+            processors: order.processors.to_vec(),
             ..Conditions::default()
         },
     };
@@ -166,6 +172,13 @@ fn judge(scenario: &Scenario, ledger: &Ledger, duration: Duration) -> Status {
     let tally = ledger.tally();
     if tally.wrong > 0 && scenario.crashes.is_empty() {
         let what = format!("{} payloads were delivered altered, or again", tally.wrong);
+        return Status::Failed(what);
+    }
+    if tally.refused > 0 && !scenario.stop.may_refuse {
+        let what = format!(
+            "{} of {} payloads were refused (hint: 'quota' of nodes, or may_refuse of [stop])",
+            tally.refused, tally.sent
+        );
         return Status::Failed(what);
     }
     let missing = ledger.missing(duration);
@@ -300,6 +313,8 @@ impl Stage<'_> {
                 heed(sampling::sample(network, shared, clock, until, directory));
             });
             let mut powers = powers(scenario);
+            let mut processings = processings(scenario);
+            let mut pause = Pauses::new(scenario, self.order.program.clone(), &apis);
             let mut parts = parts;
             let (mut told, mut disk) = (Duration::ZERO, Duration::ZERO);
             let outcome = loop {
@@ -307,14 +322,21 @@ impl Stage<'_> {
                 if !goes_on() || now >= scenario.stop.at {
                     break Ok(());
                 }
-                if scenario.stop.when_delivered && self.ledger.is_all_delivered() {
+                let all_ended = || programs.iter().all(Program::has_ended);
+                if scenario.stop.when_delivered && self.ledger.is_all_delivered()
+                    || scenario.stop.when_ended && all_ended()
+                {
                     break Ok(());
                 }
                 let failed = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
                 if let Some(error) = failed.or_else(|| network.fault().map(LabError::new)) {
                     break Err(error);
                 }
-                if let Err(error) = parts.step(&mut powers, &mut programs, processes, now) {
+                if let Err(error) = parts
+                    .step(&mut powers, &mut programs, processes, now)
+                    .and_then(|()| parts.change_processors(&mut processings, now))
+                    .and_then(|()| pause.step(clock, self.ledger))
+                {
                     break Err(error);
                 }
                 if now >= disk {
@@ -440,6 +462,49 @@ impl super::lab::Parts<'_> {
         *processes.lock().unwrap_or_else(PoisonError::into_inner) = running;
         Ok(())
     }
+
+    /// Changes the processors of hosts whose time that is.
+    fn change_processors(
+        &self,
+        processings: &mut Vec<Processing>,
+        now: Duration,
+    ) -> Result<(), LabError> {
+        while let Some(change) = processings.pop_if(|it| it.at <= now) {
+            if let Some(Some(group)) = self.groups.get(change.host) {
+                group.set_processor(change.millionths)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The processor of a host changes.
+#[derive(Clone, Copy, Debug)]
+struct Processing {
+    at: Duration,
+    host: usize,
+    /// Millionths of a core; none: what there is.
+    millionths: Option<u32>,
+}
+
+/// When processors of hosts change, the last first.
+fn processings(scenario: &Scenario) -> Vec<Processing> {
+    let hosts = scenario.nodes.iter().enumerate();
+    let both = hosts.filter_map(|(host, node)| {
+        let Processor::Share(millionths) = node.host.processor? else {
+            return None;
+        };
+        let change = |at, millionths| Processing {
+            at,
+            host,
+            millionths,
+        };
+        let until = node.host.cpu_until.map(|until| change(until, None));
+        Some([Some(change(node.host.cpu_from, Some(millionths))), until])
+    });
+    let mut all: Vec<Processing> = both.flatten().flatten().collect();
+    all.sort_by_key(|it| std::cmp::Reverse(it.at));
+    all
 }
 
 /// The processes of each host's node.

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind};
+use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind, Processor};
 
 use super::capture::Packets;
 use super::profile::Profiling;
@@ -52,6 +52,7 @@ impl Lab {
         let layout = Layout::new(scenario, &State::draw_name()?)?;
         let files = inspect(scenario, &layout, plot.check)?;
         needs::check(scenario, &layout)?;
+        refuse_unmeasured(scenario)?;
         congestion::check(scenario.congestion_control.as_deref())?;
         let state = State::new(&layout, &scenario.name, &plot.directory);
         // From here on whoever finds the file can remove what is there.
@@ -166,6 +167,11 @@ impl Lab {
             let directory = plot.directory.join("nodes").join(&host.name);
             fs::create_dir_all(&directory).map_err(failed)?;
             let group = groups.make(&host.name, &node.host, &directory)?;
+            if let (Some(group), Some(Processor::Share(millionths))) = (&group, node.host.processor)
+                && node.host.cpu_from.is_zero()
+            {
+                group.set_processor(Some(millionths))?;
+            }
             self.groups.push(group.clone());
             if host.kind == HostKind::Command {
                 self.daemons.push(None);
@@ -248,6 +254,20 @@ impl Parts<'_> {
         self.state.is_up = true;
         self.state.write()
     }
+}
+
+/// Refuses processors that are told by what TCP does with them, and of which nobody has measured how much of a core that is.
+fn refuse_unmeasured(scenario: &Scenario) -> Result<(), LabError> {
+    let mut nodes = scenario.nodes.iter();
+    let unmeasured = |processor| matches!(processor, Some(Processor::OfTcp(_)));
+    let Some(node) = nodes.find(|node| unmeasured(node.host.processor)) else {
+        return Ok(());
+    };
+    let what = format!(
+        "'cpu' of '{}' is a rate of TCP, and how much of a core that takes was not measured",
+        node.name
+    );
+    Err(LabError::new(what).with_hint("`dhow lab run` measures it; or say a share: cpu = \"1%\""))
 }
 
 /// Refuses what only a simulation can do.

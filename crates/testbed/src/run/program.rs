@@ -96,6 +96,11 @@ impl Task {
         })
     }
 
+    /// Whether it ran and has ended.
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.state, Stage::Ended)
+    }
+
     /// The process, while it runs.
     pub(super) fn process(&self) -> Option<u32> {
         match &self.state {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use dhow_scenario::plan::{Plan, PlannedRun};
 use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
-use dhow_testbed::run::{self, Order, Packets, Profiling, Standing, timestamp};
+use dhow_testbed::run::{
+    self, Measured, Order, Packets, Processors, Profiling, Standing, timestamp,
+};
 use serde_json::json;
 
 use super::report::{of_all, of_one};
@@ -146,9 +148,10 @@ impl Run {
         interrupt::allow_longer();
         interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
         let (mut failed, mut shown) = (0_u64, Vec::new());
+        let mut processors = Processors::new(&out.join("processor"), this_program()?, check, BUILD);
         for (path, place, plan, commands) in planned {
             let study = Study::new(&path, plan, &settings, commands, self.results(&place)?);
-            failed += self.run_study(&study, common)?;
+            failed += self.run_study(&study, &mut processors, common)?;
             let (page, of_it) = of_one(&place)?;
             output::talk(&format!("the report is {}", page.display()));
             if several {
@@ -172,19 +175,30 @@ impl Run {
     }
 
     /// Runs one study; how many of its runs failed comes back.
-    fn run_study(&self, study: &Study, common: &Common) -> Result<u64, Failure> {
+    fn run_study(
+        &self,
+        study: &Study,
+        processors: &mut Processors,
+        common: &Common,
+    ) -> Result<u64, Failure> {
         let backends: Vec<Backend> = self.backends.iter().map(|it| it.backend()).collect();
         study.write_manifest(&backends, &self.own_programs())?;
         study.copy_paper()?;
         let mut failed = 0;
         for place in &self.backends {
-            failed += self.run_in(*place, study, common)?;
+            failed += self.run_in(*place, study, processors, common)?;
         }
         Ok(failed)
     }
 
     /// Runs one study in one place; how many of its runs failed comes back.
-    fn run_in(&self, place: Place, study: &Study, common: &Common) -> Result<u64, Failure> {
+    fn run_in(
+        &self,
+        place: Place,
+        study: &Study,
+        processors: &mut Processors,
+        common: &Common,
+    ) -> Result<u64, Failure> {
         let left = study.left(place.backend())?;
         let planned = study.planned();
         if left.len() < planned {
@@ -206,7 +220,7 @@ impl Run {
                 what,
             };
             let ran = match place {
-                Place::Netns => self.on_sockets(study, run, series, common.form())?,
+                Place::Netns => self.on_sockets(study, run, processors, series, common.form())?,
                 Place::Sim => self.in_virtual_time(study, run, series.what)?,
             };
             failed += u64::from(matches!(ran.status, Status::Failed(_)));
@@ -222,12 +236,17 @@ impl Run {
         &self,
         study: &Study,
         planned: &PlannedRun,
+        processors: &mut Processors,
         series: Series,
         form: Form,
     ) -> Result<Ran, Failure> {
-        let scenario = study.scenario(planned)?;
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::refused(format!("cannot find this program: {error}")))?;
+        let mut scenario = study.scenario(planned)?;
+        let goes_on = || !interrupt::is_requested();
+        let measured = processors
+            .settle(&mut scenario, &goes_on, &mut |it| {
+                output::talk(&processor(it));
+            })
+            .map_err(|error| failure("measure the processor", &error))?;
         let of = (scenario.nodes.len(), scenario.links.len());
         let (what, end) = (series.what.clone(), scenario.stop.at);
         let nodes = scenario.nodes.iter().map(|node| node.name.clone());
@@ -242,15 +261,16 @@ impl Run {
         let order = Order {
             scenario: &scenario,
             planned,
+            processors: &measured,
             results: &study.results,
-            program,
+            program: this_program()?,
             check,
             keep: self.keep,
             packets: self.packets(),
             profiling: self.profiling(),
             build: BUILD,
         };
-        let ran = run::run(&order, &|| !interrupt::is_requested(), &mut |standing| {
+        let ran = run::run(&order, &goes_on, &mut |standing| {
             watch.look(standing);
         });
         watch.finish();
@@ -376,6 +396,22 @@ impl Run {
         let whole = whole.as_deref().unwrap_or(&self.scenario);
         PathBuf::from(format!("{}-{now}", name_of(whole)))
     }
+}
+
+/// The program that this is, for nodes.
+fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::refused(format!("cannot find this program: {error}")))
+}
+
+/// What TCP did with a part of a core, for people.
+fn processor(measured: &Measured) -> String {
+    format!(
+        "TCP between disks moves {}/s with {:.3} % of a core ({}/s are wanted)",
+        quantity::size(measured.octets_per_s),
+        f64::from(measured.millionths) / 1e4,
+        quantity::size(measured.wanted_octets_per_s),
+    )
 }
 
 /// A run for people.

@@ -105,6 +105,12 @@ impl Session {
             || self.timers.keepalive_due()
     }
 
+    /// Octets of transfers of which nothing has been given out yet.
+    #[must_use]
+    pub const fn queued_octets(&self) -> u64 {
+        self.outgoing.queued_octets()
+    }
+
     fn is_idle(&self) -> bool {
         self.outgoing.is_idle() && self.incoming.is_idle()
     }

@@ -29,6 +29,8 @@ pub(super) struct TransfersOut {
     segment_remaining: u64,
     /// Transfers in `order` that are not finished.
     open: usize,
+    /// Octets of those that have not begun to leave.
+    queued_octets: u64,
     /// The transfer refused last: the peer may refuse it again.
     refused_last: Option<TransferId>,
     /// Largest segment to send, octets.
@@ -99,6 +101,7 @@ impl TransfersOut {
             supplies: Supplies::new(),
             segment_remaining: 0,
             open: 0,
+            queued_octets: 0,
             refused_last: None,
             segment_length,
             transfer_mru: None,
@@ -110,6 +113,11 @@ impl TransfersOut {
     /// No transfer is queued, being sent or unanswered.
     pub(super) const fn is_idle(&self) -> bool {
         self.open == 0
+    }
+
+    /// Octets of transfers that have not begun to leave.
+    pub(super) const fn queued_octets(&self) -> u64 {
+        self.queued_octets
     }
 
     /// A segment has begun to leave and is not complete.
@@ -174,6 +182,7 @@ impl TransfersOut {
             "a node numbers each transfer of a session once"
         );
         self.open = self.open.saturating_add(1);
+        self.queued_octets = self.queued_octets.saturating_add(length);
     }
 
     /// Nothing of a transfer is verified.
@@ -386,6 +395,9 @@ impl TransfersOut {
             return;
         }
         let is_known = out.phase.is_given_up();
+        if out.phase == Phase::Queued {
+            self.queued_octets = self.queued_octets.saturating_sub(out.length);
+        }
         out.phase = Phase::Finished;
         if let Some(supply) = self.supplies.of(sequence, self.sending) {
             supply.clear();
@@ -494,6 +506,7 @@ impl TransfersOut {
         }));
         if start {
             out.first_segment = data_length;
+            self.queued_octets = self.queued_octets.saturating_sub(out.length);
         }
         out.sent = out.sent.saturating_add(data_length);
         out.phase = if end { Phase::Sent } else { Phase::Sending };
