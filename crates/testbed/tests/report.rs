@@ -147,6 +147,22 @@ fn runs_that_failed_for_one_reason_are_told_in_one_sentence() {
 }
 
 #[test]
+fn curves_of_one_verdict_are_told_in_one_sentence() {
+    let place = tempfile::tempdir().unwrap();
+    let more = [
+        "sweep.traffic.lifetime=[\"1h\", \"2h\"]",
+        "report.group_by=traffic.lifetime",
+    ];
+    let (results, question) = study_with(place.path(), &more);
+    let study = Study::read(question, &results).unwrap();
+    let page = page("Drive-by", "", &[study]);
+    assert_eq!(page.matches("The hypothesis that").count(), 1, "{page}");
+    assert!(page.contains("goodput of 1h; 2h is"), "{page}");
+    // A curve is told with the key that makes it.
+    assert!(page.contains(">traffic.lifetime = 1h<"), "{page}");
+}
+
+#[test]
 fn a_run_that_failed_is_told_and_is_in_no_figure() {
     let place = tempfile::tempdir().unwrap();
     let (results, question) = study(place.path());

@@ -24,7 +24,7 @@ pub(crate) fn limit(told: &Told) -> String {
         None => "–".to_owned(),
         Some((part, what)) if part >= FULL => format!("{what} ({})", percent(part)),
         Some((part, what)) if follows_trace(told) => format!(
-            "not known, as a link follows a trace: most used of others was {what} ({})",
+            "not known, as a link follows a trace or was there while time stood still: most used of others was {what} ({})",
             percent(part)
         ),
         Some((part, what)) => format!("none: most used was {what} ({})", percent(part)),

@@ -42,32 +42,36 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
         }
     }
     let groups = groups.iter().filter(|(_, points)| points.len() > 1);
-    let sentences = groups.map(|(group, points)| {
-        let of = match group.is_empty() {
-            true => String::new(),
-            false => format!(" of {}", escaped(group)),
-        };
-        let what = escaped(&study.y.to_string());
-        let hypothesis = format!(
-            "The hypothesis that {what}{of} {}",
-            expected(expects, study.question.margin)
-        );
-        if let Some(few) = too_few(points) {
-            let runs = things(count(few), "run", "runs");
-            return format!(
-                "{hypothesis} is <strong>not tested</strong>: a verdict takes {REPEATS_MIN} runs of each point, and one has {runs} (<code>--repeats {REPEATS_MIN}</code>)."
-            );
-        }
+    // Curves of one verdict are told together.
+    let mut verdicts: Vec<(String, Vec<String>)> = Vec::new();
+    for (group, points) in groups {
         let spreads: Vec<&Spread> = points.iter().filter_map(|it| it.spread.as_ref()).collect();
-        match judge(expects, study.question.margin, &spreads) {
-            Verdict::Held => format!("{hypothesis} <strong>held</strong>."),
-            Verdict::Refuted => {
-                format!("{hypothesis} <strong class=\"bad\">is refuted</strong>.")
+        let verdict = match too_few(points) {
+            Some(few) => {
+                let runs = things(count(few), "run", "runs");
+                format!(
+                    "is <strong>not tested</strong>: a verdict takes {REPEATS_MIN} runs of each point, and one has {runs} (<code>--repeats {REPEATS_MIN}</code>)"
+                )
             }
-            Verdict::Undecided => format!(
-                "{hypothesis} is <strong>not decided</strong>: values differ too much from run to run for their number."
-            ),
+            None => match judge(expects, study.question.margin, &spreads) {
+                Verdict::Held => "<strong>held</strong>".to_owned(),
+                Verdict::Refuted => "<strong class=\"bad\">is refuted</strong>".to_owned(),
+                Verdict::Undecided => "is <strong>not decided</strong>: values differ too much from run to run for their number".to_owned(),
+            },
+        };
+        match verdicts.iter_mut().find(|(known, _)| *known == verdict) {
+            Some((_, groups)) => groups.push(escaped(group)),
+            None => verdicts.push((verdict, vec![escaped(group)])),
         }
+    }
+    let what = escaped(&study.y.to_string());
+    let expected = expected(expects, study.question.margin);
+    let sentences = verdicts.iter().map(|(verdict, groups)| {
+        let of = match groups.join("; ").as_str() {
+            "" => String::new(),
+            groups => format!(" of {groups}"),
+        };
+        format!("The hypothesis that {what}{of} {expected} {verdict}.")
     });
     sentences.collect::<Vec<_>>().join(" ")
 }
