@@ -1,7 +1,7 @@
 //! The octets that may be under way to somebody who answers: a neighbour that acknowledges transfers, the store that makes octets durable.
 //!
 //! All that is under way stands before a bundle that comes now. So it is no more than keeps the other side busy: what it
-//! takes in twice its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds, a round being the time until something
+//! takes in [`DELAYS`] times its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds, a round being the time until something
 //! is answered that was given after its beginning: who answers at last, and all at once, is no faster for that; rounds in which less was under way than might be say nothing about it. The
 //! delay is that of an answer with nothing standing before it, which is not seen while the window is full: so every [`DELAY_LIFE`]
 //! the window shrinks, for two rounds, to less than keeps the other side busy.
@@ -13,7 +13,11 @@ use core::time::Duration;
 
 use dhow_bundle::Instant;
 
-/// Time that the octets under way take beyond twice the answer's delay.
+/// Delays of an answer in which the octets under way are taken, beyond [`SLACK`]: a store gathers while it flushes, and the longer a flush
+/// takes beside what it writes, the more has to be gathered for it.
+const DELAYS: u32 = 6;
+
+/// Time that the octets under way take beyond that.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// Octets that may be under way when nothing is known.
@@ -210,7 +214,10 @@ impl Window {
     fn wanted(&self) -> u64 {
         let delay = self.delay.map_or(Duration::ZERO, |(delay, _)| delay);
         let (time, floor) = match self.probe {
-            Probe::No => (delay.saturating_mul(2).saturating_add(SLACK), FLOOR_OCTETS),
+            Probe::No => (
+                delay.saturating_mul(DELAYS).saturating_add(SLACK),
+                FLOOR_OCTETS,
+            ),
             // So little that nothing waits, also where the delay is too long by what stood before an answer.
             Probe::Draining | Probe::Looking(..) => (delay / 2, 1),
         };
@@ -291,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saturating_stream_has_ten_milliseconds_and_two_flushes_under_way() {
+    fn a_saturating_stream_has_ten_milliseconds_and_six_flushes_under_way() {
         for (octets_per_ms, flush_ms) in [(400_000, 1), (400_000, 5), (3_000, 1), (50_000, 40)] {
             let flush = MILLI * flush_ms;
             let mut taker = Taker::new(octets_per_ms, flush);
@@ -302,7 +309,7 @@ mod tests {
             for _ in 0..50 {
                 taker.stream(10_000, MILLI * 7);
                 let most =
-                    SLACK * 3 / 2 + flush * 3 + Duration::from_micros(10_000_000 / octets_per_ms);
+                    SLACK * 3 / 2 + flush * 7 + Duration::from_micros(10_000_000 / octets_per_ms);
                 let floor = Duration::from_micros(FLOOR_OCTETS * 1_200 / octets_per_ms);
                 assert!(
                     taker.wait() <= most.max(floor),
