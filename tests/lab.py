@@ -214,7 +214,7 @@ class Lab(unittest.TestCase):
             carried = rates[row["point"].removeprefix("variant=").partition(",")[0]] * 1448 / 1500
             self.assertEqual(row["status"], "done")
             self.assertLessEqual(float(row["goodput_bit_s"]), carried, row)
-            # How fast this machine is says nothing about virtual time, where delays and sessions take the rest.
+            # The speed of this machine says nothing about virtual time, where delays and sessions take the rest.
             if row["backend"] == "sim":
                 self.assertGreater(float(row["goodput_bit_s"]), 0.9 * carried, row)
 

@@ -1,4 +1,4 @@
-"""What waits for a contact is where it is to wait when that begins, and what is not there fails the run."""
+"""The load of a contact is stored at a node before the contact begins, and refused payloads fail the run."""
 
 import csv
 import os

@@ -85,7 +85,7 @@ class Simulation(unittest.TestCase):
                 done = self.run_to_end(str(scenario))
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(said, done.stderr)
-        # What is swept is run once, as the file or the command says.
+        # A swept value is run once, as the file or the command says.
         scenario.write_text(text + '[sweep]\n"traffic.count" = [5, 6]\n[report]\nx = "traffic.count"\n')
         done = self.run_to_end(str(scenario), "--set", "traffic.count=3", "--until", "1s")
         self.assertEqual(done.returncode, 0, done.stderr)

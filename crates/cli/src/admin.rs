@@ -113,7 +113,7 @@ impl Admin {
         Ok((status, Bytes::from(octets)))
     }
 
-    /// What comes of a step, unless the node takes too long for it.
+    /// The outcome of a step, unless the node takes too long for it.
     async fn in_time<T>(&self, step: impl Future<Output = T>) -> Result<T, Failure> {
         let outcome = tokio::time::timeout(self.patience, step).await;
         outcome.map_err(|_| self.silent())

@@ -73,7 +73,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1
 pub struct Subscription {
     address: Address,
     registration: Registration,
-    /// How long the node may be silent, where the command says so.
+    /// The time for which the node may be silent, where the command says so.
     timeout: Option<Duration>,
     receiver: Option<Receiver>,
     backoff: Duration,

@@ -14,11 +14,11 @@ use crate::registration::Registration;
 use crate::sender::Sender;
 use crate::stream::Stream;
 
-/// How long a node may take to be connected to and greet, and to accept a registration: it does both from memory, but may
+/// The time that a node may take to be connected to and greet, and to accept a registration: it does both from memory, but may
 /// be starting.
 const GREETING_TIME: Duration = Duration::from_secs(30);
 
-/// How long a node may take and give no octet of a payload or an answer that this side waits for: its disk may be slow, and
+/// The time for which a node may take and give no octet of a payload or an answer that this side waits for: its disk may be slow, and
 /// longer than a minute no disk is.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -23,10 +23,10 @@ pub(crate) const WRITE_OCTETS: usize = 64 * 1024;
 /// Least patience: a system call that is to wait for no time at all would wait for ever.
 const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
-/// How long a write waits at a time; reading and giving up have their turns between.
+/// The time that a write waits at once; reading and giving up have their turns between.
 const WRITE_STEP: Duration = Duration::from_millis(20);
 
-/// What happens to octets that come while the node takes none.
+/// The fate of octets that come while the node takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhileWriting {
     /// They are read: answers, of which there are no more than requests.
@@ -67,7 +67,7 @@ pub(crate) struct Connection {
     /// The timeout that the stream has now.
     timeout: Option<Duration>,
     while_writing: WhileWriting,
-    /// How long the node may take and give no octet while this side waits for it.
+    /// The time for which the node may take and give no octet while this side waits for it.
     patience: Duration,
     /// When octets last came or went.
     moved: Instant,
@@ -89,7 +89,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// How long the node may take and give no octet while this side waits for it.
+    /// The time for which the node may take and give no octet while this side waits for it.
     pub(crate) fn set_patience(&mut self, patience: Duration) -> Result<(), Error> {
         self.patience = patience.max(PATIENCE_MIN);
         let step = WRITE_STEP.min(self.patience);
@@ -101,7 +101,7 @@ impl Connection {
         self.while_writing = WhileWriting::Read;
     }
 
-    /// How much longer the node may be silent.
+    /// The time for which the node may still be silent.
     pub(crate) fn patience_left(&self) -> Duration {
         self.patience.saturating_sub(self.moved.elapsed())
     }

@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    /// How long a write may wait for the node to take an octet.
+    /// Bounds the time that a write waits for the node to take an octet.
     pub(crate) fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
         Ok(set_socket_timeout(
             self.descriptor(),

@@ -21,7 +21,7 @@ const WELCOME: &[u8] = b"\x2f\x0b\x0a\x09\x0a\x07ipn:2.0\x02\x08\x01";
 /// A delivery of 100 octets from ipn:1.1 to ipn:2.42, and five of them.
 const BEGUN: &[u8] = b"\x17\x1a\x15\x0a\x07ipn:1.1\x12\x08ipn:2.42\x28\x64hello";
 
-/// What listens, and says some octets to the first client that comes.
+/// A listener that says some octets to the first client that comes.
 struct Mute {
     listener: TcpListener,
     address: Address,
@@ -100,7 +100,7 @@ fn a_node_that_stops_within_a_payload_is_silent() {
     let error = delivery.read_to_end(&mut payload).unwrap_err();
     assert_eq!(payload, b"hello");
     assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
-    // What is left of it cannot be skipped either.
+    // The rest of it cannot be skipped either.
     assert!(is_silent(&receiver.next_delivery(None).unwrap_err()));
 }
 
@@ -119,7 +119,7 @@ fn a_node_that_takes_requests_and_answers_none_is_silent() {
     let (mut sender, _stream) = mute.sender();
     sender.send_octets(&head(), b"one").unwrap();
     assert!(is_silent(&sender.next_answer(None).unwrap_err()));
-    // Whoever waits in small steps is told, too.
+    // A client that waits in small steps is told, too.
     let (mut sender, _stream) = mute.sender();
     sender.send_octets(&head(), b"one").unwrap();
     let step = Some(Duration::from_millis(1));

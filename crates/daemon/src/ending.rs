@@ -1,11 +1,11 @@
 //! A node's end: what is under way may finish, as long as it moves.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::core::Core;
 use crate::signals::Signals;
 use crate::storing::Answers;
-use std::sync::atomic::Ordering;
 
 /// Time between two looks whether anything moves.
 const LOOK: Duration = Duration::from_millis(100);
@@ -16,7 +16,7 @@ const STILL_LOOKS: u32 = 10;
 /// Looks in all: transfers that move may take five seconds.
 const LOOKS_MAX: u32 = 50;
 
-/// How long connections may take to end after that.
+/// The time that connections may take to end after that.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Lets the node finish what is under way; a second signal, a peer that says nothing, or the end of patience cuts it short.

@@ -272,7 +272,7 @@ fn an_address_has_its_share_of_connections_and_no_more() {
         .node("ipn:2.0")
         .with_policy("connections_per_address = 2")
         .start();
-    // Whoever says nothing makes place for whoever comes next.
+    // A connection that says nothing makes place for the next one.
     let mut silent: Vec<TcpStream> = (0..3)
         .map(|_| TcpStream::connect(beta.listen()).unwrap())
         .collect();

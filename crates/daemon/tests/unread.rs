@@ -63,7 +63,7 @@ fn answers_that_nobody_reads_take_little_memory() {
         .collect();
     let taken = resident_octets().saturating_sub(before);
     assert!(taken < TAKEN_MAX, "{taken} octets");
-    // Whoever asks is answered all the same.
+    // Other operators are answered all the same.
     assert_eq!(node.admin("GET", "/v1/node", "").0, 200);
     drop(askers);
 }

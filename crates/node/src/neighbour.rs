@@ -47,8 +47,8 @@ pub(crate) struct Neighbour {
     /// Octets by which the window is charged for these.
     outgoing_octets: u64,
     pub(crate) next_transfer: u64,
-    /// More waits for the socket than may.
-    is_behind: bool,
+    /// A bundle waits for the socket to take octets.
+    waits_for_socket: bool,
     /// Octets of bundles given to this session, read for it or sent and not acknowledged.
     pub(crate) in_flight_octets: u64,
     /// Bundles and fragments likewise.
@@ -180,7 +180,7 @@ impl Neighbour {
             outgoing: Series::default(),
             outgoing_octets: 0,
             next_transfer: 0,
-            is_behind: false,
+            waits_for_socket: false,
             in_flight_octets: 0,
             in_flight: 0,
             window: Window::default(),
@@ -249,24 +249,24 @@ impl Neighbour {
     /// True when what is in flight keeps the peer busy as long as it should, or its socket. A bundle that follows another one is
     /// in flight beside it, however large the two are.
     fn is_filled(&self, now: Instant) -> bool {
-        self.in_flight > 1 && (self.is_ahead() || !self.window.has_room(now, self.in_flight_octets))
+        self.in_flight > 1
+            && (self.socket_is_behind() || !self.window.has_room(now, self.in_flight_octets))
     }
 
     /// True when so much waits for the socket that what comes later would only wait behind it.
-    fn is_ahead(&self) -> bool {
+    fn socket_is_behind(&self) -> bool {
         let read = self.in_flight_octets.saturating_sub(self.outgoing_octets);
         read.saturating_add(self.session.queued_octets()) >= QUEUED_OCTETS
     }
 
     /// The driver has taken octets: true when there is room again for which a bundle waited.
     pub(crate) fn has_moved_on(&mut self) -> bool {
-        self.is_behind && !self.is_ahead() && {
-            self.is_behind = false;
-            true
-        }
+        let has_room = self.waits_for_socket && !self.socket_is_behind();
+        self.waits_for_socket &= !has_room;
+        has_room
     }
 
-    /// What is being sent, by transfer.
+    /// Bundles and fragments that are being sent, by transfer.
     pub(crate) const fn outgoing(&self) -> &Series<Outgoing> {
         &self.outgoing
     }
@@ -298,8 +298,8 @@ impl Neighbour {
             return None;
         }
         self.window.is_full();
-        self.is_behind = self.is_ahead();
-        if self.is_behind {
+        self.waits_for_socket = self.socket_is_behind();
+        if self.waits_for_socket {
             return None;
         }
         let is_most = self.in_flight_octets >= self.policy.window_octets;

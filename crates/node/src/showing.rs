@@ -151,15 +151,23 @@ impl Node {
         }
     }
 
-    /// What is stored, by destination: at most so many destinations from this place on, each with its place. Takes a look at each bundle.
+    /// Stored bundles by destination: at most so many destinations from this place on, each with its place. Takes a look at each bundle.
     #[must_use]
     pub fn destinations(&self, now: Now, from: u32, most: usize) -> Vec<(u32, DestinationView)> {
         let from = EndpointIndex::at(from);
         let mut sums: BTreeMap<EndpointIndex, (u64, u64, Instant)> = BTreeMap::new();
         let is_asked_for = |entry: &Entry| is_stored(entry) && entry.destination >= from;
         for (_, entry) in self.bundles.iter().filter(|(_, entry)| is_asked_for(entry)) {
-            // Places that are dropped come before none that stays.
-            if sums.len() > most {
+            // The first places alone are summed up: one that others took the room of never comes back among them.
+            let is_full = sums.len() >= most;
+            if is_full
+                && sums
+                    .last_key_value()
+                    .is_some_and(|(last, _)| entry.destination > *last)
+            {
+                continue;
+            }
+            if is_full && !sums.contains_key(&entry.destination) {
                 sums.pop_last();
             }
             let sum = sums
@@ -187,7 +195,7 @@ impl Node {
             };
             (index.place(), view)
         };
-        sums.into_iter().take(most).map(view).collect()
+        sums.into_iter().map(view).collect()
     }
 
     /// Stored bundles in the order of their keys, from this one on.

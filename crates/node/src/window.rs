@@ -1,10 +1,10 @@
 //! The octets that may be under way to somebody who answers: a neighbour that acknowledges transfers, the store that makes octets durable.
 //!
-//! All that is under way stands before a bundle that comes now. So it is no more than keeps the other side busy: what it
-//! takes in [`DELAYS`] times its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds, a round being the time until something
-//! is answered that was given after its beginning: who answers at last, and all at once, is no faster for that; rounds in which less was under way than might be say nothing about it. The
-//! delay is that of an answer with nothing standing before it, which is not seen while the window is full: so every [`DELAY_LIFE`]
-//! the window shrinks, for two rounds, to less than keeps the other side busy.
+//! All that is under way stands before a bundle that comes now. So it is no more than keeps the other side busy: as much as that takes in
+//! [`DELAYS`] times its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds. A round lasts until something is answered that was
+//! given after the round's beginning: a store that answers late, and all at once, is no faster for that. Rounds in which less was under way
+//! than might be say nothing about the rate. The delay is that of an answer with nothing standing before it, which is not seen while the
+//! window is full: so every [`DELAY_LIFE`] the window shrinks, for two rounds, to less than keeps the other side busy.
 //!
 //! Before the first answer nothing is known. The window begins with [`INITIAL_OCTETS`] and doubles every
 //! [`DOUBLING`] until somebody answers, so that a long way costs no more than its delay.
@@ -102,7 +102,7 @@ impl Window {
         if self.octets.is_some() {
             return None;
         }
-        // What fills it may still be read.
+        // The bundles that fill it may still be read.
         let begun = self.round.map_or(now, |round| round.begun);
         let waited = u32::try_from((now - begun).as_millis() / DOUBLING.as_millis()).ok()?;
         (waited < DOUBLINGS_MOST).then(|| begun + DOUBLING * (waited + 1))
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// What a store writes, beside what a flush takes anyway.
+    /// The rate at which a store writes, beside the time that a flush takes anyway.
     const DISK_OCTETS_PER_MS: u64 = 240_000;
 
     /// The window after a second of a stream to a store that answers what it flushed at once, some of its flushes being long.

@@ -75,7 +75,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         crashes: read_crashes(&document, &network)?,
         clock_steps: read_clock_steps(&document, &network)?,
         faults: read_faults(&document)?,
-        pause: read_pause(&document, &network)?,
+        pause: read_pause(&document, &network, stop)?,
         stop,
         programs: program::read(&document, &network)?,
         energy: energy::read(&document)?,
@@ -324,11 +324,12 @@ fn find_unsimulated(document: &Document<'_>) -> Option<FileError> {
             return Some(document.fault(entries.line_of(key), what).with_hint(hint));
         }
     }
-    let pauses = document.all("pause").find(|it| it.has("until_stored_at"));
-    let (section, what) = match document.all("program").next() {
-        Some(program) => (program, "[[program]] cannot be simulated"),
-        None => (pauses?, "[pause] cannot be simulated"),
-    };
+    let sections = [("program", "[[program]]"), ("pause", "[pause]")];
+    let mut found = sections
+        .into_iter()
+        .filter_map(|(name, shown)| Some((document.all(name).next()?, shown)));
+    let (section, shown) = found.next()?;
+    let what = format!("{shown} cannot be simulated");
     Some(document.fault(section.line(), what).with_hint(hint))
 }
 
@@ -340,15 +341,32 @@ fn read_report(document: &Document<'_>) -> Result<BTreeMap<&'static str, String>
     Ok(texts.collect())
 }
 
-fn read_pause(document: &Document<'_>, network: &Network) -> Result<Option<Pause>, FileError> {
-    let entries = document.one("pause")?;
-    let key = "until_stored_at";
-    let Some(name) = entries.text(key) else {
+fn read_pause(
+    document: &Document<'_>,
+    network: &Network,
+    stop: Stop,
+) -> Result<Option<Pause>, FileError> {
+    let Some(entries) = document.all("pause").next() else {
         return Ok(None);
     };
+    let key = "until_stored_at";
+    let until_stored_at = network.node(document, entries, key, entries.text(key).unwrap_or(""))?;
+    let node = network.nodes.get(until_stored_at.0);
+    if let Some(node) = node.filter(|node| node.host.kind == HostKind::Command) {
+        let what = format!(
+            "'{}' has no node that stores (kind = \"command\")",
+            node.name
+        );
+        return Err(document.fault(entries.line_of(key), what));
+    }
+    let at = entries.duration("at");
+    if at >= stop.at {
+        let what = format!("[pause] is at {at:?}, and the run is over at {:?}", stop.at);
+        return Err(document.fault(entries.line_of("at"), what));
+    }
     Ok(Some(Pause {
-        at: entries.duration("at"),
-        until_stored_at: network.node(document, &entries, key, name)?,
+        at,
+        until_stored_at,
     }))
 }
 

@@ -151,10 +151,10 @@ fn links(outcome: &Outcome) -> Vec<LinkSample> {
     links.collect()
 }
 
-/// What links carry and nodes may take, of a backend.
+/// The rates of links and the processors of nodes, of a backend.
 #[must_use]
 pub fn capacities(scenario: &Scenario, backend: Backend) -> Vec<Capacity> {
-    // What makes links there; virtual time keeps every rate to the octet.
+    // The kinds of links there; virtual time keeps every rate to the octet.
     let makes = match backend {
         Backend::Netns => makes(scenario).unwrap_or_default(),
         Backend::Sim => Vec::new(),
@@ -181,7 +181,7 @@ pub fn capacities(scenario: &Scenario, backend: Backend) -> Vec<Capacity> {
     });
     let processors = scenario.nodes.iter().filter_map(|node| {
         let Processor::Share(millionths) = node.host.processor? else {
-            // How much that is, is found before a run.
+            // Its part of a core is found before a run.
             return None;
         };
         Some(Capacity {

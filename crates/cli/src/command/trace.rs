@@ -199,7 +199,7 @@ impl From<Failure> for Silence {
     }
 }
 
-/// How long the node may take to say where the bundle is once the time to wait is over.
+/// The time that the node may take to say where the bundle is, once the time to wait is over.
 const LOOK_TIME: Duration = Duration::from_secs(2);
 
 /// Bundles looked through for the one that is traced.

@@ -38,7 +38,7 @@ pub struct Plan {
     pub interval: Duration,
     /// Lifetime of the bundles.
     pub lifetime: Duration,
-    /// How long the node here may be silent.
+    /// The time for which the node here may be silent.
     pub timeout: Duration,
 }
 

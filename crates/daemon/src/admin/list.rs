@@ -62,7 +62,7 @@ impl Piece {
 /// Adds a node's entries from a place on to a piece; comes back with the place at which the list goes on, if it does.
 type Write = dyn Fn(&Node, Now, u64, &mut Piece) -> Option<u64> + Send + Sync;
 
-/// What is left of a list.
+/// The rest of a list.
 struct Rest {
     asker: Asker,
     write: Arc<Write>,

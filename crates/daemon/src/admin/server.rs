@@ -25,7 +25,7 @@ const HEAD_OCTETS_MAX: usize = 16 << 10;
 /// How long a request's head may take to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an operator may take nothing of an answer.
+/// The time for which an operator may take nothing of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The wait after a connection could not be accepted: the system lacked something.

@@ -14,7 +14,7 @@ use crate::run::RunError;
 pub struct NeighbourDoor {
     /// Its number.
     pub id: ListenerId,
-    /// How long sent octets may stay unacknowledged.
+    /// The time for which sent octets may stay unacknowledged.
     pub stall_timeout: Duration,
     /// Connections of one origin, at most.
     pub connections_per_address: usize,
@@ -24,7 +24,7 @@ pub struct NeighbourDoor {
 
 /// Everything that a node listens on.
 pub struct Bound {
-    /// Where neighbours connect.
+    /// The listeners for neighbours.
     pub neighbours: Vec<NeighbourDoor>,
     /// Where applications connect.
     pub clients: (UnixListener, Vec<TcpListener>),

@@ -28,9 +28,9 @@ pub struct StreamName {
 pub struct StreamReport {
     /// Rows that are stored.
     pub received: u64,
-    /// How often numbers were left out, by what came since the collector began.
+    /// Gaps in the numbers that came since the collector began.
     pub gaps: u64,
-    /// How many were: rows that did not come, up to the last one that the client made.
+    /// Rows in those gaps, up to the last one that the client made.
     pub missing: u64,
     /// Rows whose number had been there: a client that began anew, or sent twice.
     pub repeated: u64,
@@ -45,7 +45,7 @@ impl StreamReport {
         each.fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// What came, with its names in `_dhow_loss`.
+    /// The counts of rows that came, with their names in `_dhow_loss`.
     pub fn lines(&self) -> Vec<(String, u64)> {
         let mut lines = vec![
             ("received".to_owned(), self.received),
@@ -83,7 +83,7 @@ pub struct Account {
     fresh: Report,
     /// Which rows came.
     numbers: Numbers,
-    /// What the databases have been told to be missing.
+    /// Rows that the databases have been told to be missing.
     missing: BTreeMap<StreamName, Difference>,
 }
 
@@ -157,7 +157,7 @@ impl Account {
         &self.numbers
     }
 
-    /// What a database has of a run; `is_here` says which runs are connected.
+    /// The numbers that a database has of a run; `is_here` says which runs are connected.
     pub fn load(
         &mut self,
         run: RunName,
@@ -218,7 +218,7 @@ impl Account {
         }
     }
 
-    /// What a domain's database does not know yet of what came.
+    /// Rows that came and that a domain's database does not know yet.
     pub fn untold(
         &self,
         is_of: impl Fn(&str) -> bool,
@@ -228,7 +228,7 @@ impl Account {
             .filter(move |(name, _)| is_of(&name.domain))
     }
 
-    /// What it does not know yet of what is missing.
+    /// Missing rows that it does not know yet.
     pub fn changes(&self, is_of: impl Fn(&str) -> bool) -> impl Iterator<Item = Change<'_>> {
         self.numbers.changes(is_of)
     }
@@ -253,7 +253,7 @@ impl Account {
     pub fn report(mut self) -> Report {
         self.told(|_| true);
         for (name, missing) in self.missing {
-            // What came late may make up for what an earlier collector missed.
+            // Rows that came late may make up for rows that an earlier collector missed.
             let count = |number: i64| u64::try_from(number).unwrap_or_default();
             if missing != Difference::default() || self.told.contains_key(&name) {
                 let report = self.told.entry(name).or_default();

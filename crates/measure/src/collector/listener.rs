@@ -1,4 +1,4 @@
-//! Who comes: one thread reads all clients, as a thread each would cost memory of its own.
+//! Clients that connect: one thread reads all of them, as a thread each would cost memory of its own.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::session::{Heard, Session};
 use super::{Notice, Shared};
 
-/// How often a listener looks for its end, and for clients that say nothing.
+/// The time between two looks for the listener's end, and for clients that say nothing.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often it looks for room that a client waits for, or for what a client still says as the collector ends.
+/// The same while a client waits for room, or still says something as the collector ends.
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
 /// Octets that one read takes.
@@ -49,7 +49,7 @@ impl Listener {
             let is_stopped = self.shared.stop.load(Ordering::Relaxed);
             let mut heard = self.wait().into_iter();
             if !self.is_closed {
-                // Whoever connected, sent and left since the last look is still to be taken. What keeps one client from being accepted (it left,
+                // A client that connected, sent and left since the last look is still to be taken. An obstacle to accepting one (it left,
                 // descriptors ran out) is gone later.
                 while let Some(outcome) = self.accept() {
                     if outcome.is_err() {
@@ -60,7 +60,7 @@ impl Listener {
                 self.is_closed = is_stopped;
             }
             self.sessions.retain_mut(|session| {
-                // Who has just come is looked at, too.
+                // A session that has just come is looked at, too.
                 let heard = heard.next().unwrap_or(Heard::Something);
                 session.look(heard, &mut buffer)
             });

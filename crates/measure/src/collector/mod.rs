@@ -148,7 +148,7 @@ pub struct Collector {
     rooms: Rooms,
 }
 
-/// What all clients share the memory of.
+/// The memory that all clients share.
 #[derive(Clone, Debug)]
 struct Rooms {
     /// For rows between being read and being committed.
@@ -157,7 +157,7 @@ struct Rooms {
     long: Arc<Room>,
 }
 
-/// What a collector's parts share.
+/// The values that a collector's parts share.
 struct Shared {
     terms: Terms,
     stop: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The numbers of the rows that came, by run and stream. What is missing is known by them also where rows come in another order, over
+//! The numbers of the rows that came, by run and stream. They tell which rows are missing also where rows come in another order, over
 //! several sessions, or to a collector that began anew: the database keeps them.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct RunName {
     pub domain: String,
     /// The sender.
     pub sender: String,
-    /// What tells it from other runs of that sender.
+    /// The name that tells it from other runs of that sender.
     pub run: String,
 }
 
@@ -49,7 +49,7 @@ pub struct Numbers {
     runs: BTreeMap<RunName, Run>,
     series: usize,
     stretches: usize,
-    /// How often rows came.
+    /// The number of times that rows came.
     came: u64,
 }
 
@@ -64,13 +64,13 @@ struct Run {
 #[derive(Debug, Default)]
 struct Series {
     spans: Spans,
-    /// What the database knows to be missing.
+    /// The gaps that the database knows.
     told: Missing,
     /// The database has other numbers.
     is_new: bool,
 }
 
-/// What a database does not know yet of a stream.
+/// Numbers of a stream that a database does not know yet.
 #[derive(Debug)]
 pub struct Change<'a> {
     /// Whose.
@@ -79,11 +79,11 @@ pub struct Change<'a> {
     pub stream: &'a str,
     /// All of its numbers.
     pub spans: &'a Spans,
-    /// How much more or less is missing.
+    /// The rows that are missing now and were not then, or the other way round.
     pub difference: Difference,
 }
 
-/// How much more is missing than before, or less.
+/// Gaps and rows that are missing beyond those of before; below zero, fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Gaps.
@@ -120,7 +120,7 @@ impl Change<'_> {
     }
 }
 
-/// What is known of a stream before its first number comes.
+/// The knowledge of a stream before its first number comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// Its client counts from 1.
@@ -254,7 +254,7 @@ impl Numbers {
         streams.get_mut(stream)
     }
 
-    /// What a database does not know yet.
+    /// Changes that a database does not know yet.
     pub fn changes(&self, is_of: impl Fn(&str) -> bool) -> impl Iterator<Item = Change<'_>> {
         let runs = self.runs.iter().filter(move |(run, _)| is_of(&run.domain));
         runs.flat_map(|(run, known)| {
@@ -279,7 +279,7 @@ impl Numbers {
     }
 }
 
-/// How many bits numbers have on their way.
+/// The bits of a number on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// As many as they need.
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(numbers.changes(|_| false).count(), 0);
         numbers.told(|_| true);
         assert_eq!(differences(&numbers), []);
-        // What was late makes up for it, and the client tells what it made.
+        // Late rows make up for it, and the client tells how many it made.
         add(&mut numbers, 0, [4, 1, 3]);
         assert_eq!(differences(&numbers), [(-2, -3)]);
         numbers.made(&run(0), "t", 10);

@@ -13,7 +13,7 @@ pub struct Room {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// How often room was waited for, and how often it was then given.
+    /// The number of times that room was waited for, and that it was then given.
     asked: u64,
     given: u64,
 }
@@ -35,7 +35,7 @@ impl Room {
         })
     }
 
-    /// Takes a part, all of the room at most, and waits until it is there. Who holds a part must not ask for another one.
+    /// Takes a part, all of the room at most, and waits until it is there. A holder of a part must not ask for another one.
     pub fn take(self: &Arc<Self>, octets: usize) -> Held {
         let octets = octets.min(self.octets_max);
         let mut state = self.lock();
@@ -85,7 +85,7 @@ impl Room {
 }
 
 impl Held {
-    /// How much it is.
+    /// Its octets.
     pub const fn octets(&self) -> usize {
         self.octets
     }
@@ -142,7 +142,7 @@ mod tests {
             other.join(room.try_take(2).unwrap());
             assert_eq!(other.octets(), 3);
             drop(other);
-            // Who needs little does not go before who asked first.
+            // A small request does not go before an earlier one.
             scope.spawn(move || small.send(room.take(1)).unwrap());
             while room.lock().asked < 3 {
                 std::thread::yield_now();

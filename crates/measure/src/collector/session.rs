@@ -16,10 +16,10 @@ use crate::omsp::{Batch, Decoder, Header, ROW_COST_MAX, ROW_OCTETS_MAX};
 /// Octets of a row that is not whole, which a client has for itself; those of longer ones share a room.
 const SHORT_ROW_OCTETS: usize = 64 << 10;
 
-/// How long a long row waits for room.
+/// The time for which a long row waits for room.
 const LONG_ROW_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long nothing comes where, as the collector ends, all that had been on its way is here.
+/// The silence after which, as the collector ends, nothing more is on its way.
 const END_SILENCE: Duration = Duration::from_millis(100);
 
 /// How long a header may take to come.
@@ -220,7 +220,7 @@ impl Session {
     fn wait(&mut self) -> Result<(), End> {
         let silence = self.heard.elapsed();
         let since_stop = self.stopped.map(|stopped| stopped.elapsed());
-        // What had been on its way is here.
+        // All that had been on its way is here.
         if since_stop.is_some_and(|since| since.min(silence) > END_SILENCE) {
             return Err(End::Plain);
         }
@@ -327,7 +327,7 @@ impl Session {
         }
         let batch = self.decoder.take();
         let octets = batch.octets();
-        // What was a long row until now needs more, and nobody asks for room who has some.
+        // A row that was long until now needs more, and nobody asks for room who has some.
         let held = held.filter(|held| octets <= held.octets());
         let mut held = held.unwrap_or_else(|| self.shared.rooms.rows.take(octets));
         held.shrink(octets);

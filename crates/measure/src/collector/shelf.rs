@@ -162,7 +162,7 @@ impl Client {
         self.run.stream(stream)
     }
 
-    /// What its numbers begin with: a client that names its run counts from 1.
+    /// The beginning of its numbers: a client that names its run counts from 1.
     const fn beginning(&self) -> Beginning {
         match self.header.run {
             Some(_) => Beginning::One,

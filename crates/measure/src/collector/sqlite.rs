@@ -48,7 +48,7 @@ pub struct Sqlite {
 /// Memory that a file's pages take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
-    /// What SQLite takes: 2 MiB.
+    /// The usual memory of SQLite: 2 MiB.
     Alone,
     /// 256 KiB: rows are appended, and some ten files may be open.
     OneOfMany,
@@ -233,7 +233,7 @@ impl Database for Sqlite {
     }
 
     fn write_back(&mut self) {
-        // What cannot be written now is written the next time, or when the file is closed.
+        // Pages that cannot be written now are written the next time, or when the file is closed.
         let _ = self
             .connection
             .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");

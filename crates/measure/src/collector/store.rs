@@ -25,13 +25,13 @@ use crate::omsp::{Batch, Header, Reason};
 /// How long rows wait for their commit.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether somebody needs the room that rows have which wait for their commit.
+/// The time between two looks whether somebody needs the room of rows that wait for their commit.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Octets that are kept until a commit, of all databases: half of what rows may take, so that others come meanwhile.
 const KEPT_OCTETS_MAX: usize = ROWS_OCTETS_MAX / 2;
 
-/// How often what is committed is written back from a database's log into its file: with each commit that time makes due.
+/// The time after which committed rows are written back from a database's log into its file: with each commit that time makes due.
 const WRITE_BACK_EVERY: Duration = Duration::from_millis(900);
 
 /// Waits between attempts to reach a database that fails.
@@ -41,7 +41,7 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// Databases that are open at once; the next domain is refused.
 const DATABASES_MAX: usize = 64;
 
-/// How long a database without clients stays open: they may come one after the other.
+/// The time for which a database without clients stays open: they may come one after the other.
 const CLOSE_AFTER: Duration = Duration::from_secs(1);
 
 /// The name of the one database that all domains share.
@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// How long what comes is waited for before a commit.
+    /// The time for which more rows are waited for before a commit.
     fn commit_due(&self) -> Duration {
         let has_rows = !self.databases.values().all(Shelf::is_empty);
         // Parcels that came together share a commit, which waits for no others, and neither do those who need the room.
@@ -222,7 +222,7 @@ impl Store {
         let _ = beginning.verdict.send(outcome);
     }
 
-    /// The run that a session is of. Where the client does not name it, it is known by its program and start time: two that are here at once
+    /// The run that a session is of. A run that its client does not name is known by its program and start time: two that are here at once
     /// count apart, and one that comes back goes on with the numbers of the one that rows came of last.
     fn run_of(&self, header: &Header) -> RunName {
         let name = |run: String| RunName {

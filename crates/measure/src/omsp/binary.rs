@@ -196,7 +196,7 @@ pub(crate) fn row_start_before(octets: &[u8], place: usize) -> usize {
 pub(super) enum Frame {
     /// A packet, of which all may be here or not: octets before its body, and those of its body.
     Packet { head: usize, body: usize },
-    /// How long it is is not here yet.
+    /// The octets that say its length are not here yet.
     Partial,
     /// Not the beginning of a packet.
     Not,
@@ -234,12 +234,12 @@ pub(super) fn frame(octets: &[u8]) -> Frame {
 /// Octets of a body before its values: how many they are, index, number and time of the row.
 pub(super) const BODY_HEAD_OCTETS: usize = 13;
 
-/// How a body is built, as far as it is here: a packet whose body is none cannot be believed its length either.
+/// The form of a body, as far as it is here. The length of a packet whose body is malformed is not to be believed either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Build {
     /// It has as many well-formed values as it says, and nothing after them.
     Whole,
-    /// What is here of it is well-formed. Whether that is more than what stands before the values.
+    /// The part that is here is well-formed; true where it is more than the octets before the values.
     Cut { has_head: bool },
     /// It is no body of that length.
     Wrong,
@@ -265,7 +265,7 @@ pub(super) fn build(octets: &[u8], body_octets: usize) -> Build {
 
 /// Why a walk through a body ends.
 enum Stop {
-    /// What comes next is not here yet.
+    /// The next octets are not here yet.
     Cut,
     /// It is no body.
     Wrong,
@@ -291,7 +291,7 @@ impl Walk<'_> {
             tag::DOUBLE => self.skip(5)?,
             _ => return Err(Stop::Wrong),
         }
-        // What was passed over is here too.
+        // Passed octets are here too.
         match self.at <= self.octets.len() {
             true => Ok(count),
             false => Err(Stop::Cut),

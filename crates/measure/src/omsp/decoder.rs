@@ -102,7 +102,7 @@ pub struct Decoder {
     header: Option<Header>,
     /// No more octets will come.
     has_ended: bool,
-    /// How often a packet of a wrong length was met since then.
+    /// Packets of a wrong length since then.
     salvages: u32,
     streams: Vec<Option<(StreamKey, Schema)>>,
     defined: StreamKey,
@@ -432,7 +432,7 @@ impl Decoder {
         let octets = rest.get(head_octets..end.min(rest.len()));
         let octets = octets.unwrap_or_default();
         let is_too_long = body_octets > ROW_OCTETS_MAX;
-        // What is skipped is looked at no further than it must be here in any case.
+        // Skipped octets are looked at no further than they must be here in any case.
         let seen = match is_too_long {
             true => octets.get(..BODY_HEAD_OCTETS).unwrap_or(octets),
             false => octets,
@@ -466,7 +466,7 @@ impl Decoder {
         rest.len()
     }
 
-    /// The values of a packet are not as long as it says. Where another packet follows, or nothing, the values are wrong; else its length is, and
+    /// The values of a packet are not as long as it says. If another packet follows, or nothing, the values are wrong; else its length is, and
     /// there may be whole packets within.
     fn wrong_packet(&mut self, rest: &[u8], end: usize, index: Option<u8>) -> usize {
         let is_long = end > ROW_OCTETS_MAX;
@@ -492,7 +492,7 @@ impl Decoder {
         }
     }
 
-    /// What is here is no packet, or none of its length: looks for the next one.
+    /// No packet is here, or none of its length: looks for the next one.
     fn lose_track(&mut self, index: Option<u8>) -> usize {
         self.refuse(index, Reason::Packet);
         self.state = State::Resync;

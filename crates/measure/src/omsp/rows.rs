@@ -36,7 +36,7 @@ enum Kept {
     Blob(Place),
 }
 
-/// Where something begins in an arena, and the length of it.
+/// A place in an arena, and the length of the octets there.
 type Place = (u32, u32);
 
 fn place(start: usize, end: usize) -> Place {

@@ -413,6 +413,22 @@ fn wrong_programs_and_hosts_are_refused() {
             "s.toml:11: 'cpu' is no part of a core, and no rate of TCP: '10'",
         ),
         (
+            "[pause]\nat = \"1s\"\n".to_owned(),
+            "s.toml:9: [pause] lacks 'until_stored_at'",
+        ),
+        (
+            "[[node]]\nname = \"n\"\nkind = \"command\"\n[pause]\nuntil_stored_at = \"n\"\n".to_owned(),
+            "s.toml:13: 'n' has no node that stores",
+        ),
+        (
+            "[pause]\nat = \"1h\"\nuntil_stored_at = \"east\"\n".to_owned(),
+            "s.toml:10: [pause] is at 3600s, and the run is over at 3600s",
+        ),
+        (
+            "[[node]]\nname = \"n\"\ncpu = \"1%\"\ncpu_from = \"2s\"\ncpu_until = \"2s\"\n".to_owned(),
+            "s.toml:13: 'cpu_until' is before 'cpu' holds",
+        ),
+        (
             "[[node]]\nname = \"n\"\nsettings = [\"durability=contact\"]\n".to_owned(),
             "s.toml:11: 'durability=contact' sets nothing",
         ),

@@ -278,7 +278,7 @@ pub(super) const PAUSE: Section = Section {
         key(
             "until_stored_at",
             Kind::Text,
-            Absent::Means("time never stands still"),
+            Absent::Refused,
             "\"beta\"",
             "Until all that was sent is stored at this node.",
         ),

@@ -1,4 +1,4 @@
-//! How much TCP may have under way in a lab's namespaces: what its links move in a round trip, where that is more than the system allows.
+//! The octets that TCP may have under way in a lab's namespaces: as many as its links move in a round trip, if the system allows fewer.
 
 use std::fs;
 

@@ -264,7 +264,7 @@ fn controllers(host: &Host) -> Vec<&'static str> {
 /// The processor time that a part of a core has, and of which time, microseconds.
 fn shared_out(millionths: u32) -> (u64, u64) {
     let parts = u64::from(millionths).max(1);
-    // Where the usual period has too little, a longer one has enough.
+    // If the usual period has too little, a longer one has enough.
     let enough = (CPU_QUOTA_MIN_US * 1_000_000).div_ceil(parts);
     let period = enough.clamp(CPU_PERIOD_US, CPU_PERIOD_MAX_US);
     ((period * parts / 1_000_000).max(CPU_QUOTA_MIN_US), period)

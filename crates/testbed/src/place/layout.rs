@@ -112,7 +112,7 @@ impl Made {
         matches!(self, Self::Tbf { .. } | Self::Netem(_))
     }
 
-    /// What makes it, as a scenario names it.
+    /// The name of its kind in a scenario.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -262,7 +262,7 @@ impl Layout {
     }
 }
 
-/// What makes the links of a scenario, in their order.
+/// The kinds of the links of a scenario, in their order.
 ///
 /// # Errors
 /// When nothing here can make one.
@@ -283,7 +283,7 @@ pub(crate) fn makes(scenario: &Scenario) -> Result<Vec<Made>, LabError> {
         .collect()
 }
 
-/// What makes a link that is like this; `usual` does where it is plain and nothing else is asked for.
+/// The kind of a link; `usual` where it is plain and nothing else is asked for.
 fn made(link: &Link, usual: By) -> Result<Made, LabError> {
     let delay = link.delay.at(Duration::ZERO);
     let named = |what: String| LabError::new(format!("link '{}': {what}", link.name));

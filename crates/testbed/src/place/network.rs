@@ -144,7 +144,7 @@ impl Network {
                 }
                 if !up {
                     self.reset(place).map_err(failed)?;
-                    // What waits is of connections that are gone, and would take the next contact's time.
+                    // Waiting packets are of connections that are gone, and would take the next contact's time.
                     let told = emulator.as_ref();
                     told.map_or(Ok(()), |writer| tell(writer, b"down\nup\n"))
                         .map_err(failed)?;

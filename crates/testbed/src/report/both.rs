@@ -13,7 +13,7 @@ use crate::results::Backend;
 /// Differences above this are told in a sentence.
 const TELLING: f64 = 0.05;
 
-/// What headers may make up that virtual time does not count: those of segments that are not full, and of acknowledgments.
+/// The difference that headers may make which virtual time does not count: those of segments that are not full, and of acknowledgments.
 const PACKETS: f64 = 0.1;
 
 /// Payloads that may be under way when a contact or a run ends.
@@ -47,7 +47,7 @@ pub(crate) fn table(study: &Study) -> String {
         }
     }
     let mut list = List::new(&["", "measured", "netns", "sim", "sim ÷ netns"]);
-    // What differs, by its cause.
+    // The differences, by their cause.
     let mut differences: Vec<(String, Vec<String>)> = Vec::new();
     for point in &combinations {
         let of = |backend: Backend| -> Vec<&Told> {
@@ -93,7 +93,7 @@ pub(crate) fn table(study: &Study) -> String {
     )
 }
 
-/// What a difference is.
+/// A difference of the two.
 fn difference(point: &str, measure: &Measure, ratio: f64) -> String {
     let of = match point {
         "" => String::new(),
@@ -118,7 +118,7 @@ fn sentences(differences: &[(String, Vec<String>)]) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// What a difference comes from, as far as what was measured tells.
+/// The cause of a difference, as far as measurements tell.
 fn cause_of(on_sockets: &[&Told], in_virtual_time: &[&Told], ratio: f64) -> String {
     let of = |runs: &[&Told], measure: Measure| {
         Spread::of(runs.iter().filter_map(|told| measure.of(told)).collect())

@@ -172,7 +172,7 @@ pub(crate) fn delays(study: &Study) -> String {
     out
 }
 
-/// What a combination is called, with its keys.
+/// The name of a combination, with its keys.
 fn curve_name(study: &Study, cell: &Cell<'_>) -> String {
     let question = &study.question;
     let x = question.x.as_ref().filter(|_| !cell.x.is_empty());

@@ -121,11 +121,11 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
     out
 }
 
-/// What a curve is called: by the key that makes curves, and its value.
+/// The name of a curve: the key that makes curves, and its value.
 fn named(question: &Question, group: &str) -> String {
     match (&question.group_by, group) {
         (_, "") => "measured here".to_owned(),
-        // What runs differ in beside is told with its keys; so is a backend by itself.
+        // Other differences of runs are told with their keys; so is a backend by itself.
         (Some(key), group) => format!("{key} = {group}"),
         (None, group) => group.to_owned(),
     }
@@ -141,7 +141,7 @@ fn is_of(curve: &str, group: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || backends.iter().any(|it| it == rest))
 }
 
-/// What others found: points that no line joins, as between them nothing was measured.
+/// The figures of others: points that no line joins, as between them nothing was measured.
 fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for it in &question.others {
@@ -168,7 +168,7 @@ fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis)
     curves
 }
 
-/// Where the numbers of others are from: each source, with its points where there are several.
+/// The sources of the numbers of others: each one, with its points where there are several.
 fn sources(others: &[Others]) -> String {
     let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
     for it in others {

@@ -51,10 +51,7 @@ impl Edge<'_> {
         let ahead_s = self.rate().map_or(0.0, |rate| {
             float(self.capacity.ahead_octets) / rate.max(1.0)
         });
-        let still_s = |start: f64, end: f64| {
-            let still = self.still.filter(|it| (start..=end).contains(&it.at_s));
-            still.map_or(0.0, |it| it.for_s)
-        };
+        let still_s = |start, end| Still::within(self.still, start, end);
         let Some(contacts) = &self.contacts else {
             return (end - start).max(0.0) + still_s(start, end) + ahead_s;
         };
@@ -72,7 +69,7 @@ impl Edge<'_> {
     }
 }
 
-/// What was delivered beyond what links could carry.
+/// Payload that was delivered beyond the octets that links could carry.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Excess {
     octets: f64,
@@ -176,7 +173,7 @@ impl<'a> Cuts<'a> {
         sum.is_finite().then_some(sum)
     }
 
-    /// What was delivered beyond what the links of a cut could carry from when the first of it was sent to when the last was delivered.
+    /// Payload that was delivered beyond the octets that the links of a cut could carry from its first sending to its last delivery.
     pub(crate) fn excess(&self) -> Option<Excess> {
         self.sides.iter().find_map(|(_, side)| {
             let is_here = |name: &str| {
@@ -228,7 +225,7 @@ impl<'a> Cuts<'a> {
         let end = self.told.last_delivery_s?;
         let times = (self.told.first_sent_s?, end);
         let octets: Vec<f64> = self.edges.iter().map(|edge| edge.octets(times)).collect();
-        // Where links without a rate lead all of the way, that which was there the least counts.
+        // If links without a rate lead all of the way, the one that was there the least counts.
         let seconds = || self.edges.iter().map(|edge| edge.time_s(times)).collect();
         if number >= PAIRS_MAX || self.edges.len() > LINKS_MAX {
             return Some(self.narrower(from, to, &octets));
@@ -256,7 +253,7 @@ impl<'a> Cuts<'a> {
 
     /// The narrowest of all cuts, by the most that can flow (Edmonds and Karp); nothing where that has no bound.
     fn narrowest(&self, from: usize, to: usize, weights: Vec<f64>) -> Option<Vec<bool>> {
-        // What is left in the direction of each edge, and against it.
+        // The capacity left in the direction of each edge, and against it.
         let mut left: Vec<[f64; 2]> = weights.iter().map(|it| [*it, *it]).collect();
         let mut around: Vec<Vec<(usize, usize, usize)>> = vec![Vec::new(); self.positions.len()];
         for (number, edge) in self.edges.iter().enumerate() {
@@ -411,7 +408,7 @@ mod tests {
             "its goodput is impossible: 4.00 kB of payload were delivered over links bd, ac, which together could carry 4.00 kB at most \
              from the first sending to the last delivery"
         );
-        // What two nodes send over one link counts together.
+        // Payloads of two nodes over one link count together.
         let two = vec![flow("ad", 3_000, 0.0, 40.0), flow("bd", 1_001, 0.0, 40.0)];
         let both = told(vec![link("ab", 1e6, None), link("bd", 100.0, None)], two);
         assert!(Cuts::of(&both).excess().is_some());

@@ -24,7 +24,7 @@ pub(crate) fn limit(told: &Told) -> String {
         None => "–".to_owned(),
         Some((part, what)) if part >= FULL => format!("{what} ({})", percent(part)),
         Some((part, what)) if follows_trace(told) => format!(
-            "not known, as a link follows a trace or was there while time stood still: most used of others was {what} ({})",
+            "not known, as a link follows a trace: most used of others was {what} ({})",
             percent(part)
         ),
         Some((part, what)) => format!("none: most used was {what} ({})", percent(part)),
@@ -45,7 +45,7 @@ pub(crate) fn full_processor(told: &Told) -> Option<(String, String)> {
     full.map(|(capacity, part)| (capacity.name.clone(), percent(part)))
 }
 
-/// How much of each resource was used while payloads could pass, of 1. Without payloads it is not known when that was.
+/// The share of each resource that was used while payloads could pass, of 1. Without payloads that time is not known.
 fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
     let capacities = told.capacities.iter().filter(|_| told.run.sent > 0);
     let shares = capacities.filter_map(|capacity| {

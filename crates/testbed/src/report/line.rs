@@ -12,7 +12,7 @@ use crate::results::{Cost, Results, ResultsError, Run, Used};
 /// When they cannot be read.
 pub fn measured(run: Run, results: &Results, scenario: &Scenario) -> Result<Run, ResultsError> {
     let told = Course::read(run, results)?.told;
-    // What is impossible is no figure: its status says so.
+    // An impossible figure is none: its status says so.
     if told.is_impossible {
         return Ok(told.run);
     }

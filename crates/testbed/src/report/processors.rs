@@ -1,4 +1,4 @@
-//! How slow processors were made that are told by what TCP does with them.
+//! The speed of processors that are set by the rate of TCP.
 
 use dhow_page::Axis;
 
@@ -7,7 +7,7 @@ use super::statistics::Spread;
 use super::study::Study;
 use crate::number::float;
 
-/// What TCP between disks moved on the processors of a study, and how much of a core they were; nothing where none is told so.
+/// The rate of TCP between disks on the processors of a study, and their part of a core; empty where none is set so.
 pub(crate) fn sentence(study: &Study) -> String {
     let measured = || study.done().flat_map(|told| &told.processors);
     let rates = measured().map(|it| float(it.octets_per_s) * 8.0);

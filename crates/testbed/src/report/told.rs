@@ -39,17 +39,17 @@ pub struct Told {
     pub capacities: Vec<Capacity>,
     /// When its time stood still.
     pub still: Option<Still>,
-    /// Its processors that are told by what TCP does with them.
+    /// Its processors that are set by the rate of TCP.
     pub processors: Vec<Measured>,
-    /// What was delivered, between each two nodes.
+    /// Payload that was delivered, between each two nodes.
     pub flows: Vec<Flow>,
-    /// What passed over each link while payloads could pass.
+    /// Octets that passed over each link while payloads could pass.
     pub passed: Vec<Passed>,
     /// Whether more was delivered than its links could carry, which its status then says.
     pub is_impossible: bool,
 }
 
-/// What was delivered from one node to another.
+/// Payload that was delivered from one node to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// The node that sent it.
@@ -64,7 +64,7 @@ pub struct Flow {
     pub last_delivery_s: f64,
 }
 
-/// What passed over a link in a time, in the direction in which more did.
+/// Octets that passed over a link in a time, in the direction in which more did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
     /// The link.
@@ -174,7 +174,7 @@ fn profiles(told: &Told, results: &Results) -> Vec<(String, String)> {
     found.collect()
 }
 
-/// What was delivered, between each two nodes.
+/// Payload that was delivered, between each two nodes.
 fn flows(payloads: &[Payload]) -> Vec<Flow> {
     let mut flows: BTreeMap<(&str, &str), Flow> = BTreeMap::new();
     for payload in payloads {
@@ -319,7 +319,7 @@ impl Told {
         }
     }
 
-    /// What passed over each link: in its contacts, or where it always is there from when payloads could pass to the last delivery, as near
+    /// Octets that passed over each link: in its contacts, or where it always is there from when payloads could pass to the last delivery, as near
     /// to that as its samples are.
     fn passed_over(&self, samples: &[LinkSample]) -> Vec<Passed> {
         let mut of_links: BTreeMap<&str, Vec<&LinkSample>> = BTreeMap::new();
@@ -334,12 +334,18 @@ impl Told {
             let (first, last, time_s) = if open > 0.0 {
                 (None, last, open)
             } else if samples.len() == 1 {
-                (None, last, end - start)
+                (
+                    None,
+                    last,
+                    end - start + Still::within(self.still, start, end),
+                )
             } else {
                 let first = samples.iter().rfind(|it| it.time_s <= start).copied();
                 let behind = samples.iter().find(|it| it.time_s >= end);
                 let last = behind.copied().unwrap_or(last);
-                (first, last, last.time_s - first.map_or(0.0, |it| it.time_s))
+                let start = first.map_or(0.0, |it| it.time_s);
+                let still = Still::within(self.still, start, last.time_s);
+                (first, last, last.time_s - start + still)
             };
             let octets =
                 |value: fn(&LinkSample) -> u64| value(last).saturating_sub(first.map_or(0, value));

@@ -1,6 +1,7 @@
 //! Whether what was measured went as was expected, as far as repeats can say.
 //!
-//! A hypothesis holds where the 95 % interval of confidence (Welch) of every difference that it is about lies within it, and is refuted where one
+//! A hypothesis holds where the interval of confidence of every difference that it is about (the 95 % intervals of both means, added as
+//! squares) lies within it, and is refuted where one
 //! lies outside; between the two nothing is decided. So "level" is a test of equivalence: that nothing was found to differ is not enough.
 
 use dhow_page::escaped;
@@ -17,7 +18,7 @@ const REPEATS_MIN: usize = 5;
 /// The part by which what rises or falls does so at least.
 const SLOPE: f64 = 0.1;
 
-/// What repeats say of a hypothesis.
+/// The answer of repeats to a hypothesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Held,
@@ -76,7 +77,7 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// How many runs a point has that has too few; values that no seed changes need no more than two.
+/// The runs of the point with the fewest, if they are too few; values that no seed changes need no more than two.
 fn too_few(points: &[&Point<'_>]) -> Option<usize> {
     let runs = points.iter().filter_map(|point| {
         let spread = point.spread.as_ref()?;
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(level(0.01, &loose), Verdict::Undecided);
         assert_eq!(level(0.01, &[(100.0, 0.1), (103.0, 0.1)]), Verdict::Refuted);
         assert_eq!(level(0.05, &[(100.0, 0.1), (103.0, 0.1)]), Verdict::Held);
-        // What is between may differ alone.
+        // A point between may differ alone.
         let hump = [(100.0, 0.1), (120.0, 0.1), (100.0, 0.1)];
         assert_eq!(level(0.01, &hump), Verdict::Refuted);
     }

@@ -27,7 +27,7 @@ pub struct Conditions {
     /// When the time of the run stood still.
     #[serde(default)]
     pub still: Option<Still>,
-    /// Processors that are told by what TCP does with them, as it was measured before the run.
+    /// Processors that are set by the rate of TCP, as they were measured before the run.
     #[serde(default)]
     pub processors: Vec<Measured>,
     /// Of each host that has limits the kernel's own word for them, by the names of its files.
@@ -45,6 +45,14 @@ pub struct Still {
     pub at_s: f64,
     /// For so long, by a clock that went on.
     pub for_s: f64,
+}
+
+impl Still {
+    /// Seconds that it adds to a time of the run, from one moment to another.
+    pub(crate) fn within(still: Option<Self>, start_s: f64, end_s: f64) -> f64 {
+        let still = still.filter(|it| (start_s..=end_s).contains(&it.at_s));
+        still.map_or(0.0, |it| it.for_s)
+    }
 }
 
 /// Conditions of many runs, as a manifest has them: those of each run under its name, and settings of nodes once for all runs in which they

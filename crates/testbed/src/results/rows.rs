@@ -134,7 +134,7 @@ pub struct Capacity {
     pub name: String,
     /// Of what.
     pub resource: Limited,
-    /// How much: octets a second of a link in one direction, or cores; `inf` of a link that keeps to no rate, and empty of one whose rate changes, or that was there while time stood still.
+    /// The amount: octets a second of a link in one direction, or cores; `inf` of a link that keeps to no rate, and empty of one whose rate changes.
     pub amount: Option<f64>,
     /// The nodes of a link: the one that dials.
     #[serde(default)]

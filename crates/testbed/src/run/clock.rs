@@ -17,7 +17,7 @@ pub struct Clock {
     over: AtomicBool,
 }
 
-/// How long it stood still, and since when it does again.
+/// The time for which it stood still, and since when it does again.
 #[derive(Clone, Copy, Debug)]
 struct Stands {
     start: Instant,

@@ -54,7 +54,7 @@ pub struct Order<'a> {
     pub scenario: &'a Scenario,
     /// Its place in the plan.
     pub planned: &'a PlannedRun,
-    /// What TCP does with processors that are told so.
+    /// Processors that are set by the rate of TCP, as they were measured.
     pub processors: &'a [Measured],
     /// Where what comes of it goes.
     pub results: &'a Results,
@@ -500,8 +500,10 @@ fn processings(scenario: &Scenario) -> Vec<Processing> {
             host,
             millionths,
         };
-        let until = node.host.cpu_until.map(|until| change(until, None));
-        Some([Some(change(node.host.cpu_from, Some(millionths))), until])
+        // One that holds from the beginning was set before anything ran.
+        let from = Some(node.host.cpu_from).filter(|from| !from.is_zero());
+        let from = from.map(|from| change(from, Some(millionths)));
+        Some([from, node.host.cpu_until.map(|until| change(until, None))])
     });
     let mut all: Vec<Processing> = both.flatten().flatten().collect();
     all.sort_by_key(|it| std::cmp::Reverse(it.at));

@@ -256,7 +256,7 @@ impl Parts<'_> {
     }
 }
 
-/// Refuses processors that are told by what TCP does with them, and of which nobody has measured how much of a core that is.
+/// Refuses processors that are set by the rate of TCP, and whose part of a core nobody has measured.
 fn refuse_unmeasured(scenario: &Scenario) -> Result<(), LabError> {
     let mut nodes = scenario.nodes.iter();
     let unmeasured = |processor| matches!(processor, Some(Processor::OfTcp(_)));

@@ -1,4 +1,4 @@
-//! Time that stands still until what waits for a contact is where it is to wait.
+//! A run's time that stands still until the load of a contact is stored at a node.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use crate::failure::LabError;
 /// From one look at what is stored to the next.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long nothing more may arrive.
+/// The time for which nothing more may arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// When time stands still, and for whom.
@@ -33,7 +33,7 @@ enum State {
     Over,
 }
 
-/// What is to be where.
+/// The node that is to store all that is sent.
 struct Load {
     node: String,
     api: Address,
@@ -42,6 +42,8 @@ struct Load {
 #[derive(Clone, Copy)]
 struct Seen {
     stored: u64,
+    /// Payloads that had been given to nodes.
+    sent: u64,
     /// When more was seen, and when it was looked.
     grew: Instant,
     looked: Option<Instant>,
@@ -74,6 +76,7 @@ impl Pauses {
                 clock.pause();
                 let seen = Seen {
                     stored: 0,
+                    sent: u64::MAX,
                     grew: Instant::now(),
                     looked: None,
                 };
@@ -84,11 +87,13 @@ impl Pauses {
                     let sum = ledger.tally();
                     let answered = sum.accepted + sum.refused;
                     let stored = stored(&self.program, &load)?;
-                    if answered == sum.sent && stored >= sum.accepted {
+                    // A sender may be between two payloads.
+                    let is_all_sent = answered == sum.sent && seen.sent == sum.sent;
+                    if is_all_sent && stored >= sum.accepted {
                         clock.go_on();
                         return Ok(());
                     }
-                    seen.looked = Some(Instant::now());
+                    (seen.looked, seen.sent) = (Some(Instant::now()), sum.sent);
                     if stored > seen.stored {
                         (seen.stored, seen.grew) = (stored, Instant::now());
                     }

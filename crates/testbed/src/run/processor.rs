@@ -1,4 +1,4 @@
-//! Processors that are told by what TCP does with them: how much of a core that is on this machine.
+//! Processors that are set by the rate of TCP: the part of a core that this rate takes on this machine.
 //!
 //! Two hosts with the same share of a core hand over a file: read from the disk at one, on the disk at the other before the last octet counts.
 //! The share is changed until that is as fast as is wanted. It is measured again before each run, since a machine has other work as well.
@@ -31,26 +31,26 @@ const SHARE_MAX: u32 = 1_000_000;
 /// Shares that are tried at most.
 const TRIES_MAX: u32 = 8;
 
-/// How far from what is wanted a share may bring TCP.
+/// The part of the wanted rate by which TCP may miss it with a share.
 const NEAR: f64 = 0.1;
 
-/// How far from it a share that was found before may bring it until another one is looked for.
+/// The same with a share that was found before, until another one is looked for.
 const STILL_NEAR: f64 = 0.2;
 
 /// Shares that differ by less than this part bring as much for each millionth.
 const ALIKE: f64 = 0.5;
 
-/// How long is sent for one measurement.
+/// The time of sending for one measurement.
 const TIME: Duration = Duration::from_secs(20);
 
-/// A processor, and what TCP between disks did with it.
+/// A processor, and the rate of TCP between disks with it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What was wanted, octets a second.
+    /// The wanted rate, octets a second.
     pub wanted_octets_per_s: u64,
     /// Millionths of a core.
     pub millionths: u32,
-    /// What was measured with it, octets a second.
+    /// The rate that was measured with it, octets a second.
     pub octets_per_s: u64,
 }
 
@@ -87,13 +87,13 @@ fn next(measured: &[Measured]) -> u32 {
 /// The processors of one machine: those that were found so far.
 #[derive(Debug)]
 pub struct Processors {
-    /// Where measurements stay.
+    /// The directory of measurements.
     place: PathBuf,
     results: Option<Results>,
     program: PathBuf,
     check: Check,
     build: &'static str,
-    /// Shares by what was wanted.
+    /// Shares by the wanted rate.
     found: BTreeMap<u64, u32>,
     runs: u32,
 }
@@ -113,7 +113,7 @@ impl Processors {
         }
     }
 
-    /// Gives each host of a scenario that has a processor told by TCP its share of a core, measured now; `tell` hears of each measurement.
+    /// Gives each host of a scenario whose processor is set by the rate of TCP its share of a core, measured now; `tell` hears of each measurement.
     ///
     /// # Errors
     /// When a measurement fails, or no share brings what is wanted.
@@ -297,7 +297,7 @@ mod tests {
         let first = measured(10_000, 12_000_000);
         assert_eq!(next(&[first]), 2_500);
         assert_eq!(next(&[first, measured(2_500, 2_500_000)]), 3_000);
-        // What differs by chance is taken together.
+        // Differences by chance are taken together.
         let chance = [
             first,
             measured(2_500, 2_000_000),

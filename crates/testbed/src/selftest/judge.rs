@@ -12,7 +12,7 @@ const DELAY_MS: f64 = 0.5;
 /// How far a rate may be off.
 const RATE_PART: f64 = 0.01;
 
-/// How far what is carried may be below a rate: tbf counts 14 octets of Ethernet for each packet, which the rate of a link has not.
+/// The part of a rate by which carried octets may be below it: tbf counts 14 octets of Ethernet for each packet, which the rate of a link has not.
 const CARRIED_PART: f64 = 0.02;
 
 /// Standard deviations that a count drawn by chance may be off: more happens once in 16,000 times.

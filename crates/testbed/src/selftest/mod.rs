@@ -20,7 +20,7 @@ use judge::Judge;
 pub struct Trial {
     /// What of it is measured.
     pub name: &'static str,
-    /// What makes the link, as a scenario says it.
+    /// The kind of the link, as a scenario says it.
     by: &'static str,
     /// Keys of the link, as a scenario has them.
     keys: &'static str,

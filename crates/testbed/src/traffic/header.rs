@@ -17,7 +17,7 @@ const MARK: [u8; 3] = [0xAA, 0xAA, 0x02];
 /// Octets that say that a time follows.
 const TIME_MARK: [u8; 4] = *b"DHOW";
 
-/// What OTG divides a flow by to name it in 16 bits.
+/// The number by which OTG divides a flow to name it in 16 bits.
 const SHORT_FLOWS: i64 = 32_767;
 
 /// Octets of a header with the time.

@@ -95,7 +95,7 @@ impl Flow {
         }
     }
 
-    /// How many packets were sent, as far as those that came and the sender tell.
+    /// Packets that were sent, as far as those that came and the sender tell.
     #[must_use]
     pub const fn sent(&self) -> u64 {
         self.packets + self.lost

@@ -404,7 +404,7 @@ fn this_program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::refused(format!("cannot find this program: {error}")))
 }
 
-/// What TCP did with a part of a core, for people.
+/// The rate of TCP with a part of a core, for people.
 fn processor(measured: &Measured) -> String {
     format!(
         "TCP between disks moves {}/s with {:.3} % of a core ({}/s are wanted)",
