@@ -11,7 +11,7 @@ use crate::room::Purpose;
 use crate::segment::{Reference, Segment, Turn, Usage};
 use crate::slot::{Before, Slot, reference};
 use crate::store::Store;
-use crate::wire::{Reader, index, length};
+use crate::wire::{Reader, length};
 
 /// Octets copied after one batch of commands, so that a batch is not held up for a whole segment.
 const STEP_OCTETS: u64 = 4 * 1024 * 1024;
@@ -124,8 +124,7 @@ impl Store {
     /// The header of the record whose payload an extent is; `None` when it is damaged.
     fn header_of(&self, extent: Extent) -> Result<Option<Header>, DiskError> {
         let position = extent.offset.saturating_sub(u64::from(HEADER_OCTETS));
-        let mut octets = [0; 32];
-        self.log.disk.read_at(position, &mut octets)?;
+        let octets = self.log.read(position, u64::from(HEADER_OCTETS))?;
         let header = Header::decode(&octets, self.log.layout.seed, position, None);
         Ok(header.filter(|header| u64::from(header.payload_octets) == extent.length))
     }
@@ -138,9 +137,7 @@ impl Store {
         let mut at = 0;
         while at < extent.length {
             let step = (extent.length - at).min(COPY_OCTETS);
-            let mut octets = vec![0; index(step)];
-            self.log.disk.read_at(extent.offset + at, &mut octets)?;
-            running.update(&octets);
+            running.update(&self.log.read(extent.offset + at, step)?);
             at += step;
         }
         Ok(extent.length == 0 || self.log.matches(&header, running.value()))
@@ -453,13 +450,10 @@ impl Store {
             let step = (extent.length - at)
                 .min(COPY_OCTETS)
                 .min(self.log.largest_payload(0));
-            let mut octets = vec![0; index(step)];
-            self.log.disk.read_at(extent.offset + at, &mut octets)?;
+            let octets = self.log.read(extent.offset + at, step)?;
             running.update(&octets);
             self.make_room(step, 0, Purpose::Move)?;
-            let appended = self
-                .log
-                .append(Kind::Octets, &[Bytes::from(octets).into()], &[])?;
+            let appended = self.log.append(Kind::Octets, &[octets.into()], &[])?;
             let copy = Extent {
                 offset: appended.payload,
                 length: step,
@@ -480,20 +474,19 @@ impl Store {
     /// Reads a short extent whole.
     fn read_checked(&self, extent: Extent) -> Result<Bytes, Hindrance> {
         let header = self.header_of(extent)?.ok_or(Hindrance::Corrupt)?;
-        let mut octets = vec![0; index(extent.length)];
-        self.log.disk.read_at(extent.offset, &mut octets)?;
+        let octets = self.log.read(extent.offset, extent.length)?;
         if self.log.matches(&header, crc32c(&octets)) {
-            Ok(octets.into())
+            Ok(octets)
         } else {
             Err(Hindrance::Corrupt)
         }
     }
 
-    fn read_body(&self, slot: &Slot) -> Result<Vec<u8>, Hindrance> {
+    fn read_body(&self, slot: &Slot) -> Result<Bytes, Hindrance> {
         let own = slot.own(&self.log.layout);
         let header = self.header_of(own)?.ok_or(Hindrance::Corrupt)?;
-        let mut body = vec![0; index(slot.body)];
-        self.log.disk.read_at(own.offset + own.length, &mut body)?;
+        let end = own.offset + own.length;
+        let body = self.log.read(end, u64::from(slot.body))?;
         if header.body_octets == slot.body && crc32c(&body) == header.body_crc {
             Ok(body)
         } else {

@@ -117,6 +117,17 @@ impl Log {
         !self.is_checked || value == header.payload_crc
     }
 
+    /// Octets of the log, as they are in memory where that has them: whoever reads them later gets the same.
+    pub(crate) fn read(&self, offset: u64, octets: u64) -> Result<Bytes, DiskError> {
+        let lent = self.disk.share(offset, octets);
+        if let Some(lent) = lent.filter(|lent| length(lent.len()) == octets) {
+            return Ok(lent);
+        }
+        let mut read = vec![0; index(octets)];
+        self.disk.read_at(offset, &mut read)?;
+        Ok(read.into())
+    }
+
     /// Where the next record goes, as far as one fits there.
     pub(crate) fn place(&self) -> Place {
         self.head
