@@ -252,7 +252,9 @@ impl Store {
         }
         while offset < end {
             let step = (end - offset).min(COPY_STEP_OCTETS);
-            arriving.push(self.log.read(offset, step)?.into());
+            let mut octets = vec![0; index(step)];
+            self.log.disk.read_at(offset, &mut octets)?;
+            arriving.push(Bytes::from(octets).into());
             if arriving.pending_octets >= COPY_STEP_OCTETS * 4 {
                 self.write_pending(arriving)?;
             }

@@ -11,7 +11,7 @@ use crate::room::Purpose;
 use crate::segment::{Reference, Segment, Turn, Usage};
 use crate::slot::{Before, Slot, reference};
 use crate::store::Store;
-use crate::wire::{Reader, length};
+use crate::wire::{Reader, index, length};
 
 /// Octets copied after one batch of commands, so that a batch is not held up for a whole segment.
 const STEP_OCTETS: u64 = 4 * 1024 * 1024;
@@ -124,13 +124,23 @@ impl Store {
     /// The header of the record whose payload an extent is; `None` when it is damaged.
     fn header_of(&self, extent: Extent) -> Result<Option<Header>, DiskError> {
         let position = extent.offset.saturating_sub(u64::from(HEADER_OCTETS));
-        let octets = self.log.read(position, u64::from(HEADER_OCTETS))?;
-        let header = Header::decode(&octets, self.log.layout.seed, position, None);
-        Ok(header.filter(|header| u64::from(header.payload_octets) == extent.length))
+        let mut octets = [0; 32];
+        self.log.disk.read_at(position, &mut octets)?;
+        Ok(self.own_header(extent, &octets))
     }
 
+    /// A header, where it is that of the record whose payload an extent is.
+    fn own_header(&self, extent: Extent, octets: &[u8]) -> Option<Header> {
+        let position = extent.offset.saturating_sub(u64::from(HEADER_OCTETS));
+        let header = Header::decode(octets, self.log.layout.seed, position, None);
+        header.filter(|header| u64::from(header.payload_octets) == extent.length)
+    }
+
+    /// True when the octets that a reader of a bundle gets now are what was written.
     fn check_octets(&self, extent: Extent) -> Result<bool, DiskError> {
-        let Some(header) = self.header_of(extent)? else {
+        let position = extent.offset.saturating_sub(u64::from(HEADER_OCTETS));
+        let header = self.log.read(position, u64::from(HEADER_OCTETS))?;
+        let Some(header) = self.own_header(extent, &header) else {
             return Ok(false);
         };
         let mut running = CrcDigest::new(CrcType::Crc32C);
@@ -450,10 +460,13 @@ impl Store {
             let step = (extent.length - at)
                 .min(COPY_OCTETS)
                 .min(self.log.largest_payload(0));
-            let octets = self.log.read(extent.offset + at, step)?;
+            let mut octets = vec![0; index(step)];
+            self.log.disk.read_at(extent.offset + at, &mut octets)?;
             running.update(&octets);
             self.make_room(step, 0, Purpose::Move)?;
-            let appended = self.log.append(Kind::Octets, &[octets.into()], &[])?;
+            let appended = self
+                .log
+                .append(Kind::Octets, &[Bytes::from(octets).into()], &[])?;
             let copy = Extent {
                 offset: appended.payload,
                 length: step,
@@ -474,19 +487,20 @@ impl Store {
     /// Reads a short extent whole.
     fn read_checked(&self, extent: Extent) -> Result<Bytes, Hindrance> {
         let header = self.header_of(extent)?.ok_or(Hindrance::Corrupt)?;
-        let octets = self.log.read(extent.offset, extent.length)?;
+        let mut octets = vec![0; index(extent.length)];
+        self.log.disk.read_at(extent.offset, &mut octets)?;
         if self.log.matches(&header, crc32c(&octets)) {
-            Ok(octets)
+            Ok(octets.into())
         } else {
             Err(Hindrance::Corrupt)
         }
     }
 
-    fn read_body(&self, slot: &Slot) -> Result<Bytes, Hindrance> {
+    fn read_body(&self, slot: &Slot) -> Result<Vec<u8>, Hindrance> {
         let own = slot.own(&self.log.layout);
         let header = self.header_of(own)?.ok_or(Hindrance::Corrupt)?;
-        let end = own.offset + own.length;
-        let body = self.log.read(end, u64::from(slot.body))?;
+        let mut body = vec![0; index(slot.body)];
+        self.log.disk.read_at(own.offset + own.length, &mut body)?;
         if header.body_octets == slot.body && crc32c(&body) == header.body_crc {
             Ok(body)
         } else {

@@ -117,7 +117,7 @@ impl Log {
         !self.is_checked || value == header.payload_crc
     }
 
-    /// Octets of the log, as they are in memory where that has them: whoever reads them later gets the same.
+    /// Octets of the log as a reader of bundles gets them: those that are in memory, where they are there.
     pub(crate) fn read(&self, offset: u64, octets: u64) -> Result<Bytes, DiskError> {
         let lent = self.disk.share(offset, octets);
         if let Some(lent) = lent.filter(|lent| length(lent.len()) == octets) {
