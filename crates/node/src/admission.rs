@@ -159,6 +159,7 @@ impl Node {
             state: State::Arriving,
             sound_until: now.monotonic + FRESH,
             returns,
+            detour: 0,
             hops,
             doomed: None,
             removal: Removal::Deleted,

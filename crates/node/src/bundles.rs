@@ -97,6 +97,8 @@ pub(crate) struct Entry {
     pub(crate) sound_until: Instant,
     /// How often it has come back to this node after it had left.
     pub(crate) returns: u8,
+    /// The place among its destination's hops of the first that it may go over, as far as was looked.
+    pub(crate) detour: u8,
     /// Its hop count when it was received, if it carries one and this run saw it (RFC 9171 4.4.3).
     pub(crate) hops: Option<u8>,
     /// Delete it as soon as it is back from where it is.
@@ -349,6 +351,7 @@ pub(crate) mod tests {
             state: State::Waiting,
             sound_until: Instant::START,
             returns: 0,
+            detour: 0,
             hops: None,
             doomed: None,
             removal: Removal::Deleted,

@@ -7,7 +7,7 @@ use dhow_bundle::storage::{BundleKey, StoreCommand};
 use crate::admission::dtn_expiry;
 use crate::bundles::{Entry, Identity, Removal, State};
 use crate::departures::Mark;
-use crate::dispatch::{place, unit_of};
+use crate::dispatch::{place, queue, unit_of};
 use crate::door::Occurrence;
 use crate::node::Node;
 use crate::reports::ReportKind;
@@ -115,8 +115,8 @@ impl Node {
         };
         match entry.state {
             State::Waiting => {
-                let (destination, place) = (entry.destination, place(entry));
-                self.queues.remove(destination, place, key);
+                let (queue, place) = (queue(entry), place(entry));
+                self.queues.remove(queue, place, key);
             }
             State::Reassembling => {
                 if let Some((unit, range)) = unit_of(entry) {

@@ -17,7 +17,7 @@ use crate::door::{Occurrence, Telling};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
-use crate::queues::Place;
+use crate::queues::{Place, QueueId};
 use crate::reassembly::UnitId;
 use crate::reception::Refused;
 use crate::removed::Recollection;
@@ -243,10 +243,10 @@ impl Node {
             return;
         };
         entry.state = State::Waiting;
-        let (destination, place) = (entry.destination, place(entry));
+        let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
         let is_own = self.endpoints.locality(destination) != Locality::Remote;
         let (routes, endpoints) = (&self.routes, &self.endpoints);
-        self.queues.push(destination, place, key, || match is_own {
+        self.queues.push(queue, place, key, || match is_own {
             true => Vec::new(),
             false => routes.hops(endpoints.id(destination)),
         });
@@ -256,7 +256,7 @@ impl Node {
             }
             return;
         }
-        for hop in self.queues.hops(destination) {
+        for hop in self.queues.hops(queue) {
             match hop {
                 Hop::Peer(_) if planted(Mutant::NeighbourNotWoken) => {}
                 Hop::Peer(peer) => self
@@ -279,9 +279,9 @@ impl Node {
             return;
         };
         entry.state = State::InFlight;
-        let (destination, place) = (entry.destination, place(entry));
+        let (queue, place) = (queue(entry), place(entry));
         self.turns.leave(place.arrival);
-        self.queues.remove(destination, place, key);
+        self.queues.remove(queue, place, key);
     }
 
     /// A bundle is back from where it was in flight without having been taken.
@@ -440,6 +440,14 @@ fn return_rest(returns: u8) -> Option<Duration> {
     let doublings = u32::from(returns.checked_sub(1)?);
     let seconds = 5_u64.saturating_mul(1_u64.checked_shl(doublings.min(32)).unwrap_or(u64::MAX));
     Some(Duration::from_secs(seconds.min(600)))
+}
+
+/// The queue in which a bundle waits.
+pub(crate) fn queue(entry: &Entry) -> QueueId {
+    QueueId {
+        destination: entry.destination,
+        detour: entry.detour,
+    }
 }
 
 /// A bundle's places in its queue.

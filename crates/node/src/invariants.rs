@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use dhow_bundle::storage::BundleKey;
 
 use crate::bundles::{Entry, State};
-use crate::dispatch::place;
+use crate::dispatch::{place, queue};
 use crate::endpoints::EndpointIndex;
 use crate::expiries::Timed;
 use crate::node::{Node, Stage};
@@ -112,10 +112,9 @@ impl Node {
                 return expect(timed || entry.doomed.is_some(), || "never expires".into());
             }
             State::Waiting => {
-                expect(
-                    self.queues.holds(entry.destination, place(entry), key),
-                    || "is in no queue".into(),
-                )?;
+                expect(self.queues.holds(queue(entry), place(entry), key), || {
+                    "is in no queue".into()
+                })?;
             }
             State::Resting { until } => {
                 expect(self.rests.contains(&(until, key)), || "never wakes".into())?;

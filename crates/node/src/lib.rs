@@ -23,6 +23,7 @@ mod creation;
 mod deletion;
 mod delivery;
 mod departures;
+mod detours;
 mod disk_room;
 mod dispatch;
 pub mod door;

@@ -29,6 +29,34 @@ const PLACES_BOUND: usize = 1_024;
 /// Octets of memory beside itself that an empty queue may keep for the next destination.
 const SPARE_OCTETS: usize = 1_024;
 
+/// Which queue: a destination's, or that of its bundles that may not go over the first hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueueId {
+    pub(crate) destination: EndpointIndex,
+    /// Which of the destination's hops comes first, counted from the best; those before it come last.
+    pub(crate) detour: u8,
+}
+
+impl QueueId {
+    /// The queue of a destination's bundles that may go over its best hop.
+    pub(crate) const fn straight(destination: EndpointIndex) -> Self {
+        let detour = 0;
+        Self {
+            destination,
+            detour,
+        }
+    }
+
+    /// Hops, the best of the destination first, in the order of this queue.
+    fn in_order(self, mut hops: Vec<Hop>) -> Vec<Hop> {
+        if !hops.is_empty() {
+            let first = usize::from(self.detour) % hops.len();
+            hops.rotate_left(first);
+        }
+        hops
+    }
+}
+
 /// A bundle's places in a queue: by arrival and by expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -122,9 +150,9 @@ impl Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) key: BundleKey,
-    pub(crate) destination: EndpointIndex,
+    queue: QueueId,
     order: SendOrder,
-    /// Up to here its destination's queue has the oldest.
+    /// Up to here its queue has the oldest.
     before: u64,
 }
 
@@ -134,8 +162,8 @@ pub(crate) fn queue_octets(destination: &EndpointId) -> usize {
         + 2 * size_of::<Hop>()
         + size_of::<(u64, Option<BundleKey>)>()
         + text_octets(destination)
-        + tree_octets::<(EndpointIndex, Box<Queue>)>(TREE_PART) / TREE_PART
-        + 2 * tree_octets::<(Hop, u64, EndpointIndex)>(TREE_PART) / TREE_PART
+        + tree_octets::<(QueueId, Box<Queue>)>(TREE_PART) / TREE_PART
+        + 2 * tree_octets::<(Hop, u64, QueueId)>(TREE_PART) / TREE_PART
 }
 
 /// Entries of which the part of one is taken.
@@ -144,9 +172,9 @@ const TREE_PART: usize = 1 << 10;
 /// All queues.
 #[derive(Default)]
 pub(crate) struct Queues {
-    queues: BTreeMap<EndpointIndex, Box<Queue>>,
+    queues: BTreeMap<QueueId, Box<Queue>>,
     /// The heads of queues at each hop, in one tree: most destinations have a hop of their own, their node.
-    by_hop: BTreeSet<(Hop, u64, EndpointIndex)>,
+    by_hop: BTreeSet<(Hop, u64, QueueId)>,
     /// An empty queue for the next destination: where each bundle leaves at once, each would make one.
     spare: Option<Box<Queue>>,
     /// Octets of memory that the queues take.
@@ -163,10 +191,10 @@ impl Queues {
         }
     }
 
-    /// Put a bundle into its destination's queue; `hops` are asked for when the queue is new.
+    /// Put a bundle into a queue; its destination's `hops` are asked for when the queue is new.
     pub(crate) fn push(
         &mut self,
-        destination: EndpointIndex,
+        id: QueueId,
         place: Place,
         key: BundleKey,
         hops: impl FnOnce() -> Vec<Hop>,
@@ -174,12 +202,12 @@ impl Queues {
         let expiry = !self.expiry_links.is_empty();
         let mut before = None;
         let spare = &mut self.spare;
-        let queue = self.queues.entry(destination);
+        let queue = self.queues.entry(id);
         let queue = queue
             .and_modify(|queue| before = Some(queue.memory_octets()))
             .or_insert_with(|| {
                 let mut queue = spare.take().unwrap_or_default();
-                queue.take_hops(hops());
+                queue.take_hops(id.in_order(hops()));
                 queue
             });
         queue.by_arrival.insert(place.arrival, key);
@@ -192,23 +220,23 @@ impl Queues {
         if ahead(queue.listed.arrival, place.arrival)
             || (expiry && ahead(queue.listed.expiry, place.expiry))
         {
-            self.list(destination);
+            self.list(id);
         }
     }
 
-    /// Take a bundle out of its destination's queue.
-    pub(crate) fn remove(&mut self, destination: EndpointIndex, place: Place, key: BundleKey) {
-        let Some(queue) = self.queues.get_mut(&destination) else {
+    /// Take a bundle out of its queue.
+    pub(crate) fn remove(&mut self, id: QueueId, place: Place, key: BundleKey) {
+        let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
         self.octets -= queue.memory_octets();
         queue.by_arrival.remove(place.arrival, key);
         queue.by_expiry.remove(&(place.expiry, key));
         if queue.by_arrival.is_empty() {
-            self.list(destination);
+            self.list(id);
             self.spare = self
                 .queues
-                .remove(&destination)
+                .remove(&id)
                 .filter(|queue| queue.by_arrival.memory_octets() <= SPARE_OCTETS);
             if let Some(spare) = &mut self.spare {
                 spare.take_hops(Vec::new());
@@ -222,40 +250,38 @@ impl Queues {
     /// Octets of memory that all of it takes.
     pub(crate) fn memory_octets(&self) -> usize {
         self.octets
-            .saturating_add(tree_octets::<(EndpointIndex, Box<Queue>)>(
-                self.queues.len(),
-            ))
-            .saturating_add(tree_octets::<(Hop, u64, EndpointIndex)>(self.by_hop.len()))
+            .saturating_add(tree_octets::<(QueueId, Box<Queue>)>(self.queues.len()))
+            .saturating_add(tree_octets::<(Hop, u64, QueueId)>(self.by_hop.len()))
     }
 
     /// The queues that are listed at a hop, by their heads.
-    fn served(&self, hop: &Hop) -> impl Iterator<Item = (u64, EndpointIndex)> {
-        let first = (hop.clone(), 0, EndpointIndex::FIRST);
+    fn served(&self, hop: &Hop) -> impl Iterator<Item = (u64, QueueId)> {
+        let first = (hop.clone(), 0, QueueId::straight(EndpointIndex::FIRST));
         self.by_hop
             .range(first..)
             .take_while(move |(other, _, _)| other == hop)
-            .map(|&(_, head, destination)| (head, destination))
+            .map(|&(_, head, id)| (head, id))
     }
 
     /// The first bundle in order that may go over a session reached by `hops`, each with its order.
     /// `best` tells which of a destination's hops is the best that is up; `acceptable` whether a bundle
     /// may go over this session.
-    /// Beside it come destinations that are to be listed anew, for [`Self::refresh`].
+    /// Beside it come queues that are to be listed anew, for [`Self::refresh`].
     pub(crate) fn next(
         &self,
         hops: &[Hop],
         best: impl Fn(&[Hop]) -> Option<usize>,
         acceptable: impl Fn(BundleKey) -> bool,
-    ) -> (Option<Choice>, Vec<EndpointIndex>) {
+    ) -> (Option<Choice>, Vec<QueueId>) {
         let mut found: Option<(u64, Choice)> = None;
         let mut stale = Vec::new();
         for hop in hops {
             let order = self.order_of(hop);
             let served = self.served(hop);
             let mut looks = 0;
-            for (head, destination) in served.take(DESTINATIONS_BOUND) {
+            for (head, id) in served.take(DESTINATIONS_BOUND) {
                 if let Some((place, choice)) = &mut found {
-                    if choice.destination == destination {
+                    if choice.queue == id {
                         continue;
                     }
                     if looks >= LOOK_BOUND || *place <= head {
@@ -265,7 +291,7 @@ impl Queues {
                 } else if looks >= LOOK_BOUND {
                     break;
                 }
-                let Some(queue) = self.queues.get(&destination) else {
+                let Some(queue) = self.queues.get(&id) else {
                     continue;
                 };
                 let ours = best(&queue.hops).and_then(|best| queue.hops.get(best));
@@ -275,7 +301,7 @@ impl Queues {
                 }
                 looks += 1;
                 if queue.first(order).is_some_and(|(first, _)| head < first) {
-                    stale.push(destination);
+                    stale.push(id);
                 }
                 let Some((place, key)) = queue.looked_at(order, &acceptable) else {
                     continue;
@@ -290,7 +316,7 @@ impl Queues {
                 };
                 let choice = Choice {
                     key,
-                    destination,
+                    queue: id,
                     order,
                     before,
                 };
@@ -305,16 +331,16 @@ impl Queues {
         (choice, stale)
     }
 
-    /// List these destinations by what is their first now.
-    pub(crate) fn refresh(&mut self, stale: Vec<EndpointIndex>) {
-        for destination in stale {
-            self.list(destination);
+    /// List these queues by what is their first now.
+    pub(crate) fn refresh(&mut self, stale: Vec<QueueId>) {
+        for id in stale {
+            self.list(id);
         }
     }
 
     /// What follows a bundle that was chosen and has left its queue, if no other destination's is before it.
     pub(crate) fn following(&self, choice: &Choice) -> Option<Choice> {
-        let queue = self.queues.get(&choice.destination)?;
+        let queue = self.queues.get(&choice.queue)?;
         let (place, key) = queue.first(choice.order)?;
         (place < choice.before).then_some(Choice { key, ..*choice })
     }
@@ -333,7 +359,7 @@ impl Queues {
             let served = self.served(hop);
             let queues = served
                 .take(DESTINATIONS_BOUND)
-                .filter_map(|(_, destination)| self.queues.get(&destination));
+                .filter_map(|(_, id)| self.queues.get(&id));
             let ours = queues.filter(|queue| {
                 let best = best(&queue.hops).and_then(|best| queue.hops.get(best));
                 best.is_some_and(|best| hops.contains(best))
@@ -351,35 +377,48 @@ impl Queues {
         found
     }
 
-    /// The first bundle of one destination that is acceptable.
+    /// The first bundle of one destination that is acceptable, of those that go over its best hop.
     pub(crate) fn first_of(
         &self,
         destination: EndpointIndex,
         acceptable: impl Fn(BundleKey) -> bool,
     ) -> Option<BundleKey> {
-        let queue = self.queues.get(&destination)?;
+        let queue = self.queues.get(&QueueId::straight(destination))?;
         let found = queue.looked_at(SendOrder::Arrival, acceptable)?;
         Some(found.1)
     }
 
-    /// True when a bundle waits in its destination's queue.
-    pub(crate) fn holds(&self, destination: EndpointIndex, place: Place, key: BundleKey) -> bool {
-        let queue = self.queues.get(&destination);
+    /// True when a bundle waits in its queue.
+    pub(crate) fn holds(&self, id: QueueId, place: Place, key: BundleKey) -> bool {
+        let queue = self.queues.get(&id);
         queue.is_some_and(|queue| queue.by_arrival.contains(place.arrival, key))
     }
 
     /// Bundles that wait for one destination.
     pub(crate) fn waiting(&self, destination: EndpointIndex) -> usize {
-        self.queues
-            .get(&destination)
-            .map_or(0, |queue| queue.by_arrival.len())
+        let queues = self.queues_of(destination);
+        queues.map(|queue| queue.by_arrival.len()).sum()
     }
 
-    /// The hops of a destination that has a queue, best first.
-    pub(crate) fn hops(&self, destination: EndpointIndex) -> &[Hop] {
-        self.queues
-            .get(&destination)
-            .map_or(&[], |queue| &queue.hops)
+    /// The hops of what waits for one destination, best first.
+    pub(crate) fn hops_to(&self, destination: EndpointIndex) -> &[Hop] {
+        let first = self.queues_of(destination).next();
+        first.map_or(&[], |queue| &queue.hops)
+    }
+
+    fn queues_of(&self, destination: EndpointIndex) -> impl Iterator<Item = &Queue> {
+        let first = QueueId::straight(destination);
+        let last = QueueId {
+            detour: u8::MAX,
+            ..first
+        };
+        let queues = self.queues.range(first..=last);
+        queues.map(|(_, queue)| queue.as_ref())
+    }
+
+    /// The hops of a queue, best first.
+    pub(crate) fn hops(&self, id: QueueId) -> &[Hop] {
+        self.queues.get(&id).map_or(&[], |queue| &queue.hops)
     }
 
     /// How many bundles wait for each next hop, the best of their destination's.
@@ -397,15 +436,15 @@ impl Queues {
     /// Routes changed: ask for the hops of every destination again.
     pub(crate) fn reroute(&mut self, hops: impl Fn(EndpointIndex) -> Vec<Hop>) {
         self.by_hop.clear();
-        let destinations: Vec<EndpointIndex> = self.queues.keys().copied().collect();
-        for destination in destinations {
-            if let Some(queue) = self.queues.get_mut(&destination) {
+        let ids: Vec<QueueId> = self.queues.keys().copied().collect();
+        for id in ids {
+            if let Some(queue) = self.queues.get_mut(&id) {
                 self.octets -= queue.memory_octets();
-                queue.take_hops(hops(destination));
+                queue.take_hops(id.in_order(hops(id.destination)));
                 queue.listed = Heads::default();
                 self.octets += queue.memory_octets();
             }
-            self.list(destination);
+            self.list(id);
         }
     }
 
@@ -417,8 +456,8 @@ impl Queues {
     }
 
     /// List a queue at its hops by what is the first of it now; nowhere when it is empty.
-    fn list(&mut self, destination: EndpointIndex) {
-        let Some(queue) = self.queues.get_mut(&destination) else {
+    fn list(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
         let heads = queue.heads();
@@ -432,10 +471,10 @@ impl Queues {
                 Hop::Link(_) | Hop::Peer(_) => SendOrder::Arrival,
             };
             if let Some(old) = before.of(order) {
-                self.by_hop.remove(&(hop.clone(), old, destination));
+                self.by_hop.remove(&(hop.clone(), old, id));
             }
             if let Some(new) = heads.of(order) {
-                self.by_hop.insert((hop.clone(), new, destination));
+                self.by_hop.insert((hop.clone(), new, id));
             }
         }
     }
@@ -467,19 +506,19 @@ mod tests {
         let (four, five) = (destination(4), destination(5));
         let (beta, gamma) = (Hop::Link(LinkId(0)), Hop::Link(LinkId(1)));
         let mut queues = Queues::new(BTreeSet::new());
-        queues.push(four, place(2, 0), BundleKey(20), || {
+        queues.push(QueueId::straight(four), place(2, 0), BundleKey(20), || {
             Vec::from([beta.clone(), gamma.clone()])
         });
-        queues.push(five, place(1, 0), BundleKey(10), || {
+        queues.push(QueueId::straight(five), place(1, 0), BundleKey(10), || {
             Vec::from([gamma.clone()])
         });
-        queues.push(four, place(3, 0), BundleKey(30), || {
+        queues.push(QueueId::straight(four), place(3, 0), BundleKey(30), || {
             unreachable!("the queue exists")
         });
         let both_up = |hops: &[Hop]| (!hops.is_empty()).then_some(0);
         let over_gamma = queues.next(core::slice::from_ref(&gamma), both_up, |_| true);
         assert_eq!(over_gamma.0.map(|it| it.key), Some(BundleKey(10)));
-        queues.remove(five, place(1, 0), BundleKey(10));
+        queues.remove(QueueId::straight(five), place(1, 0), BundleKey(10));
         // Destination four prefers beta, which is up.
         assert_eq!(
             queues
@@ -510,10 +549,15 @@ mod tests {
         });
         let link = Hop::Link(LinkId(0));
         let mut queues = Queues::new(BTreeSet::from([LinkId(0)]));
-        queues.push(four, place(1, 900), BundleKey(1), || {
+        queues.push(QueueId::straight(four), place(1, 900), BundleKey(1), || {
             Vec::from([link.clone()])
         });
-        queues.push(four, place(2, 100), BundleKey(2), Vec::new);
+        queues.push(
+            QueueId::straight(four),
+            place(2, 100),
+            BundleKey(2),
+            Vec::new,
+        );
         let next = queues.next(core::slice::from_ref(&link), |_| Some(0), |_| true);
         assert_eq!(next.0.map(|it| it.key), Some(BundleKey(2)));
     }
@@ -545,13 +589,13 @@ mod tests {
                 match step {
                     0..2 => {
                         let order = u64::from(number) * 3;
-                        queues.push(destination, place(order, 0), BundleKey(number), hops_of);
+                        queues.push(QueueId::straight(destination), place(order, 0), BundleKey(number), hops_of);
                         waiting.insert(order, (destination, BundleKey(number)));
                         last = None;
                     }
                     2 if !away.is_empty() => {
                         let (order, (destination, key)) = away.swap_remove(which.index(away.len()));
-                        queues.push(destination, place(order, 0), key, || Vec::from(hops.clone()));
+                        queues.push(QueueId::straight(destination), place(order, 0), key, || Vec::from(hops.clone()));
                         waiting.insert(order, (destination, key));
                         // What came may be before what follows: the session chooses anew.
                         last = None;
@@ -567,7 +611,7 @@ mod tests {
                         let first = waiting.pop_first();
                         prop_assert_eq!(choice.map(|it| it.key), first.map(|(_, (_, key))| key));
                         if let Some((order, (destination, key))) = first {
-                            queues.remove(destination, place(order, 0), key);
+                            queues.remove(QueueId::straight(destination), place(order, 0), key);
                             away.push((order, (destination, key)));
                         }
                         last = choice;
@@ -575,8 +619,8 @@ mod tests {
                 }
             }
             for (order, (destination, key)) in waiting {
-                prop_assert!(queues.holds(destination, place(order, 0), key));
-                queues.remove(destination, place(order, 0), key);
+                prop_assert!(queues.holds(QueueId::straight(destination), place(order, 0), key));
+                queues.remove(QueueId::straight(destination), place(order, 0), key);
             }
             prop_assert!(queues.queues.is_empty() && queues.by_hop.is_empty());
         }

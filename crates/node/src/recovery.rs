@@ -78,6 +78,7 @@ impl Node {
             state: State::Waiting,
             sound_until: Instant::START,
             returns: 0,
+            detour: 0,
             hops: None,
             doomed: None,
             removal: Removal::Deleted,

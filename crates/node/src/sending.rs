@@ -15,11 +15,10 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 use crate::bundles::{Removal, State};
 use crate::checksums::Ending;
 use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
-use crate::endpoints::EndpointIndex;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::passing::Pass;
-use crate::queues::Choice;
+use crate::queues::{Choice, QueueId};
 use crate::reports::ReportKind;
 use crate::routing::Hop;
 
@@ -31,9 +30,6 @@ pub(crate) const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
 
 /// How long a bundle rests that a neighbour wants again, or could not say why not.
 pub(crate) const RETRANSMIT_REST: Duration = Duration::from_secs(1);
-
-/// How long a bundle rests that may not go over the session that should take it.
-const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
 /// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
 const VERIFYING_BOUND: usize = 256;
@@ -176,7 +172,7 @@ impl Node {
     }
 
     /// The next bundle for a session, and the queues that are to be listed anew.
-    fn weigh(&self, stream: StreamId) -> (Option<Choice>, Vec<EndpointIndex>) {
+    fn weigh(&self, stream: StreamId) -> (Option<Choice>, Vec<QueueId>) {
         let Some(neighbour) = self.neighbours.get(&stream) else {
             return (None, Vec::new());
         };
@@ -209,23 +205,7 @@ impl Node {
         goes.then_some(following)
     }
 
-    /// Let what may not go over a session rest, so that others can; false when there is nothing.
-    fn clear_the_way(&mut self, now: Now, stream: StreamId) -> bool {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
-            return false;
-        };
-        let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
-        let obstacles = self
-            .queues
-            .obstacles(&neighbour.hops, best, |key| self.may_go(neighbour, key));
-        for &key in &obstacles {
-            self.dequeue(key);
-            self.rest(now, key, OBSTACLE_REST);
-        }
-        !obstacles.is_empty()
-    }
-
-    fn may_go(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
+    pub(crate) fn may_go(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
         self.bundles.entry(key).is_some_and(|entry| {
             let fits = entry.octets < neighbour.transfer_mru() || !must_not_fragment(entry.flags);
             // A bundle never goes back to the neighbour that it came from: that one would take it for a
@@ -236,20 +216,22 @@ impl Node {
 
     /// True when a session over this hop can take bundles, now or soon.
     pub(crate) fn is_up(&self, hop: &Hop) -> bool {
-        let up = |stream: &StreamId| {
-            self.neighbours
-                .get(stream)
-                .is_some_and(|it| it.parameters.is_some() && !it.ending)
+        self.sessions_over(hop).next().is_some()
+    }
+
+    /// The sessions over a hop that can take bundles, now or soon.
+    pub(crate) fn sessions_over<'a>(
+        &'a self,
+        hop: &Hop,
+    ) -> impl Iterator<Item = &'a Neighbour> + use<'a> {
+        let (link, peer) = match hop {
+            Hop::Link(link) => (self.link(*link), None),
+            Hop::Peer(peer) => (None, self.peers.get(peer)),
         };
-        match hop {
-            Hop::Link(link) => self
-                .link(*link)
-                .is_some_and(|link| link.streams.iter().any(up)),
-            Hop::Peer(peer) => self
-                .peers
-                .get(peer)
-                .is_some_and(|streams| streams.iter().any(up)),
-        }
+        let streams = link.into_iter().flat_map(|link| &link.streams);
+        let streams = streams.chain(peer.into_iter().flatten());
+        let sessions = streams.filter_map(|stream| self.neighbours.get(stream).map(Box::as_ref));
+        sessions.filter(|it| it.parameters.is_some() && !it.ending)
     }
 
     /// What a restart found, or a neighbour found wrong, and is not read whole here, is compared with its

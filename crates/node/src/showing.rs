@@ -181,7 +181,7 @@ impl Node {
             let destination = self.endpoints.id(index).clone();
             let next_hop = self
                 .queues
-                .hops(index)
+                .hops_to(index)
                 .iter()
                 .find(|hop| self.is_up(hop))
                 .map(|hop| self.hop_name(hop));

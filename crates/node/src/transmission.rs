@@ -328,6 +328,7 @@ impl Node {
             state: State::Arriving,
             sound_until: now.monotonic + FRESH,
             returns: 0,
+            detour: 0,
             hops: Some(0),
             doomed: None,
             removal: Removal::Deleted,
