@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::output;
+
 /// How a command ended that could say all it had to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -97,9 +99,9 @@ impl Failure {
         }
         let error = anstyle::AnsiColor::Red.on_default().bold();
         let hint = anstyle::AnsiColor::Cyan.on_default().bold();
-        anstream::eprintln!("{error}error:{error:#} {}", self.what);
+        output::talk(&format!("{error}error:{error:#} {}", self.what));
         if let Some(text) = &self.hint {
-            anstream::eprintln!("{hint}hint:{hint:#} {text}");
+            output::talk(&format!("{hint}hint:{hint:#} {text}"));
         }
     }
 }

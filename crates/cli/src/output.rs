@@ -54,7 +54,8 @@ pub fn json_text(value: &impl Serialize) -> Result<String, Failure> {
 
 /// Says something to the person at the terminal.
 pub fn talk(text: &str) {
-    anstream::eprintln!("{text}");
+    // If nobody reads it, there is nobody to tell.
+    let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// Writes lines for programs to stderr, all at once; each ends with its own line end.
@@ -66,7 +67,7 @@ pub fn talk_lines(lines: &str) {
 /// Says something that the person should look at: nothing failed, but something may be wrong.
 pub fn note(text: &str) {
     let style = anstyle::AnsiColor::Yellow.on_default().bold();
-    anstream::eprintln!("{style}note:{style:#} {text}");
+    talk(&format!("{style}note:{style:#} {text}"));
 }
 
 /// True when a person watches stderr, so that progress may be drawn there.

@@ -76,10 +76,10 @@ impl Source {
         if metadata.is_dir() {
             return Err(fail(io::ErrorKind::IsADirectory.into()));
         }
-        if metadata.is_file() {
-            Self::new(path, file, metadata.len()).map_err(fail)
-        } else {
-            Self::spool(path, &mut file, room)
+        match metadata.is_file() && metadata.len() > 0 {
+            true => Self::new(path, file, metadata.len()).map_err(fail),
+            // The system makes up some files as they are read, and says that they are empty.
+            false => Self::spool(path, &mut file, room),
         }
     }
 

@@ -23,6 +23,7 @@ pub mod counts;
 mod disk_pace;
 mod ending;
 pub mod extents;
+pub mod file_size;
 pub mod journal;
 mod lines;
 pub mod logging;

@@ -1,6 +1,7 @@
 //! Logs on stderr, and how a store's losses read there.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dhow_store::{Count, Loss};
 use tracing_subscriber::EnvFilter;
@@ -21,6 +22,30 @@ pub enum LoggingError {
     AlreadySet,
 }
 
+/// Lines that stderr did not take since it last took one.
+static UNTAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Where lines go: a disk that is full or a reader that is gone costs the line, and nothing else.
+struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let untaken = UNTAKEN.load(Ordering::Relaxed);
+        let notice = format!("{untaken} lines of the log could not be written\n");
+        if untaken > 0 && self.0.write_all(notice.as_bytes()).is_ok() {
+            UNTAKEN.fetch_sub(untaken, Ordering::Relaxed);
+        }
+        if self.0.write_all(line).is_err() {
+            UNTAKEN.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Log to stderr what `filter` lets through (`info`, `debug`, `dhow_daemon=trace,info`, …). Colours are
 /// used on a terminal only, and never with `NO_COLOR`.
 ///
@@ -36,8 +61,9 @@ pub fn init(filter: &str) -> Result<(), LoggingError> {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal() && !no_color)
+        .with_writer(|| Lines(io::stderr()))
+        .log_internal_errors(false)
+        .with_ansi(io::stderr().is_terminal() && !no_color)
         .try_init()
         .map_err(|_| LoggingError::AlreadySet)
 }
@@ -77,5 +103,42 @@ pub fn lost(loss: &Loss) {
                 "stored bundles are lost to damage on disk"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes so many writes, and then none.
+    struct Full(usize, Vec<u8>);
+
+    impl Write for &mut Full {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
+            self.1.extend_from_slice(octets);
+            Ok(octets.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_nobody_takes_are_counted_and_told() {
+        let mut full = Full(1, Vec::new());
+        for line in ["one\n", "two\n", "three\n"] {
+            Lines(&mut full).write_all(line.as_bytes()).unwrap();
+        }
+        full.0 = 100;
+        for line in ["four\n", "five\n"] {
+            Lines(&mut full).write_all(line.as_bytes()).unwrap();
+        }
+        let text = String::from_utf8(full.1).unwrap();
+        assert_eq!(
+            text,
+            "one\n2 lines of the log could not be written\nfour\nfive\n"
+        );
     }
 }

@@ -20,6 +20,22 @@ const OWN_FILES: usize = 16;
 /// Files that are open before anything is accepted, about.
 const FIRST_FILES: usize = 64;
 
+/// Files without which a node could serve nobody.
+const FILES_MIN: u64 = 32;
+
+/// Too few files may be open for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{allowed} files may be open at a time, and a node needs {FILES_MIN}")]
+pub struct TooFewFiles {
+    /// Files that the system lets this process open.
+    pub allowed: u64,
+}
+
+impl TooFewFiles {
+    /// What to do about it.
+    pub const HINT: &str = "raise the limit of open files (ulimit -n)";
+}
+
 /// Connections that links may have at a time: their sessions, attempts that are to take the place of each of these, and some
 /// that are being given up.
 #[must_use]
@@ -81,14 +97,17 @@ impl Places {
 }
 
 /// Allow as many open files as a node wants that dials so many connections at a time, as far as the system lets this process.
-pub fn allow(links: usize) {
+///
+/// # Errors
+/// It lets it have too few.
+pub fn allow(links: usize) -> Result<(), TooFewFiles> {
     let limits = getrlimit(Resource::Nofile);
     let wanted = Places::wanted(links).files() + FIRST_FILES;
     let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
     // `None` is no limit.
-    if limits.current.is_none_or(|current| current >= wanted) {
-        return;
-    }
+    let Some(allowed) = limits.current.filter(|current| *current < wanted) else {
+        return Ok(());
+    };
     let most = limits.maximum.unwrap_or(wanted).min(wanted);
     let raised = setrlimit(
         Resource::Nofile,
@@ -97,8 +116,13 @@ pub fn allow(links: usize) {
             maximum: limits.maximum,
         },
     );
-    if let Err(error) = raised {
-        tracing::debug!("the limit of open files cannot be raised: {error}");
+    let allowed = match raised {
+        Ok(()) => most,
+        Err(_) => allowed,
+    };
+    match allowed < FILES_MIN {
+        true => Err(TooFewFiles { allowed }),
+        false => Ok(()),
     }
 }
 

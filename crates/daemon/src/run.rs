@@ -29,10 +29,11 @@ use crate::contact::Flushing;
 use crate::core::Core;
 use crate::ending::drain;
 use crate::extents::ExtentReader;
+use crate::file_size::{self, TooSmallFiles};
 use crate::journal::{self, Journal};
 use crate::measuring::{MeasureSettings, Measuring};
 use crate::network;
-use crate::open_files;
+use crate::open_files::{self, TooFewFiles};
 use crate::opening::{self, OPENING_SHARE, TooLittleMemory};
 use crate::pressure;
 use crate::recording::{Recording, RecordingOrder};
@@ -71,6 +72,9 @@ impl Ready {
     }
 }
 
+/// Segments that a log has beside a quarter more than its quota, about (docs/store-format.md 7).
+const LOG_SEGMENTS_BESIDE: u64 = 6;
+
 /// Why a node did not run, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -88,6 +92,12 @@ pub enum RunError {
     /// The node may not take the memory that the store's index needs.
     #[error(transparent)]
     Memory(#[from] TooLittleMemory),
+    /// Files may not be as large as the store's log becomes.
+    #[error(transparent)]
+    FileSize(#[from] TooSmallFiles),
+    /// Too few files may be open.
+    #[error(transparent)]
+    OpenFiles(#[from] TooFewFiles),
     /// An address or socket cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -130,7 +140,15 @@ impl RunError {
             {
                 Some("[store] path is a directory, which is made when it is missing")
             }
+            Self::Store {
+                error: OpenError::Damaged,
+                ..
+            } => Some(
+                "keep the directory for whoever may mend it, and give this node another [store] path",
+            ),
             Self::Memory(_) => Some(TooLittleMemory::HINT),
+            Self::FileSize(_) => Some(TooSmallFiles::HINT),
+            Self::OpenFiles(_) => Some(TooFewFiles::HINT),
             Self::Listen(error) => error.hint(),
             Self::Recording { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
                 Some("no recording is overwritten: name another file, or remove this one")
@@ -198,7 +216,7 @@ async fn live(
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let dialled = open_files::dialled(&file.node);
-    open_files::allow(dialled);
+    open_files::allow(dialled)?;
     let mut signals = Signals::watch()?;
     let tls = file.tls.as_ref().map(Tls::load).transpose()?;
     let clock = Clock::start(file.clock);
@@ -408,6 +426,10 @@ fn recover(
         prepared_octets: settings.prepared_octets,
         seed: random_seed(),
     };
+    if options.durability != Durability::Memory {
+        let segments = LOG_SEGMENTS_BESIDE * u64::from(options.segment_octets);
+        file_size::allow(options.quota_octets / 4 * 5 + segments)?;
+    }
     let fault = |error| RunError::Store {
         path: settings.path.clone(),
         error,

@@ -9,6 +9,8 @@ pub(crate) struct Signals {
     /// The terminal is gone. There is nothing to be read again, and a cut would leave peers to repeat.
     /// `None` where whoever started the node had it ignored, as `nohup` does.
     hangup: Option<Signal>,
+    /// A file would be larger than this process may make one: the write is told so, and that suffices.
+    _too_large: Signal,
 }
 
 impl Signals {
@@ -20,6 +22,7 @@ impl Signals {
                 true => None,
                 false => Some(signal(SignalKind::hangup())?),
             },
+            _too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

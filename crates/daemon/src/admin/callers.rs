@@ -18,8 +18,14 @@ use crate::pace::Pace;
 use crate::streams::accept::Places;
 use crate::streams::crowd::{Crowd, Origin};
 
-/// Time in which a connection that was cut must be gone: a turn of its task.
-const CUT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time in which a connection shows that it may ask before it gives way to others.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Time for which a connection waits for a place; the system keeps others meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time between two looks for a connection that gives way.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Connections that share some places.
 #[derive(Clone)]
@@ -39,7 +45,8 @@ struct Present {
 
 struct Connection {
     cut: Rc<Notify>,
-    /// It asked for something that it may ask for.
+    since: std::time::Instant,
+    /// It asks, or asked for something that it may ask for.
     allowed: bool,
 }
 
@@ -89,6 +96,7 @@ impl Callers {
         let cut = Rc::new(Notify::new());
         let connection = Connection {
             cut: Rc::clone(&cut),
+            since: std::time::Instant::now(),
             allowed: false,
         };
         present.connections.insert(number, connection);
@@ -100,30 +108,43 @@ impl Callers {
         })
     }
 
-    /// The place of another connection, which is cut.
+    /// A place that becomes free, or that of another connection, which is cut.
     async fn make_place(&self, origin: Origin) -> Option<OwnedSemaphorePermit> {
-        {
-            let mut present = self.present.borrow_mut();
-            let is_allowed = |number| {
-                let connection = present.connections.get(&number);
-                connection.is_some_and(|connection| connection.allowed)
-            };
-            let number = present.crowd.give_way(origin, is_allowed)?;
-            // Nobody is cut twice.
-            present.crowd.leave(number);
-            present.connections.get(&number)?.cut.notify_one();
+        let end = tokio::time::Instant::now() + PATIENCE;
+        while tokio::time::Instant::now() < end {
+            self.cut_one(origin);
+            let place = Arc::clone(&self.places.free).acquire_owned();
+            if let Ok(place) = tokio::time::timeout(LOOK, place).await {
+                return place.ok();
+            }
         }
-        let place = Arc::clone(&self.places.free).acquire_owned();
-        tokio::time::timeout(CUT_TIMEOUT, place).await.ok()?.ok()
+        None
+    }
+
+    /// Cuts the connection that is to go for a new one, where there is one.
+    fn cut_one(&self, origin: Origin) {
+        let mut present = self.present.borrow_mut();
+        let stays = |number| {
+            let connection = present.connections.get(&number);
+            connection.is_some_and(|it| it.allowed || it.since.elapsed() < GRACE)
+        };
+        let Some(number) = present.crowd.give_way(origin, stays) else {
+            return;
+        };
+        // Nobody is cut twice.
+        present.crowd.leave(number);
+        if let Some(connection) = present.connections.get(&number) {
+            connection.cut.notify_one();
+        }
     }
 }
 
 impl Caller {
-    /// It has shown that it may ask.
-    pub fn is_allowed(&self) {
+    /// It has asked, or the answer tells whether it may.
+    pub fn may_ask(&self, allowed: bool) {
         let mut present = self.callers.present.borrow_mut();
         if let Some(connection) = present.connections.get_mut(&self.number) {
-            connection.allowed = true;
+            connection.allowed = allowed;
         }
     }
 }

@@ -116,8 +116,8 @@ async fn serve(
     Ok(())
 }
 
-/// Accept connections for as long as the thread runs. None is left waiting: where there is no place, one gives way that has
-/// not shown that it may ask, or the new one is closed at once.
+/// Accept connections for as long as the thread runs. Where there is no place, one gives way that has not shown that it may ask, or
+/// the new one waits for a while.
 async fn receive<S>(
     accept: impl AsyncFn() -> io::Result<(S, IpAddr)>,
     router: Router,
@@ -157,11 +157,10 @@ where
 {
     let router = TowerToHyperService::new(router);
     let service = service_fn(async |request| {
+        caller.may_ask(true);
         let answer = router.call(request).await;
-        if let Ok(answer) = &answer
-            && answer.status() != StatusCode::UNAUTHORIZED
-        {
-            caller.is_allowed();
+        if let Ok(answer) = &answer {
+            caller.may_ask(answer.status() != StatusCode::UNAUTHORIZED);
         }
         answer
     });

@@ -1,8 +1,8 @@
 //! A log in a file of a directory that one node has for itself.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt, OpenOptionsExt as _};
+use std::io::{self, IoSlice, Read};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,6 +25,9 @@ static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
 
 /// Longest process ID read from a lock file, octets.
 const PROCESS_ID_OCTETS: u64 = 20;
+
+/// Digits of the one that is written there.
+const PROCESS_ID_DIGITS: usize = 10;
 
 /// Permissions of a store's directory and files: other people's bundles are nobody else's to read.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -152,7 +155,7 @@ impl FileDisk {
             path: path.clone(),
             error,
         };
-        let mut lock = OpenOptions::new()
+        let lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -176,12 +179,16 @@ impl FileDisk {
             0 => History::Unused,
             _ => History::Used,
         };
-        lock.set_len(0)
-            .and_then(|()| lock.seek(SeekFrom::Start(0)))
-            .and_then(|_| writeln!(lock, "{}", std::process::id()))
-            .and_then(|()| lock.sync_data())
-            .map_err(system)?;
-        Ok((lock, history))
+        // The number is for people, and always as long: it takes no room that was not there, and a disk that refuses it all the
+        // same does not keep a store from being opened.
+        let process = format!("{:1$}\n", std::process::id(), PROCESS_ID_DIGITS);
+        let written = lock
+            .write_all_at(process.as_bytes(), 0)
+            .and_then(|()| lock.sync_data());
+        match (written, history) {
+            (Err(error), History::Unused) => Err(system(error)),
+            _ => Ok((lock, history)),
+        }
     }
 }
 
@@ -312,6 +319,9 @@ impl Disk for FileDisk {
     }
 
     fn sync(&self) -> Result<(), DiskError> {
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other("the log was removed while it was in use").into());
+        }
         if let Some(direct) = self.direct() {
             direct.settle()?;
         }
