@@ -536,6 +536,10 @@ at = "4s"
             (scenario(node='settings = ["store.durabilty=contact"]\n'), "did you mean 'durability'?"),
             (scenario(more='[faults]\nstall_every = "1s"\n'), "needs virtual time"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), "names no node"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {collector:south}"\n'), "names no node"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {collector:west}"\n'
+                           '[[contact]]\nlink = "wire"\nstart = "1s"\nfor = "1s"\n'), "that is always there"),
+            (scenario(more='[report]\ntable = ["cpu:east", "speed"]\n'), "'speed' is not measured"),
             (scenario(more='[report]\ny = "speed"\n'), "'speed' is not measured"),
             (scenario(more='[report]\nx = "traffic.size"\n'), "x is 'traffic.size', which is not swept: nothing is"),
             (scenario(more='[report]\npaper = "there-is-none.csv"\n'), "there-is-none.csv"),
