@@ -5,7 +5,7 @@ use dhow_page::escaped;
 use super::study::Cell;
 use super::told::Told;
 use crate::number::float;
-use crate::results::{Capacity, Limited};
+use crate::results::{Capacity, Limited, LinkSample};
 
 /// A resource of which so much was used was the limit.
 const FULL: f64 = 0.85;
@@ -68,13 +68,15 @@ fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
     shares.collect()
 }
 
-/// Whether there is a link of which no capacity is told.
+/// Whether something passed a link of which no capacity is told.
 fn follows_trace(told: &Told) -> bool {
     let known = |link: &str| {
         let mut capacities = told.capacities.iter();
         capacities.any(|it| it.name == link && it.amount.is_some())
     };
-    told.links.iter().any(|it| !known(&it.link))
+    let is_used = |it: &&LinkSample| it.octets_forward + it.octets_back > 0;
+    let mut used = told.links.iter().filter(is_used);
+    used.any(|it| !known(&it.link))
 }
 
 /// Octets a second that went over a link while it was there and payloads could pass, in the direction in which more did.

@@ -223,7 +223,7 @@ pub(crate) fn placed(axis: Axis, value: f64) -> u64 {
 /// A number as it is read.
 pub(crate) fn said(axis: Axis, value: f64) -> String {
     match axis {
-        Axis::Count if value.abs() < 100.0 => format!("{value:.2}"),
+        Axis::Count if value.abs() < 100.0 && value.fract() != 0.0 => format!("{value:.2}"),
         Axis::Count => quantity::thousands(whole(value)),
         Axis::Octets => significant(value, ["B", "kB", "MB", "GB"]),
         Axis::Rate => significant(value, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]),
@@ -286,5 +286,6 @@ mod tests {
             (said(Axis::Count, 1.234), said(Axis::Count, 1_234.0)),
             ("1.23".to_owned(), "1,234".to_owned())
         );
+        assert_eq!(said(Axis::Count, 42.0), "42");
     }
 }
