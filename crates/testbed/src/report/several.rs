@@ -57,7 +57,7 @@ fn in_the_mean(study: &Study, measure: &Measure, cell: &Cell<'_>) -> String {
     let axis = measure.axis(&study.runs);
     let mean = said(axis, spread.mean);
     match cell.confidence(&spread, axis) {
-        Some(half) if !cell.is_of_no_seed(&spread) => format!("{mean} ± {half}"),
+        Some(half) if !spread.is_one() => format!("{mean} ± {half}"),
         _ => mean,
     }
 }
