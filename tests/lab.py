@@ -304,6 +304,76 @@ class Lab(unittest.TestCase):
         """What programs told, by program and figure."""
         return {(row["program"], row["name"]): float(row["value"]) for row in self.table("figures.csv", out)}
 
+    def traffic(self, more: str) -> Path:
+        """A scenario of two hosts, of which east sends a hundred packets and both measure each of them."""
+        measured = 'environment = ["OML_COLLECT={collector}", "OML_DOMAIN={run}", "OML_NAME=%s"]'
+        return self.write(f'''
+[[node]]
+name = "east"
+kind = "command"
+[[node]]
+name = "west"
+kind = "command"
+[[link]]
+name = "wire"
+between = ["east", "west"]
+rate = "16Mbit"
+[[program]]
+name = "take"
+node = "west"
+run = "dhow otr --udp:local_host 0.0.0.0 --figures"
+output = "figures"
+{measured % "take"}
+stop = "3s"
+[[program]]
+name = "give"
+node = "east"
+run = "dhow otg --udp:dst_host {{west}} --cbr:rate 400000 --cbr:size 500 --count 100 --figures"
+output = "figures"
+{measured % "give"}
+start = "500ms"
+[stop]
+at = "4s"
+{more}''')
+
+    def test_measurements_go_over_the_link_where_a_node_passes_them_on(self) -> None:
+        ways = {"control": ("{collector}", "{collector}"), "link": ("{collector:west}", "{collector:east}")}
+        more = ""
+        for name, (give, take) in ways.items():
+            of = {"give": give, "take": take}
+            sets = [f'program.{it}.environment=[\\"OML_COLLECT={to}\\", \\"OML_DOMAIN={{run}}\\", \\"OML_NAME={it}\\"]'
+                    for it, to in of.items()]
+            more += f'[[variant]]\nname = "{name}"\nset = ["{sets[0]}", "{sets[1]}"]\n'
+        self.lab("run", self.traffic(more + '[runs]\norder = "given"\n'), "--out", "out")
+        runs = self.table("runs.csv")
+        self.assertEqual([row["samples_lost"] for row in runs], ["0", "0"])
+        # Of what was sent and of what came, and nothing that the two clients say of themselves.
+        self.assertEqual([row["samples"] for row in runs], ["200", "200"])
+        last = {row["run"]: row for row in self.table("links.csv")}
+        back = [int(last[run]["octets_back"]) for run in ("0001", "0002")]
+        forward = [int(last[run]["octets_forward"]) for run in ("0001", "0002")]
+        # A row has more than 20 octets.
+        self.assertTrue(back[0] < 2_000 < back[1], back)
+        self.assertGreater(forward[1], forward[0] + 2_000)
+
+    def test_a_variant_whose_program_is_not_installed_is_left_out(self) -> None:
+        more = (
+            '[[variant]]\nname = "ours"\n'
+            '[[variant]]\nname = "theirs"\nneeds = ["no-such-program: build it"]\nset = ["program.give.run=no-such-program"]\n'
+        )
+        path = self.traffic(more)
+        words = "ariant 'theirs' is left out: there is no program 'no-such-program' (hint: build it)"
+        done = subprocess.run([self.dhow, "lab", "run", path, "--out", "out"], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=True, cwd=self.place, env=self.environment())
+        self.assertIn(words, done.stderr)
+        self.assertIn(words, (self.place / "out" / "report.html").read_text())
+        told = self.figures()
+        self.assertEqual(len(self.table("runs.csv")), 1)
+        self.assertEqual((told[("give", "packets")], told[("take", "packets")], told[("take", "lost")]), (100, 100, 0))
+        self.assertTrue(0 < told[("take", "delay_least")] <= told[("take", "delay")] <= told[("take", "delay_most")])
+        alone = self.write(path.read_text().replace('[[variant]]\nname = "ours"\n', ""))
+        self.assertIn("no variant of", self.lab("run", alone, "--out", "alone", code=1))
+
     @unittest.skipUnless(shutil.which("iperf"), "no iperf")
     def test_iperf_tells_what_it_prints_for_people(self) -> None:
         more = (
@@ -466,6 +536,10 @@ class Lab(unittest.TestCase):
             (scenario(node='settings = ["store.durabilty=contact"]\n'), "did you mean 'durability'?"),
             (scenario(more='[faults]\nstall_every = "1s"\n'), "needs virtual time"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), "names no node"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {collector:south}"\n'), "names no node"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {collector:west}"\n'
+                           '[[contact]]\nlink = "wire"\nstart = "1s"\nfor = "1s"\n'), "that is always there"),
+            (scenario(more='[report]\ntable = ["cpu:east", "speed"]\n'), "'speed' is not measured"),
             (scenario(more='[report]\ny = "speed"\n'), "'speed' is not measured"),
             (scenario(more='[report]\nx = "traffic.size"\n'), "x is 'traffic.size', which is not swept: nothing is"),
             (scenario(more='[report]\npaper = "there-is-none.csv"\n'), "there-is-none.csv"),

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -163,6 +164,19 @@ class Traffic(unittest.TestCase):
         self.assertEqual(measured.rows["iperf_losses"][-1][4:], [str(sent), str(lost)])
         self.assertEqual(len(measured.rows["iperf_connection"]), 1)
 
+    def test_an_iperf_server_tells_figures_and_nothing_else(self) -> None:
+        port = str(free_port())
+        server = self.start("iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port, "--figures")
+        self.wait_until_bound(port)
+        lost, sent = self.reported(self.ask_until_answered("iperf", port))
+        names = ("rate", "octets", "packets", "lost", "jitter", "delay", "delay_least", "delay_most")
+        told = [json.loads(str(server.line(PATIENCE_S))) for _ in names]
+        self.assertEqual(tuple(figure["figure"] for figure in told), names)
+        value = {figure["figure"]: figure["value"] for figure in told}
+        self.assertEqual((value["packets"], value["lost"]), (sent - lost, lost / sent))
+        self.assertTrue(0 <= value["delay_least"] <= value["delay"] <= value["delay_most"])
+        server.process.terminate()
+
     def reported(self, said: str) -> tuple[int, int]:
         """Datagrams that were lost and that were sent, as a server's report has them."""
         found = re.search(r"(\d+)/ *(\d+) \(", said)
@@ -218,6 +232,33 @@ class Traffic(unittest.TestCase):
                 self.assertIn(" -t 30" if "iperf" in name else "--cbr:rate 56623104", done.stdout)
                 window = 'interval=\\"30\\"' if "aggregated" in name else 'samples=\\"1\\"'
                 self.assertEqual(done.stdout.count(window), 2)
+
+    def test_variants_of_the_lab_have_options_filters_and_intervals_of_their_listings(self) -> None:
+        if not shutil.which("ruby"):
+            self.skipTest("no ruby command")
+        variants = tomllib.loads((ROOT / "labs/overhead/1-settings.toml").read_text())["variant"]
+        sets = {variant["name"]: dict(one.split("=", 1) for one in variant.get("set", [])) for variant in variants}
+        # How long is said otherwise, the size is iperf's own, and figures are for the report.
+        more = {"--figures", "-l", "1470", "--duration", "300s"}
+
+        def words(run: str) -> set[str]:
+            return set(re.sub(r"{[^}]*}", "{}", run).split())
+
+        def streams(text: str) -> list[str]:
+            text = text.replace("\\", "").replace("'", '"').replace("></stream>", "/>")
+            return re.findall(r"<stream.*(?:</stream>|/>)(?=</collect>)", text)
+
+        for name in LISTINGS:
+            with self.subTest(name):
+                done = self.run_ours("lab", "oedl", str(ROOT / f"labs/overhead/{name}.rb"), "--print")
+                of_lab = sets[name.replace("-", " ")]
+                programs = tomllib.loads(done.stdout)["program"]
+                for end, program in zip(("receiver", "sender"), programs, strict=True):
+                    ours, theirs = words(of_lab[f"program.{end}.run"]), words(program["run"])
+                    self.assertLessEqual(theirs, ours)
+                    self.assertLessEqual(ours - theirs, more)
+                    self.assertEqual(streams(of_lab[f"program.{end}.environment"]), streams(program["environment"][0]))
+                    self.assertEqual(len(streams(program["environment"][0])), 1)
 
     def test_an_experiment_of_the_paper_runs_and_every_packet_is_in_the_database(self) -> None:
         reason = namespaces_possible() or (None if shutil.which("ruby") else "no ruby command")

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use dhow_testbed::yardstick::Figure;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -44,6 +45,11 @@ pub fn text(text: &str) -> Result<(), Failure> {
 /// Writes one value as one line of JSON to stdout.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     line(&json_text(value)?)
+}
+
+/// Writes figures to stdout as the testbed takes them: a line of JSON each.
+pub fn figures(figures: &[Figure]) -> Result<(), Failure> {
+    figures.iter().try_for_each(json)
 }
 
 /// One value as JSON text without line ends.

@@ -337,8 +337,8 @@ fn read_report(document: &Document<'_>) -> Result<BTreeMap<&'static str, String>
     let entries = document.one("report")?;
     let section = SECTIONS.iter().find(|section| section.name == "report");
     let keys = section.into_iter().flat_map(Section::keys);
-    let texts = keys.filter_map(|key| Some((key.name, entries.text(key.name)?.to_owned())));
-    Ok(texts.collect())
+    let texts = keys.map(|key| (key.name, entries.list(key.name).join("\n")));
+    Ok(texts.filter(|(_, text)| !text.is_empty()).collect())
 }
 
 fn read_pause(

@@ -38,6 +38,21 @@ pub struct Plan {
     text: String,
     /// The runs, in the order in which they are run.
     pub runs: Vec<PlannedRun>,
+    /// What variants need, by their names.
+    needs: BTreeMap<String, Vec<String>>,
+    /// Variants whose runs are not among them.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A variant that is not run, since it needs what there is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its name.
+    pub variant: String,
+    /// The program that is not there.
+    pub program: String,
+    /// How it comes here; empty where the scenario does not say.
+    pub hint: String,
 }
 
 /// One run.
@@ -183,7 +198,32 @@ impl Plan {
             path: path.to_path_buf(),
             text: text.to_owned(),
             runs,
+            needs: needs(&document),
+            left_out: Vec::new(),
         })
+    }
+
+    /// Leaves out variants that need a program that is not there.
+    pub fn leave_out(&mut self, is_there: impl Fn(&str) -> bool) {
+        for (variant, needs) in &self.needs {
+            let needs = needs
+                .iter()
+                .map(|it| it.split_once(':').unwrap_or((it, "")));
+            let mut missing = needs.filter(|(program, _)| !is_there(program.trim()));
+            self.left_out
+                .extend(missing.next().map(|(program, hint)| LeftOut {
+                    variant: variant.clone(),
+                    program: program.trim().to_owned(),
+                    hint: hint.trim().to_owned(),
+                }));
+        }
+        let of_variant = |run: &PlannedRun, name: &str| {
+            let mut point = run.point.iter();
+            point.any(|(key, value)| key == VARIANT && value == name)
+        };
+        let left_out = &self.left_out;
+        self.runs
+            .retain(|run| !left_out.iter().any(|it| of_variant(run, &it.variant)));
     }
 
     /// The scenario's text as it was read.
@@ -259,6 +299,16 @@ fn variants(
         points.push(Point::default());
     }
     Ok(points)
+}
+
+/// What variants need, by their names.
+fn needs(document: &Document<'_>) -> BTreeMap<String, Vec<String>> {
+    let variants = document.all("variant");
+    let named = variants.map(|it| (it.text("name").unwrap_or_default(), it.list("needs")));
+    let needing = named.filter(|(_, needs)| !needs.is_empty());
+    needing
+        .map(|(name, needs)| (name.to_owned(), needs.to_vec()))
+        .collect()
 }
 
 /// Who sets a value beside what is swept.
@@ -418,6 +468,31 @@ repeats = 2
         let error = refused(&text.replace("count=9", "count=nine"));
         assert!(error.contains("variant 'slow': 'count'"), "{error}");
         assert!(refused(&text.replace("slow", "few")).contains("two variants are named 'few'"));
+    }
+
+    #[test]
+    fn a_variant_that_needs_what_is_not_there_is_left_out_and_numbers_stay() {
+        let text = format!(
+            "{STUDY}[[variant]]\nname = \"theirs\"\nneeds = [\"a\", \"b: apt-get install b\", \"c\"]\n\
+             [[variant]]\nname = \"ours\"\n"
+        );
+        let set = ["runs.repeats=1", "runs.order=given"].map(str::to_owned);
+        let plan = Plan::parse(Path::new("s.toml"), &text, &set, Extent::Usual).expect("a plan");
+        let left = |there: &[&str]| {
+            let mut plan = plan.clone();
+            plan.leave_out(|program| there.contains(&program));
+            plan
+        };
+        assert_eq!(left(&["a", "b", "c"]).runs, plan.runs);
+        let without = left(&["a"]);
+        let numbers: Vec<u32> = without.runs.iter().map(|run| run.number).collect();
+        assert_eq!(numbers, [7, 8, 9, 10, 11, 12]);
+        let told = LeftOut {
+            variant: "theirs".to_owned(),
+            program: "b".to_owned(),
+            hint: "apt-get install b".to_owned(),
+        };
+        assert_eq!(without.left_out, [told]);
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use dhow_scenario::plan::{Extent, Plan};
 use dhow_testbed::report::{Question, Study, page};
-use dhow_testbed::results::{Figure, Payload, Resource, Results, Run, Status};
+use dhow_testbed::results::{
+    Capacity, Conditions, Figure, Limited, Payload, Ran, Resource, Results, Run, Status,
+};
 use dhow_testbed::simulated;
 
 const SCENARIO: &str = r#"
@@ -327,6 +329,77 @@ fn runs_without_payloads_show_what_programs_told() {
 }
 
 #[test]
+fn a_table_has_several_measures_of_each_point_and_what_limited_it() {
+    let place = tempfile::tempdir().unwrap();
+    let table = "report.table=[\"figure:jitter:probe\", \"cpu:beta\", \"cpu_share:beta\", \"measurements_made\"]";
+    let (results, question) = study_with(place.path(), &["report.y=figure:rate", table]);
+    let ran = |program: &str, from_s, until_s| Ran {
+        program: program.to_owned(),
+        node: "beta".to_owned(),
+        from_s,
+        until_s,
+    };
+    let figure = |name: &str, value, unit: &str| Figure {
+        node: "beta".to_owned(),
+        program: "probe".to_owned(),
+        time_s: 1.0,
+        name: name.to_owned(),
+        value,
+        unit: unit.to_owned(),
+    };
+    let used = |time_s, user_s| Resource {
+        node: "beta".to_owned(),
+        time_s,
+        user_s,
+        ..Resource::default()
+    };
+    let half = Capacity {
+        name: "beta".to_owned(),
+        resource: Limited::Processor,
+        amount: Some(0.5),
+        ..Capacity::default()
+    };
+    for run in results.runs().unwrap() {
+        results.write::<Payload>(&run.run, &[]).unwrap();
+        let figures = [figure("rate", 8e6, "bit/s"), figure("jitter", 0.25, "s")];
+        results.write(&run.run, &figures).unwrap();
+        // Both programs ran from 10 s to 20 s, in which beta used 4.8 s of the 5 s that it may.
+        let samples = [
+            used(2.0, 0.0),
+            used(10.0, 0.2),
+            used(20.0, 5.0),
+            used(30.0, 5.0),
+        ];
+        results.write(&run.run, &samples).unwrap();
+        results
+            .write(&run.run, std::slice::from_ref(&half))
+            .unwrap();
+        let conditions = Conditions {
+            programs: vec![ran("probe", 3.0, 20.0), ran("load", 10.0, 25.0)],
+            ..Conditions::default()
+        };
+        results.write_conditions(&run.run, &conditions).unwrap();
+        let without_payloads = Run {
+            sent: 0,
+            delivered: 0,
+            samples: 1_200,
+            samples_lost: 34,
+            ..run
+        };
+        results.seal(&without_payloads).unwrap();
+    }
+    let study = Study::read(question, &results).unwrap();
+    let page = page("Drive-by", "", &[study]);
+    for words in [
+        "<th>rate</th><th>the paper</th><th>jitter of probe</th><th>processor time of beta</th><th>processor share of beta</th><th>measurements made</th><th>limit</th>",
+        "<td>8.00 Mbit/s</td><td>100 kbit/s</td><td>250 ms</td><td>5.0 s</td><td>96.0 %</td><td>1,234</td>",
+        "processor of beta (96 %)",
+    ] {
+        assert!(page.contains(words), "{words} is not in {page}");
+    }
+}
+
+#[test]
 fn what_a_report_cannot_show_is_named() {
     let keys = |key, value: &str| [(key, value.to_owned())].into();
     let asked = |key, value| {
@@ -335,6 +408,7 @@ fn what_a_report_cannot_show_is_named() {
     };
     assert!(asked("y", "speed").starts_with("[report]: 'speed' is not measured: goodput,"));
     assert!(asked("y", "godput").contains("did you mean 'goodput'? goodput, delivery,"));
+    assert!(asked("table", "delivery\nspeed").starts_with("[report]: 'speed' is not measured:"));
     assert!(
         asked("expects", "wonders")
             .ends_with("'wonders': 'rises', 'falls' and 'level' are what it can be")

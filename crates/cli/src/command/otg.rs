@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use dhow_testbed::traffic::{
-    Bursts, Carrier, CommandError, DatagramWriter, Header, Meter, Null, Pace, Pattern, Planned,
-    Schedule, Sender, Sent, StreamWriter, check_planned, parse_bits, parse_seconds,
+    Account, Bursts, Carrier, CommandError, DatagramWriter, Header, Meter, Null, Pace, Pattern,
+    Planned, Schedule, Sender, Sent, StreamWriter, check_planned, parse_bits, parse_seconds,
 };
 use serde_json::json;
 
@@ -66,6 +66,9 @@ pub struct Otg {
     /// From which the lengths of bursts are drawn
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    /// Say at the end what was sent as figures, a line of JSON each
+    #[arg(long)]
+    figures: bool,
     #[command(flatten)]
     measured: Measured,
     #[command(flatten)]
@@ -224,7 +227,10 @@ impl Otg {
             Protocol::Udp => send(sender, &mut self.datagrams(to)?, meter)?,
             Protocol::Tcp => send(sender, &mut self.stream(to)?, meter)?,
         };
-        let told = tell(common, flow, &sent);
+        let told = match self.figures {
+            true => output::figures(&Account::from(&sent).figures()),
+            false => tell(common, flow, &sent),
+        };
         if let Some(measuring) = measuring {
             measuring.end();
         }

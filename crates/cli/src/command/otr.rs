@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use dhow_testbed::traffic::{DatagramReader, Flow, Received, Receiver, datagrams_dropped};
+use dhow_testbed::traffic::{Account, DatagramReader, Flow, Received, Receiver, datagrams_dropped};
 use serde_json::{Value, json};
 
 use crate::arguments::{Common, parse_duration};
@@ -53,6 +53,9 @@ pub struct Otr {
     /// End after so many packets
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// Say at the end what came of each flow as figures, a line of JSON each, and nothing else on stdout
+    #[arg(long)]
+    figures: bool,
     #[command(flatten)]
     measured: Measured,
     #[command(flatten)]
@@ -102,7 +105,7 @@ impl Otr {
                 let socket = UdpSocket::bind(at).map_err(cannot)?;
                 let here = socket.local_addr().map_err(cannot)?;
                 let mut reader = DatagramReader::new(socket).map_err(cannot)?;
-                say_ready(common, here)?;
+                self.say_ready(common, here)?;
                 let received = receiver
                     .run_datagrams(&mut reader, meter, stop)
                     .map_err(cannot)?;
@@ -110,18 +113,18 @@ impl Otr {
             }
             Sink::Tcp => {
                 let listener = TcpListener::bind(at).map_err(cannot)?;
-                say_ready(common, listener.local_addr().map_err(cannot)?)?;
+                self.say_ready(common, listener.local_addr().map_err(cannot)?)?;
                 let received = receiver
                     .run_streams(&listener, meter, stop)
                     .map_err(cannot)?;
                 (received, None)
             }
             Sink::Null => {
-                say_ready(common, at)?;
+                self.say_ready(common, at)?;
                 (self.wait(), None)
             }
         };
-        let told = tell(common, &received, dropped);
+        let told = self.tell(common, &received, dropped);
         if let Some(measuring) = measuring {
             measuring.end();
         }
@@ -131,6 +134,50 @@ impl Otr {
         } else {
             Ending::Done
         })
+    }
+
+    fn say_ready(&self, common: &Common, at: SocketAddr) -> Result<(), Failure> {
+        match common.form() {
+            _ if self.figures => Ok(()),
+            Form::Json => {
+                output::json(&json!({"ready": true, "address": at.ip(), "port": at.port()}))
+            }
+            Form::Text => output::line(&format!("ready: receiving at {at}")),
+        }
+    }
+
+    fn tell(
+        &self,
+        common: &Common,
+        received: &Received,
+        dropped: Option<u64>,
+    ) -> Result<(), Failure> {
+        let mut flows = received.tally.flows();
+        if self.figures {
+            return flows
+                .try_for_each(|(_, _, flow)| output::figures(&Account::from(flow).figures()));
+        }
+        match common.form() {
+            Form::Json => output::json(&json!({
+                "packets": received.tally.packets(),
+                "strangers": received.tally.strangers,
+                "broken_connections": received.broken,
+                "dropped_by_kernel": dropped,
+                "elapsed_s": received.elapsed.as_secs_f64(),
+                "flows": flows.map(|(name, from, flow)| flow_json(name, from, flow)).collect::<Vec<_>>(),
+            })),
+            Form::Text => {
+                for (name, from, flow) in flows {
+                    output::line(&flow_text(name, from, flow))?;
+                }
+                output::line(&format!(
+                    "{} packets in all; {} no packets of a flow; {} dropped since nobody read them in time",
+                    quantity::thousands(received.tally.packets()),
+                    quantity::thousands(received.tally.strangers),
+                    dropped.map_or_else(|| "unknown how many".to_owned(), quantity::thousands),
+                ))
+            }
+        }
     }
 
     /// Receives nothing for as long as it is wanted.
@@ -150,38 +197,6 @@ impl Otr {
     }
 }
 
-fn say_ready(common: &Common, at: SocketAddr) -> Result<(), Failure> {
-    match common.form() {
-        Form::Json => output::json(&json!({"ready": true, "address": at.ip(), "port": at.port()})),
-        Form::Text => output::line(&format!("ready: receiving at {at}")),
-    }
-}
-
-fn tell(common: &Common, received: &Received, dropped: Option<u64>) -> Result<(), Failure> {
-    let flows = received.tally.flows();
-    match common.form() {
-        Form::Json => output::json(&json!({
-            "packets": received.tally.packets(),
-            "strangers": received.tally.strangers,
-            "broken_connections": received.broken,
-            "dropped_by_kernel": dropped,
-            "elapsed_s": received.elapsed.as_secs_f64(),
-            "flows": flows.map(|(name, from, flow)| flow_json(name, from, flow)).collect::<Vec<_>>(),
-        })),
-        Form::Text => {
-            for (name, from, flow) in flows {
-                output::line(&flow_text(name, from, flow))?;
-            }
-            output::line(&format!(
-                "{} packets in all; {} no packets of a flow; {} dropped since nobody read them in time",
-                quantity::thousands(received.tally.packets()),
-                quantity::thousands(received.tally.strangers),
-                dropped.map_or_else(|| "unknown how many".to_owned(), quantity::thousands),
-            ))
-        }
-    }
-}
-
 fn flow_json(name: u64, from: SocketAddr, flow: &Flow) -> Value {
     let delay = flow.delay.map(|delay| {
         json!({
@@ -197,7 +212,7 @@ fn flow_json(name: u64, from: SocketAddr, flow: &Flow) -> Value {
         "octets": flow.octets,
         "lost": flow.lost,
         "out_of_order": flow.out_of_order,
-        "active_s": active(flow).as_secs_f64(),
+        "active_s": flow.elapsed().as_secs_f64(),
         "jitter_s": flow.jitter_ns / 1e9,
         "delay_s": delay,
     })
@@ -211,17 +226,12 @@ fn flow_text(name: u64, from: SocketAddr, flow: &Flow) -> String {
         "flow {name} from {from}: {} packets with {} in {}, {}; {} lost, {} out of order{delay}, jitter {:.3} ms",
         quantity::thousands(flow.packets),
         quantity::size(flow.octets),
-        quantity::elapsed(active(flow)),
-        quantity::bit_rate(flow.octets, active(flow)),
+        quantity::elapsed(flow.elapsed()),
+        quantity::bit_rate(flow.octets, flow.elapsed()),
         quantity::thousands(flow.lost),
         quantity::thousands(flow.out_of_order),
         flow.jitter_ns / 1e6,
     )
-}
-
-/// From the first packet to the last.
-const fn active(flow: &Flow) -> Duration {
-    Duration::from_nanos(flow.last_ns.saturating_sub(flow.first_ns))
 }
 
 #[expect(

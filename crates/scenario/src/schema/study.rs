@@ -27,7 +27,7 @@ pub(super) const PROGRAM: Section = Section {
             Kind::Text,
             Absent::Refused,
             "\"iperf3 -c {west}\"",
-            "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {run} the run's name.",
+            "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {collector:NODE} the same over the link to that node, which passes them on, {run} the run's name.",
         ),
         with_default(
             "start",
@@ -85,6 +85,13 @@ pub(super) const VARIANT: Section = Section {
             Absent::Means("the file as it is"),
             "[\"traffic.count=1\"]",
             "PATH=VALUEs, as --set takes them.",
+        ),
+        key(
+            "needs",
+            Kind::TextList,
+            Absent::Means("nothing"),
+            "[\"iperf: apt-get install iperf\"]",
+            "Programs that it runs, each with what is to be said of how it comes here. A variant of which one is not installed is left out, and that is said.",
         ),
     ]],
 };
@@ -178,7 +185,14 @@ pub(super) const REPORT: Section = Section {
         text(
             "y",
             "\"goodput\"",
-            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, figure:NAME or figure:NAME:PROGRAM.",
+            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM.",
+        ),
+        key(
+            "table",
+            Kind::TextList,
+            Absent::Means("y alone"),
+            "[\"figure:jitter:west\", \"cpu:west\"]",
+            "What else is measured, as y names it, for a table that has all of it beside y.",
         ),
         text("group_by", "\"node.cpu\"", "What makes a curve of its own."),
         text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),

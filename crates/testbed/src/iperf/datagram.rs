@@ -156,6 +156,7 @@ impl Account {
                 lost,
                 out_of_order,
                 jitter_ns: Some(jitter.as_secs_f64() * 1e9),
+                delay: None,
             },
         })
     }

@@ -74,7 +74,7 @@ impl Intervals {
     }
 }
 
-/// What came between two reports; jitter is that of the later one.
+/// What came between two reports; jitter and delay are those of the later one.
 fn difference(later: Report, earlier: Option<Report>) -> Report {
     let earlier = earlier.unwrap_or_default();
     Report {
@@ -83,6 +83,7 @@ fn difference(later: Report, earlier: Option<Report>) -> Report {
         lost: later.lost.saturating_sub(earlier.lost),
         out_of_order: later.out_of_order.saturating_sub(earlier.out_of_order),
         jitter_ns: later.jitter_ns,
+        delay: later.delay,
     }
 }
 

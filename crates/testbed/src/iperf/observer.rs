@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::traffic::{Account, Arrived, Delay};
+
 /// Who is told. It takes as little time as it can.
 pub trait Observer: Send {
     /// Two ends have found each other.
@@ -58,6 +60,27 @@ pub struct Transfer {
     pub datagrams: Option<Report>,
 }
 
+impl Transfer {
+    /// It, as the testbed is told of it.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        let arrived = |report: Report| {
+            let jitter_ns = report.jitter_ns?;
+            Some(Arrived {
+                lost: report.lost,
+                jitter_ns,
+                delay: report.delay,
+            })
+        };
+        Account {
+            octets: self.octets,
+            packets: self.datagrams.map(|it| it.sent.saturating_sub(it.lost)),
+            elapsed: self.end.saturating_sub(self.begin),
+            arrived: self.datagrams.and_then(arrived),
+        }
+    }
+}
+
 /// What a server says of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
@@ -69,6 +92,8 @@ pub struct Report {
     pub out_of_order: u64,
     /// How much the time between datagrams changes on the way (RFC 3550 6.4.1), nanoseconds; none at the sender.
     pub jitter_ns: Option<f64>,
+    /// How long all that came so far were on the way; none at the sender, and not in what a server answers.
+    pub delay: Option<Delay>,
 }
 
 /// Nobody is told.

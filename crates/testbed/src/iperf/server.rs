@@ -59,18 +59,14 @@ impl Session {
             lost: self.flow.lost,
             out_of_order: self.flow.out_of_order,
             jitter_ns: Some(self.flow.jitter_ns),
+            delay: self.flow.delay,
         }
-    }
-
-    /// From the first datagram to the last.
-    const fn elapsed(&self) -> Duration {
-        Duration::from_nanos(self.flow.last_ns.saturating_sub(self.flow.first_ns))
     }
 
     fn end(&mut self, observer: &mut impl Observer) -> Account {
         let account = Account {
             octets: self.flow.octets,
-            elapsed: self.elapsed(),
+            elapsed: self.flow.elapsed(),
             report: self.report(),
         };
         self.intervals.set_report(account.report);

@@ -28,6 +28,9 @@ const LINKS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 /// The first address of the control network, which has 16 bits.
 const CONTROL: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 0);
 
+/// The first address of the collector as it is reached by way of hosts: one for each host, as far from it as the host's own from `CONTROL`.
+const DETOURS: Ipv4Addr = Ipv4Addr::new(10, 254, 0, 0);
+
 /// Octets of a name of a node: with the lab's name before it, it is one of a file.
 const NAME_OCTETS_MAX: usize = 100;
 
@@ -236,6 +239,28 @@ impl Layout {
     #[must_use]
     pub fn collector(&self) -> String {
         format!("tcp:{}:{COLLECTOR_PORT}", self.control_address())
+    }
+
+    /// The collector's address by way of a host.
+    #[must_use]
+    pub fn collector_behind(&self, host: &HostPlace) -> Ipv4Addr {
+        Ipv4Addr::from_bits(DETOURS.to_bits() + host.control.to_bits() - CONTROL.to_bits())
+    }
+
+    /// Where measurements go that a host passes on.
+    #[must_use]
+    pub fn collector_by(&self, host: &HostPlace) -> String {
+        format!("tcp:{}:{COLLECTOR_PORT}", self.collector_behind(host))
+    }
+
+    /// The addresses of two hosts on the first link between them that always is there.
+    #[must_use]
+    pub fn addresses_between(&self, one: usize, other: usize) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        let mut links = self.links.iter().filter(|link| !link.planned);
+        links.find_map(|link| {
+            let of = |host| link.ends.iter().find(|end| end.host == host);
+            Some((of(one)?.address, of(other)?.address))
+        })
     }
 
     /// The host of a name.

@@ -7,6 +7,7 @@ mod batch;
 mod buffers;
 pub mod clear;
 pub mod congestion;
+pub mod detour;
 mod device;
 mod group;
 mod layout;

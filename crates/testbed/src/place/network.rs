@@ -29,6 +29,9 @@ const PLAIN_HOSTS_MAX: usize = 64;
 /// Octets of the largest packet of a link.
 const MTU: u16 = 1_500;
 
+/// The bridge of the control network, in its namespace.
+pub const CONTROL_BRIDGE: &str = "ctl";
+
 /// The interface to the control network.
 pub const CONTROL_INTERFACE: &str = "ctl0";
 
@@ -419,7 +422,7 @@ fn make_pairs(layout: &Layout) -> Result<(), LabError> {
     let control = layout.control_namespace();
     let mut lines = String::new();
     let mut bridge = format!(
-        "link set lo up\nlink add ctl type bridge\naddress add {}/16 dev ctl\nlink set ctl up\n",
+        "link set lo up\nlink add {CONTROL_BRIDGE} type bridge\naddress add {}/16 dev {CONTROL_BRIDGE}\nlink set {CONTROL_BRIDGE} up\n",
         layout.control_address()
     );
     for (number, host) in layout.hosts.iter().enumerate() {
@@ -427,7 +430,7 @@ fn make_pairs(layout: &Layout) -> Result<(), LabError> {
             "link add {CONTROL_INTERFACE} netns {} type veth peer name c{number} netns {control}\n",
             host.namespace
         );
-        bridge += &format!("link set c{number} master ctl\nlink set c{number} up\n");
+        bridge += &format!("link set c{number} master {CONTROL_BRIDGE}\nlink set c{number} up\n");
     }
     for link in &layout.links {
         let hosts = link.ends.each_ref().map(|end| layout.hosts.get(end.host));

@@ -9,12 +9,13 @@ pub(super) fn figures(text: &str) -> Result<Vec<Printed>, String> {
     let last = found
         .next()
         .ok_or("it printed no line of iperf with a rate")?;
-    let [rate, octets, jitter, lost] = last;
+    let [rate, octets, jitter, lost, delay] = last;
     let figures = [
         ("rate", rate, "bit/s"),
         ("octets", octets, "octets"),
         ("jitter", jitter, "s"),
         ("lost", lost, "share"),
+        ("delay", delay, "s"),
     ];
     let told = figures.into_iter();
     Ok(told
@@ -22,8 +23,8 @@ pub(super) fn figures(text: &str) -> Result<Vec<Printed>, String> {
         .collect())
 }
 
-/// Rate in bit/s, octets, jitter in seconds and the share that was lost, each where it is told.
-type Told = [Option<f64>; 4];
+/// Rate in bit/s, octets, jitter in seconds, the share that was lost and the mean delay in seconds, each where it is told.
+type Told = [Option<f64>; 5];
 
 /// A line of `-y C`: when, both ends (address and port), number, times, octets, bit/s, and of datagrams jitter in ms, lost, all, and the
 /// lost in percent.
@@ -36,11 +37,13 @@ fn csv(line: &str) -> Option<Told> {
             number(7),
             number(9).map(|ms| ms / 1e3),
             number(12).map(|percent| percent / 100.0),
+            None,
         ]
     })
 }
 
-/// A line for people: `[ID] FROM-TO sec  NUMBER MBytes  NUMBER Mbits/sec`, and of datagrams `NUMBER ms  LOST/ALL (PERCENT%)`.
+/// A line for people: `[ID] FROM-TO sec  NUMBER MBytes  NUMBER Mbits/sec`, and of datagrams `NUMBER ms  LOST/ALL (PERCENT%)`, with `-e` with
+/// ` MEAN/LEAST/MOST/DEVIATION ms` behind it.
 fn report(line: &str) -> Option<Told> {
     let (_, behind) = line.strip_prefix('[')?.split_once(']')?;
     let (_, behind) = behind.split_once(" sec ")?;
@@ -64,7 +67,14 @@ fn report(line: &str) -> Option<Told> {
         let lost: f64 = lost.trim().parse().ok()?;
         (all > 0.0).then(|| lost / all)
     });
-    Some([Some(rate), Some(octets), jitter, lost])
+    let delay = lost.and_then(|_| {
+        let (_, behind) = behind.split_once("%)")?;
+        let mut words = behind.split_whitespace();
+        let (mean, _) = words.next()?.split_once('/')?;
+        let ms: f64 = mean.parse().ok()?;
+        (words.next()? == "ms").then_some(ms / 1e3)
+    });
+    Some([Some(rate), Some(octets), jitter, lost, delay])
 }
 
 /// What a prefix of a unit stands for; iperf counts octets by 1,024 and bits by 1,000.
@@ -133,6 +143,25 @@ mod tests {
         assert_eq!(told(sum), expected(figures));
         let few = "[  3] 0.0000-0.0004 sec  1000 Bytes   477 bits/sec\n";
         assert_eq!(told(few), expected([("rate", 477.0), ("octets", 1_000.0)]));
+    }
+
+    /// iperf 2.1.8 as a server with `-e`, which says how long datagrams were on the way.
+    #[test]
+    fn a_report_with_latencies_tells_the_mean_delay() {
+        let line = "[  1] 0.0000-2.0039 sec  1.20 MBytes  5.01 Mbits/sec   0.001 ms 0/854 (0%) 0.006/0.001/0.067/0.003 ms 426 pps 854/0(0) pkts 108342\n";
+        let figures = [
+            ("rate", 5.01 * 1e6),
+            ("octets", 1.20 * 1_048_576.0),
+            ("jitter", 1e-6),
+            ("lost", 0.0),
+            ("delay", 6e-6),
+        ];
+        assert_eq!(told(line), expected(figures));
+        let unknown = line.replace("0.006/0.001/0.067/0.003 ms", "-/-/-/- ms");
+        assert_eq!(
+            told(&unknown),
+            expected([figures[0], figures[1], figures[2], figures[3]])
+        );
     }
 
     #[test]

@@ -168,6 +168,14 @@ fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis)
     curves
 }
 
+/// What others found at a cell.
+pub(crate) fn paper_of<'a>(question: &'a Question, cell: &Cell<'_>) -> Option<&'a Others> {
+    question
+        .others
+        .iter()
+        .find(|it| it.x == cell.x && (it.group.is_empty() || is_of(&cell.group, &it.group)))
+}
+
 /// The sources of the numbers of others: each one, with its points where there are several.
 fn sources(others: &[Others]) -> String {
     let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
@@ -236,9 +244,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
             .map(text),
         );
         if others {
-            let found = question.others.iter().find(|it| {
-                it.x == point.cell.x && (it.group.is_empty() || is_of(&point.cell.group, &it.group))
-            });
+            let found = paper_of(question, &point.cell);
             let times = found.zip(spread).filter(|(found, _)| found.value != 0.0);
             cells.push(text(or(found.map(|it| it.value))));
             cells.push(text(times.map_or_else(
@@ -246,12 +252,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
                 |(found, spread)| format!("{:.2}", spread.mean / found.value),
             )));
         }
-        let limit = point.cell.runs.first();
-        let limit = limit.map_or_else(
-            || "no run came to its end".to_owned(),
-            |told| limit::limit(told),
-        );
-        cells.push(word_cell(limit));
+        cells.push(word_cell(limit::of_cell(&point.cell)));
         list.line(&cells);
     }
     list.whole() + &sources(&question.others)

@@ -370,6 +370,7 @@ mod tests {
             capacities,
             flows,
             passed: Vec::new(),
+            programs: Vec::new(),
             processors: Vec::new(),
             still: None,
             is_impossible: false,

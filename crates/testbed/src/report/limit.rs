@@ -2,12 +2,19 @@
 
 use dhow_page::escaped;
 
+use super::study::Cell;
 use super::told::Told;
 use crate::number::float;
-use crate::results::{Capacity, Limited};
+use crate::results::{Capacity, Limited, LinkSample};
 
 /// A resource of which so much was used was the limit.
 const FULL: f64 = 0.85;
+
+/// What limited the first run of a cell, in a few words.
+pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
+    let first = cell.runs.first();
+    first.map_or_else(|| "no run came to its end".to_owned(), |told| limit(told))
+}
 
 /// What limited a run, in a few words.
 pub(crate) fn limit(told: &Told) -> String {
@@ -45,9 +52,10 @@ pub(crate) fn full_processor(told: &Told) -> Option<(String, String)> {
     full.map(|(capacity, part)| (capacity.name.clone(), percent(part)))
 }
 
-/// The share of each resource that was used while payloads could pass, of 1. Without payloads that time is not known.
+/// The share of each resource that was used while payloads could pass or programs ran together, of 1. Without either that time is not known.
 fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
-    let capacities = told.capacities.iter().filter(|_| told.run.sent > 0);
+    let is_known = told.run.sent > 0 || told.together().is_some();
+    let capacities = told.capacities.iter().filter(|_| is_known);
     let shares = capacities.filter_map(|capacity| {
         let used = match capacity.resource {
             Limited::Link => carried(told, &capacity.name),
@@ -60,13 +68,15 @@ fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
     shares.collect()
 }
 
-/// Whether there is a link of which no capacity is told.
+/// Whether something passed a link of which no capacity is told.
 fn follows_trace(told: &Told) -> bool {
     let known = |link: &str| {
         let mut capacities = told.capacities.iter();
         capacities.any(|it| it.name == link && it.amount.is_some())
     };
-    told.links.iter().any(|it| !known(&it.link))
+    let is_used = |it: &&LinkSample| it.octets_forward + it.octets_back > 0;
+    let mut used = told.links.iter().filter(is_used);
+    used.any(|it| !known(&it.link))
 }
 
 /// Octets a second that went over a link while it was there and payloads could pass, in the direction in which more did.
@@ -83,7 +93,15 @@ fn percent(part: f64) -> String {
     }
 }
 
-/// Cores that a node used in the mean while its payloads could pass.
+/// The share of its processor that a node used; of one core where it has no limit.
+pub(crate) fn processor_share(told: &Told, node: &str) -> Option<f64> {
+    let mut capacities = told.capacities.iter();
+    let own = capacities.find(|it| it.resource == Limited::Processor && it.name == node);
+    let cores = own.and_then(|it| it.amount).unwrap_or(1.0);
+    busy(told, node).map(|busy| busy / cores)
+}
+
+/// Cores that a node used in the mean while its payloads could pass, or programs ran together.
 fn busy(told: &Told, node: &str) -> Option<f64> {
     let found = told.days.iter().find(|day| day.node == node);
     found.map(|day| day.busy)

@@ -7,6 +7,7 @@ use dhow_page::Axis;
 use dhow_page::quantity;
 use dhow_scenario::nearest;
 
+use super::limit;
 use super::statistics::quantile;
 use super::told::Told;
 use crate::number::{float, micros, whole};
@@ -30,12 +31,23 @@ pub enum Measure {
     Energy,
     /// Octets written to disks for each that was delivered.
     Written,
+    /// Processor time of a node in the run: seconds.
+    Used(String),
+    /// The share of the processor that a node may take which it used while payloads could pass, or programs ran together; of one core where
+    /// it has no limit.
+    Share(String),
+    /// Measurements that programs and nodes are known to have made.
+    MeasurementsMade,
+    /// Those of them that are stored.
+    MeasurementsStored,
+    /// Those of them that are not.
+    MeasurementsLost,
     /// The mean of a figure that programs tell, and of which, if not of all.
     Figure(String, Option<String>),
 }
 
-/// All names but those of figures.
-const NAMES: [&str; 10] = [
+/// All names but those of figures and nodes.
+const NAMES: [&str; 13] = [
     "goodput",
     "delivery",
     "delay_median",
@@ -46,6 +58,9 @@ const NAMES: [&str; 10] = [
     "link_seconds_per_mb",
     "energy_per_mb",
     "written_per_octet",
+    "measurements_made",
+    "measurements_stored",
+    "measurements_lost",
 ];
 
 impl FromStr for Measure {
@@ -63,15 +78,19 @@ impl FromStr for Measure {
             "link_seconds_per_mb" => Self::LinkTime,
             "energy_per_mb" => Self::Energy,
             "written_per_octet" => Self::Written,
-            _ => match text.strip_prefix("figure:") {
-                Some(figure) => {
-                    let (name, program) = match figure.split_once(':') {
-                        Some((name, program)) => (name, Some(program.to_owned())),
-                        None => (figure, None),
-                    };
-                    Self::Figure(name.to_owned(), program)
-                }
-                None => return Err(not_measured(text)),
+            "measurements_made" => Self::MeasurementsMade,
+            "measurements_stored" => Self::MeasurementsStored,
+            "measurements_lost" => Self::MeasurementsLost,
+            _ => match text.split_once(':') {
+                Some(("cpu", node)) => Self::Used(node.to_owned()),
+                Some(("cpu_share", node)) => Self::Share(node.to_owned()),
+                Some(("figure", figure)) => match figure.split_once(':') {
+                    Some((name, program)) => {
+                        Self::Figure(name.to_owned(), Some(program.to_owned()))
+                    }
+                    None => Self::Figure(figure.to_owned(), None),
+                },
+                _ => return Err(not_measured(text)),
             },
         })
     }
@@ -81,7 +100,7 @@ impl FromStr for Measure {
 fn not_measured(text: &str) -> String {
     let meant = did_you_mean(text, &NAMES);
     format!(
-        "'{text}' is not measured: {meant}{}, figure:NAME and figure:NAME:PROGRAM are",
+        "'{text}' is not measured: {meant}{}, cpu:NODE, cpu_share:NODE, figure:NAME and figure:NAME:PROGRAM are",
         NAMES.join(", ")
     )
 }
@@ -105,6 +124,11 @@ impl fmt::Display for Measure {
             Self::LinkTime => f.write_str("time of links for a megabyte"),
             Self::Energy => f.write_str("energy for a megabyte"),
             Self::Written => f.write_str("octets written for each delivered"),
+            Self::Used(node) => write!(f, "processor time of {node}"),
+            Self::Share(node) => write!(f, "processor share of {node}"),
+            Self::MeasurementsMade => f.write_str("measurements made"),
+            Self::MeasurementsStored => f.write_str("measurements stored"),
+            Self::MeasurementsLost => f.write_str("measurements lost"),
             Self::Figure(name, None) => f.write_str(name),
             Self::Figure(name, Some(program)) => write!(f, "{name} of {program}"),
         }
@@ -133,6 +157,14 @@ impl Measure {
                 let written: u64 = told.resources.iter().map(|it| it.disk_write_octets).sum();
                 (delivered > 0.0).then(|| float(written) / delivered)
             }
+            Self::Used(node) => {
+                let used = told.resources.iter().find(|it| it.node == *node)?;
+                Some(used.user_s + used.system_s)
+            }
+            Self::Share(node) => limit::processor_share(told, node),
+            Self::MeasurementsMade => Some(float(told.run.samples + told.run.samples_lost)),
+            Self::MeasurementsStored => Some(float(told.run.samples)),
+            Self::MeasurementsLost => Some(float(told.run.samples_lost)),
             Self::Figure(name, program) => {
                 let values = told.figures.iter().filter(|it| {
                     it.name == *name && program.as_ref().is_none_or(|of| *of == it.program)
@@ -149,10 +181,15 @@ impl Measure {
     pub fn axis(&self, runs: &[Told]) -> Axis {
         match self {
             Self::Goodput => Axis::Rate,
-            Self::Delivery => Axis::Share,
-            Self::Delay(_) | Self::Drain | Self::Processor | Self::LinkTime => Axis::Time,
+            Self::Delivery | Self::Share(_) => Axis::Share,
+            Self::Delay(_) | Self::Drain | Self::Processor | Self::LinkTime | Self::Used(_) => {
+                Axis::Time
+            }
             Self::Energy => Axis::Energy,
-            Self::Written => Axis::Count,
+            Self::Written
+            | Self::MeasurementsMade
+            | Self::MeasurementsStored
+            | Self::MeasurementsLost => Axis::Count,
             Self::Figure(name, _) => {
                 let mut figures = runs.iter().flat_map(|told| &told.figures);
                 let found = figures.find(|it| it.name == *name);
@@ -186,7 +223,7 @@ pub(crate) fn placed(axis: Axis, value: f64) -> u64 {
 /// A number as it is read.
 pub(crate) fn said(axis: Axis, value: f64) -> String {
     match axis {
-        Axis::Count if value.abs() < 100.0 => format!("{value:.2}"),
+        Axis::Count if value.abs() < 100.0 && value.fract() != 0.0 => format!("{value:.2}"),
         Axis::Count => quantity::thousands(whole(value)),
         Axis::Octets => significant(value, ["B", "kB", "MB", "GB"]),
         Axis::Rate => significant(value, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]),
@@ -249,5 +286,6 @@ mod tests {
             (said(Axis::Count, 1.234), said(Axis::Count, 1_234.0)),
             ("1.23".to_owned(), "1,234".to_owned())
         );
+        assert_eq!(said(Axis::Count, 42.0), "42");
     }
 }

@@ -7,7 +7,7 @@ use super::measure::{axis_of_unit, said};
 use super::statistics::Spread;
 use super::study::Study;
 use super::told::Told;
-use super::{both, cost, course, curves, hosts, processors, repetition, verdict};
+use super::{both, cost, course, curves, hosts, processors, repetition, several, verdict};
 use crate::results::Status;
 
 /// Lines of a table of runs, at most.
@@ -77,8 +77,10 @@ fn add_study(page: &mut Page, study: &Study) {
     page.paragraph(&kept(study));
     page.paragraph(&processors::sentence(study));
     page.note(&repetition::extent(&study.manifest));
+    page.note(&repetition::left_out(&study.manifest));
     add_failures(page, study);
     page.add(&curves::picture(study, &points));
+    page.add(&several::table(study, &points));
     page.add(&curves::table(study, &points));
     page.add(&both::table(study));
     page.add(&cost::table(study));

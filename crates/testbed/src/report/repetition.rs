@@ -3,6 +3,8 @@
 use dhow_page::{List, escaped, text};
 use serde_json::{Map, Value};
 
+use super::curves::capital;
+
 /// Parts that are folded away of one list, at most.
 const FOLDED_MAX: usize = 200;
 
@@ -36,6 +38,16 @@ pub(crate) fn manifest(manifest: &Value) -> String {
         }
     }
     list.whole() + &folded
+}
+
+/// Variants that were not run, and why; nothing where all were.
+pub(crate) fn left_out(manifest: &Value) -> String {
+    let told = manifest.get("left_out").and_then(Value::as_array);
+    let told = told.into_iter().flatten().filter_map(Value::as_str);
+    let told: Vec<String> = told
+        .map(|it| format!("{}.", capital(&escaped(it))))
+        .collect();
+    told.join(" ")
 }
 
 /// Whether these are all runs that the scenario has for a full study, and what makes it one; nothing where it has no `[full]`.

@@ -81,6 +81,8 @@ pub struct Question {
     pub x: Option<String>,
     /// What is measured; nothing where that is left to the runs.
     pub y: Option<Measure>,
+    /// What else is measured, for the table.
+    pub table: Vec<Measure>,
     /// The key that makes a curve of its own.
     pub group_by: Option<String>,
     /// Whether what goes along does so by ratio.
@@ -109,6 +111,10 @@ impl Question {
         let set = |key: &str| Some(text(key)).filter(|text| !text.is_empty());
         let yes = |key: &str| set(key).is_some_and(|text| text != "no");
         let y = set("y").map(|y| y.parse().map_err(ReportError::Question));
+        // The texts of a list are lines.
+        let table = text("table");
+        let table = table.lines().map(str::parse);
+        let table: Result<Vec<Measure>, String> = table.collect();
         let expects = match set("expects").as_deref() {
             None => None,
             Some("rises") => Some(Expected::Rises),
@@ -139,6 +145,7 @@ impl Question {
             found: text("found"),
             x: set("x"),
             y: y.transpose()?,
+            table: table.map_err(ReportError::Question)?,
             group_by: set("group_by"),
             log_x: yes("log_x"),
             log_y: yes("log_y"),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use super::cut::Cuts;
 use crate::results::{
-    Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Resource, Results, ResultsError, Run,
-    Status, Still, last_of,
+    Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Ran, Resource, Results, ResultsError,
+    Run, Status, Still, last_of,
 };
 use crate::run::Measured;
 
@@ -39,6 +39,8 @@ pub struct Told {
     pub capacities: Vec<Capacity>,
     /// When its time stood still.
     pub still: Option<Still>,
+    /// When its programs ran.
+    pub programs: Vec<Ran>,
     /// Its processors that are set by the rate of TCP.
     pub processors: Vec<Measured>,
     /// Payload that was delivered, between each two nodes.
@@ -142,6 +144,7 @@ impl Course {
             figures: results.read::<Figure>(&name)?,
             capacities: results.read::<Capacity>(&name)?,
             still: conditions.still,
+            programs: conditions.programs,
             processors: conditions.processors,
             flows: flows(&payloads),
             passed: Vec::new(),
@@ -358,12 +361,23 @@ impl Told {
         links.collect()
     }
 
-    /// The time in which it counts what nodes do: that in which payloads could pass, or all where there were none.
+    /// The time in which it counts what nodes do: that in which payloads could pass, or where there were none that in which programs ran
+    /// together, or all.
     fn watched(&self) -> (f64, f64) {
         match self.first_sent_s {
             Some(_) => self.window(),
-            None => (0.0, self.run.duration_s),
+            None => self.together().unwrap_or((0.0, self.run.duration_s)),
         }
+    }
+
+    /// From when all programs ran to when the first ended, in contacts of links that come and go; nothing where there is no such time.
+    pub(super) fn together(&self) -> Option<(f64, f64)> {
+        let from = self.programs.iter().map(|it| it.from_s);
+        let from = from.chain(self.planned().map(|it| it.start_s).min_by(f64::total_cmp));
+        let until = self.programs.iter().map(|it| it.until_s);
+        let until = until.chain(self.planned().map(|it| it.end_s).max_by(f64::total_cmp));
+        let (from, until) = (from.max_by(f64::total_cmp)?, until.min_by(f64::total_cmp)?);
+        (!self.programs.is_empty() && until > from).then_some((from, until))
     }
 
     /// From when the first payload could pass to when the last could, or was there: seconds.

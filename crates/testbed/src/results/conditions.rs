@@ -27,6 +27,9 @@ pub struct Conditions {
     /// When the time of the run stood still.
     #[serde(default)]
     pub still: Option<Still>,
+    /// When programs of the scenario ran.
+    #[serde(default)]
+    pub programs: Vec<Ran>,
     /// Processors that are set by the rate of TCP, as they were measured before the run.
     #[serde(default)]
     pub processors: Vec<Measured>,
@@ -36,6 +39,19 @@ pub struct Conditions {
     pub queues: BTreeMap<String, Value>,
     /// Every setting of each node, defaults included.
     pub nodes: BTreeMap<String, Value>,
+}
+
+/// When a program of the scenario ran: seconds from the start of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Its name.
+    pub program: String,
+    /// The node on which it ran.
+    pub node: String,
+    /// When it began.
+    pub from_s: f64,
+    /// When it ended, or was told to.
+    pub until_s: f64,
 }
 
 /// When the time of a run stood still, and for how long: seconds.

@@ -8,7 +8,7 @@ mod directory;
 mod rows;
 mod run;
 
-pub use conditions::{Conditions, Still};
+pub use conditions::{Conditions, Ran, Still};
 pub use cost::{Cost, Used};
 pub(crate) use directory::PROFILE;
 pub use directory::{Results, ResultsError};

@@ -129,11 +129,19 @@ fn last_words(said: &Receiver<io::Result<String>>, patience: Duration) -> Result
 fn summary(text: &str) -> Option<(u64, u64)> {
     let told: Value = serde_json::from_str(text.trim()).ok()?;
     let streams = told.get("streams")?.as_array()?;
-    let sum = |key: &str| -> u64 {
-        let counts = streams.iter().filter_map(|it| it.get(key)?.as_u64());
-        counts.sum()
+    let sum = |key: &str, is_counted: fn(&Value) -> bool| -> u64 {
+        let streams = streams.iter().filter(|it| is_counted(it));
+        streams.filter_map(|it| it.get(key)?.as_u64()).sum()
     };
-    Some((sum("rows"), sum("missing") + sum("rejected")))
+    let all = |_: &Value| true;
+    let lost = sum("missing", all) + sum("rejected", all);
+    Some((sum("rows", is_of_measurements), lost))
+}
+
+/// Whether a stream has measurements, and not what clients say of themselves and of their streams.
+fn is_of_measurements(stream: &Value) -> bool {
+    let name = stream.get("stream").and_then(Value::as_str);
+    name.is_none_or(|name| !name.starts_with('_'))
 }
 
 impl Drop for Collector {
@@ -164,6 +172,8 @@ mod tests {
         let told = r#"{"streams":[{"rows":3,"missing":1,"rejected":2},{"rows":4}]}"#;
         assert_eq!(summary(told), Some((7, 3)));
         assert_eq!(summary(r#"{"streams":[]}"#), Some((0, 0)));
+        let own = r#"{"streams":[{"stream":"_dhow_client","rows":2,"missing":1},{"stream":"udp_in","rows":5}]}"#;
+        assert_eq!(summary(own), Some((5, 1)));
         for cut in ["", "{\"streams\":[{\"rows\"", "{}"] {
             assert_eq!(summary(cut), None, "{cut}");
         }

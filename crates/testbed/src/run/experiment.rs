@@ -21,16 +21,16 @@ use super::machine::{kernel, load_average, timestamp};
 use super::pause::Pauses;
 use super::processor::Measured;
 use super::profile::Profiling;
-use super::program::{Context, Task as Program};
+use super::program::{self, Context, Task as Program};
 use super::rates;
 use super::sampling::{self, AFTERGLOW, Latest, Processes};
 use super::standing::Standing;
 use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
 use crate::node::Daemon;
-use crate::place::Network;
+use crate::place::{Network, detour};
 use crate::report::measured;
-use crate::results::{self, Backend, Conditions, Results, ResultsError, Run, Status};
+use crate::results::{self, Backend, Conditions, Ran, Results, ResultsError, Run, Status};
 
 /// From one look at everything to the next.
 const LOOK: Duration = Duration::from_millis(5);
@@ -257,6 +257,7 @@ impl Stage<'_> {
         let programs = scenario.programs.iter();
         let programs = programs.map(|program| Program::new(program, &context, &place));
         let mut programs: Vec<Program> = programs.collect::<Result<_, _>>()?;
+        detour::make(&layout, &program::detours(scenario, &layout))?;
         let collector = match measures(scenario) {
             true => Some(Collector::begin(
                 &self.order.program,
@@ -384,8 +385,18 @@ impl Stage<'_> {
             Err(error) => Err(error),
         };
         self.close_contacts();
+        self.conditions.programs = self.times(&programs);
         let kept = self.keep_figures(&programs);
         outcome.and(collected).and(kept).and(last)
+    }
+
+    /// When programs ran.
+    fn times(&self, programs: &[Program]) -> Vec<Ran> {
+        let ran = programs.iter().filter_map(|program| {
+            let node = self.order.scenario.nodes.get(program.host)?;
+            program.ran(&node.name, self.duration)
+        });
+        ran.collect()
     }
 
     /// Writes what programs told of themselves; one that tells nothing takes nothing from the others.
@@ -519,14 +530,8 @@ fn running(daemons: &[Option<Daemon>]) -> Vec<Vec<u32>> {
 
 /// Whether a program or a node sends measurements to the lab's collector.
 fn measures(scenario: &Scenario) -> bool {
-    let programs = scenario.programs.iter().flat_map(|program| {
-        let values = program.environment.iter().map(|(_, value)| value);
-        program.words.iter().chain(values)
-    });
-    let settings = scenario.nodes.iter().flat_map(|node| &node.host.settings);
-    programs
-        .chain(settings)
-        .any(|text| text.contains("{collector}"))
+    let mut settings = scenario.nodes.iter().flat_map(|node| &node.host.settings);
+    program::measures(scenario) || settings.any(|text| text.contains("{collector}"))
 }
 
 /// What each sender is to do.

@@ -1,5 +1,6 @@
 //! Programs of a scenario: what their words become, when they begin and end.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -8,16 +9,15 @@ use std::time::{Duration, Instant};
 
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{Output, Program};
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::failure::LabError;
 use crate::namespace;
 use crate::node::{Log, last_words};
+use crate::place::detour::Detour;
 use crate::place::{Group, Layout};
 use crate::printed::{FIGURES_MAX, figures};
-use crate::results::Figure;
+use crate::results::{Figure, Ran};
 
 /// How long a program may take to end after SIGTERM.
 const END: Duration = Duration::from_secs(5);
@@ -49,8 +49,10 @@ pub(super) struct Task {
     output: Output,
     /// What it prints apart from its log, where that is read.
     printed: Option<PathBuf>,
-    /// When it began, from the start of the run.
-    began: Duration,
+    /// When it began, from the start of the run; nothing before.
+    began: Option<Duration>,
+    /// When it ended or was told to.
+    ended: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -90,7 +92,8 @@ impl Task {
             state: Stage::Waiting,
             log: directory.join(format!("{}.log", program.name)),
             output: program.output,
-            began: Duration::ZERO,
+            began: None,
+            ended: None,
             printed: (!matches!(program.output, Output::Log | Output::Sftp))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
@@ -121,19 +124,23 @@ impl Task {
     ) -> Result<(), LabError> {
         match &mut self.state {
             Stage::Waiting if now >= self.start => {
-                self.began = now;
+                self.began = Some(now);
                 self.begin(layout, group)
             }
-            Stage::Running(child, _) if has_ended(child) => match self.finish() {
-                Some(status) if !status.success() => {
-                    let (name, words) = (&self.name, last_words(&self.log));
-                    let what = format!("program '{name}' failed ({status}): {words}");
-                    Err(LabError::new(what))
+            Stage::Running(child, _) if has_ended(child) => {
+                self.ended = Some(now);
+                match self.finish() {
+                    Some(status) if !status.success() => {
+                        let (name, words) = (&self.name, last_words(&self.log));
+                        let what = format!("program '{name}' failed ({status}): {words}");
+                        Err(LabError::new(what))
+                    }
+                    _ => Ok(()),
                 }
-                _ => Ok(()),
-            },
+            }
             Stage::Running(..) => {
                 if self.stop.is_some_and(|stop| now >= stop) {
+                    self.ended = Some(now);
                     self.ask_to_end();
                 }
                 Ok(())
@@ -171,17 +178,28 @@ impl Task {
             let words = last_words(&self.log);
             LabError::new(format!("program '{name}': {what}: {words}"))
         })?;
+        let began = self.began.unwrap_or_default();
         let rows = printed.figures.into_iter().map(|it| Figure {
             node: node.to_owned(),
             program: name.clone(),
             name: it.figure.figure,
             time_s: it
                 .time_s
-                .map_or(end.as_secs_f64(), |time| self.began.as_secs_f64() + time),
+                .map_or(end.as_secs_f64(), |time| began.as_secs_f64() + time),
             value: it.figure.value,
             unit: it.figure.unit,
         });
         Ok((rows.collect(), without_room(name, printed.lost)))
+    }
+
+    /// When it ran on a node, in a run that ended then; nothing where it did not begin.
+    pub(super) fn ran(&self, node: &str, end: Duration) -> Option<Ran> {
+        Some(Ran {
+            program: self.name.clone(),
+            node: node.to_owned(),
+            from_s: self.began?.as_secs_f64(),
+            until_s: self.ended.unwrap_or(end).as_secs_f64(),
+        })
     }
 
     /// Asks it to end, and does not wait.
@@ -257,8 +275,7 @@ impl Task {
     fn signal(&self, signal: Signal) {
         let process = self.process().and_then(|id| i32::try_from(id).ok());
         if let Some(process) = process.and_then(Pid::from_raw) {
-            // It may have ended just now.
-            let _ = kill_process(process, signal);
+            // It leads its group, so it gets the signal once: a second SIGTERM would have it end without its last words. It may have ended just now.
             let _ = kill_process_group(process, signal);
         }
     }
@@ -322,23 +339,66 @@ fn fill(text: &str, here: usize, context: &Context<'_>) -> Result<String, String
         filled += &match name {
             "collector" => context.collector.to_owned(),
             "run" => context.run.to_owned(),
-            _ => {
-                let (node, link) = match name.split_once(':') {
-                    Some((node, link)) => (node, Some(link)),
-                    None => (name, None),
-                };
-                let host = context.layout.host(node);
-                let (there, _) = host.ok_or_else(|| format!("'{{{name}}}' names no node"))?;
-                let address = context.layout.address_from(here, there, link);
-                let address = address
-                    .ok_or_else(|| format!("'{{{name}}}' has no address on a link from here"))?;
-                address.to_string()
-            }
+            _ => match name.split_once(':') {
+                Some(("collector", by)) => collector_by(by, here, context)?,
+                parts => {
+                    let (node, link) = parts.map_or((name, None), |(it, link)| (it, Some(link)));
+                    let host = context.layout.host(node);
+                    let (there, _) = host.ok_or_else(|| format!("'{{{name}}}' names no node"))?;
+                    let address = context.layout.address_from(here, there, link);
+                    let address = address.ok_or_else(|| {
+                        format!("'{{{name}}}' has no address on a link from here")
+                    })?;
+                    address.to_string()
+                }
+            },
         };
         rest = after;
     }
     filled += rest;
     Ok(filled)
+}
+
+/// Where measurements of a host go by way of a node.
+fn collector_by(node: &str, here: usize, context: &Context<'_>) -> Result<String, String> {
+    let layout = context.layout;
+    let host = layout.host(node);
+    let (there, host) = host.ok_or_else(|| format!("'{{collector:{node}}}' names no node"))?;
+    if here == there {
+        return Ok(context.collector.to_owned());
+    }
+    match layout.addresses_between(here, there) {
+        Some(_) => Ok(layout.collector_by(host)),
+        None => Err(format!(
+            "'{{collector:{node}}}' needs a link from here to '{node}' that is always there"
+        )),
+    }
+}
+
+/// All that programs of a scenario are told: their words and variables, with the position of their host.
+fn told(scenario: &Scenario) -> impl Iterator<Item = (usize, &String)> {
+    scenario.programs.iter().flat_map(|program| {
+        let values = program.environment.iter().map(|(_, value)| value);
+        let texts = program.words.iter().chain(values);
+        texts.map(move |text| (program.node.0, text))
+    })
+}
+
+/// Whether a program sends measurements to the lab's collector.
+pub(super) fn measures(scenario: &Scenario) -> bool {
+    told(scenario).any(|(_, text)| text.contains("{collector}") || text.contains("{collector:"))
+}
+
+/// Programs' hosts whose measurements go by way of another, and which.
+pub(super) fn detours(scenario: &Scenario, layout: &Layout) -> BTreeSet<Detour> {
+    let mut detours = BTreeSet::new();
+    for (here, text) in told(scenario) {
+        let names = text.split('{').filter_map(|part| part.split_once('}'));
+        let gateways = names.filter_map(|(name, _)| layout.host(name.strip_prefix("collector:")?));
+        detours.extend(gateways.map(|(there, _)| (here, there)));
+    }
+    detours.retain(|(here, there)| here != there);
+    detours
 }
 
 /// Says that a program told so many figures more than are kept; nothing where it did not.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Flows that are told apart; packets of further ones count as strangers.
 const FLOWS_MAX: usize = 4_096;
@@ -99,6 +100,12 @@ impl Flow {
     #[must_use]
     pub const fn sent(&self) -> u64 {
         self.packets + self.lost
+    }
+
+    /// From the first packet to the last.
+    #[must_use]
+    pub const fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.last_ns.saturating_sub(self.first_ns))
     }
 
     fn time(&mut self, transit_ns: i128) {

@@ -103,6 +103,9 @@ pub struct Iperf {
     /// How reports are written: O writes none, for measurements; C writes them apart by commas
     #[arg(short = 'y', long = "reportstyle", value_name = "STYLE")]
     style: Option<Style>,
+    /// Print nothing but, at the end of each connection, what came of it as figures, a line of JSON each
+    #[arg(long)]
+    figures: bool,
     #[command(flatten)]
     measured: Measured,
     #[command(flatten)]
@@ -112,6 +115,7 @@ pub struct Iperf {
 /// What is told goes into measurements and, unless it is to be silent, on standard output.
 struct Both {
     text: Option<Text>,
+    figures: bool,
     points: Option<Points>,
     /// Standard output failed: it is not written to again, and why is told at the end.
     failure: Option<Failure>,
@@ -119,8 +123,14 @@ struct Both {
 
 impl Both {
     fn print(&mut self, print: impl Fn(&mut Text) -> Result<(), Failure>) {
-        if let Some(Err(failure)) = self.text.as_mut().map(print) {
+        let printed = self.text.as_mut().map(print);
+        self.heed(printed.unwrap_or(Ok(())));
+    }
+
+    fn heed(&mut self, printed: Result<(), Failure>) {
+        if let Err(failure) = printed {
             self.text = None;
+            self.figures = false;
             self.failure = Some(failure);
         }
     }
@@ -142,6 +152,9 @@ impl Observer for Both {
 
     fn transfer(&mut self, transfer: &Transfer) {
         self.print(|text| text.transfer(transfer));
+        if self.figures && transfer.is_total {
+            self.heed(output::figures(&transfer.account().figures()));
+        }
         if let Some(points) = &self.points {
             points.transfer(transfer);
         }
@@ -165,8 +178,9 @@ impl Iperf {
             points.application(&std::env::args().collect::<Vec<_>>().join(" "));
         }
         let both = Mutex::new(Both {
-            text: (self.style != Some(Style::Measurements))
+            text: (self.style != Some(Style::Measurements) && !self.figures)
                 .then(|| Text::new(self.style, self.udp)),
+            figures: self.figures,
             points,
             failure: None,
         });

@@ -262,6 +262,7 @@ mod tests {
             lost: 9,
             out_of_order: 0,
             jitter_ns: Some(1_400.0),
+            delay: None,
         };
         let transfer = Transfer {
             id: 1,

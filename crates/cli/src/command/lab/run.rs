@@ -126,8 +126,11 @@ impl Run {
         // All files are read before anything runs.
         let mut planned: Vec<(PathBuf, PathBuf, Plan, Option<Commands>)> = Vec::new();
         for path in self.files()? {
-            let plan = Study::plan(&path, &settings)?;
+            let mut plan = Study::plan(&path, &settings)?;
             Study::check_report(&path, &plan)?;
+            if self.backends.contains(&Place::Netns) {
+                Study::leave_out(&path, &mut plan)?;
+            }
             if self.backends.contains(&Place::Sim) {
                 Study::check_simulated(&plan)?;
             }

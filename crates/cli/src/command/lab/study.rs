@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dhow_daemon::config::FileError;
 use dhow_scenario::Scenario;
-use dhow_scenario::plan::{Extent, Plan, PlannedRun};
+use dhow_scenario::plan::{Extent, LeftOut, Plan, PlannedRun};
+use dhow_testbed::place::needs::found;
 use dhow_testbed::report::{Question, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
 use dhow_testbed::run::{Packets, Profiling, described, equipped, possible, programs, timestamp};
@@ -20,6 +21,7 @@ use super::check;
 use crate::build::COMMIT;
 use crate::digest::Sha256;
 use crate::failure::Failure;
+use crate::output;
 
 /// Octets that a scenario file may have.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
@@ -70,6 +72,21 @@ impl Study {
             Extent::Usual
         };
         Plan::parse(path, &text, &settings.settings, extent).map_err(|error| wrong(&error))
+    }
+
+    /// Leaves out variants whose programs are not installed, and says so.
+    pub fn leave_out(path: &Path, plan: &mut Plan) -> Result<(), Failure> {
+        plan.leave_out(|program| found(program).is_some());
+        for it in &plan.left_out {
+            output::talk(&left_out(it));
+        }
+        match plan.runs.is_empty() {
+            false => Ok(()),
+            true => {
+                let what = format!("no variant of {} can be run", path.display());
+                Err(Failure::refused(what).with_hint("install what is missing"))
+            }
+        }
     }
 
     /// Says what of a plan cannot be done in network namespaces, before anything is; what its programs run comes back.
@@ -297,10 +314,28 @@ fn manifest_of(plan: &Plan, settings: &Settings) -> Result<Value, Failure> {
         "full": settings.full,
         "runs": runs.collect::<Vec<_>>(),
     });
-    if let Some(manifest) = manifest.as_object_mut().filter(|_| !files.is_empty()) {
-        manifest.insert("files".to_owned(), files.into());
+    if let Some(manifest) = manifest.as_object_mut() {
+        if !files.is_empty() {
+            manifest.insert("files".to_owned(), files.into());
+        }
+        if !plan.left_out.is_empty() {
+            let told = plan.left_out.iter().map(left_out);
+            manifest.insert("left_out".to_owned(), told.collect());
+        }
     }
     Ok(manifest)
+}
+
+/// Says of a variant that it is left out.
+fn left_out(it: &LeftOut) -> String {
+    let hint = match it.hint.as_str() {
+        "" => String::new(),
+        hint => format!(" (hint: {hint})"),
+    };
+    format!(
+        "variant '{}' is left out: there is no program '{}'{hint}",
+        it.variant, it.program
+    )
 }
 
 /// What a file has, in short.

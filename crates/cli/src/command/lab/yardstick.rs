@@ -136,10 +136,5 @@ fn parse_block(text: &str) -> Result<usize, String> {
 
 fn told(what: &str, figures: io::Result<Vec<Figure>>) -> Result<(), Failure> {
     let figures = figures.map_err(|error| Failure::refused(format!("cannot {what}: {error}")))?;
-    for figure in figures {
-        let line = serde_json::to_value(&figure)
-            .map_err(|error| Failure::refused(format!("cannot {what}: {error}")))?;
-        output::json(&line)?;
-    }
-    Ok(())
+    output::figures(&figures)
 }

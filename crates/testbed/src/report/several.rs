@@ -1,0 +1,63 @@
+//! Several measures of each point in one table, where `[report]` names them.
+
+use dhow_page::{List, escaped, text, words};
+
+use super::curves::{Point, paper_of};
+use super::limit;
+use super::measure::{Measure, said};
+use super::statistics::Spread;
+use super::study::{Cell, Study};
+
+/// A line for each point: what is measured, what others found, what else was measured, and what limited it; nothing where `table` names nothing.
+pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
+    let question = &study.question;
+    if question.table.is_empty() {
+        return String::new();
+    }
+    let others = !question.others.is_empty();
+    let grouped = points.iter().any(|point| !point.cell.group.is_empty());
+    let mut columns = vec![question.x.clone().unwrap_or_else(|| "all runs".to_owned())];
+    if grouped {
+        columns.push(question.group_by.clone().unwrap_or_else(|| "of".to_owned()));
+    }
+    columns.push(study.y.to_string());
+    columns.extend(others.then(|| "the paper".to_owned()));
+    columns.extend(question.table.iter().map(ToString::to_string));
+    columns.push("limit".to_owned());
+    let columns: Vec<String> = columns.iter().map(|it| escaped(it)).collect();
+    let mut list = List::new(&columns);
+    for point in points {
+        let cell = &point.cell;
+        let mut cells = vec![text(escaped(&cell.x))];
+        if grouped {
+            cells.push(text(escaped(&cell.group)));
+        }
+        let axis = study.y.axis(&study.runs);
+        cells.push(text(in_the_mean(study, &study.y, cell)));
+        if others {
+            let found = paper_of(question, cell);
+            cells.push(text(
+                found.map_or_else(|| "–".to_owned(), |it| said(axis, it.value)),
+            ));
+        }
+        let measured = question.table.iter();
+        cells.extend(measured.map(|measure| text(in_the_mean(study, measure, cell))));
+        cells.push(words(limit::of_cell(cell)));
+        list.line(&cells);
+    }
+    list.whole()
+}
+
+/// The mean of the runs of a cell, and how far it may be off where several tell.
+fn in_the_mean(study: &Study, measure: &Measure, cell: &Cell<'_>) -> String {
+    let values = cell.runs.iter().filter_map(|told| measure.of(told));
+    let Some(spread) = Spread::of(values.collect()) else {
+        return "–".to_owned();
+    };
+    let axis = measure.axis(&study.runs);
+    let mean = said(axis, spread.mean);
+    match cell.confidence(&spread, axis) {
+        Some(half) if !spread.is_one() => format!("{mean} ± {half}"),
+        _ => mean,
+    }
+}
