@@ -280,7 +280,7 @@ pub(super) const PAUSE: Section = Section {
             Kind::Text,
             Absent::Refused,
             "\"beta\"",
-            "Until all that was sent is stored at this node.",
+            "Until all that was sent is stored at this node and others on its host.",
         ),
     ]],
 };
