@@ -9,12 +9,12 @@ use crate::schema::SECTIONS;
 
 /// Keys of a node that are its host's.
 const HOST_ONLY: [&str; 6] = [
-    "kind",
     "cpu",
     "cpu_from",
     "cpu_until",
     "memory",
     "disk_rate",
+    "disk_operations",
 ];
 
 /// Keys that a link over the wire of another has; all others are of the wire.
@@ -68,6 +68,7 @@ pub(crate) fn read_hosts(document: &Document<'_>, network: &mut Network) -> Resu
 fn is_same(one: &Entries, other: &Entries, key: &str) -> bool {
     one.text(key) == other.text(key)
         && one.size(key) == other.size(key)
+        && one.count(key) == other.count(key)
         && one.duration_if_set(key) == other.duration_if_set(key)
 }
 

@@ -64,6 +64,7 @@ impl Network {
         if let Some(node) = self.nodes.get_mut(guest.0) {
             node.guest_of = Some(owner);
             node.host = Arc::new(Host {
+                kind: node.host.kind,
                 settings: node.host.settings.clone(),
                 ..Host::default()
             });

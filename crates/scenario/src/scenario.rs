@@ -217,6 +217,8 @@ pub struct Traffic {
     pub at_once_octets: u64,
     /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
     pub reports: u64,
+    /// Whether reports may come in aggregated ones.
+    pub aggregates: bool,
 }
 
 /// A payload of a list.

@@ -535,3 +535,35 @@ fn a_host_and_a_wire_are_said_once() {
         assert_eq!(refused(&shared(node, link)), said);
     }
 }
+
+#[test]
+fn values_stand_in_the_words_of_programs() {
+    let text = |more: &str| {
+        format!(
+            "{TWO}[[program]]\nname = \"load\"\nnode = \"east\"\nrun = \"send {{west}} --block {{block}}\"\nenvironment = [\"B={{block}}\"]\n[stop]\nat = \"1h\"\n[values]\n{more}"
+        )
+    };
+    let settings = ["values.block=7".to_owned()];
+    for (settings, block) in [(&[][..], "1kB"), (&settings[..], "7")] {
+        let scenario = read(Path::new("s.toml"), &text("block = \"1kB\"\n"), settings);
+        let programs = scenario.expect("a scenario").programs;
+        assert_eq!(programs[0].words, ["send", "{west}", "--block", block]);
+        assert_eq!(programs[0].environment[0].1, block);
+    }
+    for (more, said) in [
+        (
+            "blokc = 1",
+            "s.toml:17: no program says {blokc}; 'run' and 'environment' of [[program]] may",
+        ),
+        (
+            "west = 1",
+            "s.toml:17: {west} stands for something else, and is no name of a value; nodes' names, {collector} and {run} are taken",
+        ),
+        (
+            "block = [1, 2]",
+            "s.toml:17: 'block' of [values] is one value; [sweep] has lists: \"values.block\" = […]",
+        ),
+    ] {
+        assert_eq!(refused(&text(more)), said);
+    }
+}

@@ -30,6 +30,8 @@ pub enum Measure {
     Energy,
     /// Octets written to disks for each that was delivered.
     Written,
+    /// Octets that one node wrote to its disk for each that another did, while payloads could pass.
+    WrittenRatio(String, String),
     /// The mean of a figure that programs tell, and of which, if not of all.
     Figure(String, Option<String>),
 }
@@ -48,6 +50,9 @@ const NAMES: [&str; 10] = [
     "written_per_octet",
 ];
 
+/// Before the names of two nodes.
+const WRITTEN_RATIO: &str = "written_ratio:";
+
 impl FromStr for Measure {
     type Err = String;
 
@@ -64,6 +69,11 @@ impl FromStr for Measure {
             "energy_per_mb" => Self::Energy,
             "written_per_octet" => Self::Written,
             _ => match text.strip_prefix("figure:") {
+                None if text.starts_with(WRITTEN_RATIO) => {
+                    let nodes = text.get(WRITTEN_RATIO.len()..).unwrap_or_default();
+                    let nodes = nodes.split_once(':').ok_or_else(|| not_measured(text))?;
+                    Self::WrittenRatio(nodes.0.to_owned(), nodes.1.to_owned())
+                }
                 Some(figure) => {
                     let (name, program) = match figure.split_once(':') {
                         Some((name, program)) => (name, Some(program.to_owned())),
@@ -81,7 +91,7 @@ impl FromStr for Measure {
 fn not_measured(text: &str) -> String {
     let meant = did_you_mean(text, &NAMES);
     format!(
-        "'{text}' is not measured: {meant}{}, figure:NAME and figure:NAME:PROGRAM are",
+        "'{text}' is not measured: {meant}{}, written_ratio:NODE:NODE, figure:NAME and figure:NAME:PROGRAM are",
         NAMES.join(", ")
     )
 }
@@ -105,6 +115,9 @@ impl fmt::Display for Measure {
             Self::LinkTime => f.write_str("time of links for a megabyte"),
             Self::Energy => f.write_str("energy for a megabyte"),
             Self::Written => f.write_str("octets written for each delivered"),
+            Self::WrittenRatio(one, other) => {
+                write!(f, "octets written at {one} for each at {other}")
+            }
             Self::Figure(name, None) => f.write_str(name),
             Self::Figure(name, Some(program)) => write!(f, "{name} of {program}"),
         }
@@ -133,6 +146,14 @@ impl Measure {
                 let written: u64 = told.resources.iter().map(|it| it.disk_write_octets).sum();
                 (delivered > 0.0).then(|| float(written) / delivered)
             }
+            Self::WrittenRatio(one, other) => {
+                let written = |node: &String| {
+                    let day = told.days.iter().find(|day| day.node == *node);
+                    day.map(|day| float(day.written_octets))
+                };
+                let other = written(other).filter(|octets| *octets > 0.0)?;
+                written(one).map(|octets| octets / other)
+            }
             Self::Figure(name, program) => {
                 let values = told.figures.iter().filter(|it| {
                     it.name == *name && program.as_ref().is_none_or(|of| *of == it.program)
@@ -152,7 +173,7 @@ impl Measure {
             Self::Delivery => Axis::Share,
             Self::Delay(_) | Self::Drain | Self::Processor | Self::LinkTime => Axis::Time,
             Self::Energy => Axis::Energy,
-            Self::Written => Axis::Count,
+            Self::Written | Self::WrittenRatio(..) => Axis::Count,
             Self::Figure(name, _) => {
                 let mut figures = runs.iter().flat_map(|told| &told.figures);
                 let found = figures.find(|it| it.name == *name);
