@@ -478,6 +478,9 @@ fn nodes_may_be_on_one_host_and_links_over_one_wire() {
         (wire.rate, Presence::Planned)
     );
     assert_eq!((wire.retry.as_secs(), second.retry.as_secs()), (1, 3));
+    let energy = format!("{TWO}[stop]\nat = \"1h\"\n[energy]\nhost = \"2W\"\n");
+    let both = read(Path::new("s.toml"), &energy, &[]).expect("a scenario");
+    assert!(both.unsimulated.is_none());
     let unsimulated = scenario.unsimulated.map(|error| error.to_string());
     let said = "s.toml:11: 'host' of [[node]] cannot be simulated";
     assert_eq!(unsimulated.as_deref(), Some(said));

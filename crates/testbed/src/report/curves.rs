@@ -212,7 +212,9 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     if others {
         columns.extend(["the paper", "times the paper"].map(str::to_owned));
     }
-    columns.push("limit".to_owned());
+    // Without payloads nobody knows what limited a run.
+    let limited = study.done().any(|told| told.run.sent > 0);
+    columns.extend(limited.then(|| "limit".to_owned()));
     let columns: Vec<String> = columns.iter().map(|it| escaped(it)).collect();
     let mut list = List::new(&columns);
     for point in points {
@@ -251,7 +253,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
             || "no run came to its end".to_owned(),
             |told| limit::limit(told),
         );
-        cells.push(word_cell(limit));
+        cells.extend(limited.then(|| word_cell(limit)));
         list.line(&cells);
     }
     list.whole() + &sources(&question.others)

@@ -113,8 +113,11 @@ fn add_study(page: &mut Page, study: &Study) {
     for more in &study.question.more {
         let other = study.by(more);
         let points = curves::points(&other);
-        page.subheading(&curves::capital(&more.to_string()));
-        page.add(&curves::picture(&other, &points));
+        // A picture has its title itself.
+        match question.x {
+            Some(_) => page.add(&curves::picture(&other, &points)),
+            None => page.subheading(&curves::capital(&more.to_string())),
+        }
         page.add(&curves::table(&other, &points));
     }
     page.add(&both::table(study));
