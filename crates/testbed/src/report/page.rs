@@ -95,6 +95,10 @@ fn add_study(page: &mut Page, study: &Study) {
     if !question.question.is_empty() {
         page.paragraph(&format!("<em>{}</em>", escaped(&question.question)));
     }
+    if !question.hypothesis.is_empty() {
+        let words = escaped(&question.hypothesis);
+        page.paragraph(&format!("The paper's hypothesis: {words}"));
+    }
     if !question.found.is_empty() {
         page.paragraph(&format!("The paper: {}", escaped(&question.found)));
     }
