@@ -444,6 +444,19 @@ class Lab(unittest.TestCase):
         self.assertEqual([(row["program"], row["value"]) for row in self.table("figures.csv")], [("tells", "7.0")])
         self.assertEqual(len(self.table("payloads.csv")), 20)
 
+    def test_a_program_tells_how_long_it_ran(self) -> None:
+        program = '[[program]]\nname = "rest"\nnode = "east"\nrun = "sleep {time}"\noutput = "time"\n[values]\ntime = "{}"\n'
+        for time, code in (("0.3", 0), ("30", 1)):
+            text = scenario(more=program.replace('"{}"', f'"{time}"')).replace("when_delivered = true", "when_ended = true")
+            said = self.lab("run", self.write(text.replace('at = "20s"', 'at = "3s"')), "--out", time, code=code)
+            if not code:
+                [figure] = self.table("figures.csv", time)
+                self.assertEqual((figure["program"], figure["name"], figure["unit"]), ("rest", "time", "s"))
+                self.assertGreaterEqual(float(figure["value"]), 0.29)
+            else:
+                [run] = self.table("runs.csv", time)
+                self.assertIn("program 'rest' did not end by itself", run["status"], said)
+
     def test_a_program_that_leaves_another_behind_ends_nonetheless(self) -> None:
         run = "sh -c 'setsid sleep 50 & sleep 0.1'"
         more = f'[[program]]\nname = "parent"\nnode = "east"\nrun = "{run}"\n'

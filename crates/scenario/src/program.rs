@@ -43,6 +43,8 @@ pub enum Output {
     Iperf3,
     /// Figures, as sftp and scp tell them with `-v`.
     Sftp,
+    /// Lines for people; the figure is how long it ran.
+    Time,
 }
 
 /// Reads all programs of a file.
@@ -92,6 +94,7 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
                 Some("iperf") => Output::Iperf,
                 Some("iperf3") => Output::Iperf3,
                 Some("sftp") => Output::Sftp,
+                Some("time") => Output::Time,
                 _ => Output::Log,
             },
         });

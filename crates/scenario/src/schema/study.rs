@@ -51,9 +51,9 @@ pub(super) const PROGRAM: Section = Section {
         ),
         with_default(
             "output",
-            Kind::Choice(&["log", "figures", "iperf", "iperf3", "sftp"]),
+            Kind::Choice(&["log", "figures", "iperf", "iperf3", "sftp", "time"]),
             "\"log\"",
-            "What it prints: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v.",
+            "What it prints: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v. \"time\": a log, and the figure is how long it ran until it ended by itself.",
         ),
     ]],
 };

@@ -51,6 +51,8 @@ pub(super) struct Task {
     printed: Option<PathBuf>,
     /// When it began, from the start of the run.
     began: Duration,
+    /// When it ended by itself.
+    ended: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -91,7 +93,8 @@ impl Task {
             log: directory.join(format!("{}.log", program.name)),
             output: program.output,
             began: Duration::ZERO,
-            printed: (!matches!(program.output, Output::Log | Output::Sftp))
+            ended: None,
+            printed: (!matches!(program.output, Output::Log | Output::Sftp | Output::Time))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
     }
@@ -130,7 +133,10 @@ impl Task {
                     let what = format!("program '{name}' failed ({status}): {words}");
                     Err(LabError::new(what))
                 }
-                _ => Ok(()),
+                _ => {
+                    self.ended = Some(now);
+                    Ok(())
+                }
             },
             Stage::Running(..) => {
                 if self.stop.is_some_and(|stop| now >= stop) {
@@ -157,6 +163,9 @@ impl Task {
         node: &str,
         end: Duration,
     ) -> Result<(Vec<Figure>, Option<LabError>), LabError> {
+        if self.output == Output::Time {
+            return Ok((vec![self.time(node)?], None));
+        }
         let path = match (self.output, &self.printed) {
             // It says most of it where errors go.
             (Output::Sftp, _) => &self.log,
@@ -182,6 +191,23 @@ impl Task {
             unit: it.figure.unit,
         });
         Ok((rows.collect(), without_room(name, printed.lost)))
+    }
+
+    /// How long it ran.
+    fn time(&self, node: &str) -> Result<Figure, LabError> {
+        let name = &self.name;
+        let ended = self.ended.ok_or_else(|| {
+            let what = format!("program '{name}' did not end by itself, so it has no time");
+            LabError::new(what).with_hint("a later 'at' of [stop], or output = \"log\"")
+        })?;
+        Ok(Figure {
+            node: node.to_owned(),
+            program: name.clone(),
+            name: "time".to_owned(),
+            time_s: ended.as_secs_f64(),
+            value: ended.saturating_sub(self.began).as_secs_f64(),
+            unit: "s".to_owned(),
+        })
     }
 
     /// Asks it to end, and does not wait.
