@@ -69,7 +69,7 @@ case:            ## one requirement, shown: make case NAME=long-path (without NA
 	$(CARGO) build --release --locked -p dhow -p dhow-yardstick
 	@$(PYTHON) -m labs.cases $(or $(NAME),--help) $(ARGS)
 
-labs:            ## the papers' experiments, scaled down, on network namespaces: reports in target/labs (needs root; an hour)
+labs:            ## the papers' experiments, scaled down, on network namespaces: reports in target/labs (needs root; three hours)
 	@labs/setup test
 	$(CARGO) build --release --locked -p dhow
 	@rm -rf target/labs

@@ -267,6 +267,28 @@ class Lab(unittest.TestCase):
         self.assertIn('durability = "contact"', (run / "nodes" / "west" / "node.toml").read_text())
         self.assertTrue((run / "nodes" / "west" / "store").is_dir())
 
+    def test_two_nodes_on_one_host_share_its_limits_and_its_wire(self) -> None:
+        guests = '[[node]]\nname = "east2"\nhost = "east"\n[[node]]\nname = "west2"\nhost = "west"\n'
+        contact = '[[link]]\nbetween = ["west2", "east2"]\nover = "wire"\n[[contact]]\nlink = "wire"\nstart = "2s"\nfor = "1s"\n'
+        second = '[[traffic]]\nfrom = "east2"\nto = "west2"\nsize = "10kB"\ncount = 500\n'
+        pause = '[pause]\nat = "1s"\nuntil_stored_at = "east"\n'
+        text = scenario("", "count = 500\n", guests, contact + second + pause)
+        for key in ("when_delivered", "expects_all"):
+            text = text.replace(f"{key} = true", "")
+        text = text.replace('at = "20s"', 'at = "4s"').replace('name = "east"\n', 'name = "east"\ncpu = "50%"\n')
+        self.lab("run", self.write(text), "--out", "out")
+        [run] = self.table("runs.csv")
+        # Both deliver, and together no more than the wire carries in its contact.
+        payloads = self.table("payloads.csv")
+        delivered = {row["from"] for row in payloads if row["delivered_s"]}
+        self.assertEqual(delivered, {"east", "east2"})
+        self.assertLessEqual(int(run["delivered_octets"]), 2_000_000)
+        self.assertAlmostEqual(float(run["goodput_bit_s"]), int(run["delivered_octets"]) * 8, delta=400_000)
+        self.assertEqual({row["node"] for row in self.table("resources.csv")}, {"east", "west"})
+        self.assertEqual({row["link"] for row in self.table("links.csv")}, {"wire"})
+        conditions = json.loads((self.place / "out" / "0001" / "conditions.json").read_text())
+        self.assertEqual(conditions["limits"]["east"], conditions["limits"]["east2"])
+
     def test_the_manifest_has_what_a_repetition_needs(self) -> None:
         more = '[[program]]\nname = "version"\nnode = "east"\nrun = "ip -V"\n[runs]\nrepeats = 2\n'
         path = self.write(scenario('by = "tbf"\n', "count = 2\n", 'cpu = "50%"\nmemory = "256MiB"\n', more))
@@ -491,6 +513,19 @@ at = "4s"
         self.assertIn("program 'mute': it printed no figure", run["status"])
         self.assertEqual([(row["program"], row["value"]) for row in self.table("figures.csv")], [("tells", "7.0")])
         self.assertEqual(len(self.table("payloads.csv")), 20)
+
+    def test_a_program_tells_how_long_it_ran(self) -> None:
+        program = '[[program]]\nname = "rest"\nnode = "east"\nrun = "sleep {time}"\noutput = "time"\n[values]\ntime = "{}"\n'
+        for time, code in (("0.3", 0), ("30", 1)):
+            text = scenario(more=program.replace('"{}"', f'"{time}"')).replace("when_delivered = true", "when_ended = true")
+            said = self.lab("run", self.write(text.replace('at = "20s"', 'at = "3s"')), "--out", time, code=code)
+            if not code:
+                [figure] = self.table("figures.csv", time)
+                self.assertEqual((figure["program"], figure["name"], figure["unit"]), ("rest", "time", "s"))
+                self.assertGreaterEqual(float(figure["value"]), 0.29)
+            else:
+                [run] = self.table("runs.csv", time)
+                self.assertIn("program 'rest' did not end by itself", run["status"], said)
 
     def test_a_program_that_leaves_another_behind_ends_nonetheless(self) -> None:
         run = "sh -c 'setsid sleep 50 & sleep 0.1'"

@@ -14,7 +14,7 @@ use crate::scenario::{
     Traffic,
 };
 use crate::schema::SECTIONS;
-use crate::{contact_plan, energy, generator, program, traffic};
+use crate::{contact_plan, energy, generator, guest, program, traffic};
 
 /// Octets of the name of a congestion control, as the kernel has them (`TCP_CA_NAME_MAX`, less the end).
 const CONGESTION_NAME_OCTETS: usize = 15;
@@ -49,6 +49,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
     if network.nodes.is_empty() {
         return Err(document.fault(1, "a scenario has at least one [[node]]"));
     }
+    guest::read_hosts(&document, &mut network)?;
     read_links(&document, &mut network)?;
     read_contacts(&document, &mut network)?;
     contact_plan::read(&document, &mut network, stop.at)?;
@@ -142,7 +143,9 @@ fn read_nodes(document: &Document<'_>, network: &mut Network) -> Result<(), File
 }
 
 fn read_links(document: &Document<'_>, network: &mut Network) -> Result<(), FileError> {
-    for entries in document.all("link") {
+    // Wires are there before links that share them.
+    let (over, own): (Vec<_>, Vec<_>) = document.all("link").partition(|it| it.has("over"));
+    for entries in own.into_iter().chain(over) {
         let [first, second] = entries.list("between") else {
             let what = "'between' names two nodes";
             let hint = "for example: between = [\"east\", \"west\"]";
@@ -154,6 +157,10 @@ fn read_links(document: &Document<'_>, network: &mut Network) -> Result<(), File
             network.node(document, entries, "between", first)?,
             network.node(document, entries, "between", second)?,
         );
+        if entries.has("over") {
+            guest::read_link_over(document, entries, between, network)?;
+            continue;
+        }
         let kind = LinkKind::read(document, entries)?;
         let name = entries.text("name");
         let key = if name.is_some() { "name" } else { "between" };
@@ -298,12 +305,16 @@ fn check_hosts(
 
 /// Keys of nodes and links that only a testbed heeds.
 const TESTBED_ONLY: &[&str] = &[
+    "host",
+    "over",
     "cpu",
     "cpu_from",
     "cpu_until",
     "memory",
     "disk_rate",
+    "disk_operations",
     "settings",
+    "aggregate",
     "duplicate",
     "reorder",
     "queue",
@@ -312,9 +323,9 @@ const TESTBED_ONLY: &[&str] = &[
 /// The first thing in a file that only a testbed can do.
 fn find_unsimulated(document: &Document<'_>) -> Option<FileError> {
     let hint = "`dhow lab run` has it, with nodes on sockets";
-    let all = SECTIONS
-        .iter()
-        .flat_map(|section| document.all(section.name));
+    // What hosts take is another 'host'.
+    let sections = SECTIONS.iter().filter(|section| section.name != "energy");
+    let all = sections.flat_map(|section| document.all(section.name));
     for entries in all {
         let only = TESTBED_ONLY.iter().find(|key| entries.has(key));
         let hosts = entries.has("kind") && entries.text("kind") == Some("command");

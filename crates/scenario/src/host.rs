@@ -29,6 +29,8 @@ pub struct Host {
     pub memory_octets: Option<u64>,
     /// Octets that it may write to its disk in a second.
     pub disk_octets_per_s: Option<u64>,
+    /// Reads, and as many writes, that it may ask its disk for in a second.
+    pub disk_operations_per_s: Option<u64>,
     /// `KEY=VALUE`s of the node's own configuration file.
     pub settings: Vec<String>,
 }
@@ -128,6 +130,7 @@ pub(crate) fn read_host(document: &Document<'_>, entries: &Entries) -> Result<Ho
         cpu_until,
         memory_octets,
         disk_octets_per_s: entries.size("disk_rate"),
+        disk_operations_per_s: entries.count("disk_operations"),
         settings,
     })
 }

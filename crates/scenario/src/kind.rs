@@ -101,6 +101,7 @@ impl NodeKind {
             flush: self.flush,
             read: self.read,
             host: Arc::clone(&self.host),
+            guest_of: None,
         }
     }
 }
@@ -184,6 +185,7 @@ impl LinkKind {
             retry: self.retry,
             keepalive_s: self.keepalive_s,
             wire: Arc::clone(&self.wire),
+            over: None,
         }
     }
 }

@@ -35,6 +35,7 @@ mod energy;
 mod entropy;
 mod file;
 mod generator;
+mod guest;
 mod host;
 mod kind;
 mod network;

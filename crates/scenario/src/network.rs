@@ -1,11 +1,13 @@
 //! The network as far as it has been read: nodes, links and contacts, and where their names stand.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 use dhow_document::{Document, Entries, FileError, nearest, there_are};
 
 use crate::kind::{LinkKind, NodeKind};
-use crate::scenario::{Contact, Link, LinkIndex, Node, NodeIndex, Presence};
+use crate::scenario::{Contact, Host, Link, LinkIndex, Node, NodeIndex, Presence};
 use crate::schema::NODE_NUMBER_MAX;
 
 /// Nodes that a scenario may have: far above what any machine runs, so that a slip does not fill the memory.
@@ -57,6 +59,24 @@ impl Network {
         Ok(index)
     }
 
+    /// Puts a node onto the host of another, whose limits hold for both.
+    pub(crate) fn put_on_host(&mut self, guest: NodeIndex, owner: NodeIndex) {
+        if let Some(node) = self.nodes.get_mut(guest.0) {
+            node.guest_of = Some(owner);
+            node.host = Arc::new(Host {
+                kind: node.host.kind,
+                settings: node.host.settings.clone(),
+                ..Host::default()
+            });
+        }
+    }
+
+    /// The node whose host a node is on: itself where it has one of its own.
+    fn host_of(&self, node: NodeIndex) -> NodeIndex {
+        let found = self.nodes.get(node.0).and_then(|node| node.guest_of);
+        found.unwrap_or(node)
+    }
+
     /// A link; its name follows from its ends where none is given.
     ///
     /// # Errors
@@ -67,9 +87,53 @@ impl Network {
         name: Option<&str>,
         kind: &LinkKind,
     ) -> Result<LinkIndex, String> {
+        self.insert_link(between, name, |name| kind.link(name, between))
+    }
+
+    /// A link that shares the wire of another; it may have a pause of its own between two attempts.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn add_link_over(
+        &mut self,
+        between: (NodeIndex, NodeIndex),
+        name: Option<&str>,
+        over: LinkIndex,
+        retry: Option<Duration>,
+    ) -> Result<LinkIndex, String> {
+        let Some(wire) = self.links.get(over.0).cloned() else {
+            return Err("there is no such link".to_owned());
+        };
+        if wire.over.is_some() {
+            return Err(format!("'{}' has no wire of its own", wire.name));
+        }
+        let hosts =
+            |ends: (NodeIndex, NodeIndex)| in_order((self.host_of(ends.0), self.host_of(ends.1)));
+        if hosts(between) != hosts(wire.between) {
+            let what = format!("'{}' is a wire between other hosts", wire.name);
+            return Err(what);
+        }
+        self.insert_link(between, name, |name| Link {
+            name,
+            between,
+            retry: retry.unwrap_or(wire.retry),
+            over: Some(over),
+            ..wire
+        })
+    }
+
+    fn insert_link(
+        &mut self,
+        between: (NodeIndex, NodeIndex),
+        name: Option<&str>,
+        link: impl FnOnce(String) -> Link,
+    ) -> Result<LinkIndex, String> {
         let (first, second) = (self.name(between.0), self.name(between.1));
         if between.0 == between.1 {
             return Err(format!("'{first}' needs no link to itself"));
+        }
+        if self.host_of(between.0) == self.host_of(between.1) {
+            return Err(format!("'{first}' and '{second}' are on one host"));
         }
         if self.links.len() >= LINKS_MAX {
             return Err(format!("a scenario has at most {LINKS_MAX} links"));
@@ -80,7 +144,7 @@ impl Network {
             return Err(format!("two links are named '{name}'"));
         }
         self.by_ends.entry(in_order(between)).or_insert(index);
-        self.links.push(kind.link(name, between));
+        self.links.push(link(name));
         Ok(index)
     }
 
@@ -89,15 +153,26 @@ impl Network {
         self.by_ends.get(&in_order(between)).copied()
     }
 
-    /// A contact, which makes its link one that is not always there.
+    /// A contact, which makes its link one that is not always there, and with it those that share its wire.
     ///
     /// # Errors
-    /// When there are too many.
+    /// When there are too many, or the link has no wire of its own.
     pub(crate) fn add_contact(&mut self, contact: Contact) -> Result<(), String> {
         if self.contacts.len() >= CONTACTS_MAX {
             return Err(format!("a scenario has at most {CONTACTS_MAX} contacts"));
         }
-        if let Some(link) = self.links.get_mut(contact.link.0) {
+        let found = self.links.get(contact.link.0);
+        if let Some(link) = found.filter(|link| link.over.is_some()) {
+            let what = format!(
+                "'{}' has the contacts of the link that it is over",
+                link.name
+            );
+            return Err(what);
+        }
+        let on_wire = |(index, link): &(usize, &mut Link)| {
+            *index == contact.link.0 || link.over == Some(contact.link)
+        };
+        for (_, link) in self.links.iter_mut().enumerate().filter(on_wire) {
             link.presence = Presence::Planned;
         }
         self.contacts.push(contact);

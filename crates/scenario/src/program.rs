@@ -8,6 +8,9 @@ use dhow_document::{Document, FileError};
 use crate::network::Network;
 use crate::scenario::NodeIndex;
 
+/// What stands in braces and is neither a node nor a value.
+const OTHERS: [&str; 2] = ["collector", "run"];
+
 /// A program that runs on a node of a testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
@@ -40,12 +43,15 @@ pub enum Output {
     Iperf3,
     /// Figures, as sftp and scp tell them with `-v`.
     Sftp,
+    /// Lines for people; the figure is how long it ran.
+    Time,
 }
 
 /// Reads all programs of a file.
 pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Program>, FileError> {
     let mut programs = Vec::new();
     let mut names = BTreeSet::new();
+    let values = Values::read(document, network)?;
     for entries in document.all("program") {
         let wrong = |key: &str, what: String| document.fault(entries.line_of(key), what);
         let name = entries.text("name").unwrap_or_default().to_owned();
@@ -57,7 +63,7 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
         }
         let node = entries.text("node").unwrap_or_default();
         let node = network.node(document, entries, "node", node)?;
-        let words = split(entries.text("run").unwrap_or_default())
+        let words = split(&values.fill(entries.text("run").unwrap_or_default()))
             .map_err(|what| wrong("run", format!("'run' {what}")))?;
         if words.is_empty() {
             return Err(wrong("run", "'run' names no program".to_owned()));
@@ -74,7 +80,7 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
                 let what = format!("'{variable}' sets no variable");
                 wrong("environment", what).with_hint("for example: environment = [\"RATE=5\"]")
             })?;
-            Ok((name.to_owned(), value.to_owned()))
+            Ok((name.to_owned(), values.fill(value)))
         });
         programs.push(Program {
             name,
@@ -88,11 +94,60 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
                 Some("iperf") => Output::Iperf,
                 Some("iperf3") => Output::Iperf3,
                 Some("sftp") => Output::Sftp,
+                Some("time") => Output::Time,
                 _ => Output::Log,
             },
         });
     }
     Ok(programs)
+}
+
+/// Names that programs call their values by: what stands in `[values]`.
+struct Values(Vec<(String, String)>);
+
+impl Values {
+    /// Those of a file.
+    ///
+    /// # Errors
+    /// When a name stands for something else, or for nothing that a program says.
+    fn read(document: &Document<'_>, network: &Network) -> Result<Self, FileError> {
+        let said = || {
+            let programs = document.all("program");
+            programs.flat_map(|program| {
+                let run = program.text("run").map(str::to_owned);
+                run.into_iter().chain(program.list("environment").to_vec())
+            })
+        };
+        let mut values = Vec::new();
+        for value in document.loose("values") {
+            let name = &value.path;
+            let wrong = |what: String| document.fault(value.line, what);
+            if value.is_list {
+                let error = wrong(format!("'{name}' of [values] is one value"));
+                return Err(error.with_hint(format!("[sweep] has lists: \"values.{name}\" = […]")));
+            }
+            if OTHERS.contains(&name.as_str()) || network.node_named(name).is_some() {
+                let what =
+                    format!("{{{name}}} stands for something else, and is no name of a value");
+                return Err(wrong(what).with_hint("nodes' names, {collector} and {run} are taken"));
+            }
+            let braced = format!("{{{name}}}");
+            if !said().any(|text| text.contains(&braced)) {
+                let error = wrong(format!("no program says {braced}"));
+                return Err(error.with_hint("'run' and 'environment' of [[program]] may"));
+            }
+            values.push((braced, value.values.concat()));
+        }
+        Ok(Self(values))
+    }
+
+    /// A text with values in the places of their names.
+    fn fill(&self, text: &str) -> String {
+        let values = self.0.iter();
+        values.fold(text.to_owned(), |text, (braced, value)| {
+            text.replace(braced, value)
+        })
+    }
 }
 
 /// The words of a line, as a shell would part them: by spaces, but for those in quotes or behind a backslash.

@@ -103,6 +103,8 @@ pub struct Node {
     pub read: Duration,
     /// What it has on a testbed.
     pub host: Arc<Host>,
+    /// The node whose host it is on as well; that one is on its own.
+    pub guest_of: Option<NodeIndex>,
 }
 
 /// What a node knows of the time.
@@ -146,6 +148,8 @@ pub struct Link {
     pub keepalive_s: u16,
     /// What makes it on a testbed.
     pub wire: Arc<Wire>,
+    /// The link whose wire it shares; that one has its own.
+    pub over: Option<LinkIndex>,
 }
 
 impl Link {
@@ -213,6 +217,8 @@ pub struct Traffic {
     pub at_once_octets: u64,
     /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
     pub reports: u64,
+    /// Whether reports may come in aggregated ones.
+    pub aggregates: bool,
 }
 
 /// A payload of a list.
@@ -313,7 +319,7 @@ pub struct Faults {
 pub struct Pause {
     /// At which time of the run.
     pub at: Duration,
-    /// Until all that was sent is stored at this node.
+    /// Until all that was sent is stored at this node and those on its host.
     pub until_stored_at: NodeIndex,
 }
 

@@ -34,7 +34,7 @@ pub fn dot(scenario: &Scenario) -> String {
             "  {} -- {} [label={}{style}];",
             quoted(first),
             quoted(second),
-            quoted(&words(link))
+            quoted(&words(scenario, link))
         );
     }
     text + "}\n"
@@ -70,7 +70,7 @@ pub fn svg(scenario: &Scenario) -> String {
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#567\"{dashes}/>\n<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#345\" font-size=\"10\">{}</text>",
             x1.midpoint(x2),
             y1.midpoint(y2) - 4.0,
-            escaped(&words(link))
+            escaped(&words(scenario, link))
         );
     }
     for (place, node) in scenario.nodes.iter().enumerate() {
@@ -104,7 +104,10 @@ fn ends<'a>(scenario: &'a Scenario, link: &Link) -> [&'a str; 2] {
 }
 
 /// A link in few words: its rate, and its delay where it has one.
-fn words(link: &Link) -> String {
+fn words(scenario: &Scenario, link: &Link) -> String {
+    if let Some(wire) = link.over.and_then(|wire| scenario.links.get(wire.0)) {
+        return format!("over {}", wire.name);
+    }
     let bits = link.rate.octets_per_s().saturating_mul(8);
     let rate = match bits {
         1_000_000_000.. if bits.is_multiple_of(1_000_000_000) => {

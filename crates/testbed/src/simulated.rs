@@ -163,20 +163,32 @@ pub fn capacities(scenario: &Scenario, backend: Backend) -> Vec<Capacity> {
         let found = scenario.nodes.get(node.0);
         found.map_or_else(String::new, |node| node.name.clone())
     };
+    let host = |node: NodeIndex| {
+        let found = scenario.nodes.get(node.0);
+        found.and_then(|node| node.guest_of).unwrap_or(node)
+    };
     let links = scenario.links.iter().enumerate().map(|(number, link)| {
         let ahead = makes.get(number).map_or(Some(0), Made::ahead_octets);
         let rate = match ahead {
             Some(_) => float(link.rate.octets_per_s()),
             None => f64::INFINITY,
         };
+        let wire = link.over.and_then(|wire| scenario.links.get(wire.0));
+        // Its ends are in the order of those of its wire.
+        let is_turned = wire.is_some_and(|wire| host(wire.between.0) != host(link.between.0));
+        let (from, to) = match is_turned {
+            true => (link.between.1, link.between.0),
+            false => link.between,
+        };
         Capacity {
             name: link.name.clone(),
             resource: Limited::Link,
             amount: link.rate_trace.is_none().then_some(rate),
-            from: name(link.between.0),
-            to: name(link.between.1),
+            from: name(from),
+            to: name(to),
             ahead_octets: ahead.unwrap_or(0),
             planned: link.presence == Presence::Planned,
+            over: wire.map_or_else(String::new, |wire| wire.name.clone()),
         }
     });
     let processors = scenario.nodes.iter().filter_map(|node| {

@@ -97,6 +97,52 @@ fn a_page_says_what_was_found_and_what_others_found() {
 }
 
 #[test]
+fn hypotheses_of_others_stand_beside_what_was_found() {
+    let place = tempfile::tempdir().unwrap();
+    let stated = [
+        "report.hypothesis=Larger is better.",
+        "report.found=It is.",
+        "report.more=delivery, written_ratio:gamma:beta",
+    ];
+    let (results, question) = study_with(place.path(), &stated);
+    let study = Study::read(question, &results).unwrap();
+    let both = page("Drive-by", "", &[study.clone(), study.clone()]);
+    for words in [
+        "<h3>Hypotheses</h3>",
+        ">Larger is better.</span>",
+        ">It is.</span>",
+        "<strong>held</strong>. The limit was link beta-gamma (6 runs).</span>",
+        "<h3>Experiments</h3>",
+    ] {
+        assert!(both.contains(words), "{words} is not in {both}");
+    }
+    // What else is shown has a picture of its own, and no figures of others.
+    let one = page("Drive-by", "", &[study]);
+    assert!(one.contains("The paper's hypothesis: Larger is better."));
+    assert!(one.contains("Share delivered, by traffic.size"), "{one}");
+    assert!(!one.contains("Hypotheses"));
+    assert_eq!(one.matches("The paper's numbers").count(), 1);
+}
+
+#[test]
+fn what_is_expected_may_hold_from_a_value_on() {
+    for (from, words) in [
+        ("20kB", "within 1 %, from 20kB on, <strong>held</strong>."),
+        ("10kB", "within 1 %, from 10kB on, <strong>held</strong>."),
+        ("50kB", ""),
+        ("9kB", ""),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let from = format!("report.expects_from={from}");
+        let (results, question) = study_with(place.path(), &[&from]);
+        let study = Study::read(question, &results).unwrap();
+        let page = page("Drive-by", "", &[study]);
+        let said = page.contains("The hypothesis that");
+        assert!(page.contains(words) && said != words.is_empty(), "{page}");
+    }
+}
+
+#[test]
 fn what_others_found_is_points_without_a_line_between() {
     let place = tempfile::tempdir().unwrap();
     let (results, question) = study(place.path());

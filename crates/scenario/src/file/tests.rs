@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::Presence;
+use crate::scenario::{LinkIndex, Presence};
 
 const TWO: &str = r#"
 [[node]]
@@ -451,5 +451,122 @@ fn a_total_is_as_many_bundles_as_have_so_much_in_the_mean() {
         );
         let scenario = Scenario::parse(Path::new("s.toml"), &text).unwrap();
         assert_eq!(scenario.traffic[0].count, Some(count), "{size}");
+    }
+}
+
+/// Two hosts with two nodes each and one wire, and what is said beside.
+fn shared(node: &str, link: &str) -> String {
+    format!(
+        "{TWO}[[node]]\nname = \"east2\"\nhost = \"east\"\n{node}[[node]]\nname = \"west2\"\nhost = \"west\"\n[[link]]\nname = \"second\"\nbetween = [\"east2\", \"west2\"]\n{link}\n[stop]\nat = \"1h\"\n"
+    )
+}
+
+#[test]
+fn nodes_may_be_on_one_host_and_links_over_one_wire() {
+    let contact =
+        "over = \"east-west\"\nretry = \"3s\"\n[[contact]]\nlink = \"east-west\"\nfor = \"9s\"\n";
+    let text = shared("", contact);
+    let scenario = read(Path::new("s.toml"), &text, &[]).expect("a scenario");
+    let guests: Vec<_> = scenario.nodes.iter().map(|it| it.guest_of).collect();
+    assert_eq!(guests, [None, None, Some(NodeIndex(0)), Some(NodeIndex(1))]);
+    let [wire, second] = &scenario.links[..] else {
+        panic!("{:?}", scenario.links);
+    };
+    assert_eq!((wire.over, second.over), (None, Some(LinkIndex(0))));
+    assert_eq!(
+        (second.rate, second.presence),
+        (wire.rate, Presence::Planned)
+    );
+    assert_eq!((wire.retry.as_secs(), second.retry.as_secs()), (1, 3));
+    let energy = format!("{TWO}[stop]\nat = \"1h\"\n[energy]\nhost = \"2W\"\n");
+    let both = read(Path::new("s.toml"), &energy, &[]).expect("a scenario");
+    assert!(both.unsimulated.is_none());
+    let unsimulated = scenario.unsimulated.map(|error| error.to_string());
+    let said = "s.toml:11: 'host' of [[node]] cannot be simulated";
+    assert_eq!(unsimulated.as_deref(), Some(said));
+}
+
+#[test]
+fn a_host_and_a_wire_are_said_once() {
+    for (node, link, said) in [
+        (
+            "cpu = \"1%\"\n",
+            "over = \"east-west\"",
+            "s.toml:12: 'cpu' is of a host, and 'east2' is on that of 'east'; say it of 'east', whose limits hold for both",
+        ),
+        (
+            "[[node]]\nname = \"third\"\nhost = \"east2\"\n",
+            "over = \"east-west\"",
+            "s.toml:14: 'east2' is itself on the host of 'east'; host = \"east\"",
+        ),
+        (
+            "[[node]]\nname = \"third\"\nhost = \"third\"\n",
+            "over = \"east-west\"",
+            "s.toml:14: 'third' is its own host; without 'host' a node has one of its own",
+        ),
+        (
+            "[[node]]\nname = \"third\"\nhost = \"esat\"\n",
+            "over = \"east-west\"",
+            "s.toml:14: there is no node 'esat'; did you mean 'east'?",
+        ),
+        (
+            "[[link]]\nbetween = [\"east\", \"east2\"]\nrate = \"1Mbit\"\n",
+            "over = \"east-west\"",
+            "s.toml:13: 'east' and 'east2' are on one host; a link joins two nodes, and has a name of its own (name = \"wire\")",
+        ),
+        (
+            "",
+            "over = \"east-west\"\ndelay = \"1s\"",
+            "s.toml:19: 'delay' is of a wire, and this link has none of its own ('over'); say it of the link whose wire it is; its contacts are that one's too",
+        ),
+        (
+            "[[node]]\nname = \"third\"\n[[link]]\nname = \"far\"\nbetween = [\"east\", \"third\"]\nrate = \"1Mbit\"\n",
+            "over = \"far\"",
+            "s.toml:24: 'far' is a wire between other hosts; 'over' is a link with a wire of its own, between the same two hosts",
+        ),
+        (
+            "",
+            "over = \"east-west\"\n[[link]]\nname = \"third\"\nbetween = [\"east2\", \"west2\"]\nover = \"second\"",
+            "s.toml:22: 'second' has no wire of its own; 'over' is a link with a wire of its own, between the same two hosts",
+        ),
+        (
+            "",
+            "over = \"east-west\"\n[[contact]]\nlink = \"second\"\nfor = \"9s\"",
+            "s.toml:19: 'second' has the contacts of the link that it is over",
+        ),
+    ] {
+        assert_eq!(refused(&shared(node, link)), said);
+    }
+}
+
+#[test]
+fn values_stand_in_the_words_of_programs() {
+    let text = |more: &str| {
+        format!(
+            "{TWO}[[program]]\nname = \"load\"\nnode = \"east\"\nrun = \"send {{west}} --block {{block}}\"\nenvironment = [\"B={{block}}\"]\n[stop]\nat = \"1h\"\n[values]\n{more}"
+        )
+    };
+    let settings = ["values.block=7".to_owned()];
+    for (settings, block) in [(&[][..], "1kB"), (&settings[..], "7")] {
+        let scenario = read(Path::new("s.toml"), &text("block = \"1kB\"\n"), settings);
+        let programs = scenario.expect("a scenario").programs;
+        assert_eq!(programs[0].words, ["send", "{west}", "--block", block]);
+        assert_eq!(programs[0].environment[0].1, block);
+    }
+    for (more, said) in [
+        (
+            "blokc = 1",
+            "s.toml:17: no program says {blokc}; 'run' and 'environment' of [[program]] may",
+        ),
+        (
+            "west = 1",
+            "s.toml:17: {west} stands for something else, and is no name of a value; nodes' names, {collector} and {run} are taken",
+        ),
+        (
+            "block = [1, 2]",
+            "s.toml:17: 'block' of [values] is one value; [sweep] has lists: \"values.block\" = […]",
+        ),
+    ] {
+        assert_eq!(refused(&text(more)), said);
     }
 }

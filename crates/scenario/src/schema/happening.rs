@@ -92,6 +92,12 @@ pub(super) const TRAFFIC: Section = Section {
             "[\"delivery\", \"deletion\"]",
             "Of what nodes are asked to report to the one that sends (RFC 9171 6.1.1).",
         ),
+        with_default(
+            "aggregate",
+            Kind::Boolean,
+            "false",
+            "Whether reports may come together, in aggregated ones (docs/aggregated-reports.md); on a testbed only.",
+        ),
         key(
             "at_once",
             Kind::Size,
@@ -280,7 +286,7 @@ pub(super) const PAUSE: Section = Section {
             Kind::Text,
             Absent::Refused,
             "\"beta\"",
-            "Until all that was sent is stored at this node.",
+            "Until all that was sent is stored at this node and others on its host.",
         ),
     ]],
 };

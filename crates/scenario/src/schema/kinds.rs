@@ -119,6 +119,13 @@ pub(super) const HOST_KEYS: &[Key] = &[
         "Octets that it may write to its disk in a second; on a testbed only.",
     ),
     key(
+        "disk_operations",
+        Kind::Integer(1, 1_000_000_000),
+        Absent::Means("as many as it does"),
+        "80",
+        "Reads, and as many writes, that it may ask its disk for in a second; on a testbed only.",
+    ),
+    key(
         "settings",
         Kind::TextList,
         Absent::Means("none"),

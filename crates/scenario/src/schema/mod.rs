@@ -36,6 +36,7 @@ pub const SECTIONS: &[Section] = &[
     happening::PAUSE,
     happening::STOP,
     study::PROGRAM,
+    study::VALUES,
     study::SWEEP,
     study::VARIANT,
     study::RUNS,

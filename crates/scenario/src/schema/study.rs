@@ -27,7 +27,7 @@ pub(super) const PROGRAM: Section = Section {
             Kind::Text,
             Absent::Refused,
             "\"iperf3 -c {west}\"",
-            "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {collector:NODE} the same over the link to that node, which passes them on, {run} the run's name.",
+            "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {collector:NODE} the same over the link to that node, which passes them on, {run} the run's name, {VALUE} what [values] says.",
         ),
         with_default(
             "start",
@@ -51,11 +51,19 @@ pub(super) const PROGRAM: Section = Section {
         ),
         with_default(
             "output",
-            Kind::Choice(&["log", "figures", "iperf", "iperf3", "sftp"]),
+            Kind::Choice(&["log", "figures", "iperf", "iperf3", "sftp", "time"]),
             "\"log\"",
-            "What it prints: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v.",
+            "What it prints: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v. \"time\": a log, and the figure is how long it ran until it ended by itself.",
         ),
     ]],
+};
+
+/// `[values]`.
+pub(super) const VALUES: Section = Section {
+    name: "values",
+    occurs: Occurs::Loose,
+    meaning: "Names with values, which stand for {NAME} in the words and the environment of programs: block = \"1kB\". A sweep of \"values.block\" runs them with others.",
+    groups: &[],
 };
 
 /// `[sweep]`.
@@ -172,9 +180,19 @@ pub(super) const REPORT: Section = Section {
             "What others found, in a sentence.",
         ),
         text(
+            "hypothesis",
+            "\"More memory is of no use.\"",
+            "A hypothesis of others that it tests, in a sentence: in the report of a directory, with 'found' and what was found here.",
+        ),
+        text(
             "expects",
             "\"level\"",
             "How y is expected to go with x: \"rises\" or \"falls\" by a tenth and more from the first point to the last, or \"level\": is the same at all points within a margin. A verdict takes five runs of each point.",
+        ),
+        text(
+            "expects_from",
+            "\"24Mbit\"",
+            "The value of x from which on 'expects' holds; from the first where it is not said.",
         ),
         text(
             "margin",
@@ -185,7 +203,7 @@ pub(super) const REPORT: Section = Section {
         text(
             "y",
             "\"goodput\"",
-            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM.",
+            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, written_ratio:NODE:NODE (while payloads could pass), measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM.",
         ),
         key(
             "table",
@@ -193,6 +211,11 @@ pub(super) const REPORT: Section = Section {
             Absent::Means("y alone"),
             "[\"figure:jitter:west\", \"cpu:west\"]",
             "What else is measured, as y names it, for a table that has all of it beside y.",
+        ),
+        text(
+            "more",
+            "\"energy_per_mb, cpu_per_mb\"",
+            "What else is shown, as y, each in a picture and a table of its own.",
         ),
         text("group_by", "\"node.cpu\"", "What makes a curve of its own."),
         text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),

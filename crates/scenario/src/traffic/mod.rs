@@ -59,6 +59,7 @@ pub(crate) fn read(
                 lifetime,
                 at_once_octets: entries.size("at_once").unwrap_or(0),
                 reports: read_reports(entries),
+                aggregates: entries.is_true("aggregate"),
             });
         }
     }

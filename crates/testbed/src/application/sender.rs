@@ -171,6 +171,9 @@ impl<'a> Work<'a> {
                 .with_flags(task.traffic.reports)
                 .with_report_to(report_to);
         }
+        if task.traffic.aggregates {
+            head = head.with_aggregated_reports();
+        }
         Ok(Self {
             task,
             pool,

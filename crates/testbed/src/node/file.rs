@@ -9,7 +9,7 @@ use dhow_scenario::scenario::{Clock, HostKind, Link, Node};
 
 use super::route::{Routes, routes};
 use crate::failure::LabError;
-use crate::place::{Layout, PORT};
+use crate::place::Layout;
 use crate::toml_text::quoted;
 
 /// A segment of a store as the simulator has it by itself: a node on a disk chooses better.
@@ -89,8 +89,9 @@ fn tables(
         .filter(|link| ends(link).contains(&at));
     let longest = mine.map(Link::round_trip).max().unwrap_or_default();
     // RFC 9174 4.7: the smaller interval holds, which is that of the link.
+    let port = |host: usize| layout.hosts.get(host).map_or(0, |host| host.port);
     let listener = Table::many("listen")
-        .with("address", quoted(&format!("0.0.0.0:{PORT}")))
+        .with("address", quoted(&format!("0.0.0.0:{}", port(at))))
         .with("keepalive", quoted("65535s"));
     tables.push(policy(listener, node, longest));
     for (link, place) in scenario.links.iter().zip(&layout.links) {
@@ -103,7 +104,10 @@ fn tables(
         let round_trip = link.round_trip();
         let mut table = Table::many("link")
             .with("name", quoted(&link.name))
-            .with("address", quoted(&format!("{}:{PORT}", end.address)))
+            .with(
+                "address",
+                quoted(&format!("{}:{}", end.address, port(second))),
+            )
             .with("keepalive", quoted(&format!("{}s", link.keepalive_s)))
             .with("backoff_min", time(BACKOFF_MIN.min(link.retry)))
             .with("backoff_max", time(link.retry))

@@ -28,11 +28,13 @@ const CPU_PERIOD_MAX_US: u64 = 1_000_000;
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "blkio"];
 
 /// Files of limits, in both versions.
-const LIMITS: [&str; 7] = [
+const LIMITS: [&str; 9] = [
     "cpu.cfs_period_us",
     "cpu.cfs_quota_us",
     "memory.limit_in_bytes",
     "blkio.throttle.write_bps_device",
+    "blkio.throttle.write_iops_device",
+    "blkio.throttle.read_iops_device",
     "cpu.max",
     "memory.max",
     "io.max",
@@ -159,21 +161,36 @@ impl Groups {
             };
             set(group.of("memory"), file, &octets.to_string())?;
         }
-        if let Some(octets) = host.disk_octets_per_s {
-            let disk = disk_of(place)?;
-            let at = group.of("blkio");
-            match self.version {
-                Version::Two => set(at, "io.max", &format!("{disk} wbps={octets}"))?,
-                Version::One => {
-                    set(
-                        at,
-                        "blkio.throttle.write_bps_device",
-                        &format!("{disk} {octets}"),
-                    )?;
-                }
+        let limits = [
+            ("wbps", "write_bps", host.disk_octets_per_s),
+            ("wiops", "write_iops", host.disk_operations_per_s),
+            ("riops", "read_iops", host.disk_operations_per_s),
+        ];
+        for (second, first, limit) in limits {
+            if let Some(limit) = limit {
+                self.limit_disk(&group, (second, first), limit, place)?;
             }
         }
         Ok(Some(group))
+    }
+
+    /// Sets a limit of the disk of a place, by its names in the second version and in the first.
+    fn limit_disk(
+        &self,
+        group: &Group,
+        (second, first): (&str, &str),
+        limit: u64,
+        place: &Path,
+    ) -> Result<(), LabError> {
+        let disk = disk_of(place)?;
+        let at = group.of("blkio");
+        match self.version {
+            Version::Two => set(at, "io.max", &format!("{disk} {second}={limit}")),
+            Version::One => {
+                let file = format!("blkio.throttle.{first}_device");
+                set(at, &file, &format!("{disk} {limit}"))
+            }
+        }
     }
 }
 
@@ -254,7 +271,7 @@ fn controllers(host: &Host) -> Vec<&'static str> {
     let wanted = [
         host.processor.is_some(),
         host.memory_octets.is_some(),
-        host.disk_octets_per_s.is_some(),
+        host.disk_octets_per_s.is_some() || host.disk_operations_per_s.is_some(),
     ];
     let all = CONTROLLERS.into_iter().zip(wanted);
     all.filter_map(|(name, wanted)| wanted.then_some(name))
@@ -303,7 +320,7 @@ fn disk_of(place: &Path) -> Result<String, LabError> {
     let entry = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let Ok(entry) = entry.canonicalize() else {
         let what = format!(
-            "'disk_rate' needs a disk, and {} is on none",
+            "'disk_rate' and 'disk_operations' need a disk, and {} is on none",
             place.display()
         );
         return Err(LabError::new(what).with_hint("--out names a directory on a disk"));

@@ -10,8 +10,8 @@ use dhow_scenario::scenario::{AtEnd, By, Contact, HostKind, Link, NodeIndex, Pre
 
 use crate::failure::LabError;
 
-/// The port on which nodes listen (RFC 9174 8.1).
-pub const PORT: u16 = 4556;
+/// The port on which nodes listen (RFC 9174 8.1); others on the same host have the next ones.
+const PORT: u16 = 4556;
 
 /// Where a lab's collector listens (OML's port).
 pub const COLLECTOR_PORT: u16 = 3003;
@@ -45,7 +45,7 @@ pub struct Layout {
     pub links: Vec<LinkPlace>,
 }
 
-/// A host.
+/// A host, or the place of one more node on it.
 #[derive(Clone, Debug)]
 pub struct HostPlace {
     /// Its name in the scenario.
@@ -54,8 +54,12 @@ pub struct HostPlace {
     pub number: u32,
     /// What runs there.
     pub kind: HostKind,
-    /// Its network namespace.
+    /// Its network namespace, which may be another's as well.
     pub namespace: String,
+    /// The position of the host that it shares; none where it has its own.
+    pub guest_of: Option<usize>,
+    /// The port on which its node listens.
+    pub port: u16,
     /// Its address on the control network.
     pub control: Ipv4Addr,
 }
@@ -75,6 +79,8 @@ pub struct LinkPlace {
     pub planned: bool,
     /// Octets that its rate moves in a round trip.
     pub flight_octets: u64,
+    /// The position of the link whose interfaces and addresses it has; none where it has its own.
+    pub over: Option<usize>,
 }
 
 /// An end of a link.
@@ -191,9 +197,12 @@ impl Layout {
                 number: node.number,
                 kind: node.host.kind,
                 namespace: format!("dhow-{lab}-{}", node.name),
+                guest_of: node.guest_of.map(|owner| owner.0),
+                port: PORT,
                 control: Ipv4Addr::from_bits(CONTROL.to_bits() + offset),
             });
         }
+        settle_guests(&mut hosts);
         if hosts.iter().any(|host| host.name == "control") {
             let hint = "the testbed's own network has that name";
             return Err(LabError::new("no node may be named 'control'").with_hint(hint));
@@ -214,8 +223,10 @@ impl Layout {
                 at_end: link.at_end,
                 planned: link.presence == Presence::Planned,
                 flight_octets: link.rate.octets_in(link.round_trip()),
+                over: link.over.map(|wire| wire.0),
             });
         }
+        share_wires(&mut links, &hosts);
         Ok(Self {
             lab: lab.to_owned(),
             hosts,
@@ -270,10 +281,16 @@ impl Layout {
         hosts.find(|(_, host)| host.name == name)
     }
 
+    /// Hosts that share no other's.
+    pub fn own_hosts(&self) -> impl Iterator<Item = &HostPlace> {
+        self.hosts.iter().filter(|host| host.guest_of.is_none())
+    }
+
     /// The address of a host on the first link that it shares with another, or on the link of a name.
     #[must_use]
     pub fn address_from(&self, here: usize, there: usize, link: Option<&str>) -> Option<Ipv4Addr> {
-        if here == there && link.is_none() {
+        let owner = |at: usize| self.hosts.get(at)?.guest_of.or(Some(at));
+        if owner(here) == owner(there) && link.is_none() {
             return Some(Ipv4Addr::LOCALHOST);
         }
         let mut links = self.links.iter().filter(|it| match link {
@@ -284,6 +301,41 @@ impl Layout {
             let end = link.ends.iter().find(|end| end.host == there)?;
             Some(end.address)
         })
+    }
+}
+
+/// Gives nodes on the hosts of others what those have, and a port of their own.
+fn settle_guests(hosts: &mut [HostPlace]) {
+    let owners = hosts.to_vec();
+    let mut ports = vec![PORT; owners.len()];
+    for host in hosts {
+        let Some(owner) = host.guest_of else {
+            continue;
+        };
+        if let (Some(place), Some(port)) = (owners.get(owner), ports.get_mut(owner)) {
+            *port += 1;
+            host.namespace.clone_from(&place.namespace);
+            (host.control, host.port) = (place.control, *port);
+        }
+    }
+}
+
+/// Gives links over the wires of others the interfaces and addresses of those, at the ends on the same host.
+fn share_wires(links: &mut [LinkPlace], hosts: &[HostPlace]) {
+    let owner = |host: usize| hosts.get(host).and_then(|it| it.guest_of).unwrap_or(host);
+    let wires = links.to_vec();
+    for link in links {
+        let Some(wire) = link.over.and_then(|over| wires.get(over)) else {
+            continue;
+        };
+        for end in &mut link.ends {
+            let same = wire.ends.iter();
+            let mut same = same.filter(|it| owner(it.host) == owner(end.host));
+            if let Some(shared) = same.next() {
+                end.interface.clone_from(&shared.interface);
+                end.address = shared.address;
+            }
+        }
     }
 }
 

@@ -20,6 +20,6 @@ mod switch;
 pub use device::Counters;
 pub use group::{Group, Groups};
 pub(crate) use layout::makes;
-pub use layout::{COLLECTOR_PORT, End, HostPlace, Layout, LinkPlace, Made, PORT};
+pub use layout::{COLLECTOR_PORT, End, HostPlace, Layout, LinkPlace, Made};
 pub use network::{CONTROL_INTERFACE, Network};
 pub use state::{LinkState, NodeState, State, state_directory};

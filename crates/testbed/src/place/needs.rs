@@ -61,7 +61,7 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
     });
     match missing {
         Some(what) => {
-            let hint = "as root, with control groups mounted, there is; or leave 'cpu', 'memory' and 'disk_rate' out";
+            let hint = "as root, with control groups mounted, there is; or leave 'cpu', 'memory', 'disk_rate' and 'disk_operations' out";
             Err(LabError::new(what).with_hint(hint))
         }
         None => Ok(()),

@@ -64,6 +64,8 @@ enum Cut {
     Rules,
     /// The emulator is told.
     Channel(Mutex<io::PipeWriter>),
+    /// It is with the link whose wire this one shares.
+    Elsewhere,
 }
 
 impl Network {
@@ -90,7 +92,7 @@ impl Network {
             network.links.push(link);
         }
         let planned = (0..).zip(&network.layout.links);
-        for (number, _) in planned.filter(|(_, link)| link.planned) {
+        for (number, _) in planned.filter(|(_, link)| link.planned && link.over.is_none()) {
             network.set(number, false)?;
         }
         let opened = network
@@ -166,6 +168,7 @@ impl Network {
                     batch::tell("nft", &["-f", "-"], &rules, Some(&host.namespace))?;
                 }
             }
+            Cut::Elsewhere => {}
         }
         Ok(())
     }
@@ -177,7 +180,8 @@ impl Network {
         hosts.try_for_each(|(host, end)| reset(&host.namespace, end.address))
     }
 
-    /// What each link has carried, from the end that dials and to it, in the order of the scenario; and what it lost of either.
+    /// What each link has carried, from the end that dials and to it, in the order of the scenario; and what it lost of either. One over the
+    /// wire of another is counted there.
     ///
     /// # Errors
     /// When the kernel does not say.
@@ -191,6 +195,9 @@ impl Network {
             .iter()
             .zip(&self.links)
             .map(|(place, link)| {
+                if place.over.is_some() {
+                    return Default::default();
+                }
                 let at = |end: &super::layout::End| {
                     let counters = read.get(end.host).and_then(|it| it.get(&end.interface));
                     counters.copied().unwrap_or_default()
@@ -249,7 +256,8 @@ impl Network {
 
     /// Hosts by their positions.
     fn numbered(&self) -> impl Iterator<Item = (usize, &HostPlace)> {
-        self.layout.hosts.iter().enumerate()
+        let hosts = self.layout.hosts.iter().enumerate();
+        hosts.filter(|(_, host)| host.guest_of.is_none())
     }
 
     /// Addresses, rates and states of all hosts' interfaces.
@@ -275,13 +283,16 @@ impl Network {
         let Some(host) = self.layout.hosts.get(number) else {
             return Ok(());
         };
-        quieten(&host.namespace);
-        let mut lines = format!(
-            "link set lo up\naddress add {}/16 dev {CONTROL_INTERFACE}\nlink set {CONTROL_INTERFACE} up\n",
-            host.control
-        );
+        let mut lines = String::new();
+        if host.guest_of.is_none() {
+            quieten(&host.namespace);
+            lines = format!(
+                "link set lo up\naddress add {}/16 dev {CONTROL_INTERFACE}\nlink set {CONTROL_INTERFACE} up\n",
+                host.control
+            );
+        }
         let mut shapes = String::new();
-        for link in &self.layout.links {
+        for link in self.layout.links.iter().filter(|it| it.over.is_none()) {
             for end in link.ends.iter().filter(|end| end.host == number) {
                 if matches!(link.made, Made::Emulator(..)) {
                     continue;
@@ -322,6 +333,10 @@ impl Network {
         let Some(place) = self.layout.links.get(number).cloned() else {
             return Err(LabError::new("there is no such link"));
         };
+        if place.over.is_some() {
+            let cut = Cut::Elsewhere;
+            return Ok(Link { cut, tally: None });
+        }
         if let Made::Emulator(profile, trace) = place.made.clone() {
             let at = |end: &super::layout::End| Place {
                 namespace: self
@@ -412,7 +427,8 @@ fn queues_of(host: &HostPlace) -> Result<Value, LabError> {
 
 fn make_namespaces(layout: &Layout) -> Result<(), LabError> {
     let control = layout.control_namespace();
-    let names = std::iter::once(&control).chain(layout.hosts.iter().map(|host| &host.namespace));
+    let hosts = layout.own_hosts().map(|host| &host.namespace);
+    let names = std::iter::once(&control).chain(hosts);
     let lines: String = names.map(|name| format!("netns add {name}\n")).collect();
     batch::ip(&lines, None)
 }
@@ -425,14 +441,14 @@ fn make_pairs(layout: &Layout) -> Result<(), LabError> {
         "link set lo up\nlink add {CONTROL_BRIDGE} type bridge\naddress add {}/16 dev {CONTROL_BRIDGE}\nlink set {CONTROL_BRIDGE} up\n",
         layout.control_address()
     );
-    for (number, host) in layout.hosts.iter().enumerate() {
+    for (number, host) in layout.own_hosts().enumerate() {
         lines += &format!(
             "link add {CONTROL_INTERFACE} netns {} type veth peer name c{number} netns {control}\n",
             host.namespace
         );
         bridge += &format!("link set c{number} master {CONTROL_BRIDGE}\nlink set c{number} up\n");
     }
-    for link in &layout.links {
+    for link in layout.links.iter().filter(|it| it.over.is_none()) {
         let hosts = link.ends.each_ref().map(|end| layout.hosts.get(end.host));
         let ([first, second], [Some(one), Some(other)]) = (&link.ends, hosts) else {
             continue;

@@ -104,7 +104,7 @@ impl State {
         let process = std::process::id();
         let shortcut = state_directory().join(&layout.lab);
         let mut namespaces = vec![layout.control_namespace()];
-        namespaces.extend(layout.hosts.iter().map(|host| host.namespace.clone()));
+        namespaces.extend(layout.own_hosts().map(|host| host.namespace.clone()));
         let nodes = layout.hosts.iter().map(|host| {
             let runs = host.kind == HostKind::Dhow;
             NodeState {

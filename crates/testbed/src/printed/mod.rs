@@ -35,7 +35,7 @@ pub struct Told {
 /// What it should have printed.
 pub fn figures(output: Output, text: &str) -> Result<Told, String> {
     let mut figures = match output {
-        Output::Log => Vec::new(),
+        Output::Log | Output::Time => Vec::new(),
         Output::Figures => lines(text)?,
         Output::Iperf3 => iperf3(text)?,
         Output::Iperf => iperf::figures(text)?,

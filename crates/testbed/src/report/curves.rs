@@ -220,7 +220,9 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     if others {
         columns.extend(["the paper", "times the paper"].map(str::to_owned));
     }
-    columns.push("limit".to_owned());
+    // Without payloads nobody knows what limited a run.
+    let limited = study.done().any(|told| told.run.sent > 0);
+    columns.extend(limited.then(|| "limit".to_owned()));
     let columns: Vec<String> = columns.iter().map(|it| escaped(it)).collect();
     let mut list = List::new(&columns);
     for point in points {
@@ -252,7 +254,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
                 |(found, spread)| format!("{:.2}", spread.mean / found.value),
             )));
         }
-        cells.push(word_cell(limit::of_cell(&point.cell)));
+        cells.extend(limited.then(|| word_cell(limit::of_cell(&point.cell))));
         list.line(&cells);
     }
     list.whole() + &sources(&question.others)

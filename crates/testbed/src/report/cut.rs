@@ -114,7 +114,8 @@ impl<'a> Cuts<'a> {
         let mut edges = Vec::new();
         let links = told.capacities.iter();
         let links = links.filter(|it| it.resource == Limited::Link && !it.from.is_empty());
-        for capacity in links {
+        let (wires, shared): (Vec<_>, Vec<_>) = links.partition(|it| it.over.is_empty());
+        for capacity in wires {
             let [from, to] = [capacity.from.as_str(), &capacity.to].map(|name| {
                 let next = positions.len();
                 *positions.entry(name).or_insert(next)
@@ -125,6 +126,18 @@ impl<'a> Cuts<'a> {
                 contacts: capacity.planned.then(Vec::new),
                 still: told.still,
             });
+        }
+        // Nodes on one host stand where it does: what they send crosses the same wires.
+        for capacity in shared {
+            let mut wires = edges.iter().map(|edge: &Edge<'_>| edge.capacity);
+            let Some(wire) = wires.find(|it| it.name == capacity.over) else {
+                continue;
+            };
+            for (node, host) in [(&capacity.from, &wire.from), (&capacity.to, &wire.to)] {
+                if let Some(place) = positions.get(host.as_str()).copied() {
+                    positions.insert(node, place);
+                }
+            }
         }
         let by_name: BTreeMap<&str, usize> = edges
             .iter()
@@ -319,6 +332,7 @@ mod tests {
             to: to.to_owned(),
             ahead_octets: 0,
             planned: contacts.is_some(),
+            over: String::new(),
         };
         let contacts = contacts
             .unwrap_or_default()
@@ -385,6 +399,21 @@ mod tests {
         let told = told(vec![first, other], vec![flow("ab", 800_000, 0.0, 9.0)]);
         assert_eq!(told.goodput(), Some(800_000.0));
         assert_eq!(Cuts::of(&told).excess(), None);
+    }
+
+    #[test]
+    fn nodes_on_one_host_share_its_wire() {
+        let links = || {
+            let wire = link("ab", 125_000.0, Some(&[(1.0, 9.0)]));
+            let mut second = link("cd", 125_000.0, Some(&[]));
+            second.0.over = "ab".to_owned();
+            vec![wire, second]
+        };
+        let flows = |octets| vec![flow("ab", 500_000, 0.0, 9.0), flow("cd", octets, 0.0, 9.0)];
+        let most = told(links(), flows(500_000));
+        assert_eq!(most.goodput(), Some(1_000_000.0));
+        assert_eq!(Cuts::of(&most).excess(), None);
+        assert!(Cuts::of(&told(links(), flows(500_001))).excess().is_some());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Which resource a run had none left of.
 
 use dhow_page::escaped;
+use dhow_page::quantity::things;
 
-use super::study::Cell;
+use super::study::{Cell, Study};
 use super::told::Told;
 use crate::number::float;
 use crate::results::{Capacity, Limited, LinkSample};
@@ -18,15 +19,7 @@ pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
 
 /// What limited a run, in a few words.
 pub(crate) fn limit(told: &Told) -> String {
-    let shares = shares(told).into_iter();
-    let most = shares.max_by(|one, other| one.1.total_cmp(&other.1));
-    let most = most.map(|(capacity, part)| {
-        let name = escaped(&capacity.name);
-        match capacity.resource {
-            Limited::Link => (part, format!("link {name}")),
-            Limited::Processor => (part, format!("processor of {name}")),
-        }
-    });
+    let most = most_used(told).map(|(capacity, part)| (part, named(capacity)));
     match most {
         None => "–".to_owned(),
         Some((part, what)) if part >= FULL => format!("{what} ({})", percent(part)),
@@ -35,6 +28,42 @@ pub(crate) fn limit(told: &Told) -> String {
             percent(part)
         ),
         Some((part, what)) => format!("none: most used was {what} ({})", percent(part)),
+    }
+}
+
+/// What limited the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads.
+pub(crate) fn sentence(study: &Study) -> String {
+    let mut limits: Vec<(String, u64)> = Vec::new();
+    let runs = study.done().filter(|told| told.run.sent > 0);
+    for told in runs {
+        let full = most_used(told).filter(|(_, part)| *part >= FULL);
+        let name = full.map(|(capacity, _)| named(capacity));
+        let name = name.unwrap_or_else(|| "no processor and no link".to_owned());
+        match limits.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => limits.push((name, 1)),
+        }
+    }
+    limits.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let each = limits.iter();
+    let each = each.map(|(name, count)| format!("{name} ({})", things(*count, "run", "runs")));
+    match each.collect::<Vec<_>>().join(", ") {
+        all if all.is_empty() => String::new(),
+        all => format!("The limit was {all}."),
+    }
+}
+
+/// The resource of which the largest part was used, and that part.
+fn most_used(told: &Told) -> Option<(&Capacity, f64)> {
+    let shares = shares(told).into_iter();
+    shares.max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+fn named(capacity: &Capacity) -> String {
+    let name = escaped(&capacity.name);
+    match capacity.resource {
+        Limited::Link => format!("link {name}"),
+        Limited::Processor => format!("processor of {name}"),
     }
 }
 

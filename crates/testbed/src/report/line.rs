@@ -16,11 +16,13 @@ pub fn measured(run: Run, results: &Results, scenario: &Scenario) -> Result<Run,
     if told.is_impossible {
         return Ok(told.run);
     }
+    let hosts = scenario.nodes.iter().filter(|it| it.guest_of.is_none());
+    let wires = scenario.links.iter().filter(|it| it.over.is_none());
     let used = Used {
         delivered_octets: told.run.delivered_octets,
         duration_s: told.run.duration_s,
-        hosts: scenario.nodes.len(),
-        links: scenario.links.len(),
+        hosts: hosts.count(),
+        links: wires.count(),
         contacts: &told.contacts,
         passed: &told.links,
         resources: &told.resources,

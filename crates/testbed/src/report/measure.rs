@@ -42,6 +42,8 @@ pub enum Measure {
     MeasurementsStored,
     /// Those of them that are not.
     MeasurementsLost,
+    /// Octets that one node wrote to its disk for each that another did, while payloads could pass.
+    WrittenRatio(String, String),
     /// The mean of a figure that programs tell, and of which, if not of all.
     Figure(String, Option<String>),
 }
@@ -84,6 +86,10 @@ impl FromStr for Measure {
             _ => match text.split_once(':') {
                 Some(("cpu", node)) => Self::Used(node.to_owned()),
                 Some(("cpu_share", node)) => Self::Share(node.to_owned()),
+                Some(("written_ratio", nodes)) => {
+                    let nodes = nodes.split_once(':').ok_or_else(|| not_measured(text))?;
+                    Self::WrittenRatio(nodes.0.to_owned(), nodes.1.to_owned())
+                }
                 Some(("figure", figure)) => match figure.split_once(':') {
                     Some((name, program)) => {
                         Self::Figure(name.to_owned(), Some(program.to_owned()))
@@ -100,7 +106,7 @@ impl FromStr for Measure {
 fn not_measured(text: &str) -> String {
     let meant = did_you_mean(text, &NAMES);
     format!(
-        "'{text}' is not measured: {meant}{}, cpu:NODE, cpu_share:NODE, figure:NAME and figure:NAME:PROGRAM are",
+        "'{text}' is not measured: {meant}{}, written_ratio:NODE:NODE, cpu:NODE, cpu_share:NODE, figure:NAME and figure:NAME:PROGRAM are",
         NAMES.join(", ")
     )
 }
@@ -129,6 +135,9 @@ impl fmt::Display for Measure {
             Self::MeasurementsMade => f.write_str("measurements made"),
             Self::MeasurementsStored => f.write_str("measurements stored"),
             Self::MeasurementsLost => f.write_str("measurements lost"),
+            Self::WrittenRatio(one, other) => {
+                write!(f, "octets written at {one} for each at {other}")
+            }
             Self::Figure(name, None) => f.write_str(name),
             Self::Figure(name, Some(program)) => write!(f, "{name} of {program}"),
         }
@@ -165,6 +174,14 @@ impl Measure {
             Self::MeasurementsMade => Some(float(told.run.samples + told.run.samples_lost)),
             Self::MeasurementsStored => Some(float(told.run.samples)),
             Self::MeasurementsLost => Some(float(told.run.samples_lost)),
+            Self::WrittenRatio(one, other) => {
+                let written = |node: &String| {
+                    let day = told.days.iter().find(|day| day.node == *node);
+                    day.map(|day| float(day.written_octets))
+                };
+                let other = written(other).filter(|octets| *octets > 0.0)?;
+                written(one).map(|octets| octets / other)
+            }
             Self::Figure(name, program) => {
                 let values = told.figures.iter().filter(|it| {
                     it.name == *name && program.as_ref().is_none_or(|of| *of == it.program)
@@ -187,6 +204,7 @@ impl Measure {
             }
             Self::Energy => Axis::Energy,
             Self::Written
+            | Self::WrittenRatio(..)
             | Self::MeasurementsMade
             | Self::MeasurementsStored
             | Self::MeasurementsLost => Axis::Count,

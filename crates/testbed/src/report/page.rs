@@ -7,7 +7,7 @@ use super::measure::{axis_of_unit, said};
 use super::statistics::Spread;
 use super::study::Study;
 use super::told::Told;
-use super::{both, cost, course, curves, hosts, processors, repetition, several, verdict};
+use super::{both, cost, course, curves, hosts, limit, processors, repetition, several, verdict};
 use crate::results::Status;
 
 /// Lines of a table of runs, at most.
@@ -21,6 +21,7 @@ pub fn page(title: &str, introduction: &str, studies: &[Study]) -> String {
         page.lead(&escaped(introduction));
     }
     if studies.len() > 1 {
+        page.add(&hypotheses(studies));
         page.add(&overview(studies));
     }
     for study in studies {
@@ -40,6 +41,35 @@ pub fn page(title: &str, introduction: &str, studies: &[Study]) -> String {
         page.add(&repetition::manifest(&study.manifest));
     }
     page.end()
+}
+
+/// One line of each hypothesis of others: what they found, and what was found here.
+fn hypotheses(studies: &[Study]) -> String {
+    let mut list = List::new(&["hypothesis", "the paper", "here"]);
+    let stated = studies
+        .iter()
+        .filter(|it| !it.question.hypothesis.is_empty());
+    let mut is_stated = false;
+    for study in stated {
+        is_stated = true;
+        let points = curves::points(study);
+        let here = format!(
+            "{} {} {}",
+            curves::words(study, &points),
+            verdict::verdict(study, &points),
+            limit::sentence(study)
+        );
+        let prose = |words: &str| text(format!("<span class=\"prose\">{}</span>", words.trim()));
+        list.line(&[
+            prose(&escaped(&study.question.hypothesis)),
+            prose(&escaped(&study.question.found)),
+            prose(&here),
+        ]);
+    }
+    match is_stated {
+        true => format!("<h3>Hypotheses</h3>{}<h3>Experiments</h3>", list.whole()),
+        false => String::new(),
+    }
 }
 
 /// One line of each scenario: what it asked and found.
@@ -65,6 +95,10 @@ fn add_study(page: &mut Page, study: &Study) {
     if !question.question.is_empty() {
         page.paragraph(&format!("<em>{}</em>", escaped(&question.question)));
     }
+    if !question.hypothesis.is_empty() {
+        let words = escaped(&question.hypothesis);
+        page.paragraph(&format!("The paper's hypothesis: {words}"));
+    }
     if !question.found.is_empty() {
         page.paragraph(&format!("The paper: {}", escaped(&question.found)));
     }
@@ -82,6 +116,16 @@ fn add_study(page: &mut Page, study: &Study) {
     page.add(&curves::picture(study, &points));
     page.add(&several::table(study, &points));
     page.add(&curves::table(study, &points));
+    for more in &study.question.more {
+        let other = study.by(more);
+        let points = curves::points(&other);
+        // A picture has its title itself.
+        match question.x {
+            Some(_) => page.add(&curves::picture(&other, &points)),
+            None => page.subheading(&curves::capital(&more.to_string())),
+        }
+        page.add(&curves::table(&other, &points));
+    }
     page.add(&both::table(study));
     page.add(&cost::table(study));
     page.add(&figures(study));

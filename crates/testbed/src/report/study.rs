@@ -77,12 +77,16 @@ pub struct Question {
     pub question: String,
     /// What others found, in a sentence.
     pub found: String,
+    /// A hypothesis of others that is tested, in a sentence.
+    pub hypothesis: String,
     /// The key that goes along; nothing where nothing is swept.
     pub x: Option<String>,
     /// What is measured; nothing where that is left to the runs.
     pub y: Option<Measure>,
     /// What else is measured, for the table.
     pub table: Vec<Measure>,
+    /// What else is shown.
+    pub more: Vec<Measure>,
     /// The key that makes a curve of its own.
     pub group_by: Option<String>,
     /// Whether what goes along does so by ratio.
@@ -91,6 +95,8 @@ pub struct Question {
     pub log_y: bool,
     /// How it is expected to go.
     pub expects: Option<Expected>,
+    /// The value along from which on; nothing for the first.
+    pub expects_from: Option<String>,
     /// The part of the mean by which what is expected to be level may differ.
     pub margin: f64,
     /// What others found.
@@ -115,6 +121,9 @@ impl Question {
         let table = text("table");
         let table = table.lines().map(str::parse);
         let table: Result<Vec<Measure>, String> = table.collect();
+        let more = text("more");
+        let more = more.split(',').map(str::trim).filter(|y| !y.is_empty());
+        let more = more.map(|y| y.parse().map_err(ReportError::Question));
         let expects = match set("expects").as_deref() {
             None => None,
             Some("rises") => Some(Expected::Rises),
@@ -143,13 +152,16 @@ impl Question {
             title: set("title").unwrap_or_else(|| name.to_owned()),
             question: text("question"),
             found: text("found"),
+            hypothesis: text("hypothesis"),
             x: set("x"),
             y: y.transpose()?,
             table: table.map_err(ReportError::Question)?,
+            more: more.collect::<Result<_, _>>()?,
             group_by: set("group_by"),
             log_x: yes("log_x"),
             log_y: yes("log_y"),
             expects,
+            expects_from: set("expects_from"),
             margin,
             others,
         })
@@ -268,6 +280,19 @@ impl Study {
             shown,
             manifest: results.manifest()?,
         })
+    }
+
+    /// The same runs, of which something else is shown, and others' figures are not.
+    pub(crate) fn by(&self, y: &Measure) -> Self {
+        let question = Question {
+            others: Vec::new(),
+            ..self.question.clone()
+        };
+        Self {
+            question,
+            y: y.clone(),
+            ..self.clone()
+        }
     }
 
     /// Runs of which more was delivered than their links could carry, and what of it.

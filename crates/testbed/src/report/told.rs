@@ -88,6 +88,8 @@ pub struct Day {
     pub waited: f64,
     /// Its threads waited for disks, one beside the other; nothing where the kernel did not count it.
     pub disk: Option<f64>,
+    /// Octets that it wrote to its disk.
+    pub written_octets: u64,
 }
 
 /// What a node waits for.
@@ -253,6 +255,9 @@ impl Day {
                 .disk_wait_s
                 .zip(last.disk_wait_s)
                 .map(|(first, last)| (last - first) / time),
+            written_octets: last
+                .disk_write_octets
+                .saturating_sub(first.disk_write_octets),
         })
     }
 
@@ -451,6 +456,7 @@ mod tests {
             busy,
             waited,
             disk,
+            written_octets: 0,
         };
         let most = |busy, waited, disk| day(busy, waited, disk).waited_for();
         assert_eq!(most(0.1, 0.8, Some(0.0)), Some(Wait::Processor));

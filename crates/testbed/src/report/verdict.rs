@@ -42,6 +42,12 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
             None => groups.push((&point.cell.group, vec![point])),
         }
     }
+    for (_, points) in &mut groups {
+        if let Some(from) = &study.question.expects_from {
+            let first = points.iter().position(|it| it.cell.x == *from);
+            points.drain(..first.unwrap_or(points.len()));
+        }
+    }
     let groups = groups.iter().filter(|(_, points)| points.len() > 1);
     // Curves of one verdict are told together.
     let mut verdicts: Vec<(String, Vec<String>)> = Vec::new();
@@ -66,7 +72,10 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
         }
     }
     let what = escaped(&study.y.to_string());
-    let expected = expected(expects, study.question.margin);
+    let mut expected = expected(expects, study.question.margin);
+    if let Some(from) = &study.question.expects_from {
+        expected += &format!(", from {} on,", escaped(from));
+    }
     let sentences = verdicts.iter().map(|(verdict, groups)| {
         let of = match groups.join("; ").as_str() {
             "" => String::new(),

@@ -148,6 +148,9 @@ pub struct Capacity {
     /// Whether a link is there only during contacts.
     #[serde(default)]
     pub planned: bool,
+    /// The link whose wire it shares; its own amount is that one's.
+    #[serde(default)]
+    pub over: String,
 }
 
 impl Row for Payload {

@@ -54,7 +54,7 @@ impl Captures {
     /// When it does not begin.
     pub(super) fn begin(layout: &Layout, directory: &Path) -> Result<Self, LabError> {
         let mut captures = Self::default();
-        for host in &layout.hosts {
+        for host in layout.own_hosts() {
             let failed = |error: io::Error| {
                 LabError::io(format!("cannot capture at '{}'", host.name), &error)
             };
@@ -78,7 +78,7 @@ impl Captures {
             fs::metadata(file).is_ok_and(|file| file.len() > 0)
         };
         let end = Instant::now() + PATIENCE;
-        while !layout.hosts.iter().all(|host| begun(&host.name)) {
+        while !layout.own_hosts().all(|host| begun(&host.name)) {
             if Instant::now() > end {
                 return Err(LabError::new("dumpcap does not begin to capture"));
             }

@@ -28,7 +28,7 @@ use super::standing::Standing;
 use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
 use crate::node::Daemon;
-use crate::place::{Network, detour};
+use crate::place::{Layout, Network, detour};
 use crate::report::measured;
 use crate::results::{self, Backend, Conditions, Ran, Results, ResultsError, Run, Status};
 
@@ -275,7 +275,7 @@ impl Stage<'_> {
         let tasks = tasks(scenario, parts.daemons);
         let receivers: BTreeSet<usize> = receivers(scenario);
         // The first sample is of nodes that run.
-        let processes = Processes::new(running(parts.daemons));
+        let processes = Processes::new(running(&layout, parts.daemons));
         let latest: Mutex<Latest> = Mutex::default();
         let fault: Mutex<Option<LabError>> = Mutex::default();
         parts.network.begin();
@@ -463,11 +463,12 @@ impl super::lab::Parts<'_> {
                 return Err(error);
             }
         }
-        let mut running = running(self.daemons);
+        let layout = self.network.layout();
+        let mut running = running(layout, self.daemons);
         for program in programs.iter_mut() {
             let group = self.groups.get(program.host).and_then(Option::as_ref);
-            program.step(now, self.network.layout(), group)?;
-            if let Some(list) = running.get_mut(program.host) {
+            program.step(now, layout, group)?;
+            if let Some(list) = running.get_mut(owner(layout, program.host)) {
                 list.extend(program.process());
             }
         }
@@ -521,11 +522,21 @@ fn processings(scenario: &Scenario) -> Vec<Processing> {
     all
 }
 
-/// The processes of each host's node.
-fn running(daemons: &[Option<Daemon>]) -> Vec<Vec<u32>> {
-    let process = |daemon: &Option<Daemon>| daemon.as_ref().and_then(Daemon::process);
-    let each = daemons.iter().map(process);
-    each.map(|process| process.into_iter().collect()).collect()
+/// The processes of each host's nodes; those on the host of another are that one's.
+fn running(layout: &Layout, daemons: &[Option<Daemon>]) -> Vec<Vec<u32>> {
+    let mut running = vec![Vec::new(); daemons.len()];
+    for (node, daemon) in daemons.iter().enumerate() {
+        if let Some(list) = running.get_mut(owner(layout, node)) {
+            list.extend(daemon.as_ref().and_then(Daemon::process));
+        }
+    }
+    running
+}
+
+/// The position of the host that a node is on.
+fn owner(layout: &Layout, node: usize) -> usize {
+    let found = layout.hosts.get(node);
+    found.and_then(|host| host.guest_of).unwrap_or(node)
 }
 
 /// Whether a program or a node sends measurements to the lab's collector.

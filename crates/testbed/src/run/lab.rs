@@ -68,7 +68,7 @@ impl Lab {
         symlink(&plot.directory, &lab.state.shortcut).map_err(failed)?;
         let network = lab.network.insert(Network::build(layout, scenario.seed)?);
         if let Some(wanted) = &scenario.congestion_control {
-            for host in &network.layout().hosts {
+            for host in network.layout().own_hosts() {
                 congestion::set(&host.namespace, wanted)?;
             }
         }
@@ -157,30 +157,42 @@ impl Lab {
             return Ok(());
         };
         let hosts = network.layout().hosts.iter().zip(&scenario.nodes);
-        for ((host, node), text) in hosts.zip(&self.files) {
-            let failed = |error: io::Error| {
-                LabError::io(
-                    format!("cannot write the files of node '{}'", node.name),
-                    &error,
-                )
-            };
+        let failed = |node: &str, error: &io::Error| {
+            LabError::io(format!("cannot write the files of node '{node}'"), error)
+        };
+        for (host, node) in hosts {
             let directory = plot.directory.join("nodes").join(&host.name);
-            fs::create_dir_all(&directory).map_err(failed)?;
+            fs::create_dir_all(&directory).map_err(|error| failed(&node.name, &error))?;
             let group = groups.make(&host.name, &node.host, &directory)?;
             if let (Some(group), Some(Processor::Share(millionths))) = (&group, node.host.processor)
                 && node.host.cpu_from.is_zero()
             {
                 group.set_processor(Some(millionths))?;
             }
-            self.groups.push(group.clone());
+            self.groups.push(group);
+        }
+        // A host's limits hold for all nodes on it.
+        for (node, host) in network.layout().hosts.iter().enumerate() {
+            let shared = host
+                .guest_of
+                .and_then(|owner| self.groups.get(owner).cloned());
+            if let (Some(shared), Some(group)) = (shared, self.groups.get_mut(node)) {
+                *group = shared;
+            }
+        }
+        let hosts = network.layout().hosts.iter().zip(&self.groups);
+        for ((host, group), text) in hosts.zip(&self.files) {
             if host.kind == HostKind::Command {
                 self.daemons.push(None);
                 continue;
             }
-            fs::write(directory.join("node.toml"), text).map_err(failed)?;
+            let directory = plot.directory.join("nodes").join(&host.name);
+            let file = fs::write(directory.join("node.toml"), text);
+            file.map_err(|error| failed(&host.name, &error))?;
             let shortcut = self.state.shortcut.join("nodes").join(&host.name);
             let places = (directory.as_path(), shortcut.as_path());
             let namespace = &host.namespace;
+            let group = group.clone();
             let daemon = Daemon::new(&host.name, namespace, &plot.program, places, group);
             self.daemons.push(Some(daemon));
         }

@@ -33,10 +33,10 @@ enum State {
     Over,
 }
 
-/// The node that is to store all that is sent.
+/// The node that is to store all that is sent, with those on its host.
 struct Load {
     node: String,
-    api: Address,
+    apis: Vec<Address>,
 }
 
 #[derive(Clone, Copy)]
@@ -53,10 +53,15 @@ impl Pauses {
     /// The pause of a scenario whose nodes serve at these addresses.
     pub(super) fn new(scenario: &Scenario, program: PathBuf, apis: &[Option<Address>]) -> Self {
         let pause = scenario.pause.and_then(|pause| {
-            let node = scenario.nodes.get(pause.until_stored_at.0)?;
+            let at = pause.until_stored_at;
+            let node = scenario.nodes.get(at.0)?;
+            let owner = node.guest_of.unwrap_or(at);
+            let nodes = scenario.nodes.iter().enumerate().zip(apis);
+            let on_host = nodes
+                .filter(|((index, node), _)| *index == owner.0 || node.guest_of == Some(owner));
             let load = Load {
                 node: node.name.clone(),
-                api: apis.get(pause.until_stored_at.0)?.clone()?,
+                apis: on_host.filter_map(|(_, api)| api.clone()).collect(),
             };
             Some(State::Waiting(pause.at, load))
         });
@@ -109,8 +114,13 @@ impl Pauses {
     }
 }
 
-/// Bundles in the store of a node, as it says itself.
+/// Bundles in the stores of the nodes, as they say themselves.
 fn stored(program: &PathBuf, load: &Load) -> Result<u64, LabError> {
+    let each = load.apis.iter();
+    each.map(|api| stored_at(program, load, api)).sum()
+}
+
+fn stored_at(program: &PathBuf, load: &Load, api: &Address) -> Result<u64, LabError> {
     let failed = |what: String| {
         LabError::new(format!(
             "cannot ask '{}' what it has stored: {what}",
@@ -119,7 +129,7 @@ fn stored(program: &PathBuf, load: &Load) -> Result<u64, LabError> {
     };
     let output = Command::new(program)
         .args(["status", "--json", "--node"])
-        .arg(match &load.api {
+        .arg(match api {
             Address::Unix(path) => path.clone().into_os_string(),
             Address::Tcp(address) => address.to_string().into(),
         })

@@ -94,7 +94,7 @@ impl Task {
             output: program.output,
             began: None,
             ended: None,
-            printed: (!matches!(program.output, Output::Log | Output::Sftp))
+            printed: (!matches!(program.output, Output::Log | Output::Sftp | Output::Time))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
     }
@@ -164,6 +164,9 @@ impl Task {
         node: &str,
         end: Duration,
     ) -> Result<(Vec<Figure>, Option<LabError>), LabError> {
+        if self.output == Output::Time {
+            return Ok((vec![self.time(node)?], None));
+        }
         let path = match (self.output, &self.printed) {
             // It says most of it where errors go.
             (Output::Sftp, _) => &self.log,
@@ -190,6 +193,25 @@ impl Task {
             unit: it.figure.unit,
         });
         Ok((rows.collect(), without_room(name, printed.lost)))
+    }
+
+    /// How long it ran.
+    fn time(&self, node: &str) -> Result<Figure, LabError> {
+        let name = &self.name;
+        let was_told = |ended: &Duration| self.stop.is_some_and(|stop| *ended >= stop);
+        let ended = self.ended.filter(|ended| !was_told(ended)).ok_or_else(|| {
+            let what = format!("program '{name}' did not end by itself, so it has no time");
+            LabError::new(what).with_hint("a later 'at' of [stop], or output = \"log\"")
+        })?;
+        let began = self.began.unwrap_or_default();
+        Ok(Figure {
+            node: node.to_owned(),
+            program: name.clone(),
+            name: "time".to_owned(),
+            time_s: ended.as_secs_f64(),
+            value: ended.saturating_sub(began).as_secs_f64(),
+            unit: "s".to_owned(),
+        })
     }
 
     /// When it ran on a node, in a run that ended then; nothing where it did not begin.

@@ -61,6 +61,10 @@ pub(super) fn sample(
             .clone();
         let hosts = network.layout().hosts.iter().zip(&mut used).zip(&now);
         for ((host, used), processes) in hosts {
+            if host.guest_of.is_some() {
+                busy.push(Duration::ZERO);
+                continue;
+            }
             for usage in used.values_mut() {
                 usage.rss_octets = 0;
             }
@@ -85,7 +89,9 @@ pub(super) fn sample(
                 ..link_sample(&link.name, time_s, first, second)
             };
             octets.push([row.octets_forward, row.octets_back]);
-            links.serialize(row).map_err(failed)?;
+            if link.over.is_none() {
+                links.serialize(row).map_err(failed)?;
+            }
         }
         *latest.lock().unwrap_or_else(PoisonError::into_inner) = Latest { time, busy, octets };
         at += EVERY;
@@ -137,6 +143,9 @@ fn add_drops(
     for (link, [(first, lost_forward), (second, lost_back)]) in
         network.layout().links.iter().zip(carried)
     {
+        if link.over.is_some() {
+            continue;
+        }
         let [dialling, listening] = &link.ends;
         let mut row = link_sample(&link.name, now.as_secs_f64(), first, second);
         // Interfaces of other links have queues too, which only some hosts are asked for.

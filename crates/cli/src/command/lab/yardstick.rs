@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use dhow_bundle::quantity::{parse_duration, parse_size};
 use dhow_testbed::yardstick::Figure;
-use dhow_testbed::yardstick::disk::Disk;
+use dhow_testbed::yardstick::disk::{Amount, Disk, Way};
 use dhow_testbed::yardstick::tcp::{BLOCK_MAX, Receive, Send};
 
 use crate::failure::{Ending, Failure};
@@ -34,7 +34,7 @@ enum What {
     Send(Sending),
     /// Take one TCP connection and keep what comes
     Receive(Receiving),
-    /// Write and read files of one size
+    /// Write and read files of one size, of random octets
     Disk(Files),
 }
 
@@ -84,6 +84,12 @@ struct Files {
     /// Octets of all files of one size
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "15MB")]
     octets: u64,
+    /// Make so many files of each size instead
+    #[arg(long, value_name = "N", conflicts_with = "octets")]
+    count: Option<u64>,
+    /// Go past the page cache, in blocks of 4096 octets, as dd does with iflag=direct and oflag=direct
+    #[arg(long)]
+    direct: bool,
 }
 
 impl Yardstick {
@@ -114,7 +120,15 @@ impl Yardstick {
                     let disk = Disk {
                         directory: words.directory.clone(),
                         file: *file,
-                        octets: words.octets,
+                        amount: match words.count {
+                            Some(count) => Amount::Files(count),
+                            None => Amount::Octets(words.octets),
+                        },
+                        way: match words.direct {
+                            true => Way::Direct,
+                            false => Way::Cached,
+                        },
+                        named: words.files.len() > 1,
                     };
                     told("measure the disk", disk.run())?;
                 }
