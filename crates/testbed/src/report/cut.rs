@@ -372,6 +372,7 @@ mod tests {
             passed: Vec::new(),
             processors: Vec::new(),
             still: None,
+            congestion: std::collections::BTreeSet::new(),
             is_impossible: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut::Cuts;
 use crate::results::{
@@ -39,6 +39,8 @@ pub struct Told {
     pub capacities: Vec<Capacity>,
     /// When its time stood still.
     pub still: Option<Still>,
+    /// The congestion controls of its hosts.
+    pub congestion: BTreeSet<String>,
     /// Its processors that are set by the rate of TCP.
     pub processors: Vec<Measured>,
     /// Payload that was delivered, between each two nodes.
@@ -142,6 +144,7 @@ impl Course {
             figures: results.read::<Figure>(&name)?,
             capacities: results.read::<Capacity>(&name)?,
             still: conditions.still,
+            congestion: conditions.congestion_control.into_values().collect(),
             processors: conditions.processors,
             flows: flows(&payloads),
             passed: Vec::new(),
