@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::clock::Clock;
 use super::usage::{KIB, Usage, named, page_octets};
 use crate::failure::LabError;
-use crate::place::{Counters, End, Network};
+use crate::place::{Accounting, Counters, End, Network};
 use crate::results::{LinkSample, Resource, Row};
 
 /// From one sample to the next.
@@ -226,8 +226,7 @@ impl Machine {
         Self {
             iowait_ticks: iowait.and_then(|ticks| ticks.parse().ok()).unwrap_or(0),
             pages_out: named(&memory, "pgpgout ").saturating_mul(KIB) / page_octets(),
-            tells_disk_waits: fs::read_to_string("/proc/sys/kernel/task_delayacct")
-                .is_ok_and(|text| text.trim() != "0"),
+            tells_disk_waits: Accounting::of_machine().is_on(),
         }
     }
 
