@@ -167,6 +167,15 @@ fn cause_of(on_sockets: &[&Told], in_virtual_time: &[&Told], ratio: f64) -> Stri
             escaped(&day.node)
         );
     }
+    if let Some((day, what)) = waits(Wait::Memory)
+        .map(|day| (day, "room in its memory"))
+        .or_else(|| waits(Wait::Locks).map(|day| (day, "locks")))
+    {
+        return format!(
+            "node {} waited for {what} most of its time, and nothing in virtual time does",
+            escaped(&day.node)
+        );
+    }
     if let Some(day) = waits(Wait::Disk) {
         return format!(
             "node {} waited for its disk most of its time, and disks of virtual time take as long as the scenario says",

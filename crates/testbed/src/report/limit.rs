@@ -2,12 +2,15 @@
 
 use dhow_page::escaped;
 
-use super::told::Told;
+use super::told::{Told, Wait};
 use crate::number::float;
 use crate::results::{Capacity, Limited};
 
 /// A resource of which so much was used was the limit.
 const FULL: f64 = 0.85;
+
+/// A host that waited for so much of the time had a limit in what it waited for.
+const WAITED: f64 = 0.5;
 
 /// What limited a run, in a few words.
 pub(crate) fn limit(told: &Told) -> String {
@@ -20,6 +23,10 @@ pub(crate) fn limit(told: &Told) -> String {
             Limited::Processor => (part, format!("processor of {name}")),
         }
     });
+    let full = most.as_ref().is_some_and(|(part, _)| *part >= FULL);
+    if let Some(waited) = waited(told).filter(|_| !full) {
+        return waited;
+    }
     match most {
         None => "–".to_owned(),
         Some((part, what)) if part >= FULL => format!("{what} ({})", percent(part)),
@@ -29,6 +36,25 @@ pub(crate) fn limit(told: &Told) -> String {
         ),
         Some((part, what)) => format!("none: most used was {what} ({})", percent(part)),
     }
+}
+
+/// What a host waited for most of its time, where no link and no processor was full.
+fn waited(told: &Told) -> Option<String> {
+    let waits = told.days.iter().filter_map(|day| {
+        let (part, what) = match day.waited_for()? {
+            Wait::Disk => (day.disk?, "disk"),
+            Wait::Memory => (day.memory, "memory"),
+            Wait::Locks => (day.locks, "locks"),
+            Wait::Processor | Wait::Network | Wait::NetworkOrDisk => return None,
+        };
+        Some((part, what, &day.node)).filter(|_| part >= WAITED)
+    });
+    let (part, what, node) = waits.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let node = escaped(node);
+    Some(format!(
+        "{what} of {node} (waited for {} of the time)",
+        percent(part.min(1.0))
+    ))
 }
 
 /// A link of which nothing was left.
