@@ -295,7 +295,7 @@ class Lab(unittest.TestCase):
         short = ["traffic.total=300kB", "variant.0.set=[\"link.rate=64kbit\", \"traffic.size=5kB\", \"traffic.total=20kB\"]"]
         short += [f"variant.{number}.set=[\"link.rate={rate}\", \"link.delay={delay}\", \"traffic.total={total}\"]"
                   for number, rate, delay, total in [
-                      (2, "10Mbit", "0", "1MB"), (3, "100Mbit", "0", "4MB"), (4, "1Gbit", "0", "20MB"),
+                      (2, "10Mbit", "0", "1MB"), (3, "100Mbit", "0", "4MB"), (4, "1Gbit", "0", "60MB"),
                       (5, "10Mbit", "20ms", "1MB"), (6, "100Mbit", "5ms", "4MB"), (7, "100Mbit", "20ms", "4MB"),
                       (8, "100Mbit", "100ms", "4MB"), (9, "1Gbit", "2ms", "20MB")]]
         words = [word for setting in short for word in ("--set", setting)]
@@ -580,7 +580,7 @@ class Lab(unittest.TestCase):
         told = self.lab("run", limited, "--backend", "netns", "--backend", "sim", "--out", "out", code=2)
         self.assertIn("'cpu'", told)
         self.assertFalse((self.place / "out").exists())
-        told = self.lab("run", path, "--backend", "sim", "--set", "congestion_control=vegas", "--out", "out", code=2)
+        told = self.lab("run", self.write(scenario()), "--backend", "sim", "--set", "congestion_control=vegas", "--out", "out", code=2)
         self.assertIn("the congestion control 'vegas' cannot be simulated", told)
         self.assertIn("virtual time has bbr, reno and cubic", told)
 
