@@ -178,9 +178,9 @@ impl Congestion {
         Some(self.unanswered.front()?.answered)
     }
 
-    /// How long it takes beyond a round trip until a segment that is lost now is sent again.
-    pub(crate) const fn timer(&self) -> Duration {
-        match self.on_their_way < TELLING * SEGMENT_OCTETS {
+    /// How long it takes beyond a round trip until a segment that is lost among so many octets is sent again.
+    pub(crate) const fn timer(&self, octets: u64) -> Duration {
+        match self.on_their_way + octets < TELLING * SEGMENT_OCTETS {
             true => TIMER,
             false => Duration::ZERO,
         }
@@ -270,7 +270,7 @@ impl Congestion {
             Control::Reno | Control::Bbr => self.window / 2,
         };
         self.threshold = less.max(LEAST_OCTETS);
-        self.window = match self.timer().is_zero() {
+        self.window = match self.timer(sent.octets).is_zero() {
             true => self.threshold,
             false => SEGMENT_OCTETS,
         };
@@ -324,12 +324,9 @@ impl Curve {
         };
         let target = target.clamp(window, window + window / 2);
         let growth = (target - window).saturating_mul(sent.octets) / window;
-        // RFC 9438 4.3: never less than reno with the same loss.
-        let gain = match self.friendly < self.before {
-            true => FRIENDLY_THOUSANDTHS,
-            false => 1_000,
-        };
-        self.friendly += SEGMENT_OCTETS * sent.octets * gain / 1_000 / window;
+        // RFC 9438 4.3: never less than reno with the same loss; kernels leave it at that where the window is as before again.
+        let reno = SEGMENT_OCTETS * sent.octets / window;
+        self.friendly += reno * FRIENDLY_THOUSANDTHS / 1_000;
         growth.max(self.friendly.saturating_sub(window))
     }
 
@@ -427,7 +424,7 @@ mod tests {
             .map(|number| round(&mut congestion, number, true))
             .collect();
         assert_eq!(windows, [10, 5, 2, 1, 1, 1]);
-        assert_eq!(congestion.timer(), TIMER);
+        assert_eq!(congestion.timer(SEGMENT_OCTETS), TIMER);
     }
 
     #[test]

@@ -382,7 +382,7 @@ impl Road {
         congestion: Option<&Congestion>,
     ) -> Carriage {
         let (packet, timer) = match congestion {
-            Some(congestion) => (SEGMENT_OCTETS, congestion.timer()),
+            Some(congestion) => (SEGMENT_OCTETS, congestion.timer(octets)),
             None => (PACKET_OCTETS, RETRANSMISSION_MIN),
         };
         let left = self.transmit(side, now, octets);

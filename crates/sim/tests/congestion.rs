@@ -98,6 +98,18 @@ fn bbr_heeds_no_loss_and_cubic_less_than_reno() {
 }
 
 #[test]
+fn bbr_is_not_held_back_by_a_timer_that_runs_again_and_again() {
+    let link = "rate = \"100Mbit\"\ndelay = \"10ms\"\nloss = 0.01";
+    let mut scenario = over("bbr", link, 400);
+    scenario.fidelity = Fidelity::Bundle;
+    for seed in 1..=6 {
+        let world = run(&scenario, seed);
+        let carried = 4e7 / world.now().since(Instant::START).as_secs_f64();
+        assert!(carried > 12.5e6 * 0.8, "seed {seed}: {carried}");
+    }
+}
+
+#[test]
 fn a_link_without_losses_is_full_once_the_window_is_as_large() {
     for control in ["bbr", "reno", "cubic"] {
         let link = "rate = \"10Mbit\"\ndelay = \"50ms\"";
