@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import tempfile
@@ -68,6 +69,15 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
     print(json.dumps(numbers), flush=True)
 """
 
+# So many datagrams at once, to where nobody listens; the socket may hold all of them.
+SEND_MANY = """
+import socket, sys
+SO_SNDBUFFORCE = 32
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+    here.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 16 << 20)
+    for _ in range(int(sys.argv[2])):
+        here.sendto(bytes(100), (sys.argv[1], 9))
+"""
 # As many datagrams as there is room for, for so long; and when those that came did, after the first.
 FLOOD = """
 import socket, sys, time
@@ -169,6 +179,17 @@ class Channel(unittest.TestCase):
                 self.assertEqual(numbers == sorted(numbers), is_in_order)
                 counted = link.stop()
                 self.assertEqual(counted["rightward"]["reordered"] == 0, is_in_order)
+
+    def test_packets_that_come_while_the_emulator_has_no_processor_are_not_lost(self) -> None:
+        link = self.link("--rate", "1Gbit", "--queue", "16MB")
+        os.kill(link.program.pid, signal.SIGSTOP)
+        sending = self.crew.start(
+            ["python3", "-c", SEND_MANY, link.right.address, "4000"], namespace=link.left.namespace)
+        self.assertEqual(sending.wait(PATIENCE_S), 0)
+        os.kill(link.program.pid, signal.SIGCONT)
+        # What comes back came behind all of them.
+        self.assertNotEqual(self.ask(link, PATIENCE_S), "nothing")
+        self.assertGreaterEqual(link.stop()["rightward"]["delivered"], 4001)
 
     def test_packets_leave_as_the_trace_of_a_rate_says(self) -> None:
         # Half a second with a packet a millisecond, and half a second with one in fifty.

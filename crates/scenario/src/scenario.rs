@@ -36,7 +36,7 @@ pub struct Scenario {
     pub every_seed: bool,
     /// How much of what nodes say and keep is there.
     pub fidelity: Fidelity,
-    /// The congestion control of a testbed's TCP; the system's own where none is named.
+    /// The congestion control of TCP; of a testbed the system's own where none is named.
     pub congestion_control: Option<String>,
     /// The nodes.
     pub nodes: Vec<Node>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_node::door::{Event, Path, StreamId};
 
+use crate::congestion::Unanswered;
 use crate::connection::{EndState, Flight, Road, length};
 use crate::dialling::road_at;
 use crate::freight::Freight;
@@ -74,10 +75,10 @@ impl World {
                 road.room(way, now)
             };
             if room == 0 {
-                // Reading and contacts make room again; the line does by itself.
-                if road.is_open() && way.busy > now && !way.promised {
+                // Reading and contacts make room again; the line does by itself, and answers do.
+                let again = road.again(way, now).filter(|_| !way.promised);
+                if let Some(at) = again {
                     way.promised = true;
-                    let at = way.busy;
                     self.queue.push(at, Happening::Writable(key, side));
                 }
                 return;
@@ -172,12 +173,24 @@ impl World {
         let Some(road) = self.roads.get_mut(road_at(connection.road)) else {
             return;
         };
-        let (free, sent, late) = road.carry(side, now, freight.octets());
         let way = &mut connection.end_mut(side).way;
+        let congestion = way.congestion.as_deref();
+        let carriage = road.carry(side, now, freight.octets(), congestion);
         // Octets stay in order, also behind what was lost and where the delay becomes less.
-        let sent = sent.max(way.last_departure(now));
-        let arrives = way.last_arrival(sent + road.delay(sent) + late);
-        way.busy = free;
+        let sent = carriage.sent.max(way.last_departure(now));
+        let arrives = way.last_arrival(sent + road.delay(sent) + carriage.late);
+        if let Some(congestion) = &mut way.congestion {
+            let left = carriage.left;
+            let sent = Unanswered {
+                left,
+                answered: left + road.delay(left) * 2 + carriage.late,
+                octets: freight.octets(),
+                is_lost: carriage.is_lost,
+                is_pressed: way.busy >= now,
+            };
+            congestion.handle_sent(now, sent);
+        }
+        way.busy = carriage.free;
         way.flying.push_back(Flight {
             sent,
             arrives,

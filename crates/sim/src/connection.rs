@@ -11,6 +11,7 @@ use dhow_node::door::StreamId;
 use dhow_scenario::scenario::{AtEnd, Fidelity, Link};
 
 use crate::capture::Conversation;
+use crate::congestion::{Congestion, Control, SEGMENT_OCTETS};
 use crate::entropy::Entropy;
 use crate::freight::Freight;
 use crate::oracle::Referee;
@@ -30,15 +31,17 @@ const fn chunk_time(fidelity: Fidelity) -> Duration {
     }
 }
 
-/// Octets of a packet, as losses count.
+/// Octets of a packet, as losses count without a congestion control.
 const PACKET_OCTETS: u64 = 1400;
 
-/// Octets of a full segment of TCP, and of the headers around it: IPv4, and TCP with timestamps. A stream is counted as if all of its segments
+/// Octets of the headers around a full segment of TCP: IPv4, and TCP with timestamps. A stream is counted as if all of its segments
 /// were full, as those of a link that is full are.
-const SEGMENT_OCTETS: u64 = 1_448;
 const HEADERS_OCTETS: u64 = 52;
 
-/// How long it is at least, beside a round trip, until a sender sends again what was lost.
+/// The queue of a link at least, as of an emulated one.
+const QUEUE_MIN_OCTETS: u64 = 256 * 1024;
+
+/// How long it is at least, beside a round trip, until a sender sends again what was lost, without a congestion control.
 const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
 
 /// How often the same octets are lost at most.
@@ -115,6 +118,23 @@ pub struct Way {
     pub doubted: bool,
     /// When its node last had nothing more to write.
     pub quiet: Instant,
+    /// What may be on its way, where the scenario names a congestion control.
+    pub(crate) congestion: Option<Box<Congestion>>,
+}
+
+/// What becomes of octets that are put on a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carriage {
+    /// Until when they keep the line busy.
+    pub(crate) free: Instant,
+    /// When the last of them has left for the first time.
+    pub(crate) left: Instant,
+    /// When the last of them has left for the last time.
+    pub(crate) sent: Instant,
+    /// How much later than by the delay they arrive.
+    pub(crate) late: Duration,
+    /// Some of them leave more than once.
+    pub(crate) is_lost: bool,
 }
 
 /// A connection.
@@ -234,6 +254,10 @@ pub struct Road {
     lines: (Line, Line),
     window_octets: u64,
     chunk_octets: u64,
+    /// Which congestion control its connections have.
+    control: Option<Control>,
+    /// Octets that are on their way in a round trip when it is full.
+    pipe_octets: u64,
     /// Octets a second.
     pub rate: u64,
 }
@@ -245,6 +269,7 @@ impl Road {
         ends: (MachineIndex, MachineIndex),
         link: &Link,
         fidelity: Fidelity,
+        control: Option<Control>,
         mut entropy: Entropy,
     ) -> Self {
         let mut dice = || Dice::new(entropy.draw());
@@ -268,9 +293,28 @@ impl Road {
             jitter: link.jitter,
             dice: (dice(), dice()),
             lines: (line(), line()),
-            window_octets: WINDOW_OCTETS.saturating_add(held),
+            window_octets: WINDOW_OCTETS.saturating_add(match control {
+                // A window that is to be the congestion control's does not end at the reader's.
+                Some(_) => held.saturating_mul(4),
+                None => held,
+            }),
             chunk_octets: chunk.clamp(CHUNK_OCTETS.0, CHUNK_OCTETS.1),
+            control,
+            pipe_octets: held,
             rate: link.rate.octets_per_s(),
+        }
+    }
+
+    /// One direction of a new connection.
+    #[must_use]
+    pub fn way(&self, now: Instant) -> Way {
+        let queue = self.pipe_octets.max(QUEUE_MIN_OCTETS);
+        let congestion = self
+            .control
+            .map(|control| Congestion::new(control, now, self.pipe_octets, queue));
+        Way {
+            congestion: congestion.map(Box::new),
+            ..Way::default()
         }
     }
 
@@ -297,7 +341,7 @@ impl Road {
 
     /// How many octets one side may write now.
     #[must_use]
-    pub fn room(&self, way: &Way, now: Instant) -> u64 {
+    pub fn room(&self, way: &mut Way, now: Instant) -> u64 {
         let window = if self.is_open() {
             if way.busy > now {
                 return 0;
@@ -306,7 +350,21 @@ impl Road {
         } else {
             HELD_OCTETS
         };
-        window.saturating_sub(way.under_way).min(self.chunk_octets)
+        let room = window.saturating_sub(way.under_way).min(self.chunk_octets);
+        match &mut way.congestion {
+            Some(congestion) if self.is_open() => room.min(congestion.room(now, self.chunk_octets)),
+            _ => room,
+        }
+    }
+
+    /// When one side that may not write now may again by what leaves the line or is answered.
+    #[must_use]
+    pub fn again(&self, way: &Way, now: Instant) -> Option<Instant> {
+        if !self.is_open() {
+            return None;
+        }
+        let answer = || way.congestion.as_ref()?.poll_timeout();
+        (way.busy > now).then_some(way.busy).or_else(answer)
     }
 
     /// Whether packets are lost on it.
@@ -315,25 +373,42 @@ impl Road {
         self.loss != Loss::None
     }
 
-    /// Until when octets that one side writes now keep the line busy, when they have left for the last time, and how much later than by
-    /// the delay they arrive. A packet that is lost leaves once more when a round trip and a timer are over.
-    pub fn carry(&mut self, side: Side, now: Instant, octets: u64) -> (Instant, Instant, Duration) {
-        let mut free = self.transmit(side, now, octets);
-        let mut sent = free;
+    /// What becomes of octets that one side writes now. A packet that is lost leaves once more when a round trip is over and its sender knows.
+    pub(crate) fn carry(
+        &mut self,
+        side: Side,
+        now: Instant,
+        octets: u64,
+        congestion: Option<&Congestion>,
+    ) -> Carriage {
+        let (packet, timer) = match congestion {
+            Some(congestion) => (SEGMENT_OCTETS, congestion.timer(octets)),
+            None => (PACKET_OCTETS, RETRANSMISSION_MIN),
+        };
+        let left = self.transmit(side, now, octets);
+        let (mut free, mut sent) = (left, left);
         let (loss, jitter) = (self.loss, self.jitter);
-        let wait = self.delay(now) * 2 + RETRANSMISSION_MIN;
-        let mut packets = octets.div_ceil(PACKET_OCTETS);
+        let wait = self.delay(now) * 2 + timer;
+        let mut packets = octets.div_ceil(packet);
+        let mut is_lost = false;
         for _ in 0..LOSSES_MAX {
             let dice = self.dice(side);
             packets = (0..packets).map(|_| u64::from(dice.loses(loss))).sum();
             if packets == 0 {
                 break;
             }
+            is_lost = true;
             dice.mend();
-            free = self.transmit(side, now, packets * PACKET_OCTETS);
+            free = self.transmit(side, now, packets * packet);
             sent = free.max(sent + wait);
         }
-        (free, sent, self.dice(side).jitter(jitter))
+        Carriage {
+            free,
+            left,
+            sent,
+            late: self.dice(side).jitter(jitter),
+            is_lost,
+        }
     }
 
     const fn dice(&mut self, side: Side) -> &mut Dice {

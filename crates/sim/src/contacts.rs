@@ -127,8 +127,13 @@ impl World {
     fn hold(&mut self, key: ConnectionKey) {
         let now = self.now;
         if let Some(connection) = self.connection_mut(key) {
-            connection.dialling.way.hold(now);
-            connection.accepting.way.hold(now);
+            for side in [Side::Dialling, Side::Accepting] {
+                let way = &mut connection.end_mut(side).way;
+                way.hold(now);
+                if let Some(congestion) = &mut way.congestion {
+                    congestion.handle_silence();
+                }
+            }
             let ways =
                 [Side::Dialling, Side::Accepting].map(|side| (side, &connection.end(side).way));
             let held = ways.map(|(side, way)| (!way.held.is_empty()).then_some(side));

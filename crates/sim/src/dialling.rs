@@ -130,14 +130,15 @@ impl World {
             slot,
             serial: self.next_serial,
         };
+        let streams = (self.stream(slot, 0), self.stream(slot, 1));
+        let road = self.roads.get(road_at(dial.road));
         let end = |machine, life, stream, state| End {
             machine,
             life,
             stream,
             state,
-            way: Way::default(),
+            way: road.map_or_else(Way::default, |road| road.way(now)),
         };
-        let streams = (self.stream(slot, 0), self.stream(slot, 1));
         let connection = Connection {
             key,
             road: dial.road,

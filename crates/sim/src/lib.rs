@@ -14,6 +14,7 @@ pub mod capture;
 mod carrying;
 mod clients;
 pub mod clock;
+pub mod congestion;
 pub mod connection;
 mod contacts;
 mod dialling;

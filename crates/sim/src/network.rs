@@ -12,6 +12,7 @@ use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
 use crate::application::{Application, Role};
+use crate::congestion::Control;
 use crate::entropy::{Entropy, Purpose};
 
 /// Octets that may wait for a disk.
@@ -56,6 +57,9 @@ pub enum NetworkError {
         /// Its destination.
         to: String,
     },
+    /// A congestion control that connections here cannot resemble.
+    #[error("the congestion control '{0}' cannot be simulated")]
+    Congestion(String),
     /// A node ID is none.
     #[error("'{0}' is no node ID")]
     NodeId(String),
@@ -67,6 +71,7 @@ impl NetworkError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Testbed(error) => error.hint.as_deref(),
+            Self::Congestion(_) => Some("virtual time has bbr, reno and cubic"),
             Self::NoPath { .. } | Self::NodeId(_) => None,
         }
     }
@@ -94,6 +99,11 @@ pub struct Blueprint {
 pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, NetworkError> {
     if let Some(error) = &scenario.unsimulated {
         return Err(NetworkError::Testbed(error.clone()));
+    }
+    if let Some(name) = &scenario.congestion_control
+        && Control::of(scenario).is_none()
+    {
+        return Err(NetworkError::Congestion(name.clone()));
     }
     let patience = listeners_patience(scenario);
     let mut blueprints = Vec::with_capacity(scenario.nodes.len());

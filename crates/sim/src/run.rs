@@ -8,6 +8,7 @@ use dhow_node::exchange_octets;
 use dhow_scenario::Scenario;
 
 use crate::capture::Capture;
+use crate::congestion::Control;
 use crate::ledger::UnitName;
 use crate::machine::Machine;
 use crate::network::NetworkError;
@@ -30,6 +31,7 @@ pub struct Run {
     traffic: Vec<(String, String)>,
     /// Nothing more happens.
     over: bool,
+    control: Option<Control>,
 }
 
 /// How far a run is.
@@ -86,6 +88,8 @@ pub struct Outcome {
     pub links: Vec<LinkUse>,
     /// How stores were filled.
     pub nodes: Vec<NodeUse>,
+    /// Which congestion control its connections resemble, where the scenario names one.
+    pub control: Option<Control>,
 }
 
 /// Something that must not be, with what led to it.
@@ -204,6 +208,7 @@ impl Run {
                 .collect(),
             traffic: traffic.map(|it| (name(it.from.0), name(it.to.0))).collect(),
             over: false,
+            control: Control::of(scenario),
         })
     }
 
@@ -347,6 +352,7 @@ impl Run {
             payloads,
             links: links.collect(),
             nodes: world.machines().iter().map(NodeUse::of).collect(),
+            control: self.control,
         }
     }
 }

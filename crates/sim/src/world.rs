@@ -13,6 +13,7 @@ use dhow_scenario::scenario::{
 
 use crate::capture::Capture;
 use crate::clock::ClockError;
+use crate::congestion::Control;
 use crate::connection::{Connection, Road};
 use crate::dialling::Dial;
 use crate::disk::Hand;
@@ -271,11 +272,12 @@ impl World {
 
     /// Everything that is known to happen is put into the queue.
     fn begin(&mut self, scenario: &Scenario, seed: u64) {
+        let control = Control::of(scenario);
         for (number, link) in (0_u32..).zip(&scenario.links) {
             let ends = (machine(link.between.0.0), machine(link.between.1.0));
             let at = usize::try_from(number).unwrap_or(usize::MAX);
             let entropy = Entropy::new(seed, Purpose::Link, at);
-            let mut road = Road::new(ends, link, self.fidelity, entropy);
+            let mut road = Road::new(ends, link, self.fidelity, control, entropy);
             road.contacts = u32::from(link.presence == Presence::Always);
             let leads = self.machines.get(ends.0.at());
             let leads = leads.and_then(|it| it.blueprint.leads.binary_search(&number).ok());

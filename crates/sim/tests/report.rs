@@ -14,12 +14,19 @@ use dhow_sim::{Outcome, Run};
 
 /// Two nodes and what passes between them, with some lines more of the link, the traffic and the nodes.
 fn outcome(seed: u64, node: &str, link: &str, rest: &str) -> Outcome {
+    outcome_of(&scenario(node, link, rest), seed)
+}
+
+fn scenario(node: &str, link: &str, rest: &str) -> Scenario {
     let text = format!(
         "[[node]]\nname = \"a\"\n{node}\n[[node]]\nname = \"<b>\"\n[[link]]\nbetween = [\"a\", \"<b>\"]\n{link}\n\
          [[traffic]]\nfrom = \"a\"\nto = \"<b>\"\nsize = \"50kB..60kB\"\nmean = \"1min\"\n{rest}\n"
     );
-    let scenario = Scenario::parse(Path::new("two.toml"), &text).expect("a scenario");
-    let mut run = Run::new(&scenario, seed).expect("there is a way");
+    Scenario::parse(Path::new("two.toml"), &text).expect("a scenario")
+}
+
+fn outcome_of(scenario: &Scenario, seed: u64) -> Outcome {
+    let mut run = Run::new(scenario, seed).expect("there is a way");
     while run.advance(100_000) {}
     run.finish()
 }
@@ -226,4 +233,7 @@ fn a_run_with_losses_says_which_congestion_control_they_resemble() {
     let said = |link: &str| shown(&[outcome(1, "", link, rest)]).contains("TCP with BBR");
     assert!(said("rate = \"1Mbit\"\nloss = 0.01"));
     assert!(!said("rate = \"1Mbit\""));
+    let mut named = scenario("", "rate = \"1Mbit\"\nloss = 0.01", rest);
+    named.congestion_control = Some("reno".to_owned());
+    assert!(shown(&[outcome_of(&named, 1)]).contains("Connections resemble TCP with reno."));
 }

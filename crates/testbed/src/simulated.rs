@@ -7,14 +7,15 @@ use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
 use dhow_scenario::scenario::{NodeIndex, Presence, Processor};
 use dhow_sim::NetworkError;
+use dhow_sim::congestion::Control;
 use dhow_sim::run::{Outcome, Run as Simulation};
 
 use crate::number::float;
 use crate::place::{Made, makes};
 use crate::report::measured;
 use crate::results::{
-    Backend, Capacity, Contact, Limited, LinkSample, Payload, Point, Results, ResultsError, Run,
-    Status,
+    Backend, Capacity, Conditions, Contact, Limited, LinkSample, Payload, Point, Results,
+    ResultsError, Run, Status,
 };
 use crate::run::{Contacts, timestamp};
 
@@ -23,6 +24,9 @@ const EVENTS_AT_ONCE: u64 = 20_000;
 
 /// Contacts of one run that are told, at most.
 pub(crate) const CONTACTS_MAX: usize = 100_000;
+
+/// What connections resemble where the scenario names no congestion control.
+const WITHOUT_CONTROL: &str = "bbr without a start";
 
 /// The name of a run in virtual time.
 #[must_use]
@@ -49,6 +53,7 @@ pub fn run(
     let outcome = simulation.finish();
     let name = name(planned);
     results.begin(&name)?;
+    results.write_conditions(&name, &conditions(scenario))?;
     results.write(&name, &payloads(&outcome))?;
     results.write(&name, &contacts(scenario, outcome.progress.time))?;
     results.write(&name, &links(&outcome))?;
@@ -92,6 +97,18 @@ pub enum SimulatedError {
     /// Results cannot be written.
     #[error(transparent)]
     Results(#[from] ResultsError),
+}
+
+/// Of all conditions of a run virtual time has this one.
+fn conditions(scenario: &Scenario) -> Conditions {
+    let resembles = Control::of(scenario).map_or(WITHOUT_CONTROL, Control::name);
+    let nodes = scenario.nodes.iter();
+    Conditions {
+        congestion_control: nodes
+            .map(|node| (node.name.clone(), resembles.to_owned()))
+            .collect(),
+        ..Conditions::default()
+    }
 }
 
 fn delivered_octets(outcome: &Outcome) -> u64 {

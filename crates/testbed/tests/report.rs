@@ -291,8 +291,8 @@ fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
         "s, whatever the seed</td>",
         "<td>the seed changes nothing</td>",
         "<td>10kB</td><td>–</td>",
-        "<th>no core</th><th>machine idle for disk</th>",
-        "<td>1.0 s</td><td>0 ms</td><td>3.5 s</td><td>0 ms</td><td>9.0 MB</td><td>0</td><td>1,234</td>",
+        "<th>no core</th><th>waited for locks</th><th>machine idle for disk</th>",
+        "<td>1.0 s</td><td>0 ms</td><td>3.5 s</td><td>0 ms</td><td>0 ms</td><td>9.0 MB</td><td>0</td><td>1,234</td>",
         "<td>core</td>",
     ] {
         assert!(after.contains(words), "{words} is not in {after}");

@@ -39,9 +39,9 @@ pub(super) const TOP: Section = Section {
         key(
             "congestion_control",
             Kind::Text,
-            Absent::Means("that of the system"),
+            Absent::Means("that of the system; in virtual time much like BBR"),
             "\"bbr\"",
-            "The congestion control of TCP on the hosts of a testbed (tcp_congestion_control): one of those that the kernel has and lets namespaces use. Simulated links lose and are late as BBR sees it, which does not slow down for losses, whatever stands here.",
+            "The congestion control of TCP: on the hosts of a testbed (tcp_congestion_control) one of those that the kernel has and lets namespaces use, and in virtual time \"bbr\", \"reno\" or \"cubic\". Without it, simulated connections have no slow start, lose as BBR sees it, and do not slow down.",
         ),
     ]],
 };

@@ -14,9 +14,9 @@ const FULL: u64 = 80;
 /// Where links are there for fewer hundredths of the time, bundles wait for contacts.
 const MOSTLY_THERE: u64 = 90;
 
-/// Which congestion control a link that loses resembles.
+/// What losses cost where the scenario names no congestion control.
 const LOSSES: &str = "Packets were lost as TCP with BBR would see it: the time to send them again is there, and nothing slows down for them. \
-     With reno or cubic such links carry less.";
+     With reno or cubic such links carry less: congestion_control in the scenario says which is simulated.";
 
 /// What ran and what was delivered.
 pub(crate) fn delivered(outcome: &Outcome) -> String {
@@ -222,7 +222,9 @@ pub(crate) fn cost(outcome: &Outcome) -> String {
     if !befell.is_empty() {
         words += &format!("In its course: {}. ", befell.join(", "));
     }
-    if outcome.links.iter().any(|link| link.is_lossy) {
+    if let Some(control) = outcome.control {
+        words += &format!("Connections resemble TCP with {}.", control.name());
+    } else if outcome.links.iter().any(|link| link.is_lossy) {
         words += LOSSES;
     }
     words

@@ -13,6 +13,10 @@ use crate::namespace;
 /// Octets of the largest IP packet.
 pub const PACKET_OCTETS_MAX: usize = 65_535;
 
+/// Packets that may wait until the emulator takes them. Those beyond are lost before the link has them, so it is more than a sender of TCP that is
+/// told of much at once sends in the time in which others have the processor.
+const TAKEN_LATER_PACKETS: u32 = 16_384;
+
 /// Why an end cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
@@ -70,7 +74,12 @@ impl Port {
         if let Some(name) = &place.namespace {
             enter(name)?;
         }
-        let builder = DeviceBuilder::new().name(&place.interface).mtu(mtu);
+        let builder = DeviceBuilder::new()
+            .name(&place.interface)
+            .mtu(mtu)
+            .with(|device| {
+                device.tx_queue_len(TAKEN_LATER_PACKETS);
+            });
         let builder = if place.address.is_ipv4() {
             builder.ipv4(place.address, place.prefix, None)
         } else {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::accounting::Accounting;
 use super::batch;
 use super::state::State;
 use crate::failure::LabError;
@@ -71,6 +72,9 @@ pub fn clear(state: &State) -> Result<(), LabError> {
         let what = format!("the control group {} stays", stays.display());
         return Err(LabError::new(what).with_hint("programs in it did not end"));
     }
+    Accounting::of_machine()
+        .release(&state.lab)
+        .map_err(|error| LabError::io("cannot switch kernel.task_delayacct off", &error))?;
     let _ = fs::remove_file(&state.shortcut);
     state.remove();
     Ok(())

@@ -40,6 +40,9 @@ const LIMITS: [&str; 9] = [
     "io.max",
 ];
 
+/// Lines of `memory.stat` that count pages which were read again, of files and others.
+const READ_AGAIN: &str = "workingset_refault_";
+
 /// Puts a shell into the groups whose files are named before `--`, and makes it the program behind that.
 const ENTER: &str =
     "while [ \"$1\" != -- ]; do echo $$ > \"$1\" || exit 126; shift; done; shift; exec \"$@\"";
@@ -256,6 +259,15 @@ impl Group {
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
         line.and_then(|count| count.trim().parse().ok())
             .unwrap_or(0)
+    }
+
+    /// Pages that were read again, since memory had no room to keep them; none where it has no limit of memory.
+    #[must_use]
+    pub fn read_again(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.of("memory").join("memory.stat")).ok()?;
+        let lines = text.lines().filter(|line| line.starts_with(READ_AGAIN));
+        let counts = lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        Some(counts.sum())
     }
 
     /// Its directory under a controller of the first version; in the second it is one.

@@ -3,6 +3,7 @@
 //! [`Layout`] says what there is to be, as a value; [`Network`] makes it; [`State`] is what a file says of it while it is
 //! there, so that [`clear`](clear::clear) removes all of it whatever became of whoever made it.
 
+mod accounting;
 mod batch;
 mod buffers;
 pub mod clear;
@@ -17,6 +18,7 @@ mod reset;
 mod state;
 mod switch;
 
+pub(crate) use accounting::Accounting;
 pub use device::Counters;
 pub use group::{Group, Groups};
 pub(crate) use layout::makes;

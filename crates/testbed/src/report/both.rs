@@ -1,5 +1,7 @@
 //! The same scenario on real sockets and in virtual time, side by side.
 
+use std::collections::BTreeSet;
+
 use dhow_page::{List, escaped, text, words};
 
 use super::limit;
@@ -88,9 +90,30 @@ pub(crate) fn table(study: &Study) -> String {
         false => sentences(&differences),
     };
     format!(
-        "<h3>On real sockets and in virtual time</h3>{}<p>{told}</p>",
-        list.whole()
+        "<h3>On real sockets and in virtual time</h3>{}<p>{told} {}</p>",
+        list.whole(),
+        congestion(study)
     )
+}
+
+/// Which congestion control either has.
+fn congestion(study: &Study) -> String {
+    let of = |backend: Backend| {
+        let runs = study.done().filter(|told| told.run.backend == backend);
+        let names: BTreeSet<&str> = runs
+            .flat_map(|told| &told.congestion)
+            .map(String::as_str)
+            .filter(|name| !name.is_empty())
+            .collect();
+        escaped(&names.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    let (real, virtual_) = (of(Backend::Netns), of(Backend::Sim));
+    match real.is_empty() || virtual_.is_empty() {
+        true => String::new(),
+        false => format!(
+            "TCP of the hosts had the congestion control {real}; connections of virtual time resemble {virtual_}."
+        ),
+    }
 }
 
 /// A difference of the two.
@@ -141,6 +164,15 @@ fn cause_of(on_sockets: &[&Told], in_virtual_time: &[&Told], ratio: f64) -> Stri
     if let Some(day) = days().find(|day| day.waited_for().is_none()) {
         return format!(
             "node {} was busy most of its time, and virtual time has no processors",
+            escaped(&day.node)
+        );
+    }
+    if let Some((day, what)) = waits(Wait::Memory)
+        .map(|day| (day, "room in its memory"))
+        .or_else(|| waits(Wait::Locks).map(|day| (day, "locks")))
+    {
+        return format!(
+            "node {} waited for {what} most of its time, and nothing in virtual time does",
             escaped(&day.node)
         );
     }

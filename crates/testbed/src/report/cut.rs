@@ -387,6 +387,7 @@ mod tests {
             programs: Vec::new(),
             processors: Vec::new(),
             still: None,
+            congestion: std::collections::BTreeSet::new(),
             is_impossible: false,
         }
     }

@@ -22,6 +22,7 @@ pub(crate) fn table(study: &Study) -> String {
     let mut columns = vec!["host", "user", "system", "no core"];
     columns.extend(tells_disk_waits.then_some("waited for disk"));
     columns.extend([
+        "waited for locks",
         "machine idle for disk",
         "memory, most",
         "page-ins",
@@ -42,7 +43,8 @@ pub(crate) fn table(study: &Study) -> String {
     format!(
         "<h3>What the hosts used</h3>{table}<p class=\"note\">Of each host's processes, from the beginning to 15 s after the last contact. Without a core are threads, one beside the other, that could have run: \
          others had it, or the host's limit was used up. What a host waits for is what took most of the time in which payloads could pass, or where there were none programs ran together, or else of the run; one that waits for neither a \
-         core nor a disk waits for the network, and where the kernel does not count waits for disks (kernel.task_delayacct=1) for either of the two.</p>"
+         core nor a disk nor a lock waits for the network, and where the kernel does not count waits for disks (kernel.task_delayacct=1) for either of the two. It waits for memory where most of its waits for disks are for what it had read before \
+         (hosts with a limit of memory tell), and for locks by what its threads did at each sample.</p>"
     )
 }
 
@@ -52,6 +54,8 @@ fn cells(told: &Told, used: &Resource, tells_disk_waits: bool) -> Vec<String> {
     let waits = day.map_or("–", |day| match day.waited_for() {
         Some(Wait::Processor) => "core",
         Some(Wait::Disk) => "disk",
+        Some(Wait::Memory) => "memory",
+        Some(Wait::Locks) => "locks",
         Some(Wait::Network) => "network",
         Some(Wait::NetworkOrDisk) => "network or disk",
         None => "nothing: busy",
@@ -66,6 +70,7 @@ fn cells(told: &Told, used: &Resource, tells_disk_waits: bool) -> Vec<String> {
         cells.push(used.disk_wait_s.map_or_else(|| "–".to_owned(), time));
     }
     cells.extend([
+        time(used.lock_wait_s),
         time(used.iowait_s),
         size(used.rss_octets),
         thousands(used.page_in),

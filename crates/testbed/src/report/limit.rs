@@ -4,12 +4,15 @@ use dhow_page::escaped;
 use dhow_page::quantity::things;
 
 use super::study::{Cell, Study};
-use super::told::Told;
+use super::told::{Told, Wait};
 use crate::number::float;
 use crate::results::{Capacity, Limited, LinkSample};
 
 /// A resource of which so much was used was the limit.
 const FULL: f64 = 0.85;
+
+/// A host that waited for so much of the time had a limit in what it waited for.
+const WAITED: f64 = 0.5;
 
 /// What limited the first run of a cell, in a few words.
 pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
@@ -20,6 +23,10 @@ pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
 /// What limited a run, in a few words.
 pub(crate) fn limit(told: &Told) -> String {
     let most = most_used(told).map(|(capacity, part)| (part, named(capacity)));
+    let full = most.as_ref().is_some_and(|(part, _)| *part >= FULL);
+    if let Some((part, what)) = waited(told).filter(|_| !full) {
+        return format!("{what} (waited for {} of the time)", percent(part));
+    }
     match most {
         None => "–".to_owned(),
         Some((part, what)) if part >= FULL => format!("{what} ({})", percent(part)),
@@ -38,7 +45,8 @@ pub(crate) fn sentence(study: &Study) -> String {
     for told in runs {
         let full = most_used(told).filter(|(_, part)| *part >= FULL);
         let name = full.map(|(capacity, _)| named(capacity));
-        let name = name.unwrap_or_else(|| "no processor and no link".to_owned());
+        let name = name.or_else(|| waited(told).map(|(_, what)| what));
+        let name = name.unwrap_or_else(|| "no resource that was measured".to_owned());
         match limits.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => limits.push((name, 1)),
@@ -65,6 +73,21 @@ fn named(capacity: &Capacity) -> String {
         Limited::Link => format!("link {name}"),
         Limited::Processor => format!("processor of {name}"),
     }
+}
+
+/// The disk, memory or locks that a host waited for most, and for which part of the time; nothing where that is small.
+fn waited(told: &Told) -> Option<(f64, String)> {
+    let waits = told.days.iter().filter_map(|day| {
+        let (part, what) = match day.waited_for()? {
+            Wait::Disk => (day.disk?, "disk"),
+            Wait::Memory => (day.memory, "memory"),
+            Wait::Locks => (day.locks, "locks"),
+            Wait::Processor | Wait::Network | Wait::NetworkOrDisk => return None,
+        };
+        let what = format!("{what} of {}", escaped(&day.node));
+        Some((part.min(1.0), what)).filter(|_| part >= WAITED)
+    });
+    waits.max_by(|one, other| one.0.total_cmp(&other.0))
 }
 
 /// A link of which nothing was left.

@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut::Cuts;
+use crate::number::float;
 use crate::results::{
     Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Ran, Resource, Results, ResultsError,
     Run, Status, Still, last_of,
@@ -41,6 +42,8 @@ pub struct Told {
     pub still: Option<Still>,
     /// When its programs ran.
     pub programs: Vec<Ran>,
+    /// The congestion controls of its hosts.
+    pub congestion: BTreeSet<String>,
     /// Its processors that are set by the rate of TCP.
     pub processors: Vec<Measured>,
     /// Payload that was delivered, between each two nodes.
@@ -90,6 +93,10 @@ pub struct Day {
     pub disk: Option<f64>,
     /// Octets that it wrote to its disk.
     pub written_octets: u64,
+    /// That part of its waits for disks in which it read again what its memory had no room to keep.
+    pub memory: f64,
+    /// Its threads waited for locks, one beside the other.
+    pub locks: f64,
 }
 
 /// What a node waits for.
@@ -99,6 +106,10 @@ pub enum Wait {
     Processor,
     /// A disk.
     Disk,
+    /// Room in memory: a disk from which it reads again what it had read.
+    Memory,
+    /// A lock that another of its threads had.
+    Locks,
     /// What comes over the network, or anything to do.
     Network,
     /// One of the two: what it waited for disks is not known.
@@ -147,6 +158,7 @@ impl Course {
             capacities: results.read::<Capacity>(&name)?,
             still: conditions.still,
             programs: conditions.programs,
+            congestion: conditions.congestion_control.into_values().collect(),
             processors: conditions.processors,
             flows: flows(&payloads),
             passed: Vec::new(),
@@ -247,14 +259,16 @@ impl Day {
     fn between(first: &Resource, last: &Resource) -> Option<Self> {
         let time = last.time_s - first.time_s;
         let used = |what: fn(&Resource) -> f64| (what(last) - what(first)) / time;
+        let disk = first.disk_wait_s.zip(last.disk_wait_s);
+        let disk = disk.map(|(first, last)| (last - first) / time);
+        let memory = disk.unwrap_or(0.0) * read_again(first, last);
         (time > 0.0).then(|| Self {
             node: last.node.clone(),
             busy: used(|it| it.user_s + it.system_s),
             waited: used(|it| it.wait_s),
-            disk: first
-                .disk_wait_s
-                .zip(last.disk_wait_s)
-                .map(|(first, last)| (last - first) / time),
+            disk: disk.map(|disk| disk - memory),
+            memory,
+            locks: used(|it| it.lock_wait_s),
             written_octets: last
                 .disk_write_octets
                 .saturating_sub(first.disk_write_octets),
@@ -265,7 +279,8 @@ impl Day {
     #[must_use]
     pub fn waited_for(&self) -> Option<Wait> {
         let disk = self.disk.unwrap_or(0.0);
-        let rest = (1.0 - self.busy - self.waited - disk).max(0.0);
+        let known = self.busy + self.waited + disk + self.memory + self.locks;
+        let rest = (1.0 - known).max(0.0);
         let at_rest = match self.disk {
             Some(_) => Wait::Network,
             None => Wait::NetworkOrDisk,
@@ -273,6 +288,8 @@ impl Day {
         let waits = [
             (self.waited, Wait::Processor),
             (disk, Wait::Disk),
+            (self.memory, Wait::Memory),
+            (self.locks, Wait::Locks),
             (rest, at_rest),
         ];
         let most = waits
@@ -280,6 +297,19 @@ impl Day {
             .max_by(|one, other| one.0.total_cmp(&other.0));
         most.filter(|(time, _)| *time > self.busy)
             .map(|(_, wait)| wait)
+    }
+}
+
+/// The part of what went to and from disks that was read again since memory had no room to keep it, of 1.
+fn read_again(first: &Resource, last: &Resource) -> f64 {
+    let octets = |it: &Resource| it.disk_read_octets + it.disk_write_octets;
+    let all = float(octets(last).saturating_sub(octets(first)));
+    let again = first.read_again_octets.zip(last.read_again_octets);
+    let again = again.map_or(0.0, |(first, last)| float(last.saturating_sub(first)));
+    if all > 0.0 {
+        (again / all).min(1.0)
+    } else {
+        0.0
     }
 }
 
@@ -401,7 +431,6 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::float;
 
     #[test]
     fn of_many_delays_those_at_equal_ranks_are_kept() {
@@ -457,6 +486,8 @@ mod tests {
             waited,
             disk,
             written_octets: 0,
+            memory: 0.0,
+            locks: 0.0,
         };
         let most = |busy, waited, disk| day(busy, waited, disk).waited_for();
         assert_eq!(most(0.1, 0.8, Some(0.0)), Some(Wait::Processor));
@@ -464,6 +495,38 @@ mod tests {
         assert_eq!(most(0.1, 0.0, Some(0.0)), Some(Wait::Network));
         assert_eq!(most(0.1, 0.0, None), Some(Wait::NetworkOrDisk));
         assert_eq!(most(0.9, 0.05, Some(0.0)), None);
+        let locked = Day {
+            locks: 2.0,
+            ..day(1.0, 0.0, Some(0.0))
+        };
+        assert_eq!(locked.waited_for(), Some(Wait::Locks));
+    }
+
+    #[test]
+    fn waits_for_what_was_read_before_are_waits_for_memory() {
+        let sample = |time_s, wait_s, octets, again| Resource {
+            node: "a".to_owned(),
+            time_s,
+            disk_wait_s: Some(wait_s),
+            disk_read_octets: octets,
+            read_again_octets: again,
+            ..Resource::default()
+        };
+        for (again, disk, memory, most) in [
+            (None, 0.8, 0.0, Wait::Disk),
+            (Some(1_000), 0.6, 0.2, Wait::Disk),
+            (Some(3_000), 0.2, 0.6, Wait::Memory),
+            (Some(9_000), 0.0, 0.8, Wait::Memory),
+        ] {
+            let first = sample(0.0, 1.0, 500, again.map(|_| 0));
+            let day = Day::between(&first, &sample(10.0, 9.0, 4_500, again)).unwrap();
+            let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+            assert!(
+                near(day.disk.unwrap(), disk) && near(day.memory, memory),
+                "{day:?}"
+            );
+            assert_eq!(day.waited_for(), Some(most));
+        }
     }
 
     #[test]

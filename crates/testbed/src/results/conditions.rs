@@ -17,7 +17,7 @@ pub struct Conditions {
     pub build: String,
     /// The kernel's name and release.
     pub kernel: String,
-    /// The congestion control that the TCP of each host begins with.
+    /// The congestion control that the TCP of each host begins with, or in virtual time that which its connections resemble.
     #[serde(default)]
     pub congestion_control: BTreeMap<String, String>,
     /// The machine's load average over 1, 5 and 15 minutes, before anything was made.

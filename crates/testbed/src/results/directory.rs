@@ -263,7 +263,7 @@ impl Results {
         let mut gathered = Gathered::default();
         for run in runs {
             let path = self.of_run(&run.run).join(CONDITIONS);
-            // Virtual time has none but the scenario's.
+            // A run that was ended early may have none.
             if !path.exists() {
                 continue;
             }

@@ -93,6 +93,12 @@ pub struct Resource {
     /// Time that processes waited for disks, seconds; empty where the kernel does not count it (`kernel.task_delayacct`).
     #[serde(default)]
     pub disk_wait_s: Option<f64>,
+    /// Time that threads waited for locks that others had, one beside the other, seconds: by what they did at each sample.
+    #[serde(default)]
+    pub lock_wait_s: f64,
+    /// Octets that were read again since memory had no room to keep them; empty of a host without a limit of memory.
+    #[serde(default)]
+    pub read_again_octets: Option<u64>,
     /// Octets read from disks.
     pub disk_read_octets: u64,
     /// Octets written to disks.

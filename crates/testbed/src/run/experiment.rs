@@ -309,9 +309,10 @@ impl Stage<'_> {
             }
             scope.spawn(move || heed(follow_contacts(scenario, network, clock, contacts)));
             let until = last_contact(scenario).saturating_add(AFTERGLOW);
+            let hosts = (network, parts.groups);
             scope.spawn(move || {
                 let shared = (processes, latest);
-                heed(sampling::sample(network, shared, clock, until, directory));
+                heed(sampling::sample(hosts, shared, clock, until, directory));
             });
             let mut powers = powers(scenario);
             let mut processings = processings(scenario);

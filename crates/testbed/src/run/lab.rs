@@ -13,7 +13,7 @@ use super::profile::Profiling;
 use super::program;
 use crate::failure::LabError;
 use crate::node::{Daemon, configurations};
-use crate::place::{Group, Groups, Layout, Network, State, clear, congestion, needs};
+use crate::place::{Accounting, Group, Groups, Layout, Network, State, clear, congestion, needs};
 use crate::results::Conditions;
 
 /// Says what a node will say against its file: its path and its text.
@@ -57,6 +57,8 @@ impl Lab {
         let state = State::new(&layout, &scenario.name, &plot.directory);
         // From here on whoever finds the file can remove what is there.
         state.write()?;
+        // Without it the report says less of what hosts waited for.
+        let _ = Accounting::of_machine().hold(&state.lab);
         let mut lab = Self {
             state,
             network: None,

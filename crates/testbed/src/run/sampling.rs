@@ -6,16 +6,21 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::param::clock_ticks_per_second;
 use serde_json::Value;
 
 use super::clock::Clock;
 use super::usage::{KIB, Usage, named, page_octets};
 use crate::failure::LabError;
-use crate::place::{Counters, End, Network};
+use crate::number::float;
+use crate::place::{Accounting, Counters, End, Group, Network};
 use crate::results::{LinkSample, Resource, Row};
 
 /// From one sample to the next.
 const EVERY: Duration = Duration::from_millis(100);
+
+/// How long processes may have been there when samples begin.
+const BEFORE: Duration = Duration::from_secs(60);
 
 /// How long after the last contact samples go on.
 pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
@@ -38,7 +43,7 @@ pub(super) struct Latest {
 /// # Errors
 /// When they cannot be written.
 pub(super) fn sample(
-    network: &Network,
+    (network, groups): (&Network, &[Option<Group>]),
     (processes, latest): (&Processes, &Mutex<Latest>),
     clock: &Clock,
     until: Duration,
@@ -59,8 +64,10 @@ pub(super) fn sample(
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let hosts = network.layout().hosts.iter().zip(&mut used).zip(&now);
-        for ((host, used), processes) in hosts {
+        let run_ticks = (time + BEFORE).as_millis() * u128::from(clock_ticks_per_second()) / 1_000;
+        let run_ticks = u64::try_from(run_ticks).unwrap_or(u64::MAX);
+        let hosts = network.layout().hosts.iter().zip(groups);
+        for (((host, group), used), processes) in hosts.zip(&mut used).zip(&now) {
             if host.guest_of.is_some() {
                 busy.push(Duration::ZERO);
                 continue;
@@ -70,10 +77,14 @@ pub(super) fn sample(
             }
             for process in processes {
                 if let Some(usage) = Usage::of(*process) {
-                    used.entry(*process).or_default().grow(usage);
+                    used.entry(*process).or_default().grow(usage, run_ticks);
                 }
             }
-            let row = resource(&host.name, time_s, used, &machine);
+            let read_again = group.as_ref().and_then(Group::read_again);
+            let row = Resource {
+                read_again_octets: read_again.map(|pages| pages.saturating_mul(page_octets())),
+                ..resource(&host.name, time_s, used, &machine)
+            };
             busy.push(Duration::from_secs_f64(row.user_s + row.system_s));
             resources.serialize(row).map_err(failed)?;
         }
@@ -192,7 +203,7 @@ fn table<R: Row>(directory: &Path) -> Result<csv::Writer<fs::File>, LabError> {
 
 fn resource(node: &str, time_s: f64, used: &BTreeMap<u32, Usage>, machine: &Machine) -> Resource {
     let sum = |part: fn(&Usage) -> u64| -> u64 { used.values().map(part).sum() };
-    let ticks_s = |ticks: u64| seconds(ticks, rustix::param::clock_ticks_per_second());
+    let ticks_s = |ticks: u64| seconds(ticks, clock_ticks_per_second());
     Resource {
         node: node.to_owned(),
         time_s,
@@ -208,6 +219,8 @@ fn resource(node: &str, time_s: f64, used: &BTreeMap<u32, Usage>, machine: &Mach
         disk_wait_s: machine
             .tells_disk_waits
             .then(|| ticks_s(sum(Usage::disk_wait_ticks))),
+        lock_wait_s: EVERY.as_secs_f64() * float(sum(Usage::lock_looks)),
+        read_again_octets: None,
         disk_read_octets: sum(|it| it.read_octets),
         disk_write_octets: sum(|it| it.written_octets),
     }
@@ -235,8 +248,7 @@ impl Machine {
         Self {
             iowait_ticks: iowait.and_then(|ticks| ticks.parse().ok()).unwrap_or(0),
             pages_out: named(&memory, "pgpgout ").saturating_mul(KIB) / page_octets(),
-            tells_disk_waits: fs::read_to_string("/proc/sys/kernel/task_delayacct")
-                .is_ok_and(|text| text.trim() != "0"),
+            tells_disk_waits: Accounting::of_machine().is_on(),
         }
     }
 

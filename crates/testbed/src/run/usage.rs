@@ -6,6 +6,24 @@ use std::fs;
 /// Octets of that in which the kernel tells of memory.
 pub(super) const KIB: u64 = 1_024;
 
+/// The number of the system call futex, and of what it is asked for, without its flags.
+const FUTEX: &str = if cfg!(target_arch = "x86_64") {
+    "202"
+} else {
+    "98"
+};
+const FUTEX_COMMAND: u64 = 0x7f;
+const FUTEX_WAIT: u64 = 0;
+const FUTEX_LOCK_PI: u64 = 6;
+const FUTEX_WAIT_BITSET: u64 = 9;
+const FUTEX_LOCK_PI2: u64 = 13;
+
+/// What stands in a lock that is taken and that others wait for.
+const TAKEN_AND_WANTED: u64 = 2;
+
+/// Looks for which a wait for a lock may last to be counted: 10 s.
+const LOCK_LOOKS_MAX: u64 = 100;
+
 /// What a process has used so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
@@ -30,17 +48,75 @@ struct Thread {
     wait_ns: u64,
     /// Time that it waited for disks: 0 where the kernel does not count it.
     disk_wait_ticks: u64,
+    /// That part of it that cannot be: now and then a kernel (6.18 is one) counts all time since the machine began as one wait.
+    impossible_ticks: u64,
+    /// What was seen of it at locks.
+    locks: Locks,
+}
+
+/// What looks at a thread saw of locks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Locks {
+    /// It waits for one now.
+    waits: bool,
+    /// Looks at which it was in the wait that it is in now.
+    present: u64,
+    /// Looks at which it was in one that has ended.
+    ended: u64,
+}
+
+impl Locks {
+    /// What is known after another look, before which the thread may have been running.
+    const fn after(self, before: Self, has_run: bool) -> Self {
+        let goes_on = before.waits && !has_run;
+        let (mut present, mut ended) = (before.present, before.ended);
+        if !goes_on || !self.waits {
+            // One that takes longer may be no lock: its number stands in other words by chance.
+            if present <= LOCK_LOOKS_MAX {
+                ended += present;
+            }
+            present = 0;
+        }
+        if self.waits {
+            present += 1;
+        }
+        Self {
+            waits: self.waits,
+            present,
+            ended,
+        }
+    }
+}
+
+/// Whether a thread that is in this system call, as `/proc/PID/task/TID/syscall` tells, waits for a lock: those of the C library, of Rust and of
+/// Go have a 2 in the word that they wait for while it is taken and others wait (futex(2)); or the kernel has the lock.
+fn waits_for_lock(syscall: &str) -> bool {
+    let mut words = syscall.split_whitespace();
+    let is_futex = words.next() == Some(FUTEX);
+    let mut number = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (_, operation, value) = (number(), number(), number());
+    is_futex
+        && match operation.map(|it| it & FUTEX_COMMAND) {
+            Some(FUTEX_WAIT | FUTEX_WAIT_BITSET) => value == Some(TAKEN_AND_WANTED),
+            Some(FUTEX_LOCK_PI | FUTEX_LOCK_PI2) => true,
+            _ => false,
+        }
 }
 
 impl Thread {
     /// That of which `status`, `schedstat` and `stat` tell so much.
-    fn told(status: &str, waited: &str, stat: &str) -> Self {
+    fn told(status: &str, waited: &str, stat: &str, syscall: &str) -> Self {
         let waited = waited.split_whitespace().nth(1);
         Self {
             voluntary: named(status, "voluntary_ctxt_switches:"),
             forced: named(status, "nonvoluntary_ctxt_switches:"),
             wait_ns: waited.and_then(|nanos| nanos.parse().ok()).unwrap_or(0),
             disk_wait_ticks: Stat::of(stat).map_or(0, |stat| stat.field(42)),
+            impossible_ticks: 0,
+            locks: Locks {
+                waits: waits_for_lock(syscall),
+                ..Locks::default()
+            },
         }
     }
 }
@@ -76,7 +152,8 @@ impl Usage {
                 let text = fs::read_to_string(entry.path().join(file));
                 text.unwrap_or_default()
             };
-            let thread = Thread::told(&read("status"), &read("schedstat"), &read("stat"));
+            let (status, stat) = (read("status"), read("stat"));
+            let thread = Thread::told(&status, &read("schedstat"), &stat, &read("syscall"));
             Some((number, thread))
         });
         Some(Self {
@@ -90,10 +167,20 @@ impl Usage {
         })
     }
 
-    /// Takes what a later look found, and keeps what threads had used that have ended since.
-    pub(super) fn grow(&mut self, later: Self) {
+    /// Takes what a later look found, and keeps what threads had used that have ended since. No wait for a disk is longer than `most_ticks`.
+    pub(super) fn grow(&mut self, later: Self, most_ticks: u64) {
         let mut threads = std::mem::take(&mut self.threads);
-        threads.extend(later.threads);
+        for (number, mut thread) in later.threads {
+            let before = threads.get(&number).copied().unwrap_or_default();
+            let has_run = thread.voluntary != before.voluntary;
+            thread.locks = thread.locks.after(before.locks, has_run);
+            let waited = thread
+                .disk_wait_ticks
+                .saturating_sub(before.disk_wait_ticks);
+            let impossible = if waited > most_ticks { waited } else { 0 };
+            thread.impossible_ticks = before.impossible_ticks + impossible;
+            threads.insert(number, thread);
+        }
         *self = Self { threads, ..later };
     }
 
@@ -109,9 +196,16 @@ impl Usage {
         self.threads.values().map(|it| it.wait_ns).sum()
     }
 
+    /// Looks at which its threads waited for locks, one beside the other.
+    pub(super) fn lock_looks(&self) -> u64 {
+        self.threads.values().map(|it| it.locks.ended).sum()
+    }
+
     /// Time that its threads waited for disks, one beside the other; 0 where the kernel does not count it.
     pub(super) fn disk_wait_ticks(&self) -> u64 {
-        self.threads.values().map(|it| it.disk_wait_ticks).sum()
+        let threads = self.threads.values();
+        let ticks = threads.map(|it| it.disk_wait_ticks.saturating_sub(it.impossible_ticks));
+        ticks.sum()
     }
 }
 
@@ -149,18 +243,41 @@ mod tests {
             forced: 1,
             wait_ns,
             disk_wait_ticks: 2,
+            impossible_ticks: 0,
+            locks: Locks::default(),
         };
         let mut usage = Usage {
             threads: [(7, thread(10, 100)), (8, thread(20, 200))].into(),
             ..Usage::default()
         };
-        usage.grow(Usage {
+        let later = Usage {
             user_ticks: 5,
             threads: [(7, thread(11, 150)), (9, thread(1, 1))].into(),
             ..Usage::default()
-        });
+        };
+        usage.grow(later, 10);
         assert_eq!((usage.switches(), usage.wait_ns()), ((35, 32), 351));
         assert_eq!((usage.user_ticks, usage.disk_wait_ticks()), (5, 6));
+    }
+
+    #[test]
+    fn a_wait_for_a_disk_that_is_longer_than_can_be_is_none() {
+        let look = |disk_wait_ticks| Usage {
+            threads: [(
+                7,
+                Thread {
+                    disk_wait_ticks,
+                    ..Thread::default()
+                },
+            )]
+            .into(),
+            ..Usage::default()
+        };
+        let mut usage = Usage::default();
+        for (told, ticks) in [(5, 5), (15, 15), (3_900_015, 15), (3_900_018, 18)] {
+            usage.grow(look(told), 10);
+            assert_eq!(usage.disk_wait_ticks(), ticks);
+        }
     }
 
     #[test]
@@ -168,8 +285,52 @@ mod tests {
         let stat: Vec<String> = (3..=52).map(|number| number.to_string()).collect();
         let stat = format!("77 (store (1) x) {}", stat.join(" "));
         let status = "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t3\n";
-        let thread = Thread::told(status, "1 600 7", &stat);
+        let thread = Thread::told(status, "1 600 7", &stat, "running");
         let waits = (thread.wait_ns, thread.disk_wait_ticks);
         assert_eq!((thread.voluntary, thread.forced, waits), (5, 3, (600, 42)));
+    }
+
+    #[test]
+    fn a_word_that_says_taken_and_wanted_is_a_lock() {
+        for (syscall, is_lock) in [
+            ("0x7f00 0x80 0x2 0x0 0x0 0x0 0x7ffd 0x7f3b", true),
+            ("0x7f00 0x89 0x2 0x0 0x0 0xffffffff 0x7ffd 0x7f3b", true),
+            ("0x7f00 0x86 0x0 0x0 0x0 0x0 0x7ffd 0x7f3b", true),
+            // A condition, a thread that is parked, and one that wakes others.
+            ("0x7f00 0x89 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f3b", false),
+            (
+                "0x7f00 0x89 0xffffffff 0x0 0x0 0xffffffff 0x7ffd 0x7f3b",
+                false,
+            ),
+            ("0x7f00 0x81 0x2 0x0 0x0 0x0 0x7ffd 0x7f3b", false),
+        ] {
+            let syscall = format!("{FUTEX} {syscall}");
+            assert_eq!(waits_for_lock(&syscall), is_lock, "{syscall}");
+        }
+        assert!(!waits_for_lock("0 0x7f00 0x80 0x2"));
+        assert!(!waits_for_lock("running"));
+    }
+
+    #[test]
+    fn a_wait_for_a_lock_counts_once_it_has_ended_and_one_that_never_ends_is_none() {
+        let look = |waits| Locks {
+            waits,
+            ..Locks::default()
+        };
+        let mut locks = Locks::default();
+        for (waits, has_run, ended) in [
+            (true, true, 0),
+            (true, false, 0),
+            (true, true, 2),
+            (false, true, 3),
+            (false, true, 3),
+        ] {
+            locks = look(waits).after(locks, has_run);
+            assert_eq!(locks.ended, ended);
+        }
+        for _ in 0..=LOCK_LOOKS_MAX {
+            locks = look(true).after(locks, false);
+        }
+        assert_eq!(look(false).after(locks, true).ended, 3);
     }
 }
