@@ -220,8 +220,8 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     if others {
         columns.extend(["the paper", "times the paper"].map(str::to_owned));
     }
-    // Without payloads nobody knows what limited a run.
-    let limited = study.done().any(|told| told.run.sent > 0);
+    // Without payloads and programs nobody knows what limited a run.
+    let limited = study.done().any(limit::is_known);
     columns.extend(limited.then(|| "limit".to_owned()));
     let columns: Vec<String> = columns.iter().map(|it| escaped(it)).collect();
     let mut list = List::new(&columns);

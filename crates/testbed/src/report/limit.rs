@@ -20,6 +20,11 @@ pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
     first.map_or_else(|| "no run came to its end".to_owned(), |told| limit(told))
 }
 
+/// Whether a run has what could be limited: payloads, or programs.
+pub(crate) fn is_known(told: &Told) -> bool {
+    told.run.sent > 0 || !told.programs.is_empty()
+}
+
 /// What limited a run, in a few words.
 pub(crate) fn limit(told: &Told) -> String {
     let most = most_used(told).map(|(capacity, part)| (part, named(capacity)));
@@ -38,11 +43,10 @@ pub(crate) fn limit(told: &Told) -> String {
     }
 }
 
-/// What limited the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads.
+/// What limited the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads and programs.
 pub(crate) fn sentence(study: &Study) -> String {
     let mut limits: Vec<(String, u64)> = Vec::new();
-    let runs = study.done().filter(|told| told.run.sent > 0);
-    for told in runs {
+    for told in study.done().filter(|told| is_known(told)) {
         let full = most_used(told).filter(|(_, part)| *part >= FULL);
         let name = full.map(|(capacity, _)| named(capacity));
         let name = name.or_else(|| waited(told).map(|(_, what)| what));
