@@ -472,7 +472,7 @@ pub const SECTIONS: &[Section] = &[
                 "priority",
                 Kind::Integer(-0x8000_0000, 0x7fff_ffff),
                 "0",
-                "Routes of a higher priority are used first.",
+                "Routes of a higher priority are used first. A bundle that may not go there, since it came from there or does not fit, takes the next one.",
             ),
         ]],
     },
