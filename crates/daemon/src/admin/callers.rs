@@ -18,14 +18,14 @@ use crate::pace::Pace;
 use crate::streams::accept::Places;
 use crate::streams::crowd::{Crowd, Origin};
 
-/// Time in which a connection shows that it may ask before it gives way to others.
-const GRACE: Duration = Duration::from_millis(250);
+/// Time in which a connection asks before it gives way to others: where these wait, it waited too, and its request is there.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// Time for which a connection waits for a place; the system keeps others meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time between two looks for a connection that gives way.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Connections that share some places.
 #[derive(Clone)]
