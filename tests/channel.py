@@ -187,7 +187,7 @@ class Channel(unittest.TestCase):
             ["python3", "-c", SEND_MANY, link.right.address, "4000"], namespace=link.left.namespace)
         self.assertEqual(sending.wait(PATIENCE_S), 0)
         os.kill(link.program.pid, signal.SIGCONT)
-        # What comes back came behind all of them.
+        # The last packet came behind all of them.
         self.assertNotEqual(self.ask(link, PATIENCE_S), "nothing")
         self.assertGreaterEqual(link.stop()["rightward"]["delivered"], 4001)
 

@@ -37,7 +37,7 @@ class Limits(Workplace):
         self.payload.write_bytes(b"7" * 1000)
 
     def refusal(self) -> str:
-        """What the node says that does not start."""
+        """The last words of the node, which does not start."""
         with self.assertRaises(NodeFailed):
             self.receiver.start()
         return self.receiver.last_words()

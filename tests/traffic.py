@@ -238,7 +238,7 @@ class Traffic(unittest.TestCase):
             self.skipTest("no ruby command")
         variants = tomllib.loads((ROOT / "labs/overhead/1-settings.toml").read_text())["variant"]
         sets = {variant["name"]: dict(one.split("=", 1) for one in variant.get("set", [])) for variant in variants}
-        # How long is said otherwise, the size is iperf's own, and figures are for the report.
+        # The duration has another option, the size is iperf's own, and figures are for the report.
         more = {"--figures", "-l", "1470", "--duration", "300s"}
 
         def words(run: str) -> set[str]:

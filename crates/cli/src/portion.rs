@@ -1,6 +1,6 @@
 //! What is sent, bundle by bundle: whole files, or portions of them.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -58,10 +58,8 @@ impl Source {
 
     /// Whether a file would be copied first.
     pub fn is_copied(path: &Path) -> bool {
-        path == Path::new("-")
-            || path
-                .metadata()
-                .is_ok_and(|it| !it.is_file() && !it.is_dir())
+        let metadata = path.metadata();
+        path == Path::new("-") || metadata.is_ok_and(|it| !it.is_dir() && !has_octets(&it))
     }
 
     /// Opens a file; more than `room` octets are not copied.
@@ -76,9 +74,8 @@ impl Source {
         if metadata.is_dir() {
             return Err(fail(io::ErrorKind::IsADirectory.into()));
         }
-        match metadata.is_file() && metadata.len() > 0 {
+        match has_octets(&metadata) {
             true => Self::new(path, file, metadata.len()).map_err(fail),
-            // The system makes up some files as they are read, and says that they are empty.
             false => Self::spool(path, &mut file, room),
         }
     }
@@ -182,6 +179,12 @@ impl io::Read for PortionOctets<'_> {
             Self::File(file) => file.read(out),
         }
     }
+}
+
+/// Whether a file is on a disk, with octets. The system makes up some files as they are read, and says
+/// that they are empty.
+fn has_octets(metadata: &Metadata) -> bool {
+    metadata.is_file() && metadata.len() > 0
 }
 
 fn portions(total: u64, limit: Option<u64>) -> impl Iterator<Item = Portion> {

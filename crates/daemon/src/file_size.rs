@@ -13,7 +13,7 @@ pub struct TooSmallFiles {
 }
 
 impl TooSmallFiles {
-    /// What to do about it.
+    /// The hint for people.
     pub const HINT: &str =
         "raise the limit of a file's size (ulimit -f), or lower quota in [store]";
 }

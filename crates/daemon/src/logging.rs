@@ -25,15 +25,18 @@ pub enum LoggingError {
 /// Lines that stderr did not take since it last took one.
 static UNTAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Where lines go: a disk that is full or a reader that is gone costs the line, and nothing else.
+/// A sink of lines: a disk that is full or a reader that is gone costs the line, and nothing else.
 struct Lines<W>(W);
 
 impl<W: Write> Write for Lines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let untaken = UNTAKEN.load(Ordering::Relaxed);
-        let notice = format!("{untaken} lines of the log could not be written\n");
-        if untaken > 0 && self.0.write_all(notice.as_bytes()).is_ok() {
-            UNTAKEN.fetch_sub(untaken, Ordering::Relaxed);
+        // Taken before it is told: two threads never tell the same lines.
+        let untaken = UNTAKEN.swap(0, Ordering::Relaxed);
+        if untaken > 0 {
+            let notice = format!("{untaken} lines of the log could not be written\n");
+            if self.0.write_all(notice.as_bytes()).is_err() {
+                UNTAKEN.fetch_add(untaken, Ordering::Relaxed);
+            }
         }
         if self.0.write_all(line).is_err() {
             UNTAKEN.fetch_add(1, Ordering::Relaxed);

@@ -32,7 +32,7 @@ pub struct TooFewFiles {
 }
 
 impl TooFewFiles {
-    /// What to do about it.
+    /// The hint for people.
     pub const HINT: &str = "raise the limit of open files (ulimit -n)";
 }
 

@@ -428,7 +428,10 @@ fn recover(
     };
     if options.durability != Durability::Memory {
         let segments = LOG_SEGMENTS_BESIDE * u64::from(options.segment_octets);
-        file_size::allow(options.quota_octets / 4 * 5 + segments)?;
+        let log = options
+            .quota_octets
+            .saturating_add(options.quota_octets / 4);
+        file_size::allow(log.saturating_add(segments))?;
     }
     let fault = |error| RunError::Store {
         path: settings.path.clone(),

@@ -9,7 +9,7 @@ use crate::door::StreamId;
 use crate::node::Node;
 use crate::routing::Hop;
 
-/// How long a bundle rests that no hop may take: it came from there, or does not fit.
+/// The rest of a bundle that no hop may take: it came from there, or does not fit.
 const OBSTACLE_REST: Duration = Duration::from_secs(5);
 
 impl Node {

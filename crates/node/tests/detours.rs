@@ -54,7 +54,7 @@ fn stay(world: &mut World, seconds: u32) {
     }
 }
 
-/// How many of so many bundles of a node come to an application of node 4 within three seconds.
+/// The number of bundles, of so many that a node sends, that come to an application of node 4 within three seconds.
 fn arrive(mut world: World, from: usize, count: usize, octets: usize, flags: u64) -> usize {
     stay(&mut world, 1);
     // Node 1 has a session to node 4, which is nearer than any route: it is not to be used.

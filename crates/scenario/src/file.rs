@@ -323,7 +323,7 @@ const TESTBED_ONLY: &[&str] = &[
 /// The first thing in a file that only a testbed can do.
 fn find_unsimulated(document: &Document<'_>) -> Option<FileError> {
     let hint = "`dhow lab run` has it, with nodes on sockets";
-    // What hosts take is another 'host'.
+    // The power that hosts take is another 'host'.
     let sections = SECTIONS.iter().filter(|section| section.name != "energy");
     let all = sections.flat_map(|section| document.all(section.name));
     for entries in all {

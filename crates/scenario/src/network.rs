@@ -35,7 +35,7 @@ impl Network {
     /// A node; its number is its place where none is given.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake.
     pub(crate) fn add_node(
         &mut self,
         name: String,
@@ -80,7 +80,7 @@ impl Network {
     /// A link; its name follows from its ends where none is given.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake.
     pub(crate) fn add_link(
         &mut self,
         between: (NodeIndex, NodeIndex),
@@ -93,7 +93,7 @@ impl Network {
     /// A link that shares the wire of another; it may have a pause of its own between two attempts.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake.
     pub(crate) fn add_link_over(
         &mut self,
         between: (NodeIndex, NodeIndex),

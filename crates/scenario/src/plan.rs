@@ -38,7 +38,7 @@ pub struct Plan {
     text: String,
     /// The runs, in the order in which they are run.
     pub runs: Vec<PlannedRun>,
-    /// What variants need, by their names.
+    /// Programs that variants need, by the variants' names.
     needs: BTreeMap<String, Vec<String>>,
     /// Variants whose runs are not among them.
     pub left_out: Vec<LeftOut>,
@@ -51,7 +51,7 @@ pub struct LeftOut {
     pub variant: String,
     /// The program that is not there.
     pub program: String,
-    /// How it comes here; empty where the scenario does not say.
+    /// The command that installs it; empty where the scenario does not say.
     pub hint: String,
 }
 
@@ -301,7 +301,7 @@ fn variants(
     Ok(points)
 }
 
-/// What variants need, by their names.
+/// Programs that variants need, by the variants' names.
 fn needs(document: &Document<'_>) -> BTreeMap<String, Vec<String>> {
     let variants = document.all("variant");
     let named = variants.map(|it| (it.text("name").unwrap_or_default(), it.list("needs")));

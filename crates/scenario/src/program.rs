@@ -8,7 +8,7 @@ use dhow_document::{Document, FileError};
 use crate::network::Network;
 use crate::scenario::NodeIndex;
 
-/// What stands in braces and is neither a node nor a value.
+/// Names in braces that are neither nodes nor values.
 const OTHERS: [&str; 2] = ["collector", "run"];
 
 /// A program that runs on a node of a testbed.

@@ -60,7 +60,7 @@ pub struct Scenario {
     pub programs: Vec<Program>,
     /// What the network takes, where that is said.
     pub energy: Option<Energy>,
-    /// What the report of many runs shows: keys of `[report]` and their texts; those of a list are lines.
+    /// Contents of the report of many runs: keys of `[report]` and their texts; those of a list are lines.
     pub report: BTreeMap<&'static str, String>,
     /// What is in the file and only a testbed can do.
     pub unsimulated: Option<ScenarioError>,

@@ -1,4 +1,4 @@
-//! What a sender of TCP has on its way at once: windows that grow with answers and shrink with losses.
+//! Octets that a sender of TCP has on their way at once: windows that grow with answers and shrink with losses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const LEAST_OCTETS: u64 = 2 * SEGMENT_OCTETS;
 /// Segments on their way behind a lost one that tell of its loss (RFC 5681 3.2); with fewer it takes the timer.
 const TELLING: u64 = 4;
 
-/// How long the timer runs beyond a round trip, at least.
+/// The time for which the timer runs beyond a round trip, at least.
 const TIMER: Duration = Duration::from_millis(200);
 
 /// Parts of a window in which it is written, where it is less than the link holds: answers come as often in a round trip.
 const PARTS: u64 = 16;
 
-/// How often BBR looks for the shortest round trip, and how long it has little on its way then, beside a round trip.
+/// The time between two looks of BBR for the shortest round trip, and the time for which it has little on its way then, beside a round trip.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 const PROBE_FOR: Duration = Duration::from_millis(200);
 
@@ -35,7 +35,7 @@ const PROBE_OCTETS: u64 = 4 * SEGMENT_OCTETS;
 const STEEPNESS: u128 = 579;
 const SCALE: u128 = 1_000_000_000;
 
-/// How far from its plateau the function goes on, milliseconds.
+/// The distance from its plateau up to which the function goes on, milliseconds.
 const TIME_MAX_MS: u64 = 10_000_000;
 
 /// Thousandths of reno's growth that cubic has at least (RFC 9438 4.3).
@@ -56,7 +56,7 @@ impl Control {
     /// Each of them.
     pub const ALL: [Self; 3] = [Self::Bbr, Self::Reno, Self::Cubic];
 
-    /// What kernels call it.
+    /// Its name in kernels.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ pub(crate) struct Unanswered {
     pub(crate) left: Instant,
     /// When their sender hears that they have arrived, or that some have not.
     pub(crate) answered: Instant,
-    /// How many.
+    /// Their number.
     pub(crate) octets: u64,
     /// Some of them were lost.
     pub(crate) is_lost: bool,
@@ -132,7 +132,7 @@ struct Curve {
     before: u64,
     /// When the function begins.
     begins: Option<Instant>,
-    /// How long after that the window is as before.
+    /// The time after that until the window is as before.
     plateau_ms: u64,
     /// The window that reno would have.
     friendly: u64,
@@ -178,7 +178,7 @@ impl Congestion {
         Some(self.unanswered.front()?.answered)
     }
 
-    /// How long it takes beyond a round trip until a segment that is lost among so many octets is sent again.
+    /// The time beyond a round trip until a segment that is lost among so many octets is sent again.
     pub(crate) const fn timer(&self, octets: u64) -> Duration {
         match self.on_their_way + octets < TELLING * SEGMENT_OCTETS {
             true => TIMER,
@@ -186,7 +186,7 @@ impl Congestion {
         }
     }
 
-    /// What was answered by now makes room, and changes the window.
+    /// Octets that were answered by now make room, and change the window.
     fn handle_time(&mut self, now: Instant) {
         while let Some(&first) = self.unanswered.front().filter(|it| it.answered <= now) {
             self.unanswered.pop_front();

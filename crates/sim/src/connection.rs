@@ -41,7 +41,7 @@ const HEADERS_OCTETS: u64 = 52;
 /// The queue of a link at least, as of an emulated one.
 const QUEUE_MIN_OCTETS: u64 = 256 * 1024;
 
-/// How long it is at least, beside a round trip, until a sender sends again what was lost, without a congestion control.
+/// The time, beside a round trip, after which a sender without a congestion control sends lost octets again, at least.
 const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
 
 /// How often the same octets are lost at most.
@@ -118,11 +118,11 @@ pub struct Way {
     pub doubted: bool,
     /// When its node last had nothing more to write.
     pub quiet: Instant,
-    /// What may be on its way, where the scenario names a congestion control.
+    /// The window of octets on their way, where the scenario names a congestion control.
     pub(crate) congestion: Option<Box<Congestion>>,
 }
 
-/// What becomes of octets that are put on a line.
+/// The fate of octets that are put on a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carriage {
     /// Until when they keep the line busy.
@@ -131,7 +131,7 @@ pub(crate) struct Carriage {
     pub(crate) left: Instant,
     /// When the last of them has left for the last time.
     pub(crate) sent: Instant,
-    /// How much later than by the delay they arrive.
+    /// The time by which they arrive later than after the delay.
     pub(crate) late: Duration,
     /// Some of them leave more than once.
     pub(crate) is_lost: bool,
@@ -373,7 +373,7 @@ impl Road {
         self.loss != Loss::None
     }
 
-    /// What becomes of octets that one side writes now. A packet that is lost leaves once more when a round trip is over and its sender knows.
+    /// The fate of octets that one side writes now. A packet that is lost leaves once more when a round trip is over and its sender knows.
     pub(crate) fn carry(
         &mut self,
         side: Side,

@@ -62,7 +62,7 @@ fn goodput_at(fidelity: Fidelity, control: &str, link: &str, count: u32) -> f64 
     f64::from(count) * 1e5 / world.now().since(Instant::START).as_secs_f64()
 }
 
-/// What reno carries over a round trip at a loss (Mathis, Semke, Mahdavi and Ott 1997), octets a second.
+/// The rate of reno over a round trip at a loss (Mathis, Semke, Mahdavi and Ott 1997), octets a second.
 fn mathis(round_trip_s: f64, loss: f64) -> f64 {
     SEGMENT_OCTETS / round_trip_s * (1.5 / loss).sqrt()
 }

@@ -25,7 +25,7 @@ const EVENTS_AT_ONCE: u64 = 20_000;
 /// Contacts of one run that are told, at most.
 pub(crate) const CONTACTS_MAX: usize = 100_000;
 
-/// What connections resemble where the scenario names no congestion control.
+/// The likeness of connections where the scenario names no congestion control.
 const WITHOUT_CONTROL: &str = "bbr without a start";
 
 /// The name of a run in virtual time.

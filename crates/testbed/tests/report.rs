@@ -116,7 +116,7 @@ fn hypotheses_of_others_stand_beside_what_was_found() {
     ] {
         assert!(both.contains(words), "{words} is not in {both}");
     }
-    // What else is shown has a picture of its own, and no figures of others.
+    // Each further measure has a picture of its own, and no figures of others.
     let one = page("Drive-by", "", &[study]);
     assert!(one.contains("The paper's hypothesis: Larger is better."));
     assert!(one.contains("Share delivered, by traffic.size"), "{one}");

@@ -116,7 +116,7 @@ async fn serve(
     Ok(())
 }
 
-/// Accept connections for as long as the thread runs. Where there is no place, one gives way that has not shown that it may ask, or
+/// Accept connections for as long as the thread runs. If there is no place, one gives way that has not shown that it may ask, or
 /// the new one waits for a while.
 async fn receive<S>(
     accept: impl AsyncFn() -> io::Result<(S, IpAddr)>,

@@ -53,7 +53,7 @@ pub(super) const PROGRAM: Section = Section {
             "output",
             Kind::Choice(&["log", "figures", "iperf", "iperf3", "sftp", "time"]),
             "\"log\"",
-            "What it prints: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v. \"time\": a log, and the figure is how long it ran until it ended by itself.",
+            "The kind of its output: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v. \"time\": a log, and the figure is how long it ran until it ended by itself.",
         ),
     ]],
 };
@@ -203,19 +203,19 @@ pub(super) const REPORT: Section = Section {
         text(
             "y",
             "\"goodput\"",
-            "What is measured: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, written_ratio:NODE:NODE (while payloads could pass), measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM.",
+            "The measure that is shown: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, written_ratio:NODE:NODE (while payloads could pass), measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM.",
         ),
         key(
             "table",
             Kind::TextList,
             Absent::Means("y alone"),
             "[\"figure:jitter:west\", \"cpu:west\"]",
-            "What else is measured, as y names it, for a table that has all of it beside y.",
+            "More measures, named as for y, for a table that has all of them beside y.",
         ),
         text(
             "more",
             "\"energy_per_mb, cpu_per_mb\"",
-            "What else is shown, as y, each in a picture and a table of its own.",
+            "More measures, named as for y, each in a picture and a table of its own.",
         ),
         text("group_by", "\"node.cpu\"", "What makes a curve of its own."),
         text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),

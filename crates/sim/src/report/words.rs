@@ -14,7 +14,7 @@ const FULL: u64 = 80;
 /// Where links are there for fewer hundredths of the time, bundles wait for contacts.
 const MOSTLY_THERE: u64 = 90;
 
-/// What losses cost where the scenario names no congestion control.
+/// The cost of losses where the scenario names no congestion control.
 const LOSSES: &str = "Packets were lost as TCP with BBR would see it: the time to send them again is there, and nothing slows down for them. \
      With reno or cubic such links carry less: congestion_control in the scenario says which is simulated.";
 

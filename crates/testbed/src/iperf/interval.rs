@@ -74,7 +74,7 @@ impl Intervals {
     }
 }
 
-/// What came between two reports; jitter and delay are those of the later one.
+/// Datagrams that came between two reports; jitter and delay are those of the later one.
 fn difference(later: Report, earlier: Option<Report>) -> Report {
     let earlier = earlier.unwrap_or_default();
     Report {

@@ -92,7 +92,7 @@ pub struct Report {
     pub out_of_order: u64,
     /// How much the time between datagrams changes on the way (RFC 3550 6.4.1), nanoseconds; none at the sender.
     pub jitter_ns: Option<f64>,
-    /// How long all that came so far were on the way; none at the sender, and not in what a server answers.
+    /// The time for which all that came so far were on the way; none at the sender, and not in what a server answers.
     pub delay: Option<Delay>,
 }
 

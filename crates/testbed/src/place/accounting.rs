@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What switches it on and off (`sysctl kernel.task_delayacct`), for the whole machine.
+/// The file that switches it on and off (`sysctl kernel.task_delayacct`), for the whole machine.
 const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
 
 /// A file for each lab that needs it on: of the machine, since labs with another `$DHOW_LAB_DIR` share the switch.
@@ -44,7 +44,7 @@ impl Accounting {
         if self.is_on() && !is_held() {
             return Ok(());
         }
-        // Whoever finds the file switches off what is on by then.
+        // A lab that finds the file switches off the account that is on by then.
         fs::create_dir_all(&self.holders)?;
         let own = self.holders.join(lab);
         File::create(own)?;

@@ -9,7 +9,7 @@ use super::network::{CONTROL_BRIDGE, CONTROL_INTERFACE};
 use crate::failure::LabError;
 use crate::namespace;
 
-/// What lets a host pass on packets of others.
+/// The switch that lets a host pass on packets of others.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 
 /// A host whose measurements go over a link, and the host that passes them on, by their positions.

@@ -258,7 +258,7 @@ impl Layout {
         Ipv4Addr::from_bits(DETOURS.to_bits() + host.control.to_bits() - CONTROL.to_bits())
     }
 
-    /// Where measurements go that a host passes on.
+    /// The address of measurements that a host passes on.
     #[must_use]
     pub fn collector_by(&self, host: &HostPlace) -> String {
         format!("tcp:{}:{COLLECTOR_PORT}", self.collector_behind(host))

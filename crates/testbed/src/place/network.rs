@@ -180,7 +180,7 @@ impl Network {
         hosts.try_for_each(|(host, end)| reset(&host.namespace, end.address))
     }
 
-    /// What each link has carried, from the end that dials and to it, in the order of the scenario; and what it lost of either. One over the
+    /// Octets that each link has carried, from the end that dials and to it, in the order of the scenario; and what it lost of either. One over the
     /// wire of another is counted there.
     ///
     /// # Errors

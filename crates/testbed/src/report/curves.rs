@@ -168,7 +168,7 @@ fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis)
     curves
 }
 
-/// What others found at a cell.
+/// The findings of others at a cell.
 pub(crate) fn paper_of<'a>(question: &'a Question, cell: &Cell<'_>) -> Option<&'a Others> {
     question
         .others

@@ -14,7 +14,7 @@ const FULL: f64 = 0.85;
 /// A host that waited for so much of the time had a limit in what it waited for.
 const WAITED: f64 = 0.5;
 
-/// What limited the first run of a cell, in a few words.
+/// The limit of the first run of a cell, in a few words.
 pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
     let first = cell.runs.first();
     first.map_or_else(|| "no run came to its end".to_owned(), |told| limit(told))
@@ -25,7 +25,7 @@ pub(crate) fn is_known(told: &Told) -> bool {
     told.run.sent > 0 || !told.programs.is_empty()
 }
 
-/// What limited a run, in a few words.
+/// The limit of a run, in a few words.
 pub(crate) fn limit(told: &Told) -> String {
     let most = most_used(told).map(|(capacity, part)| (part, named(capacity)));
     let full = most.as_ref().is_some_and(|(part, _)| *part >= FULL);
@@ -43,7 +43,7 @@ pub(crate) fn limit(told: &Told) -> String {
     }
 }
 
-/// What limited the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads and programs.
+/// Limits of the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads and programs.
 pub(crate) fn sentence(study: &Study) -> String {
     let mut limits: Vec<(String, u64)> = Vec::new();
     for told in study.done().filter(|told| is_known(told)) {

@@ -83,9 +83,9 @@ pub struct Question {
     pub x: Option<String>,
     /// What is measured; nothing where that is left to the runs.
     pub y: Option<Measure>,
-    /// What else is measured, for the table.
+    /// More measures, for the table.
     pub table: Vec<Measure>,
-    /// What else is shown.
+    /// More measures, each with a picture.
     pub more: Vec<Measure>,
     /// The key that makes a curve of its own.
     pub group_by: Option<String>,

@@ -195,7 +195,7 @@ impl Task {
         Ok((rows.collect(), without_room(name, printed.lost)))
     }
 
-    /// How long it ran.
+    /// The time for which it ran.
     fn time(&self, node: &str) -> Result<Figure, LabError> {
         let name = &self.name;
         let was_told = |ended: &Duration| self.stop.is_some_and(|stop| *ended >= stop);
@@ -381,7 +381,7 @@ fn fill(text: &str, here: usize, context: &Context<'_>) -> Result<String, String
     Ok(filled)
 }
 
-/// Where measurements of a host go by way of a node.
+/// The address of a host's measurements that go by way of a node.
 fn collector_by(node: &str, here: usize, context: &Context<'_>) -> Result<String, String> {
     let layout = context.layout;
     let host = layout.host(node);

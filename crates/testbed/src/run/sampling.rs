@@ -19,7 +19,7 @@ use crate::results::{LinkSample, Resource, Row};
 /// From one sample to the next.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// How long processes may have been there when samples begin.
+/// The time for which processes may have been there when samples begin.
 const BEFORE: Duration = Duration::from_secs(60);
 
 /// How long after the last contact samples go on.

@@ -18,7 +18,7 @@ const FUTEX_LOCK_PI: u64 = 6;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_LOCK_PI2: u64 = 13;
 
-/// What stands in a lock that is taken and that others wait for.
+/// The word of a lock that is taken and that others wait for.
 const TAKEN_AND_WANTED: u64 = 2;
 
 /// Looks for which a wait for a lock may last to be counted: 10 s.
@@ -50,11 +50,11 @@ struct Thread {
     disk_wait_ticks: u64,
     /// That part of it that cannot be: now and then a kernel (6.18 is one) counts all time since the machine began as one wait.
     impossible_ticks: u64,
-    /// What was seen of it at locks.
+    /// Its waits for locks, as they were seen.
     locks: Locks,
 }
 
-/// What looks at a thread saw of locks.
+/// Waits of a thread for locks, as looks saw them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Locks {
     /// It waits for one now.
@@ -66,7 +66,7 @@ struct Locks {
 }
 
 impl Locks {
-    /// What is known after another look, before which the thread may have been running.
+    /// The state after another look, before which the thread may have been running.
     const fn after(self, before: Self, has_run: bool) -> Self {
         let goes_on = before.waits && !has_run;
         let (mut present, mut ended) = (before.present, before.ended);

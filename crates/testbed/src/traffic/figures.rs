@@ -1,4 +1,4 @@
-//! What a sender or receiver tells the testbed at its end: figures.
+//! Figures that a sender or receiver tells the testbed at its end.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::tally::{Delay, Flow};
 use crate::number::float;
 use crate::yardstick::Figure;
 
-/// What one end counted of a flow of packets.
+/// Counts of one end of a flow of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
     /// Octets of payload.
@@ -16,18 +16,18 @@ pub struct Account {
     pub packets: Option<u64>,
     /// The time in which they did.
     pub elapsed: Duration,
-    /// What a receiver knows beside that.
+    /// Counts of a receiver alone.
     pub arrived: Option<Arrived>,
 }
 
-/// What a receiver knows of packets on their way.
+/// Times of packets on their way, as a receiver knows them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrived {
     /// Packets that are missing.
     pub lost: u64,
-    /// How much the time between packets changes on the way (RFC 3550 6.4.1), nanoseconds.
+    /// The change of the time between packets on the way (RFC 3550 6.4.1), nanoseconds.
     pub jitter_ns: f64,
-    /// How long packets were on the way; none where they do not say when they were sent.
+    /// The time for which packets were on the way; none where they do not say when they were sent.
     pub delay: Option<Delay>,
 }
 

@@ -17,7 +17,7 @@ const PIECE: usize = 64 << 10;
 /// Files of one test, at most.
 const FILES_MAX: u64 = 100_000;
 
-/// Where octets and places of files begin and end that go past the page cache.
+/// The multiple at which octets and places of files begin and end that go past the page cache.
 const BLOCK: usize = 4_096;
 
 /// A test of a disk.
@@ -27,7 +27,7 @@ pub struct Disk {
     pub directory: PathBuf,
     /// Octets of each file.
     pub file: u64,
-    /// How many files there are.
+    /// The number of files.
     pub amount: Amount,
     /// The way to the disk.
     pub way: Way,
@@ -35,7 +35,7 @@ pub struct Disk {
     pub named: bool,
 }
 
-/// How many files there are.
+/// The number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// As many as have so many octets.
