@@ -78,10 +78,28 @@ impl Recent {
             .checked_sub(skipped)
             .filter(|left| *left > 0)?;
         let count = usize::try_from(most).unwrap_or(usize::MAX).min(left);
-        Some(Found {
+        let found = Found {
             octets: stretch.octets.slice(skipped..skipped + count),
             leads_to: stretch.leads_to.take(),
-        })
+        };
+        let start = *start;
+        if found.leads_to.is_some() {
+            self.finish_before(start);
+        }
+        Some(found)
+    }
+
+    /// Whoever reads on has come to `offset`: what was read and used before it goes first.
+    fn finish_before(&mut self, offset: u64) {
+        let before = self.stretches.range(..offset).next_back();
+        if let Some((start, stretch)) = before
+            && stretch.is_read
+            && stretch.leads_to.is_none()
+            && start + length(stretch.octets.len()) == offset
+        {
+            self.read_order.push_front((*start, stretch.number));
+            self.tidy();
+        }
     }
 
     /// Where the stretch ends that holds the octet at `offset`.
@@ -128,7 +146,7 @@ impl Recent {
         let number = self.next_number;
         self.next_number += 1;
         let bound = match leads_to {
-            Some(_) => self.bound / READ_PART,
+            Some(_) => self.read_bound(),
             None => self.bound,
         };
         if octets.is_empty() || weight > bound {
@@ -152,13 +170,13 @@ impl Recent {
                 leads_to,
             },
         );
-        while self.octets > self.bound || self.read_octets > self.bound / READ_PART {
+        while self.octets > self.bound || self.read_octets > self.read_bound() {
             let is_read_oldest = match (self.order.front(), self.read_order.front()) {
                 (Some((_, written)), Some((_, read))) => read < written,
                 (None, _) => true,
                 (_, None) => false,
             };
-            let is_read = is_read_oldest || self.read_octets > self.bound / READ_PART;
+            let is_read = is_read_oldest || self.read_octets > self.read_bound();
             let order = match is_read {
                 true => &mut self.read_order,
                 false => &mut self.order,
@@ -188,6 +206,11 @@ impl Recent {
                 order.retain(is_there);
             }
         }
+    }
+
+    /// The memory that octets may take which were read.
+    pub(super) const fn read_bound(&self) -> u64 {
+        self.bound / READ_PART
     }
 
     /// The memory that octets take which were read.
@@ -291,6 +314,20 @@ mod tests {
         assert_eq!(recent.find(12, 2).unwrap().leads_to, Some(15));
         assert_eq!(recent.find(12, 2).unwrap().leads_to, None);
         assert_eq!(recent.find(15, 2).unwrap().leads_to, None);
+    }
+
+    #[test]
+    fn what_was_read_and_used_goes_before_what_waits_for_its_reader() {
+        let mut recent = Recent::new(40, 1);
+        // Two readers have five octets ahead of them, and the second one reads on.
+        recent.keep_read(0, Bytes::from_static(b"first"));
+        recent.keep_read(20, Bytes::from_static(b"one"));
+        assert!(recent.find(20, 3).is_some());
+        recent.keep_read(23, Bytes::from_static(b"2"));
+        assert!(recent.find(23, 1).is_some());
+        recent.keep_read(24, Bytes::from_static(b"3rd"));
+        let left = [0, 20, 23, 24].map(|offset| recent.end_of(offset).is_some());
+        assert_eq!(left, [true, false, true, true]);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::crew::THREADS;
 use super::{Direct, Shared, Span, State, lead, length, lock, wait};
 use crate::disk::rooms::{BLOCK_OCTETS, ROOM_OCTETS};
 
-/// Windows that are read ahead of whoever reads on and on.
-const WINDOWS_AHEAD: u32 = 8;
+/// Windows that are read ahead of a reader who reads on and on, at most.
+const WINDOWS_AHEAD: u64 = 8;
 
 /// Part of the memory that a window takes: what is read ahead is used before it makes place for other.
 const WINDOW_PART: usize = 32;
@@ -24,6 +24,9 @@ const WINDOW_OCTETS_MIN: usize = 64 << 10;
 
 /// Readers whose places are remembered.
 const TRAILS: usize = 8;
+
+/// A reader that has not read for so many reads of all is not counted any more.
+const READS_REMEMBERED: u64 = 256;
 
 /// A read that begins at most so many octets behind the last one reads on: other octets lie between.
 const STRIDE_OCTETS: u64 = 256 << 10;
@@ -79,6 +82,13 @@ impl Direct {
         }
     }
 
+    /// Windows to be read ahead of each reader: all that they read has room, with the windows at which they are.
+    fn windows_ahead(&self, state: &State) -> u64 {
+        let windows = state.recent.read_bound() / length(self.shared.window_octets);
+        let each = windows / state.trails.readers().max(1);
+        each.saturating_sub(1).min(WINDOWS_AHEAD)
+    }
+
     /// Have the next windows read.
     fn read_on(&self, mut state: MutexGuard<'_, State>, mut on: u64) {
         let size = self
@@ -86,7 +96,7 @@ impl Direct {
             .file
             .metadata()
             .map_or(0, |metadata| metadata.len());
-        for _ in 0..WINDOWS_AHEAD {
+        for _ in 0..self.windows_ahead(&state) {
             on -= length(lead(on));
             if on >= size {
                 break;
@@ -171,26 +181,57 @@ impl Shared {
     }
 }
 
-/// Where readers were last, so that it is seen who reads on.
+/// Places where readers were last, so that it is seen who reads on.
 #[derive(Debug, Default)]
 pub(super) struct Trails {
-    ends: [u64; TRAILS],
-    next: usize,
+    trails: [Trail; TRAILS],
+    reads: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Trail {
+    /// The end of the last read.
+    end: u64,
+    /// Its number.
+    last: u64,
+    /// It followed another one.
+    reads_on: bool,
 }
 
 impl Trails {
     /// Somebody reads from `start` to `end`: true when that follows what was read before.
     fn walk(&mut self, start: u64, end: u64) -> bool {
-        let follows =
-            |trail: &&mut u64| **trail > 0 && **trail <= start && start - **trail <= STRIDE_OCTETS;
-        if let Some(trail) = self.ends.iter_mut().find(follows) {
-            *trail = end;
-            return true;
+        self.reads += 1;
+        let last = self.reads;
+        let follows = |trail: &Trail| {
+            trail.last > 0 && trail.end <= start && start - trail.end <= STRIDE_OCTETS
+        };
+        let reads_on = self.trails.iter().any(follows);
+        // The nearest behind it is its own; without any, the place that was left longest ago is given up.
+        let own = self.trails.iter_mut().max_by_key(|trail| {
+            let is_own = follows(trail);
+            (
+                is_own,
+                if is_own {
+                    trail.end
+                } else {
+                    u64::MAX - trail.last
+                },
+            )
+        });
+        if let Some(own) = own {
+            *own = Trail {
+                end,
+                last,
+                reads_on,
+            };
         }
-        if let Some(trail) = self.ends.get_mut(self.next) {
-            *trail = end;
-        }
-        self.next = (self.next + 1) % TRAILS;
-        false
+        reads_on
+    }
+
+    /// The number of those who read on and on.
+    fn readers(&self) -> u64 {
+        let reads = |trail: &&Trail| trail.reads_on && self.reads - trail.last < READS_REMEMBERED;
+        length(self.trails.iter().filter(reads).count())
     }
 }
