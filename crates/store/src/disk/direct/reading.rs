@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::MutexGuard;
 
 use bytes::Bytes;
+use rustix::fs::{SeekFrom, seek};
 
 use super::crew::THREADS;
 use super::{Direct, Shared, Span, State, lead, length, lock, wait};
@@ -89,18 +90,16 @@ impl Direct {
         each.saturating_sub(1).min(WINDOWS_AHEAD)
     }
 
+    /// Whether the block at `offset` is no hole: most segments do not fill their place in the log, and what follows is read from elsewhere.
+    fn has_data(&self, offset: u64) -> bool {
+        seek(&self.shared.file, SeekFrom::Data(offset))
+            .is_ok_and(|data| data < offset + length(BLOCK_OCTETS))
+    }
+
     /// Have the next windows read.
     fn read_on(&self, mut state: MutexGuard<'_, State>, mut on: u64) {
-        let size = self
-            .shared
-            .file
-            .metadata()
-            .map_or(0, |metadata| metadata.len());
         for _ in 0..self.windows_ahead(&state) {
             on -= length(lead(on));
-            if on >= size {
-                break;
-            }
             if let Some(end) = state.recent.end_of(on) {
                 on = end;
                 continue;
@@ -108,6 +107,9 @@ impl Direct {
             let is_coming =
                 state.loads.iter().any(|load| load.span.holds(on)) || state.wanted.contains(&on);
             if !is_coming {
+                if !self.has_data(on) {
+                    break;
+                }
                 state.wanted.push_back(on);
                 self.shared.read_wanted.notify_one();
             }
