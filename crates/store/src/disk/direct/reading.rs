@@ -237,3 +237,63 @@ impl Trails {
         length(self.trails.iter().filter(reads).count())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::disk::buffers::Buffers;
+
+    const MEMORY_OCTETS: u64 = 16 << 20;
+    const AREA_OCTETS: u64 = 8 << 20;
+    const PIECE_OCTETS: u64 = 50_000;
+
+    /// Windows that are read when readers take turns at areas of the log with holes between them, and windows in these areas; `None`
+    /// without direct reads.
+    fn loads(areas: &[u64]) -> Option<(u64, u64)> {
+        let room = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = room.path().join("log");
+        let file = File::create_new(&path).unwrap();
+        for &start in areas {
+            let octets = vec![7; usize::try_from(AREA_OCTETS).unwrap()];
+            file.write_all_at(&octets, start).unwrap();
+        }
+        file.set_len(1 << 30).unwrap();
+        file.sync_all().unwrap();
+        let direct = Direct::open(&path, MEMORY_OCTETS, Buffers::with_octets(MEMORY_OCTETS))?;
+        let mut places = areas.to_vec();
+        for _ in 0..AREA_OCTETS / PIECE_OCTETS {
+            for place in &mut places {
+                let end = *place + PIECE_OCTETS;
+                while *place < end {
+                    let octets = direct.share(*place, end - *place);
+                    *place += octets.map_or(PIECE_OCTETS, |octets| length(octets.len()));
+                }
+            }
+        }
+        let state = lock(&direct.shared.state);
+        assert_eq!(state.trails.readers(), length(areas.len()));
+        let windows = AREA_OCTETS / length(direct.shared.window_octets) * length(areas.len());
+        Some((state.next_load, windows))
+    }
+
+    #[test]
+    fn readers_that_take_turns_leave_one_another_what_was_read_ahead() {
+        let Some((loads, windows)) = loads(&[64 << 20, 128 << 20, 192 << 20, 256 << 20]) else {
+            return eprintln!("skipped: no reads past the page cache here");
+        };
+        assert!(
+            loads <= windows * 5 / 4,
+            "{loads} loads of {windows} windows"
+        );
+    }
+
+    #[test]
+    fn no_holes_are_read_ahead() {
+        let Some((loads, windows)) = loads(&[64 << 20]) else {
+            return eprintln!("skipped: no reads past the page cache here");
+        };
+        assert!(loads <= windows + 2, "{loads} loads of {windows} windows");
+    }
+}
