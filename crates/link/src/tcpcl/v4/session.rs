@@ -293,6 +293,7 @@ impl StreamSession for Session {
                 self.incoming.write(&mut writer);
             }
             writer.take(&mut self.control);
+            self.termination.left();
             if self.state.is_established() {
                 while writer.room() > 0 && self.outgoing.write_segment_head(&mut writer) {
                     self.outgoing

@@ -7,6 +7,9 @@ use super::state::{State, Trigger};
 use super::wire::WireFault;
 use crate::stream::{DownReason, LinkEvent, TerminateReason};
 
+/// Octets of a `SESS_TERM` (RFC 9174 6.1): type, flags, reason.
+const SESS_TERM_OCTETS: usize = 3;
+
 /// Who has said what about the end.
 #[derive(Debug, Default)]
 pub(super) struct Termination {
@@ -14,6 +17,8 @@ pub(super) struct Termination {
     reason: Option<TerminateReason>,
     /// The peer has sent `SESS_TERM`.
     received: bool,
+    /// Where our `SESS_TERM` begins among the messages that have not left.
+    unsent: Option<usize>,
     /// Nothing may be sent any more.
     silent: bool,
 }
@@ -22,6 +27,11 @@ impl Termination {
     /// Nothing may be sent any more.
     pub(super) const fn is_silent(&self) -> bool {
         self.silent
+    }
+
+    /// Every message has left.
+    pub(super) const fn left(&mut self) {
+        self.unsent = None;
     }
 
     fn reason(&self) -> TerminateReason {
@@ -58,6 +68,7 @@ impl Session {
 
     fn begin_termination(&mut self, flags: u8, reason: TerminateReason) {
         self.termination.reason.get_or_insert(reason);
+        self.termination.unsent = Some(self.control.len());
         self.queue(&Message::SessTerm {
             flags,
             reason: reason.code(),
@@ -85,8 +96,24 @@ impl Session {
             }
             // The answer to ours; or both sides ended the session at once, and REPLY is not set.
             // Either way it is the second of the two that there are.
-            State::Ending | State::Contact | State::Securing | State::Closed => {}
+            State::Ending => self.answer_with_unsent(reason),
+            State::Contact | State::Securing | State::Closed => {}
         }
+    }
+
+    /// RFC 9174 6.1: a `SESS_TERM` of ours that leaves after the peer's came is its answer.
+    fn answer_with_unsent(&mut self, reason: TerminateReason) {
+        let Some(own) = self.termination.unsent.take() else {
+            return;
+        };
+        self.termination.reason = Some(reason);
+        let behind = self.control.split_off(own);
+        self.queue(&Message::SessTerm {
+            flags: REPLY,
+            reason: reason.code(),
+        });
+        let behind = behind.get(SESS_TERM_OCTETS..).unwrap_or_default();
+        self.control.extend_from_slice(behind);
     }
 
     /// All transfers are over while the session is ending.

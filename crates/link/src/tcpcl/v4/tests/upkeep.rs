@@ -569,3 +569,27 @@ fn a_transfer_that_comes_slowly_is_none_that_stands_still_6_1() {
     }
     assert_eq!(down(&pair, 1), None);
 }
+
+#[test]
+fn an_own_end_that_leaves_after_the_peers_came_is_its_answer_6_1() {
+    let end = |reason| LinkCommand::Terminate { reason };
+    let mut pair = up_with(30, None);
+    let session = &mut pair.sessions[0];
+    session.handle_command(pair.now, end(TerminateReason::IdleTimeout));
+    session.handle_octets(pair.now, Bytes::from_static(&[5, 0, 3]));
+    let answer = Message::SessTerm {
+        flags: 1,
+        reason: 3,
+    };
+    assert_eq!(messages(&drain(session, pair.now)), vec![answer]);
+    // One that has left is none, and nothing more is said.
+    let session = &mut pair.sessions[1];
+    session.handle_command(pair.now, end(TerminateReason::IdleTimeout));
+    let own = Message::SessTerm {
+        flags: 0,
+        reason: 1,
+    };
+    assert_eq!(messages(&drain(session, pair.now)), vec![own]);
+    session.handle_octets(pair.now, Bytes::from_static(&[5, 0, 3]));
+    assert!(drain(session, pair.now).is_empty());
+}
