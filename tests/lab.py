@@ -96,6 +96,7 @@ threads = [threading.Thread(target=fight) for _ in range(4)]
 # The switch of the kernel's account of waits.
 SWITCH = Path("/proc/sys/kernel/task_delayacct")
 CAN_SWITCH = os.access(SWITCH, os.W_OK)
+
 # A file system without a disk.
 MEMORY = Path("/dev/shm")
 
@@ -247,6 +248,16 @@ class Lab(unittest.TestCase):
         out = self.enterContext(tempfile.TemporaryDirectory(dir=MEMORY))
         limits = self.limits(scenario(traffic='count = 20\nevery = "100ms"\n'), Path(out) / "out")
         self.assertEqual(limits, "")
+
+    def test_short_contacts_that_are_full_both_ways_carry_what_they_can(self) -> None:
+        # Acknowledgments that stand behind seconds of data do not come before the contact's end, and all of it goes once more.
+        contacts = '[[contact]]\nlink = "wire"\nstart = "1s"\nfor = "3s"\nevery = "5s"\n'
+        back = '[[traffic]]\nfrom = "west"\nto = "east"\nsize = "10kB"\ntotal = "4MB"\n'
+        text = scenario('delay = "5ms"\n', 'total = "4MB"\n', more=contacts + back)
+        text = text.replace('rate = "16Mbit"', 'rate = "2Mbit"').replace('at = "20s"', 'at = "15s"').replace("expects_all = true", "")
+        self.lab("run", self.write(text), "--out", "out")
+        arrived = sum(int(row["octets"]) for row in self.table("payloads.csv") if row["delivered_s"])
+        self.assertGreater(arrived, 0.6 * 3 * 3 * 2e6 / 8 * 2)
 
     def test_a_first_bundle_arrives_within_five_seconds(self) -> None:
         path = self.write(scenario(traffic="count = 1"))

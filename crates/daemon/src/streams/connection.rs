@@ -101,7 +101,7 @@ async fn serve_here(
     side: Side,
     tls: Option<Tls>,
 ) {
-    let flow = Flow::within(core.unwritten.clone());
+    let flow = Flow::of(&socket, core.unwritten.clone());
     let mut connection = Connection {
         core,
         stream,
@@ -192,7 +192,7 @@ impl Connection {
     }
 
     fn poll_octets(&mut self) -> io::Result<()> {
-        let limit = self.flow.outgoing.next_octets();
+        let limit = self.flow.next_octets();
         let out = self.flow.outgoing.refill();
         if !self
             .core

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
+use super::backlog::Backlog;
 use super::outgoing::{Outgoing, SLICES_PER_WRITE, Unwritten};
 use super::socket::Socket;
 use crate::buffers::{ROOM_MIN_OCTETS, ReceivePool};
@@ -21,6 +22,8 @@ const FAREWELL_OCTETS: usize = 1 << 20;
 pub struct Flow {
     /// What is to be written.
     pub outgoing: Outgoing,
+    /// How much may wait to be sent; the kernel heeds that for TCP.
+    backlog: Option<Backlog>,
     /// Something was written that TLS may still hold.
     unflushed: bool,
     /// What is filled further; idle connections hold none.
@@ -28,11 +31,13 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// No octets yet; those to be written count among what is unwritten.
+    /// No octets yet of a socket; those to be written count among what is unwritten.
     #[must_use]
-    pub const fn within(unwritten: Unwritten) -> Self {
+    pub fn of(socket: &Socket, unwritten: Unwritten) -> Self {
+        let is_tcp = !matches!(socket, Socket::Unix(_));
         Self {
             outgoing: Outgoing::within(unwritten),
+            backlog: is_tcp.then(Backlog::default),
             unflushed: false,
             buffer: None,
         }
@@ -42,6 +47,16 @@ impl Flow {
     #[must_use]
     pub fn is_written(&self) -> bool {
         self.outgoing.is_empty() && !self.unflushed
+    }
+
+    /// The number of octets to be polled next, once all before is written.
+    #[must_use]
+    pub fn next_octets(&self) -> usize {
+        let gather = self
+            .backlog
+            .as_ref()
+            .map_or(usize::MAX, Backlog::gather_octets);
+        self.outgoing.next_octets().min(gather)
     }
 
     /// Write by one call what the socket takes; true when something was written.
@@ -62,11 +77,17 @@ impl Flow {
             Poll::Ready(0) => Err(io::ErrorKind::WriteZero.into()),
             Poll::Ready(octets) => {
                 self.outgoing.advance(octets);
+                if let Some(backlog) = &mut self.backlog {
+                    backlog.take(octets, self.outgoing.is_empty());
+                }
                 self.unflushed = matches!(socket, Socket::Tls(_));
                 Ok(true)
             }
             Poll::Pending => {
                 self.outgoing.stand_by();
+                if let Some(octets) = self.backlog.as_mut().and_then(Backlog::stop) {
+                    socket.let_wait(octets);
+                }
                 Ok(false)
             }
         }

@@ -1,11 +1,12 @@
 //! Connections: where they come from ([`bound`], [`listener`], [`dial`]) and the task that each has
-//! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`socket`], [`tls`], [`identity`]). Where a node
+//! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`backlog`], [`socket`], [`tls`], [`identity`]). Where a node
 //! has more than one thread, the sockets are on the others ([`worker`]), and a [`pipe`] leads to the node's own
 //! ([`relay`]). [`path`] and [`route`] are what the system knows of the path that a connection takes.
 //!
 //! This room never knows what is spoken on a connection.
 
 pub mod accept;
+pub mod backlog;
 pub mod bound;
 pub mod carrier;
 pub mod connection;

@@ -33,12 +33,26 @@ struct Up {
 }
 
 /// From the node to the socket.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Down {
     pieces: Vec<Piece>,
     waiting: u64,
+    /// Octets that may wait (and one piece more).
+    bound: u64,
     orders: Orders,
     socket: Option<Waker>,
+}
+
+impl Default for Down {
+    fn default() -> Self {
+        Self {
+            pieces: Vec::new(),
+            waiting: 0,
+            bound: DOWN_OCTETS_MAX,
+            orders: Orders::default(),
+            socket: None,
+        }
+    }
 }
 
 /// What is to be done with a socket beside writing to it.
@@ -89,13 +103,13 @@ impl Pipe {
         News::Nothing
     }
 
-    /// For the node: whether more is taken to be written; when not, the task is woken once it is.
-    pub fn takes(&self, waker: &Waker) -> bool {
-        let takes = lock(&self.down).waiting < DOWN_OCTETS_MAX;
-        if !takes {
+    /// For the node: the octets that are taken to be written now; where there are none, the task is woken once there are.
+    pub fn takes(&self, waker: &Waker) -> u64 {
+        let takes = lock(&self.down).room();
+        if takes == 0 {
             keep(&mut lock(&self.up).node, waker);
             // It may have been emptied between the two looks.
-            return lock(&self.down).waiting < DOWN_OCTETS_MAX;
+            return lock(&self.down).room();
         }
         takes
     }
@@ -121,12 +135,13 @@ impl Pipe {
         down.orders
     }
 
-    /// For the socket: what is to be written, moved to the empty `pieces`.
-    pub fn take(&self, pieces: &mut Vec<Piece>) {
+    /// For the socket: what is to be written, moved to the empty `pieces`; `bound` octets may wait from now on.
+    pub fn take(&self, pieces: &mut Vec<Piece>, bound: usize) {
         let mut down = lock(&self.down);
         std::mem::swap(&mut down.pieces, pieces);
-        let was_full = down.waiting >= DOWN_OCTETS_MAX;
+        let was_full = down.room() == 0;
         down.waiting = 0;
+        down.bound = u64::try_from(bound).map_or(DOWN_OCTETS_MAX, |it| it.min(DOWN_OCTETS_MAX));
         drop(down);
         if was_full {
             self.wake_node();
@@ -179,6 +194,12 @@ impl Pipe {
     fn wake_socket(&self) {
         let socket = lock(&self.down).socket.take();
         wake(socket);
+    }
+}
+
+impl Down {
+    const fn room(&self) -> u64 {
+        self.bound.saturating_sub(self.waiting)
     }
 }
 
@@ -259,11 +280,11 @@ mod tests {
     fn a_full_pipe_stops_the_node_until_the_socket_has_taken() {
         let (pipe, (bell, waker)) = (Pipe::default(), bell());
         pipe.order(&gather(1 << 20), Orders::default());
-        assert!(!pipe.takes(&waker));
+        assert_eq!(pipe.takes(&waker), 0);
         let mut pieces = Vec::new();
-        pipe.take(&mut pieces);
+        pipe.take(&mut pieces, 1_000);
         assert_eq!((pieces.len(), rings(&bell)), (1, 1));
-        assert!(pipe.takes(&waker));
+        assert_eq!(pipe.takes(&waker), 1_000);
     }
 
     #[test]
@@ -278,7 +299,7 @@ mod tests {
         pipe.order(&gather(3), close);
         assert_eq!(rings(&bell), 1);
         assert_eq!(pipe.orders(&waker), close);
-        pipe.take(&mut pieces);
+        pipe.take(&mut pieces, 1_000);
         assert_eq!(pieces.len(), 1);
     }
 }

@@ -79,8 +79,14 @@ impl Relay {
         };
         let mut progress = wishes.cut && !self.closing;
         self.gather.clear();
-        if self.more && self.pipe.takes(context.waker()) {
-            let limit = self.core.unwritten.next_octets();
+        let taken = if self.more {
+            self.pipe.takes(context.waker())
+        } else {
+            0
+        };
+        if taken > 0 {
+            let limit = usize::try_from(taken).unwrap_or(usize::MAX);
+            let limit = limit.min(self.core.unwritten.next_octets());
             self.core.poll_pieces(self.stream, limit, &mut self.gather);
             self.more = !self.gather.is_empty();
             progress |= self.more;

@@ -6,11 +6,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use socket2::SockRef;
 use tokio::io::AsyncWrite;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 use tokio_util::io::poll_read_buf;
 
+use super::backlog::BOUND_START;
 use super::path::Ends;
 
 /// A connected socket.
@@ -59,13 +61,27 @@ impl Socket {
         }
     }
 
-    /// A TCP connection that sends without waiting for more to send (TCP_NODELAY).
+    /// A TCP connection that sends without waiting for more to send (TCP_NODELAY), and takes no more than it may send soon.
     #[must_use]
     pub fn tcp(stream: TcpStream) -> Self {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("TCP_NODELAY cannot be set: {error}");
         }
-        Self::Tcp(stream)
+        let socket = Self::Tcp(stream);
+        socket.let_wait(BOUND_START);
+        socket
+    }
+
+    /// So many octets, about, may wait in the kernel to be sent.
+    pub fn let_wait(&self, octets: u32) {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Unix(_) => return,
+        };
+        if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(octets) {
+            tracing::debug!("TCP_NOTSENT_LOWAT cannot be set: {error}");
+        }
     }
 
     /// The peer's address, where it has one.

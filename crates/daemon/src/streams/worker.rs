@@ -159,7 +159,7 @@ async fn attend(
         pipe,
         pool,
         reader,
-        flow: Flow::within(unwritten),
+        flow: Flow::of(&socket, unwritten),
         pieces: Vec::new(),
     };
     loop {
@@ -214,7 +214,7 @@ impl Connection {
         }
         if self.flow.outgoing.is_empty() {
             self.pieces.clear();
-            self.pipe.take(&mut self.pieces);
+            self.pipe.take(&mut self.pieces, self.flow.next_octets());
             self.reader
                 .resolve(&self.pieces, self.flow.outgoing.refill())
                 .map_err(|error| io::Error::other(format!("stored octets: {error}")))?;
