@@ -108,8 +108,8 @@ impl World {
         })
     }
 
-    /// A bundle that waits though a session could take it that stands and carries nothing: one with the best neighbour that may have
-    /// the bundle, where those before it in the order of routes may not, or have had no connection for as long.
+    /// A bundle that waits though a session could take it that stands and carries nothing, whichever of the bundle's routes leads there. Of
+    /// the other neighbours that may have the bundle, none has had a connection for as long that carries something.
     fn find_idle(&mut self, at: MachineIndex) -> Option<Wrong> {
         let voyages = self.voyages.as_ref()?;
         let station = voyages.station(at)?;
@@ -152,19 +152,19 @@ impl World {
         };
         let came_from = |hop: &MachineIndex| matches!(fact.previous, Some(EndpointId::Ipn { node, .. }) if Some(node) == self.number(*hop));
         let whole_octets = self.whole_octets(fact);
+        let mut idle = None;
         for hop in self.hops(at, to, neighbours).filter(|hop| !came_from(hop)) {
             match neighbours.get(&hop) {
                 None => {}
-                // One that perhaps does not fit should have gone there or to the next.
                 Some(Beside::Idle {
                     since,
                     transfer_mru,
                 }) => {
                     let most = whole_octets.map(|octets| octets + HEADERS_MAX);
-                    if most.is_none_or(|most| most <= *transfer_mru) {
-                        return Some((hop, *since));
-                    }
+                    let fits = most.is_none_or(|most| most <= *transfer_mru);
+                    idle = idle.or(fits.then_some((hop, *since)));
                 }
+                // It may have been given to the session there, and wait for its turn in that.
                 Some(Beside::There) => {
                     let machine = self.machines.get(hop.at())?;
                     let policy = &machine.blueprint.config.listeners.first()?.policy;
@@ -174,7 +174,7 @@ impl World {
                 }
             }
         }
-        None
+        idle
     }
 
     /// The neighbours to which a machine may send what is for a node, best first; of those without a route the node itself.
