@@ -410,7 +410,7 @@ impl Node {
         key: BundleKey,
         header: &Header,
     ) -> (Bytes, u64) {
-        let edit = self.hop_edit(now, stream, key, None);
+        let edit = self.hop_edit(now, stream, (key, header), None);
         self.heads.forwarded(header, &edit)
     }
 
@@ -419,20 +419,25 @@ impl Node {
         &self,
         now: Now,
         stream: StreamId,
-        key: BundleKey,
+        (key, header): (BundleKey, &Header),
         fragment: Option<FragmentRange>,
     ) -> HopEdit {
         let entry = self.bundles.entry(key);
         let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
         let held_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
         let received = entry.is_some_and(|entry| entry.previous.is_some());
+        let count = header.hop_count().map_or(0, |hops| hops.count);
+        let behind = entry.and_then(|entry| entry.hops).map_or(0, u64::from);
         HopEdit {
             previous_node: Some(self.local.node_id().clone()),
             // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received, in this run
             // of the node and in earlier ones.
             age_increase_ms: held_ms.saturating_add(entry.map_or(0, |entry| entry.held_ms)),
-            // RFC 9171 4.4.3: it is zero at first, and counts how often a bundle was sent before.
-            hop_increment: u64::from(received),
+            // RFC 9171 4.4.3: it is zero at first, and counts how often a bundle was sent before, or a copy that ended here.
+            hop_increment: match received || behind > 0 {
+                true => behind.saturating_sub(count) + 1,
+                false => 0,
+            },
             unsupported: if received {
                 UnsupportedBlocks::Discard
             } else {
