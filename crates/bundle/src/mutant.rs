@@ -168,6 +168,20 @@ mistakes! {
     LifetimeOfNode,
     /// A whole of fragments is delivered with the identity of the first.
     HeadOfFragment,
+    /// A bundle that came from the best hop rests, whoever else may take it.
+    DetourNotTaken,
+    /// A bundle may go back to the neighbour that it came from.
+    SentBack,
+    /// A bundle that goes another way than the best does not come back from a session that ends.
+    DetourLostWithSession,
+    /// A bundle that goes another way than the best waits for that one, whichever better one is up.
+    DetourWithoutOthers,
+    /// A bundle that goes another way than the best wakes no session there.
+    DetourNotWoken,
+    /// A bundle that the best hop may not have waits behind all that may go there.
+    DetourBehindOthers,
+    /// A bundle that does not fit with its header for the next hop is kept for that one.
+    GrowthIgnored,
 }
 
 impl Mutant {

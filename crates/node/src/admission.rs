@@ -215,7 +215,14 @@ impl Node {
                 reason: RefuseReason::NoResources,
                 why: "another copy of the bundle is on its way to a neighbour".into(),
             }),
-            _ => Ok(Copy::Held),
+            _ => {
+                // The copy ends here, so that the bundle is what is left of it as well: wherever the copy was, it is known for one that
+                // has gone further.
+                if let Some(entry) = self.bundles.entry_mut(key) {
+                    entry.hops = entry.hops.max(hops);
+                }
+                Ok(Copy::Held)
+            }
         }
     }
 

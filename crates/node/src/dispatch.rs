@@ -23,6 +23,7 @@ use crate::reception::Refused;
 use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject};
 use crate::routing::Hop;
+use crate::sending::must_not_fragment;
 
 /// "Depleted storage" (RFC 9171 9.5).
 const DEPLETED_STORAGE: u8 = 4;
@@ -244,6 +245,7 @@ impl Node {
         };
         entry.state = State::Waiting;
         let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
+        let bars = (entry.previous, must_not_fragment(entry.flags));
         let is_own = self.endpoints.locality(destination) != Locality::Remote;
         let (routes, endpoints) = (&self.routes, &self.endpoints);
         self.queues.push(queue, place, key, || match is_own {
@@ -254,6 +256,13 @@ impl Node {
             if !planted(Mutant::ApplicationNotWoken) {
                 self.to_deliver.insert(destination);
             }
+            return;
+        }
+        let queue = match self.may_be_barred(self.queues.hops(queue), bars) {
+            true => self.aside(key, queue, place),
+            false => queue,
+        };
+        if queue.detour > 0 && planted(Mutant::DetourNotWoken) {
             return;
         }
         for hop in self.queues.hops(queue) {

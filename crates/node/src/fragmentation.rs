@@ -133,7 +133,7 @@ impl Node {
             offset,
             length: range.length,
         };
-        let edit = self.hop_edit(now, stream, key, Some(fragment));
+        let edit = self.hop_edit(now, stream, (key, &state.header), Some(fragment));
         let outgoing = state.header.forwarded(&edit);
         let mut crc = outgoing.payload_crc();
         crc.update(&payload);

@@ -61,6 +61,8 @@ pub(crate) struct Neighbour {
     pub(crate) passing: Option<dhow_bundle::storage::BundleKey>,
     /// Others that wait for that.
     pub(crate) queueing: Option<Queueing>,
+    /// When bundles that may not go here are taken out of the way of others next.
+    pub(crate) clear_at: Instant,
     /// The transfer MRU that the peer was told, octets: less than the policy's where the disk had no room for that.
     pub(crate) announced_mru: u64,
     /// The peer is out of resources: send nothing before this.
@@ -187,6 +189,7 @@ impl Neighbour {
             splits: VecDeque::new(),
             passing: None,
             queueing: None,
+            clear_at: now.monotonic,
             paused_until: None,
             pause: FIRST_PAUSE,
             trial: None,

@@ -95,7 +95,7 @@ impl Node {
         let Some(stream) = self.idle_way(now, key, header) else {
             return;
         };
-        let edit = self.hop_edit(now, stream, key, None);
+        let edit = self.hop_edit(now, stream, (key, header), None);
         let outgoing = header.forwarded(&edit);
         let (length, octets) = (outgoing.total_octets(), header.total_octets());
         let Some(neighbour) = self.neighbours.get(&stream) else {

@@ -7,6 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use dhow_bundle::EndpointId;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
@@ -52,6 +53,9 @@ impl QueueId {
         if !hops.is_empty() {
             let first = usize::from(self.detour) % hops.len();
             hops.rotate_left(first);
+            if first > 0 && planted(Mutant::DetourWithoutOthers) {
+                hops.truncate(1);
+            }
         }
         hops
     }

@@ -99,6 +99,9 @@ impl Node {
         self.finish_probe(now, stream);
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.try_again(now.monotonic);
+            if neighbour.is_to_be_cleared(now.monotonic) {
+                self.clear_the_way(now, stream);
+            }
         }
         loop {
             let Some(neighbour) = self.neighbours.get(&stream) else {
@@ -207,10 +210,11 @@ impl Node {
 
     pub(crate) fn may_go(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
         self.bundles.entry(key).is_some_and(|entry| {
-            let fits = entry.octets < neighbour.transfer_mru() || !must_not_fragment(entry.flags);
+            let fits = entry.octets <= neighbour.transfer_mru() || !must_not_fragment(entry.flags);
             // A bundle never goes back to the neighbour that it came from: that one would take it for a
             // copy of what it has got rid of.
-            fits && (entry.previous.is_none() || entry.previous != neighbour.peer)
+            let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
+            fits && (!is_back || planted(Mutant::SentBack))
         })
     }
 
@@ -370,7 +374,10 @@ impl Node {
         if total > mru {
             // It must not be fragmented, and its header grew past what the peer takes.
             self.discharge(stream, length);
-            self.rest(now, key, NOT_ACCEPTABLE_REST);
+            match planted(Mutant::GrowthIgnored) {
+                true => drop(self.rest(now, key, NOT_ACCEPTABLE_REST)),
+                false => self.divert(now, key, total),
+            }
             return;
         }
         let outgoing = Outgoing {
@@ -410,7 +417,7 @@ impl Node {
         key: BundleKey,
         header: &Header,
     ) -> (Bytes, u64) {
-        let edit = self.hop_edit(now, stream, key, None);
+        let edit = self.hop_edit(now, stream, (key, header), None);
         self.heads.forwarded(header, &edit)
     }
 
@@ -419,20 +426,25 @@ impl Node {
         &self,
         now: Now,
         stream: StreamId,
-        key: BundleKey,
+        (key, header): (BundleKey, &Header),
         fragment: Option<FragmentRange>,
     ) -> HopEdit {
         let entry = self.bundles.entry(key);
         let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
         let held_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
         let received = entry.is_some_and(|entry| entry.previous.is_some());
+        let count = header.hop_count().map_or(0, |hops| hops.count);
+        let behind = entry.and_then(|entry| entry.hops).map_or(0, u64::from);
         HopEdit {
             previous_node: Some(self.local.node_id().clone()),
             // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received, in this run
             // of the node and in earlier ones.
             age_increase_ms: held_ms.saturating_add(entry.map_or(0, |entry| entry.held_ms)),
-            // RFC 9171 4.4.3: it is zero at first, and counts how often a bundle was sent before.
-            hop_increment: u64::from(received),
+            // RFC 9171 4.4.3: it is zero at first, and counts how often a bundle was sent before, or a copy that ended here.
+            hop_increment: match received || behind > 0 {
+                true => behind.saturating_sub(count) + 1,
+                false => 0,
+            },
             unsupported: if received {
                 UnsupportedBlocks::Discard
             } else {
@@ -594,11 +606,11 @@ impl Node {
 
     /// A bundle that a session could not get rid of.
     pub(crate) fn come_back(&mut self, now: Now, key: BundleKey, refused: Option<RefuseReason>) {
-        if self
-            .bundles
-            .entry(key)
-            .is_none_or(|entry| entry.state != State::InFlight)
-        {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let is_lost = entry.detour > 0 && planted(Mutant::DetourLostWithSession);
+        if entry.state != State::InFlight || is_lost {
             return;
         }
         let rest = match refused {

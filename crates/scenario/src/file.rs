@@ -14,7 +14,7 @@ use crate::scenario::{
     Traffic,
 };
 use crate::schema::SECTIONS;
-use crate::{contact_plan, energy, generator, guest, program, traffic};
+use crate::{contact_plan, energy, generator, guest, program, route, traffic};
 
 /// Octets of the name of a congestion control, as the kernel has them (`TCP_CA_NAME_MAX`, less the end).
 const CONGESTION_NAME_OCTETS: usize = 15;
@@ -53,6 +53,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
     read_links(&document, &mut network)?;
     read_contacts(&document, &mut network)?;
     contact_plan::read(&document, &mut network, stop.at)?;
+    let routes = route::read(&document, &network)?;
     let traffic = traffic::read(&document, &network, seed)?;
     check_hosts(&document, &network, &traffic)?;
     let stem = || {
@@ -72,6 +73,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
             _ => Fidelity::Octet,
         },
         congestion_control: read_congestion_control(&document, top)?,
+        routes,
         traffic,
         crashes: read_crashes(&document, &network)?,
         clock_steps: read_clock_steps(&document, &network)?,

@@ -43,6 +43,7 @@ pub mod oracle;
 pub mod plan;
 mod program;
 mod rate_trace;
+mod route;
 pub mod scenario;
 pub mod schema;
 mod traffic;

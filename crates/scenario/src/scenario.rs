@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dhow_bundle::BundleFlags;
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
 
 use crate::ScenarioError;
@@ -44,6 +45,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// When planned links can be used.
     pub contacts: Vec<Contact>,
+    /// Routes beside those over the fewest links.
+    pub routes: Vec<Route>,
     /// Who sends what to whom.
     pub traffic: Vec<Traffic>,
     /// Crashes at given times.
@@ -192,6 +195,19 @@ pub struct Contact {
     pub every: Option<Duration>,
 }
 
+/// A route of a node; those over the fewest links have priority 0 and come before others of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Whose.
+    pub node: NodeIndex,
+    /// Where bundles go.
+    pub to: NodeIndex,
+    /// The neighbour that is next.
+    pub via: NodeIndex,
+    /// Routes of a higher priority come first; among equals, in the order of the file.
+    pub priority: i32,
+}
+
 /// Bundles that one node sends to another.
 #[derive(Clone, Debug)]
 pub struct Traffic {
@@ -219,6 +235,19 @@ pub struct Traffic {
     pub reports: u64,
     /// Whether reports may come in aggregated ones.
     pub aggregates: bool,
+    /// Whether bundles must not be fragmented (RFC 9171 4.2.3).
+    pub must_not_fragment: bool,
+}
+
+impl Traffic {
+    /// The bundle processing control flags that are asked for.
+    #[must_use]
+    pub const fn flags(&self) -> u64 {
+        match self.must_not_fragment {
+            true => self.reports | BundleFlags::MUST_NOT_FRAGMENT.bits(),
+            false => self.reports,
+        }
+    }
 }
 
 /// A payload of a list.

@@ -385,19 +385,24 @@ impl World {
 
     /// One end is gone.
     pub(crate) fn vanish(&mut self, key: ConnectionKey, side: Side) {
+        let now = self.now;
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
         connection.end_mut(side).state = EndState::Gone;
-        if connection.is_over() {
-            let road = road_at(connection.road);
-            if let Some(road) = self.roads.get_mut(road) {
+        let (road, is_over) = (road_at(connection.road), connection.is_over());
+        if let Some(road) = self.roads.get_mut(road) {
+            match side {
+                Side::Dialling => road.parted.0 = now,
+                Side::Accepting => road.parted.1 = now,
+            }
+            if is_over {
                 road.connections.retain(|it| *it != key);
             }
-            if let Some(place) = self.connections.get_mut(road_at(key.slot)) {
-                *place = None;
-                self.free_slots.push(key.slot);
-            }
+        }
+        if is_over && let Some(place) = self.connections.get_mut(road_at(key.slot)) {
+            *place = None;
+            self.free_slots.push(key.slot);
         }
     }
 

@@ -244,6 +244,8 @@ pub struct Road {
     pub contacts: u32,
     /// Connections over it.
     pub connections: Vec<ConnectionKey>,
+    /// When a connection ended last, at the dialling and at the accepting side.
+    pub parted: (Instant, Instant),
     /// Octets that have left at the dialling and at the accepting side.
     pub carried: (u64, u64),
     /// How long there have been contacts before the present one, and when that began.
@@ -287,6 +289,7 @@ impl Road {
             at_end: link.at_end,
             contacts: 0,
             connections: Vec::new(),
+            parted: (Instant::START, Instant::START),
             carried: (0, 0),
             open: (Duration::ZERO, Instant::START),
             loss: link.loss,

@@ -40,7 +40,7 @@ impl Flow {
             dst_eid: self.to.clone(),
             payload_length: unit.octets,
             lifetime_ms: Some(u64::try_from(unit.lifetime.as_millis()).unwrap_or(u64::MAX)),
-            bundle_flags: (self.traffic.reports > 0).then_some(self.traffic.reports),
+            bundle_flags: Some(self.traffic.flags()).filter(|flags| *flags > 0),
             report_to_eid: self.reports_to.clone(),
             ..BundleAdu::default()
         };

@@ -32,6 +32,7 @@ impl World {
         };
         let at = connection.end(side).machine;
         let chosen_since = connection.end(side).way.quiet;
+        let to = connection.end(side.other()).machine;
         let Some(referee) = &mut connection.referee else {
             return;
         };
@@ -40,8 +41,9 @@ impl World {
             return;
         }
         let moment = self.moment();
+        let to = self.numbers.get(to.at()).copied();
         for seen in seen {
-            let judged = self.judge_seen(at, seen, chosen_since, moment);
+            let judged = self.judge_seen(at, seen, (chosen_since, to), moment);
             if let Err(wrong) = judged {
                 self.accuse_wrong(at, wrong);
             }
@@ -52,7 +54,7 @@ impl World {
         &mut self,
         at: MachineIndex,
         seen: Seen,
-        chosen_since: dhow_bundle::Instant,
+        (chosen_since, to): (dhow_bundle::Instant, Option<u32>),
         moment: Moment,
     ) -> Result<(), Wrong> {
         let beside = (&self.ledger, &self.payloads);
@@ -69,7 +71,11 @@ impl World {
                 let made = unit
                     .and_then(|unit| beside.0.unit(unit))
                     .map(|unit| unit.sent);
-                let sending = Sending { chosen_since, made };
+                let sending = Sending {
+                    chosen_since,
+                    made,
+                    to,
+                };
                 voyages.handle_said(at, &parcel, sending, moment)
             }
             Seen::SaidWhole(parcel, octets) => {

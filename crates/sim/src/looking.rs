@@ -7,15 +7,18 @@ use dhow_bundle::{EndpointId, Instant};
 use dhow_scenario::scenario::Clock;
 
 use crate::clock::EPOCH;
-use crate::connection::{EndState, Road};
+use crate::connection::{Connection, EndState, Road};
 use crate::dialling::road_at;
 use crate::ledger::Confirmation;
 use crate::oracle::{Fact, Wrong};
-use crate::queue::MachineIndex;
+use crate::queue::{MachineIndex, Side};
 use crate::world::{World, machine};
 
 /// How long a session that stands may carry nothing while a bundle waits for it: longer than any bundle rests that was refused.
 const IDLE_MAX: Duration = Duration::from_secs(90);
+
+/// Octets of a bundle beside its payload, at most: the blocks that nodes write here, and checksums.
+const HEADERS_MAX: u64 = 256;
 
 /// How long after its lifetime a bundle may be held that is on its way to a neighbour or application.
 const HELD_LATE: Duration = Duration::from_secs(90);
@@ -25,6 +28,18 @@ const LEAK_MAX: Duration = Duration::from_secs(60);
 
 /// Machines that are looked at together, at most: each look goes through all that a machine has.
 const LOOKED_AT_ONCE: usize = 256;
+
+/// A neighbour with whom there is a connection, or was one a while ago.
+enum Beside {
+    /// The session with it stands, and has carried nothing for long.
+    Idle {
+        since: Instant,
+        /// Octets that a transfer to it may have.
+        transfer_mru: u64,
+    },
+    /// Any other.
+    There,
+}
 
 impl World {
     /// Looks at every machine that is up, and in a large network at some of them, each time at others.
@@ -93,7 +108,8 @@ impl World {
         })
     }
 
-    /// A bundle that waits for a neighbour, with which a session stands that carries nothing.
+    /// A bundle that waits though a session could take it that stands and carries nothing, whichever of the bundle's routes leads there. Of
+    /// the other neighbours that may have the bundle, none has had a connection for as long that carries something.
     fn find_idle(&mut self, at: MachineIndex) -> Option<Wrong> {
         let voyages = self.voyages.as_ref()?;
         let station = voyages.station(at)?;
@@ -103,64 +119,135 @@ impl World {
         if here.troubled > before {
             return None;
         }
-        let idle = self.idle_neighbours(at, before);
-        if idle.is_empty() {
+        let neighbours = self.neighbours_of(at, before);
+        let is_idle = |state: &Beside| matches!(state, Beside::Idle { .. });
+        if !neighbours.values().any(is_idle) {
             return None;
         }
-        let facts = self.kept.facts(at);
-        let waits = facts.filter(|fact| fact.since <= before).find_map(|fact| {
-            let EndpointId::Ipn { node, .. } = fact.destination else {
-                return None;
-            };
-            let next = self.next_hop(at, node)?;
-            let came_from = matches!(fact.previous, Some(EndpointId::Ipn { node, .. }) if Some(node) == self.number(next));
-            let is_of_use = self.is_of_use(fact) && !station.has_given_any(fact.name);
-            let since = idle.get(&next).filter(|_| is_of_use && !came_from)?;
-            Some((next, *since))
-        });
-        let (next, since) = waits?;
+        let facts = self.kept.facts(at).filter(|fact| fact.since <= before);
+        let mut waiting =
+            facts.filter(|fact| self.is_of_use(fact) && !station.has_given_any(fact.name));
+        let (unit, next, since) = waiting.find_map(|fact| {
+            let (next, since) = self.neglected(at, fact, &neighbours)?;
+            Some((self.ledger.carried(fact.name)?, next, since))
+        })?;
         let what = format!(
-            "holds a bundle for {}, and has let the session with it stand idle for {:?}",
+            "holds {}, which {} could take, and has let the session with it stand idle for {:?}",
+            self.describe(unit),
             self.name(next),
             self.now.since(since)
         );
         Some(("idle", what))
     }
 
-    /// Neighbours with whom sessions have carried nothing since an instant, though they could have.
-    fn idle_neighbours(
+    /// The neighbour to which a bundle should have gone, and since when its session has carried nothing.
+    fn neglected(
         &self,
         at: MachineIndex,
-        before: Instant,
-    ) -> BTreeMap<MachineIndex, Instant> {
-        let mut idle = BTreeMap::new();
-        for (key, side) in self.connections_of(at) {
-            let Some(connection) = self.connection(key).filter(|it| !it.broken) else {
-                continue;
-            };
-            let (end, other) = (connection.end(side), connection.end(side.other()));
-            let both_open = end.state == EndState::Open
-                && other.state == EndState::Open
-                && self.lives(other.machine, other.life)
-                && self.lives(at, end.life);
-            let way = &end.way;
-            let is_free = !way.wants && way.held.is_empty() && way.flying.is_empty();
-            let road = self.roads.get(road_at(connection.road));
-            let was_open = road.is_some_and(|road| road.is_open_since(before));
-            let referee = connection.referee.as_ref();
-            let since = referee.and_then(|referee| referee.idle_since(side));
-            let is_well = self.machines.get(other.machine.at());
-            let is_well = is_well.is_some_and(|machine| machine.troubled <= before);
-            if let Some(since) = since.filter(|since| *since <= before)
-                && both_open
-                && is_free
-                && was_open
-                && is_well
-            {
-                idle.insert(other.machine, since);
+        fact: &Fact,
+        neighbours: &BTreeMap<MachineIndex, Beside>,
+    ) -> Option<(MachineIndex, Instant)> {
+        let EndpointId::Ipn { node: to, .. } = fact.destination else {
+            return None;
+        };
+        let came_from = |hop: &MachineIndex| matches!(fact.previous, Some(EndpointId::Ipn { node, .. }) if Some(node) == self.number(*hop));
+        let whole_octets = self.whole_octets(fact);
+        let mut idle = None;
+        for hop in self.hops(at, to, neighbours).filter(|hop| !came_from(hop)) {
+            match neighbours.get(&hop) {
+                None => {}
+                Some(Beside::Idle {
+                    since,
+                    transfer_mru,
+                }) => {
+                    let most = whole_octets.map(|octets| octets + HEADERS_MAX);
+                    let fits = most.is_none_or(|most| most <= *transfer_mru);
+                    idle = idle.or(fits.then_some((hop, *since)));
+                }
+                // It may have been given to the session there, and wait for its turn in that.
+                Some(Beside::There) => {
+                    let machine = self.machines.get(hop.at())?;
+                    let policy = &machine.blueprint.config.listeners.first()?.policy;
+                    if whole_octets.is_none_or(|octets| octets <= policy.transfer_mru) {
+                        return None;
+                    }
+                }
             }
         }
         idle
+    }
+
+    /// The neighbours to which a machine may send what is for a node, best first; of those without a route the node itself.
+    fn hops<'a>(
+        &'a self,
+        at: MachineIndex,
+        to: u32,
+        neighbours: &'a BTreeMap<MachineIndex, Beside>,
+    ) -> impl Iterator<Item = MachineIndex> + 'a {
+        let here = self.machines.get(at.at());
+        let hops = here.and_then(|here| here.blueprint.hops.get(&to));
+        let hops = hops.into_iter().flatten().map(|(_, hop)| machine(hop.0));
+        let itself = neighbours.keys().copied();
+        hops.chain(itself.filter(move |hop| self.number(*hop) == Some(to)))
+    }
+
+    /// Octets of the payload of a bundle that must not be fragmented.
+    fn whole_octets(&self, fact: &Fact) -> Option<u64> {
+        let name = self.ledger.carried(fact.name)?;
+        let flow = self.traffic.get(usize::try_from(name.traffic).ok()?)?;
+        let unit = self.ledger.unit(name)?;
+        flow.traffic.must_not_fragment.then_some(unit.octets)
+    }
+
+    /// The neighbours with whom there is a connection, or was one since an instant.
+    fn neighbours_of(&self, at: MachineIndex, before: Instant) -> BTreeMap<MachineIndex, Beside> {
+        let mut neighbours = BTreeMap::new();
+        let roads = self.machines.get(at.at()).map(|here| &here.roads);
+        let roads = roads.into_iter().flatten();
+        for road in roads.filter_map(|road| self.roads.get(road_at(*road))) {
+            let (other, parted) = match road.ends.0 == at {
+                true => (road.ends.1, road.parted.0),
+                false => (road.ends.0, road.parted.1),
+            };
+            if parted > before {
+                neighbours.insert(other, Beside::There);
+            }
+        }
+        for (key, side) in self.connections_of(at) {
+            let Some(connection) = self.connection(key) else {
+                continue;
+            };
+            let (end, other) = (connection.end(side), connection.end(side.other()));
+            if end.state == EndState::Gone || !self.lives(at, end.life) {
+                continue;
+            }
+            let idle = self.idle(connection, side, before);
+            let state = neighbours.entry(other.machine).or_insert(Beside::There);
+            if let Some((since, transfer_mru)) = idle {
+                *state = Beside::Idle {
+                    since,
+                    transfer_mru,
+                };
+            }
+        }
+        neighbours
+    }
+
+    /// Since when a session has carried nothing though it could have, where that is so since an instant; and the octets that a
+    /// transfer may have there.
+    fn idle(&self, connection: &Connection, side: Side, before: Instant) -> Option<(Instant, u64)> {
+        let (end, other) = (connection.end(side), connection.end(side.other()));
+        let both_open = end.state == EndState::Open
+            && other.state == EndState::Open
+            && self.lives(other.machine, other.life)
+            && !connection.broken;
+        let way = &end.way;
+        let is_free = !way.wants && way.held.is_empty() && way.flying.is_empty();
+        let road = self.roads.get(road_at(connection.road))?;
+        let other = self.machines.get(other.machine.at())?;
+        let is_well = road.is_open_since(before) && other.troubled <= before;
+        let idle = connection.referee.as_ref()?.idle_since(side);
+        idle.filter(|(since, _)| *since <= before && both_open && is_free && is_well)
     }
 
     /// A bundle that is held though it has expired.
@@ -227,12 +314,6 @@ impl World {
 
     fn number(&self, at: MachineIndex) -> Option<u32> {
         self.numbers.get(at.at()).copied()
-    }
-
-    /// Where a machine is to send what is for a node.
-    fn next_hop(&self, at: MachineIndex, to: u32) -> Option<MachineIndex> {
-        let next_hops = &self.machines.get(at.at())?.blueprint.next_hops;
-        next_hops.get(&to).map(|next| machine(next.0))
     }
 }
 

@@ -86,10 +86,20 @@ pub struct Blueprint {
     pub options: Options,
     /// Positions of the scenario's links that it dials, in the order of its own.
     pub leads: Vec<u32>,
-    /// The neighbour that is next on the way to each node to which it has a route, by that node's number.
-    pub next_hops: BTreeMap<u32, NodeIndex>,
+    /// The neighbours to which it has routes to each node, by that node's number: with their priorities, best first.
+    pub hops: BTreeMap<u32, Vec<(i32, NodeIndex)>>,
     /// Its applications.
     pub applications: Vec<Application>,
+}
+
+impl Blueprint {
+    /// A route to the node of a number, which has the last priority that it is given.
+    fn add_hop(&mut self, to: u32, priority: i32, via: NodeIndex) {
+        let hops = self.hops.entry(to).or_default();
+        hops.retain(|(_, other)| *other != via);
+        let place = hops.partition_point(|(other, _)| *other >= priority);
+        hops.insert(place, (priority, via));
+    }
 }
 
 /// What every node of a scenario is configured with, for a seed.
@@ -147,7 +157,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 seed: entropy.draw(),
             },
             leads: Vec::new(),
-            next_hops: BTreeMap::new(),
+            hops: BTreeMap::new(),
             applications: Vec::new(),
         });
     }
@@ -227,7 +237,7 @@ fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
 /// Nodes from which something goes to a node.
 type Sources = BTreeMap<NodeIndex, BTreeSet<NodeIndex>>;
 
-/// Routes over the fewest links, for the ways that traffic takes, and back for what is reported of it.
+/// Routes over the fewest links, for the ways that traffic takes, and back for what is reported of it; and those of the scenario.
 fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), NetworkError> {
     let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); scenario.nodes.len()];
     for link in &scenario.links {
@@ -260,7 +270,24 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
     for (from, reporters) in &mut reporters {
         reporters.remove(from);
     }
-    add_ways(scenario, blueprints, &neighbours, reporters, |_, _, _| ())
+    add_ways(scenario, blueprints, &neighbours, reporters, |_, _, _| ())?;
+    let number = |at: NodeIndex| scenario.nodes.get(at.0).map_or(0, |node| node.number);
+    for route in &scenario.routes {
+        if let Some(blueprint) = blueprints.get_mut(route.node.0) {
+            blueprint.add_hop(number(route.to), route.priority, route.via);
+        }
+    }
+    for blueprint in blueprints {
+        let hops = blueprint.hops.iter();
+        let hops = hops.flat_map(|(to, hops)| hops.iter().map(move |hop| (to, hop)));
+        let routes = hops.map(|(to, (priority, via))| Route {
+            to: format!("ipn:{to}.*"),
+            via: format!("ipn:{}.0", number(*via)),
+            priority: *priority,
+        });
+        blueprint.config.routes = routes.collect();
+    }
+    Ok(())
 }
 
 /// Routes from sources over the fewest links; `pass` is told of each node on the way from one to another, the first included.
@@ -285,20 +312,11 @@ fn add_ways(
                     });
                 };
                 pass(from, to, NodeIndex(here));
-                let number = |at: usize| scenario.nodes.get(at).map_or(0, |node| node.number);
                 if routed.insert(here)
                     && let Some(blueprint) = blueprints.get_mut(here)
                 {
-                    let to_number = number(to.0);
-                    blueprint
-                        .next_hops
-                        .entry(to_number)
-                        .or_insert(NodeIndex(there));
-                    blueprint.config.routes.push(Route {
-                        to: format!("ipn:{to_number}.*"),
-                        via: format!("ipn:{}.0", number(there)),
-                        priority: 0,
-                    });
+                    let number = scenario.nodes.get(to.0).map_or(0, |node| node.number);
+                    blueprint.add_hop(number, 0, NodeIndex(there));
                 }
                 here = there;
             }

@@ -38,6 +38,18 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "s.toml:10: there is no node 'wset'; did you mean 'west'?",
         ),
         (
+            "[[route]]\nnode = \"east\"\nto = \"west\"\nvia = \"east\"\n",
+            "s.toml:12: no link joins 'east' and 'east'; 'via' is a neighbour of whose route it is",
+        ),
+        (
+            "[[route]]\nnode = \"east\"\nto = \"east\"\nvia = \"west\"\n",
+            "s.toml:11: a route of 'east' leads to 'east'; a node needs no route to itself",
+        ),
+        (
+            "[[route]]\nnode = \"east\"\nto = \"west\"\nvia = \"west\"\n[[route]]\nnode = \"e*\"\nto = \"west\"\nvia = \"west\"\npriority = 2\n",
+            "s.toml:16: 'east' has two routes to 'west' via 'west'; leave one out: it has one priority",
+        ),
+        (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"-1Mbit\"\n",
             "s.toml:11: 'rate' is no rate: '-1Mbit' does not begin with a number; for example: rate = \"1Mbit\"",
         ),

@@ -98,6 +98,12 @@ pub(super) const TRAFFIC: Section = Section {
             "false",
             "Whether reports may come together, in aggregated ones (docs/aggregated-reports.md); on a testbed only.",
         ),
+        with_default(
+            "must_not_fragment",
+            Kind::Boolean,
+            "false",
+            "Whether bundles must not be fragmented (RFC 9171 4.2.3): they go only where they fit.",
+        ),
         key(
             "at_once",
             Kind::Size,

@@ -29,6 +29,7 @@ pub const SECTIONS: &[Section] = &[
     written::LINK,
     written::CONTACT,
     written::CONTACT_PLAN,
+    written::ROUTE,
     happening::TRAFFIC,
     happening::CRASH,
     happening::CLOCK_STEP,

@@ -114,6 +114,42 @@ pub(super) const LINK: Section = Section {
     ],
 };
 
+/// `[[route]]`.
+pub(super) const ROUTE: Section = Section {
+    name: "route",
+    occurs: Occurs::Many,
+    meaning: "A route of a node, beside those over the fewest links, which have priority 0 and come before others of it.",
+    groups: &[&[
+        key(
+            "node",
+            Kind::Text,
+            Absent::Refused,
+            "\"east\"",
+            "Whose; with * that of every node of such a name.",
+        ),
+        key(
+            "to",
+            Kind::Text,
+            Absent::Refused,
+            "\"west\"",
+            "Where bundles go.",
+        ),
+        key(
+            "via",
+            Kind::Text,
+            Absent::Refused,
+            "\"north\"",
+            "The neighbour that is next.",
+        ),
+        with_default(
+            "priority",
+            Kind::Integer(-0x8000_0000, 0x7fff_ffff),
+            "0",
+            "Routes of a higher priority come first, and of the same those that are named first. A bundle that may not go there, since it came from there or does not fit, takes the next one.",
+        ),
+    ]],
+};
+
 /// `[[contact]]`.
 pub(super) const CONTACT: Section = Section {
     name: "contact",

@@ -60,6 +60,7 @@ pub(crate) fn read(
                 at_once_octets: entries.size("at_once").unwrap_or(0),
                 reports: read_reports(entries),
                 aggregates: entries.is_true("aggregate"),
+                must_not_fragment: entries.is_true("must_not_fragment"),
             });
         }
     }

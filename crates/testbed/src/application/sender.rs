@@ -164,12 +164,12 @@ impl<'a> Work<'a> {
         };
         let receiver = usize::try_from(RECEIVER_SERVICE).unwrap_or(1);
         let mut head = SendHead::to(endpoint(to, receiver)?).with_lifetime(task.traffic.lifetime);
+        if task.traffic.flags() > 0 {
+            head = head.with_flags(task.traffic.flags());
+        }
         if task.traffic.reports > 0 {
             // Reports come to the receiver beside the sender.
-            let report_to = endpoint(from, receiver)?;
-            head = head
-                .with_flags(task.traffic.reports)
-                .with_report_to(report_to);
+            head = head.with_report_to(endpoint(from, receiver)?);
         }
         if task.traffic.aggregates {
             head = head.with_aggregated_reports();

@@ -120,16 +120,35 @@ fn tables(
         }
         tables.push(policy(table, node, round_trip));
     }
-    for (to, via) in routes.get(at).into_iter().flatten() {
-        if let (Some(to), Some(via)) = (scenario.nodes.get(*to), scenario.nodes.get(*via)) {
-            tables.push(
-                Table::many("route")
-                    .with("to", quoted(&format!("ipn:{}.*", to.number)))
-                    .with("via", id(via)),
-            );
-        }
-    }
+    tables.extend(route_tables(scenario, routes, at));
     tables
+}
+
+/// Routes over the fewest links, and those of the scenario, which may give the former another priority. Of equals the first is used.
+fn route_tables(scenario: &Scenario, routes: &Routes, at: usize) -> Vec<Table> {
+    let written = scenario.routes.iter().filter(|route| route.node.0 == at);
+    let written: Vec<_> = written
+        .map(|route| (route.to.0, route.via.0, route.priority))
+        .collect();
+    let found = routes.get(at).into_iter().flatten();
+    let found = found.map(|(to, via)| (*to, *via, 0));
+    let is_written = |&(to, via, _): &(usize, usize, i32)| {
+        written.iter().any(|other| (other.0, other.1) == (to, via))
+    };
+    let all = found
+        .filter(|route| !is_written(route))
+        .chain(written.iter().copied());
+    let tables = all.filter_map(|(to, via, priority)| {
+        let (to, via) = scenario.nodes.get(to).zip(scenario.nodes.get(via))?;
+        let table = Table::many("route")
+            .with("to", quoted(&format!("ipn:{}.*", to.number)))
+            .with("via", quoted(&format!("ipn:{}.0", via.number)));
+        Some(match priority {
+            0 => table,
+            _ => table.with("priority", priority.to_string()),
+        })
+    });
+    tables.collect()
 }
 
 fn store(node: &Node) -> Table {
@@ -289,6 +308,20 @@ mod tests {
         // Reports come back from the last node over the one in the middle.
         assert!(files[2].contains("[[route]]\nto = \"ipn:1.*\"\nvia = \"ipn:2.0\"\n"));
         assert!(files[2].contains("generate = [\"forward\"]"));
+    }
+
+    #[test]
+    fn routes_of_the_scenario_stand_beside_those_over_the_fewest_links() {
+        let routes = "[[route]]\nnode = \"b\"\nto = \"c\"\nvia = \"a\"\npriority = -1\n[[route]]\nnode = \"a\"\nto = \"c\"\nvia = \"b\"\npriority = 3\n";
+        let files = written(routes).expect("files");
+        let to_c = "[[route]]\nto = \"ipn:3.*\"\nvia = ";
+        assert!(files[0].contains(&format!("{to_c}\"ipn:2.0\"\npriority = 3\n")));
+        assert_eq!(files[0].matches(to_c).count(), 1);
+        let both = [
+            format!("{to_c}\"ipn:3.0\"\n\n"),
+            format!("{to_c}\"ipn:1.0\"\npriority = -1\n"),
+        ];
+        assert!(files[1].contains(&both.concat()), "{}", files[1]);
     }
 
     #[test]

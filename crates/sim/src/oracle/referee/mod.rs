@@ -161,15 +161,17 @@ impl Referee {
         judged.into.is_under_way()
     }
 
-    /// Since when one side, in a session that stands, has neither said nor heard anything about a bundle, and waits for no answer.
+    /// Since when one side, in a session that stands, has neither said nor heard anything about a bundle, and waits for no answer; and
+    /// the octets that a transfer may have which it sends.
     #[must_use]
-    pub fn idle_since(&self, side: Side) -> Option<Instant> {
+    pub fn idle_since(&self, side: Side) -> Option<(Instant, u64)> {
         let judged = match side {
             Side::Dialling => &self.dialling,
             Side::Accepting => &self.accepting,
         };
+        let transfer_mru = judged.party.transfer_mru()?;
         let is_idle = judged.party.is_established() && !judged.out.is_under_way();
-        is_idle.then_some(judged.stirred)
+        is_idle.then_some((judged.stirred, transfer_mru))
     }
 
     /// One side cannot write, or does not read, what is there for it.

@@ -87,6 +87,11 @@ impl Party {
         is_agreed && !self.said_term && self.heard_term.is_none()
     }
 
+    /// Octets that a transfer may have which it sends, once it has heard so.
+    pub fn transfer_mru(&self) -> Option<u64> {
+        self.heard_init.map(|offer| offer.transfer_mru)
+    }
+
     /// It has said octets.
     pub fn has_said(&mut self, now: Instant) {
         self.upkeep.say(now);

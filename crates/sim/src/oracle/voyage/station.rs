@@ -45,6 +45,8 @@ struct Came {
     hops: Option<(u64, u64)>,
     age_ms: Option<u64>,
     at: Instant,
+    /// The number of the node that it came from.
+    from: Option<u32>,
     is_whole: bool,
 }
 
@@ -55,6 +57,8 @@ pub struct Sending {
     pub chosen_since: Instant,
     /// When it was made, where that is known.
     pub made: Option<Instant>,
+    /// The number of the node that it is sent to.
+    pub to: Option<u32>,
 }
 
 impl Station {
@@ -122,6 +126,10 @@ impl Station {
             hops: parcel.hops,
             age_ms: parcel.age_ms,
             at: now,
+            from: match parcel.previous {
+                Some(EndpointId::Ipn { node, .. }) => Some(node),
+                _ => None,
+            },
             is_whole: false,
         };
         add(&mut self.came, parcel.name, came);
@@ -250,22 +258,10 @@ impl Station {
             .filter(|came| covers(std::iter::once(came.range), range))
             .copied()
             .collect();
-        if is_source {
-            if parcel.hops.is_some_and(|(_, count)| count > 1) {
-                return wrong("sends a bundle of its own with hops behind it (RFC 9171 4.4.3)");
-            }
-        } else if came.is_empty() {
-            return wrong("sends a bundle that has not come to it");
-        } else if !came.iter().any(|came| is_next_hop(came.hops, parcel.hops)) {
-            let (_, count) = parcel.hops.unwrap_or_default();
-            let before = came.iter().filter_map(|came| came.hops).next_back();
-            let (_, before) = before.unwrap_or_default();
-            return Err((
-                "passage",
-                format!(
-                    "sends a bundle of hop count {count} that came with {before} (RFC 9171 4.4.3)"
-                ),
-            ));
+        // One that has gone round has come to its source as well.
+        let is_own = is_source && parcel.hops.is_none_or(|(_, count)| count <= 1);
+        if !is_own {
+            check_way(parcel, &came, (is_source, sending))?;
         }
         if parcel.created_ms == 0 && parcel.age_ms.is_none() {
             return wrong("sends a bundle without creation time and age (RFC 9171 4.4.2)");
@@ -287,17 +283,13 @@ impl Station {
         };
         let age = Duration::from_millis(age_ms);
         let slack = moment.tolerance.saturating_add(AGE_SLACK);
-        let begins = match self.is_source(parcel) {
-            true => sending
-                .made
-                .map(|made| (made, Duration::ZERO))
-                .into_iter()
-                .collect(),
-            false => came
-                .iter()
-                .filter_map(|came| Some((came.at, Duration::from_millis(came.age_ms?))))
-                .collect::<Vec<_>>(),
-        };
+        let made = sending.made.filter(|_| self.is_source(parcel));
+        let begins = came
+            .iter()
+            .filter_map(|came| Some((came.at, Duration::from_millis(came.age_ms?))));
+        let begins: Vec<_> = begins
+            .chain(made.map(|made| (made, Duration::ZERO)))
+            .collect();
         if begins.is_empty() {
             return Ok(());
         }
@@ -364,6 +356,33 @@ impl Station {
             false => Ok(()),
         }
     }
+}
+
+/// Looks at where a bundle that came to a machine goes from there, and how many hops it says are behind it.
+fn check_way(
+    parcel: &Parcel,
+    came: &[Came],
+    (is_source, sending): (bool, Sending),
+) -> Result<(), Wrong> {
+    if came.is_empty() {
+        return wrong(match is_source {
+            true => "sends a bundle of its own with hops behind it (RFC 9171 4.4.3)",
+            false => "sends a bundle that has not come to it",
+        });
+    }
+    if !came.iter().any(|came| is_next_hop(came.hops, parcel.hops)) {
+        let (_, count) = parcel.hops.unwrap_or_default();
+        let before = came.iter().filter_map(|came| came.hops).next_back();
+        let (_, before) = before.unwrap_or_default();
+        let what =
+            format!("sends a bundle of hop count {count} that came with {before} (RFC 9171 4.4.3)");
+        return Err(("passage", what));
+    }
+    if sending.to.is_some() && came.iter().all(|came| came.from == sending.to) {
+        let what = "sends a bundle back to the neighbour that it came from";
+        return Err(("moves", what.to_owned()));
+    }
+    Ok(())
 }
 
 /// Adds something to what is known of a bundle, of which there is mostly one.

@@ -1,0 +1,53 @@
+//! `[[route]]`: which neighbour is next, beside those over the fewest links.
+
+use dhow_document::{Document, Entries, FileError};
+
+use crate::network::Network;
+use crate::scenario::Route;
+
+/// Reads all routes of a file.
+pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Route>, FileError> {
+    let mut routes: Vec<Route> = Vec::new();
+    for entries in document.all("route") {
+        let named = |key| network.node(document, entries, key, entries.text(key).unwrap_or(""));
+        let (to, via) = (named("to")?, named("via")?);
+        let priority = entries.integer("priority");
+        for node in network.nodes(document, entries, "node")? {
+            let route = Route {
+                node,
+                to,
+                via,
+                priority: priority.and_then(|it| it.try_into().ok()).unwrap_or(0),
+            };
+            check(document, entries, network, (&routes, route))?;
+            routes.push(route);
+        }
+    }
+    Ok(routes)
+}
+
+/// A route leads to another node over a link, and is there once.
+fn check(
+    document: &Document<'_>,
+    entries: &Entries,
+    network: &Network,
+    (others, route): (&[Route], Route),
+) -> Result<(), FileError> {
+    let Route { node, to, via, .. } = route;
+    let names = [node, to, via].map(|it| network.nodes.get(it.0).map_or("", |node| &node.name));
+    let [name, to_name, via_name] = names;
+    let is_same = |it: &Route| (it.node, it.to, it.via) == (node, to, via);
+    let (key, what, hint) = if node == to {
+        let what = format!("a route of '{name}' leads to '{name}'");
+        ("to", what, "a node needs no route to itself")
+    } else if network.link_between((node, via)).is_none() {
+        let what = format!("no link joins '{name}' and '{via_name}'");
+        ("via", what, "'via' is a neighbour of whose route it is")
+    } else if others.iter().any(is_same) {
+        let what = format!("'{name}' has two routes to '{to_name}' via '{via_name}'");
+        ("via", what, "leave one out: it has one priority")
+    } else {
+        return Ok(());
+    };
+    Err(document.fault(entries.line_of(key), what).with_hint(hint))
+}
