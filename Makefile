@@ -17,7 +17,7 @@ demo:            ## real files cross a link that is mostly down, through a node 
 
 test: lint       ## all that must hold: formatting, clippy, the rooms, unit and whole-program tests
 	$(CARGO) test --workspace --locked
-	$(CARGO) test --profile mutants --locked -p dhow-sim --features mutants --test mutants
+	$(CARGO) test --profile mutants --locked -p dhow-sim --features mutants --test mutants --test traces
 	$(CARGO) build --locked -p dhow
 	@$(PYTHON) -m tests.run $(ARGS)
 
@@ -25,7 +25,7 @@ lint:            ## formatting, clippy (of the planted mistakes too), no_std, th
 	@labs/setup test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy -p dhow-sim --features mutants --test mutants --locked -- -D warnings
+	$(CARGO) clippy -p dhow-sim --features mutants --test mutants --test traces --locked -- -D warnings
 	@$(PYTHON) -m tests.run house
 
 bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP in the same run (25 minutes; ARGS=--quick: 3)

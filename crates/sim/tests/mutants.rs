@@ -14,17 +14,16 @@
     reason = "a test"
 )]
 
+mod family;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use dhow_bundle::mutant::{Mutant, plant, take_reached};
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::Fidelity;
 use dhow_sim::Run;
+use family::{Member, family, on_all_cores};
 
 /// Seeds in which a mistake must show.
 const SEEDS: u64 = 50;
@@ -37,12 +36,6 @@ const SEEDS_AT_ONCE: u64 = 5;
 
 /// Events between looks at whether a run is over.
 const STEP: u64 = 1_000_000;
-
-/// One scenario of the family.
-struct Member {
-    name: String,
-    scenario: Scenario,
-}
 
 /// The findings of a seed without a mistake.
 struct Clean {
@@ -67,35 +60,6 @@ struct Row {
     found: Option<(String, u64, Found)>,
 }
 
-fn family() -> Vec<Member> {
-    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
-    let entries = std::fs::read_dir(labs.join("mixed")).unwrap();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths.insert(0, labs.join("mixed.toml"));
-    let mut members = Vec::new();
-    let only = std::env::var("DHOW_MEMBER").ok();
-    for path in paths {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        if only.as_ref().is_some_and(|only| *only != name) {
-            continue;
-        }
-        let mut scenario = Scenario::open(&path).expect("the scenario is one");
-        members.push(Member {
-            name: name.clone(),
-            scenario: scenario.clone(),
-        });
-        if name == "mixed" {
-            scenario.fidelity = Fidelity::Bundle;
-            members.push(Member {
-                name: "mixed, bundle fidelity".to_owned(),
-                scenario,
-            });
-        }
-    }
-    members
-}
-
 /// The findings of an oracle in a seed.
 fn run(scenario: &Scenario, seed: u64) -> Option<Found> {
     let mut run = Run::new(scenario, seed).expect("the network can be built");
@@ -105,26 +69,6 @@ fn run(scenario: &Scenario, seed: u64) -> Option<Found> {
         oracle: finding.oracle,
         sentence: finding.sentence,
     })
-}
-
-/// Does jobs on all cores; what came of them in their order.
-fn on_all_cores<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(BTreeMap::new());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(at) else { return };
-                    let came = work(job);
-                    done.lock().unwrap().insert(at, came);
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap().into_values().collect()
 }
 
 /// Runs seeds without a mistake.
