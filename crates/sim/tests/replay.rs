@@ -117,6 +117,21 @@ fn every_life_of_a_storm_is_led_through_again() {
     }
 }
 
+#[test]
+fn nodes_in_the_field_are_led_through_again() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/recordings");
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|it| it == "rec"));
+    assert_eq!(paths.len(), 10);
+    for path in paths {
+        let octets = std::fs::read(&path).unwrap();
+        let (passed, step) = replay(&octets).expect("the recording can be read");
+        assert!(matches!(step, Step::End(_)), "{}: {step:?}", path.display());
+        assert!(passed.actions > 20 && passed.events > 20, "{passed:?}");
+    }
+}
+
 /// The first recording with much in it.
 fn long_recording() -> Vec<u8> {
     let mut recordings = recordings(1, Content::Whole);
