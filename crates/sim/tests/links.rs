@@ -239,3 +239,41 @@ fn what_is_asked_for_is_reported_to_the_one_that_sends() {
         assert_eq!(world.ledger().reports, 36, "{fidelity}");
     }
 }
+
+#[test]
+fn contacts_that_are_shorter_than_a_bundle_and_full_both_ways_are_used() {
+    let text = r#"
+        [[node]]
+        name = "a"
+        [[node]]
+        name = "b"
+        [[link]]
+        name = "wire"
+        between = ["a", "b"]
+        rate = "2Mbit"
+        delay = "5ms"
+        [[contact]]
+        link = "wire"
+        start = "1s"
+        for = "3s"
+        every = "5s"
+        [[traffic]]
+        from = "a"
+        to = "b"
+        size = "1MB"
+        count = 10
+        [[traffic]]
+        from = "b"
+        to = "a"
+        size = "1MB"
+        count = 10
+        [stop]
+        at = "10min"
+        when_delivered = true
+        expects_all = true
+    "#;
+    let world = run(&scenario(text), 1);
+    // 14 contacts have room for the octets alone: a segment that takes a third of a contact is lost in each, and an acknowledgment behind it.
+    let contacts = world.now().since(Instant::START).as_secs().div_ceil(5);
+    assert!((14..=16).contains(&contacts), "{contacts} contacts");
+}

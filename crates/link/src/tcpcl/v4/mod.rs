@@ -34,6 +34,7 @@ mod negotiation;
 #[doc(hidden)]
 pub mod oracle;
 mod order;
+mod pacing;
 mod reason;
 mod reception;
 pub mod session;

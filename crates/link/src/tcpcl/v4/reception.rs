@@ -48,16 +48,16 @@ impl Session {
             }
         } else if let Some((flags, transfer, length)) = self.decoder.acknowledgment(chunk) {
             self.timers.transfer_moved(now.monotonic);
-            self.handle_acknowledgment(flags, transfer, length);
+            self.handle_acknowledgment(now, flags, transfer, length);
         } else {
             return false;
         }
         true
     }
 
-    fn handle_acknowledgment(&mut self, flags: u8, transfer: u64, length: u64) {
-        let events = &mut self.events;
-        let answer = (self.outgoing).handle_acknowledgment(flags, transfer, length, events);
+    fn handle_acknowledgment(&mut self, now: Now, flags: u8, transfer: u64, length: u64) {
+        let (now, events) = (now.monotonic, &mut self.events);
+        let answer = (self.outgoing).handle_acknowledgment(now, flags, transfer, length, events);
         self.handle_answer(kind::XFER_ACK, answer);
     }
 
@@ -91,7 +91,9 @@ impl Session {
                 flags,
                 transfer,
                 acknowledged_length,
-            } if established => self.handle_acknowledgment(flags, transfer, acknowledged_length),
+            } if established => {
+                self.handle_acknowledgment(now, flags, transfer, acknowledged_length)
+            }
             Message::XferRefuse { reason, transfer } if established => {
                 let answer = self.outgoing.handle_refusal(
                     RefuseReason::from_code(reason),

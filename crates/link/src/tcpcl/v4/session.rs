@@ -295,7 +295,9 @@ impl StreamSession for Session {
             writer.take(&mut self.control);
             self.termination.left();
             if self.state.is_established() {
-                while writer.room() > 0 && self.outgoing.write_segment_head(&mut writer) {
+                while writer.room() > 0
+                    && self.outgoing.write_segment_head(now.monotonic, &mut writer)
+                {
                     self.outgoing
                         .write_segment_rest(&mut writer, &mut self.events);
                 }

@@ -1,5 +1,6 @@
 //! Transfers to the peer: RFC 9174 5.2, figure 11.
 
+use dhow_bundle::Instant;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::reading::{Oddity, Reading};
 use dhow_bundle::storage::Piece;
@@ -9,6 +10,7 @@ use super::extension::TransferExtensions;
 use super::fault::AnswerFault;
 use super::message::{END, Message, START, XferSegment};
 use super::order::TransferOrder;
+use super::pacing::SegmentLength;
 use super::supply::{Supplies, Supply};
 use super::writer::Writer;
 use crate::stream::{LinkEvent, RefuseReason, TransferId};
@@ -33,8 +35,7 @@ pub(super) struct TransfersOut {
     queued_octets: u64,
     /// The transfer refused last: the peer may refuse it again.
     refused_last: Option<TransferId>,
-    /// Largest segment to send, octets.
-    segment_length: u64,
+    segment_length: SegmentLength,
     /// Largest transfer that the peer takes, octets; `None` before it has said so.
     transfer_mru: Option<u64>,
     peer_keeps: Keeping,
@@ -94,6 +95,7 @@ pub(super) enum Cancelled {
 }
 
 impl TransfersOut {
+    /// Segments have so many octets at most.
     pub(super) const fn new(segment_length: u64, reading: Reading) -> Self {
         Self {
             order: TransferOrder::new(),
@@ -103,7 +105,7 @@ impl TransfersOut {
             open: 0,
             queued_octets: 0,
             refused_last: None,
-            segment_length,
+            segment_length: SegmentLength::new(segment_length),
             transfer_mru: None,
             peer_keeps: Keeping::Nothing,
             reading,
@@ -133,9 +135,9 @@ impl TransfersOut {
         events: &mut Events,
     ) {
         self.peer_keeps = peer_keeps;
-        self.segment_length = self.segment_length.min(segment_mru);
+        self.segment_length.limit(segment_mru);
         if planted(Mutant::SegmentTooLong) {
-            self.segment_length = self.segment_length.saturating_add(1);
+            self.segment_length.exceed();
         }
         self.transfer_mru = Some(transfer_mru);
         for sequence in self.order.first()..self.order.next() {
@@ -280,6 +282,7 @@ impl TransfersOut {
     /// The peer acknowledged octets.
     pub(super) fn handle_acknowledgment(
         &mut self,
+        now: Instant,
         flags: u8,
         transfer: u64,
         octets: u64,
@@ -330,7 +333,9 @@ impl TransfersOut {
         if flags_differ && !self.reading.accepts(Oddity::AcknowledgmentFlagsDiffer) {
             return Err(AnswerFault::Flags { transfer, flags });
         }
+        let more = octets.saturating_sub(out.acknowledged);
         out.acknowledged = octets;
+        self.segment_length.acknowledge(now, more);
         if octets == out.length || (planted(Mutant::AcknowledgedIsSent) && out.phase == Phase::Sent)
         {
             self.finish(sequence, Outcome::Transmitted, events);
@@ -403,6 +408,9 @@ impl TransfersOut {
             supply.clear();
         }
         self.open = self.open.saturating_sub(1);
+        if self.open == 0 {
+            self.segment_length.rest();
+        }
         if !is_known {
             events.push(match outcome {
                 Outcome::Transmitted => LinkEvent::Transmitted { transfer },
@@ -454,7 +462,7 @@ impl TransfersOut {
     }
 
     /// Begin the next segment, if there is one to send; false when there is none.
-    pub(super) fn write_segment_head(&mut self, writer: &mut Writer<'_>) -> bool {
+    pub(super) fn write_segment_head(&mut self, now: Instant, writer: &mut Writer<'_>) -> bool {
         let next = self.order.next();
         while self.sending < self.order.first()
             || (self.sending < next
@@ -481,7 +489,8 @@ impl TransfersOut {
         // What there is goes out now: a segment does not wait for being full.
         let supply = self.supplies.of(self.sending, self.sending);
         let supplied = supply.map_or(0, |supply| supply.total());
-        let data_length = supplied.saturating_sub(out.sent).min(self.segment_length);
+        let left = supplied.saturating_sub(out.sent);
+        let data_length = left.min(self.segment_length.octets());
         if data_length == 0 && out.length > 0 {
             return false;
         }
@@ -508,6 +517,7 @@ impl TransfersOut {
             out.first_segment = data_length;
             self.queued_octets = self.queued_octets.saturating_sub(out.length);
         }
+        self.segment_length.begin(now);
         out.sent = out.sent.saturating_add(data_length);
         out.phase = if end { Phase::Sent } else { Phase::Sending };
         self.segment_remaining = data_length;

@@ -350,13 +350,13 @@ fn what_is_supplied_goes_out_before_the_rest_is_there() {
 #[test]
 fn extents_and_large_octets_go_out_as_they_are() {
     let mut session = established(config("ipn:2.0"), 1 << 20, 1 << 20);
-    let large = Bytes::from(vec![3; 10_000]);
-    transmit(&mut session, 0, 40_050);
+    let large = Bytes::from(vec![3; 4_000]);
+    transmit(&mut session, 0, 16_050);
     supply(&mut session, 0, &[9; 50]);
     for octets in [
         Piece::Extent(Extent {
             offset: 5_000,
-            length: 30_000,
+            length: 12_000,
         }),
         Piece::Octets(large.clone()),
     ] {
@@ -384,7 +384,7 @@ fn extents_and_large_octets_go_out_as_they_are() {
         *extent,
         Extent {
             offset: 5_000,
-            length: 30_000
+            length: 12_000
         }
     );
     assert_eq!(
@@ -396,10 +396,10 @@ fn extents_and_large_octets_go_out_as_they_are() {
 #[test]
 fn nothing_comes_inside_a_segment_6_1() {
     let mut session = established(config("ipn:2.0"), 1 << 20, 1 << 20);
-    transmit(&mut session, 0, 50_000);
+    transmit(&mut session, 0, 15_000);
     let octets = Piece::Extent(Extent {
         offset: 0,
-        length: 50_000,
+        length: 15_000,
     });
     session.handle_command(
         at(0),
@@ -434,7 +434,7 @@ fn nothing_comes_inside_a_segment_6_1() {
             }
         ]
     );
-    let data = &octets[22..22 + 50_000];
+    let data = &octets[22..22 + 15_000];
     assert!(
         data.iter()
             .enumerate()
