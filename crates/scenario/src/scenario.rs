@@ -107,6 +107,18 @@ pub struct Node {
     pub guest_of: Option<NodeIndex>,
 }
 
+impl Node {
+    /// Octets of the largest payload that its store could ever hold: any where the node's own settings say another quota.
+    #[must_use]
+    pub fn largest_payload_octets(&self) -> u64 {
+        let mut settings = self.host.settings.iter();
+        match settings.any(|setting| setting.starts_with("store.quota=")) {
+            true => u64::MAX,
+            false => self.quota_octets,
+        }
+    }
+}
+
 /// What a node knows of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {

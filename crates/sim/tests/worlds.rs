@@ -51,6 +51,31 @@ fn a_bundle_moves_from_one_node_to_the_other() {
     );
 }
 
+#[test]
+fn a_payload_that_no_store_could_take_is_refused_without_being_made() {
+    for fidelity in ["octet", "bundle"] {
+        let more = r#"
+            [[traffic]]
+            from = "east"
+            to = "west"
+            count = 3
+            size = "1000000TB"
+            [[traffic]]
+            from = "east"
+            to = "west"
+            count = 3
+            size = "1kB"
+            [stop]
+            at = "1min"
+        "#;
+        let text = format!("fidelity = \"{fidelity}\"\n{TWO}{more}");
+        let world = run(&scenario(&text), 1);
+        let ledger = world.ledger();
+        let told = (ledger.sent(), ledger.refused, ledger.delivered);
+        assert_eq!(told, (6, 3, 3), "{fidelity}");
+    }
+}
+
 const STORM: &str = r#"
     [[node]]
     name = "a"
