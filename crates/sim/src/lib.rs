@@ -41,6 +41,7 @@ mod sparse;
 mod storage;
 mod stride;
 pub mod trace;
+mod transmitter;
 mod turn;
 mod verdict;
 pub mod world;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_channel::RateTrace;
 use dhow_scenario::Scenario;
+use dhow_sim::Run;
 use world::{run, scenario};
 
 /// Bundles of 100 kB over a link with these keys.
@@ -208,7 +209,7 @@ fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
     "#;
     let world = run(&scenario(text), 1);
     assert_eq!(world.ledger().delivered, world.ledger().accepted);
-    let carried = world.roads()[0].carried.0;
+    let carried = world.roads()[0].carried(world.now()).0;
     // Eight bundles wait, 4 MB; with all of them at each attempt 200 MB and more would go over the link.
     assert!(carried < 50_000_000, "{carried} octets for 8 MB");
 }
@@ -237,5 +238,74 @@ fn what_is_asked_for_is_reported_to_the_one_that_sends() {
         assert_eq!(world.ledger().delivered, 12);
         // Two nodes forward each bundle, one delivers it.
         assert_eq!(world.ledger().reports, 36, "{fidelity}");
+    }
+}
+
+#[test]
+fn short_contacts_carry_what_they_hold_and_no_more() {
+    for (control, fidelity) in [
+        ("", "octet"),
+        ("", "bundle"),
+        ("congestion_control = \"reno\"", "octet"),
+    ] {
+        for at_end in ["silence", "reset"] {
+            let mut before = 0;
+            for length_ms in [10, 15, 18, 19, 20, 21, 60, 150] {
+                let text = format!(
+                    r#"
+                    fidelity = "{fidelity}"
+                    {control}
+                    [[node]]
+                    name = "a"
+                    [[node]]
+                    name = "b"
+                    [[link]]
+                    between = ["a", "b"]
+                    rate = "8Mbit"
+                    delay = "5ms"
+                    retry = "50ms"
+                    at_end = "{at_end}"
+                    [[contact]]
+                    link = "a-b"
+                    start = "500ms"
+                    for = "{length_ms}ms"
+                    every = "400ms"
+                    [[traffic]]
+                    from = "a"
+                    to = "b"
+                    size = "2kB"
+                    count = 2000
+                    [stop]
+                    at = "15s"
+                    "#
+                );
+                let told = format!("{control} {fidelity} {at_end} {length_ms} ms");
+                let mut run = Run::new(&scenario(&text), 1).expect("a network");
+                while run.advance(100_000) {}
+                let outcome = run.finish();
+                assert!(
+                    outcome.findings.is_empty(),
+                    "{told}: {:?}",
+                    outcome.findings
+                );
+                let link = &outcome.links[0];
+                for octets in [link.octets.0, link.octets.1] {
+                    assert!(
+                        octets <= link.capacity,
+                        "{told}: {octets} octets of {}",
+                        link.capacity
+                    );
+                }
+                let delivered = outcome.progress.delivered;
+                if at_end == "silence" {
+                    // Sessions go on, so a longer contact carries more, or as much where nothing is left.
+                    assert!(
+                        delivered > before || delivered == 2000,
+                        "{told}: {delivered} after {before}"
+                    );
+                    before = delivered;
+                }
+            }
+        }
     }
 }
