@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_channel::RateTrace;
-use dhow_scenario::Scenario;
+use dhow_scenario::{Scenario, Schedule};
 use dhow_sim::Run;
 use world::{run, scenario};
 
@@ -307,5 +307,47 @@ fn short_contacts_carry_what_they_hold_and_no_more() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_seed_plans_the_same_sizes_and_times_for_every_backend() {
+    let text = r#"
+        [[line]]
+        name = "n"
+        count = 3
+        rate = "100Mbit"
+        [[traffic]]
+        from = "n1"
+        to = "n3"
+        size = "1kB..9kB"
+        mean = "700ms"
+        burst = 2
+        count = 60
+        start = "1s..9s"
+        [[traffic]]
+        from = "n3"
+        to = "n1"
+        size = "1kB..9kB"
+        count = 60
+        [stop]
+        at = "2min"
+    "#;
+    let scenario = scenario(text);
+    for seed in [1, 7] {
+        let world = run(&scenario, seed);
+        let given: Vec<(Duration, u64)> = world
+            .ledger()
+            .units()
+            .map(|(_, unit)| (unit.sent.since(Instant::START), unit.octets))
+            .collect();
+        let traffic = scenario.traffic.iter().enumerate();
+        let planned = traffic.flat_map(|(at, traffic)| Schedule::new(traffic, at, seed));
+        let planned: Vec<(Duration, u64)> = planned.map(|due| (due.at, due.octets)).collect();
+        assert_eq!(given.len(), 120);
+        // Those of the first traffic find their application idle; those of the second are due at once, and wait for it.
+        assert_eq!(given[..60], planned[..60], "seed {seed}");
+        let octets = |all: &[(Duration, u64)]| -> Vec<u64> { all.iter().map(|it| it.1).collect() };
+        assert_eq!(octets(&given), octets(&planned), "seed {seed}");
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use dhow_bundle::EndpointId;
 use dhow_client::{Address, Answer, Client, Error, Registration, SendHead, Sender};
+use dhow_scenario::Schedule;
 use dhow_scenario::scenario::Traffic;
 
 use super::ledger::Ledger;
 use super::payload::{Name, Payload, Pool};
-use super::schedule::Schedule;
 use super::{RECEIVER_SERVICE, SENDER_SERVICE};
 use crate::failure::LabError;
 use crate::run::Clock;
