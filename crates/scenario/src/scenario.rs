@@ -87,6 +87,8 @@ pub struct Node {
     pub quota_octets: u64,
     /// Most bundles in its store.
     pub quota_bundles: u64,
+    /// Identities of removed bundles that it remembers.
+    pub removed_bound: usize,
     /// Octets of a segment of its store.
     pub segment_octets: u32,
     /// Largest segment of a transfer that it takes (RFC 9174 4.6), octets.
