@@ -315,6 +315,19 @@ class Lab(unittest.TestCase):
         for backend, values in figures.items():
             self.assertGreater(min(values), 0.7 * 64_000, (backend, values))
 
+    def test_one_seed_draws_the_same_sizes_and_times_for_both_backends(self) -> None:
+        text = scenario("", 'count = 20\nmean = "50ms"\n', more="[runs]\nrepeats = 2\n").replace('"10kB"', '"100B..5kB"')
+        self.lab("run", self.write(text), "--backend", "netns", "--backend", "sim", "--out", "out")
+        drawn: dict[str, list[list[tuple[int, float]]]] = {}
+        for run in self.table("runs.csv"):
+            payloads = self.table("payloads.csv", f"out/{run['run']}")
+            drawn.setdefault(run["backend"], []).append([(int(row["octets"]), float(row["sent_s"])) for row in payloads])
+        for real, virtual in zip(drawn["netns"], drawn["sim"], strict=True):
+            self.assertEqual([octets for octets, _ in real], [octets for octets, _ in virtual])
+            # A real application wakes up no earlier than it is to.
+            self.assertTrue(all(at >= planned - 1e-6 for (_, at), (_, planned) in zip(real, virtual)), (real, virtual))
+        self.assertNotEqual(drawn["sim"][0], drawn["sim"][1])
+
     def test_goodput_over_links_of_any_rate_and_delay_is_below_what_they_carry_of_payload(self) -> None:
         text = (LABS / "rates.toml").read_text()
         path = self.write(text.replace('start = "2s"', 'start = "500ms"'))

@@ -92,6 +92,13 @@ class Load(unittest.TestCase):
         code, said = self.run_lab(text + "may_refuse = true\n", "allowed")
         self.assertEqual(code, 0, said)
 
+    def test_payload_larger_than_its_store_is_refused_without_being_sent(self) -> None:
+        text = FERRY.format(node="", more="").replace("20kB", "300GB", 1)
+        code, said = self.run_lab(text + "may_refuse = true\n", "huge")
+        self.assertEqual(code, 0, said)
+        run = self.table("huge", "runs.csv")[0]
+        self.assertEqual((run["sent"], run["refused"]), ("1", "1"))
+
     def test_rate_of_tcp_is_no_processor_where_nobody_measures_it(self) -> None:
         text = FERRY.format(node='cpu = "24Mbit"', more="")
         code, said = self.lab(text, "up", "study.toml")

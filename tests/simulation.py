@@ -56,12 +56,23 @@ class Simulation(unittest.TestCase):
         self.assertEqual((first["sent"], first["delivered"], first["violations"]), (20, 20, []))
         self.assertEqual(first["trace_hash"], second["trace_hash"])
 
+    def test_a_payload_that_no_store_takes_is_refused_and_takes_no_memory(self) -> None:
+        done = self.run_to_end("labs/line.toml", "--set", "traffic.size=1000000TB", "--set", "traffic.count=3", "--json")
+        told = json.loads(done.stdout)
+        self.assertEqual((done.returncode, told["sent"], told["refused"], told["delivered"]), (0, 3, 3, 0))
+
+    def test_a_run_with_a_large_payload_ends_when_it_is_interrupted(self) -> None:
+        large = ("line.quota=2GB", "line.rate=10Gbit", "traffic.size=1GB", "traffic.count=1")
+        _, stdout, stderr = self.interrupt("labs/line.toml", *(word for setting in large for word in ("--set", setting)))
+        self.assertTrue(json.loads(stdout)["interrupted"], stderr)
+
     def test_what_cannot_be_run_is_refused_before_anything_is_written(self) -> None:
         for words, said in [
             (["labs/line.toml", "--set", "trafic.size=2kB"], "did you mean 'traffic'?"),
             (["labs/line.toml", "--set", "traffic.to=n9"], "--set traffic.to=n9: there is no node 'n9'"),
             (["labs/thousand.toml", "--memory", "10MB"], "1,024 nodes and 1,984 links"),
             (["labs/thousand.toml", "--memory", "2GB", "--seeds", "9", "--jobs", "9"], "cannot run 9 seeds at once"),
+            (["labs/line.toml", "--set", "line.quota=99TB", "--set", "traffic.size=20TB"], "it would take about"),
             (["labs/line.toml", "--seeds", "2", "--pcap", str(self.directory / "report")], "--pcap goes with one seed"),
             (["labs/none.toml"], "labs/none.toml: No such file"),
         ]:

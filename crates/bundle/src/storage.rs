@@ -13,6 +13,9 @@ use crate::eid::EndpointId;
 use crate::id::BundleId;
 use crate::time::DtnTime;
 
+/// Identities of removed bundles that a node and its store remember where nobody says how many.
+pub const REMOVED_BOUND: usize = 100_000;
+
 /// A stored bundle's place in the node's and the store's tables: small, dense, chosen by the node, free
 /// for use again once the store has answered [`StoreEvent::Deleted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,6 +9,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
 use dhow_node::config::{Enabled, ReadingPolicy, SendOrder, SessionPolicy, Tls};
 
@@ -110,7 +111,7 @@ fn what_is_not_written_has_the_documented_default() {
     );
     assert_eq!(file.node.echo_service, Some(7));
     assert_eq!(file.node.default_lifetime_ms, 86_400_000);
-    assert_eq!(file.node.removed_bound, 100_000);
+    assert_eq!(file.node.removed_bound, REMOVED_BOUND);
     assert!((1 << 20..=128 << 20).contains(&file.node.store_queue_octets));
     assert!(file.store.prepared_octets <= 256 << 20);
     assert_eq!(file.node.reports.generate, 0);

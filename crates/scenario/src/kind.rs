@@ -27,6 +27,7 @@ const KEEPALIVE_ROUND_TRIPS: u128 = 4;
 pub(crate) struct NodeKind {
     quota_octets: u64,
     quota_bundles: u64,
+    removed_bound: usize,
     segment_octets: u32,
     segment_mru: u64,
     transfer_mru: u64,
@@ -75,6 +76,9 @@ impl NodeKind {
         Ok(Self {
             quota_octets: entries.size("quota").unwrap_or_default(),
             quota_bundles: entries.count("bundles").unwrap_or_default(),
+            removed_bound: (entries.count("removed_bound"))
+                .and_then(|count| usize::try_from(count).ok())
+                .unwrap_or_default(),
             segment_octets,
             segment_mru: read_mru(document, entries, "segment_mru")?,
             transfer_mru: read_mru(document, entries, "transfer_mru")?,
@@ -93,6 +97,7 @@ impl NodeKind {
             number,
             quota_octets: self.quota_octets,
             quota_bundles: self.quota_bundles,
+            removed_bound: self.removed_bound,
             segment_octets: self.segment_octets,
             segment_mru: self.segment_mru,
             transfer_mru: self.transfer_mru,

@@ -54,3 +54,4 @@ pub use plan::Plan;
 pub use rate_trace::read_rate_trace;
 pub use scenario::Scenario;
 pub use schema::json_schema;
+pub use traffic::{Due, Schedule};

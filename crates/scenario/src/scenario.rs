@@ -90,6 +90,8 @@ pub struct Node {
     pub quota_octets: u64,
     /// Most bundles in its store.
     pub quota_bundles: u64,
+    /// Identities of removed bundles that it remembers.
+    pub removed_bound: usize,
     /// Octets of a segment of its store.
     pub segment_octets: u32,
     /// Largest segment of a transfer that it takes (RFC 9174 4.6), octets.
@@ -108,6 +110,18 @@ pub struct Node {
     pub host: Arc<Host>,
     /// The node whose host it is on as well; that one is on its own.
     pub guest_of: Option<NodeIndex>,
+}
+
+impl Node {
+    /// Octets of the largest payload that its store could ever hold: any where the node's own settings say another quota.
+    #[must_use]
+    pub fn largest_payload_octets(&self) -> u64 {
+        let mut settings = self.host.settings.iter();
+        match settings.any(|setting| setting.starts_with("store.quota=")) {
+            true => u64::MAX,
+            false => self.quota_octets,
+        }
+    }
 }
 
 /// What a node knows of the time.

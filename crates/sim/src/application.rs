@@ -13,6 +13,7 @@ use dhow_node::door::StreamId;
 use prost::Message as _;
 
 use crate::ledger::{BundleName, UnitName};
+use crate::payload::Pieces;
 
 /// Deliveries that a receiver has unconfirmed at a time.
 const DELIVERY_WINDOW: u32 = 8;
@@ -77,8 +78,10 @@ struct Session {
     stage: Stage,
     /// What was sent and is not answered; requests are answered in any order.
     unanswered: VecDeque<UnitName>,
-    /// What is said and the node has not taken yet.
-    unsent: VecDeque<Bytes>,
+    /// The request that is said and the node has not taken yet.
+    request: Option<Bytes>,
+    /// The payload behind it, or what the node has not taken of that.
+    payload: Option<Pieces>,
     /// The delivery that is coming in.
     incoming: Option<(BundleAdu, Vec<u8>)>,
 }
@@ -120,7 +123,8 @@ impl Application {
             reader: FrameReader::new(),
             stage: Stage::Magic,
             unanswered: VecDeque::new(),
-            unsent: VecDeque::new(),
+            request: None,
+            payload: None,
             incoming: None,
         });
         framed(&AapMessage::new(Body::Config(ConnectionConfig {
@@ -156,7 +160,7 @@ impl Application {
     }
 
     /// It begins to send a payload, which the node takes by and by; one of up to `at_once` octets goes in one piece with the request.
-    pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Vec<Bytes>, at_once: u64) {
+    pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Pieces, at_once: u64) {
         self.due = self.due.saturating_sub(1);
         let Some(session) = &mut self.session else {
             return;
@@ -167,22 +171,28 @@ impl Application {
             ..adu
         })));
         if adu.payload_length > at_once {
-            session.unsent.push_back(request);
-            session.unsent.extend(payload);
+            session.request = Some(request);
+            session.payload = Some(payload);
             return;
         }
         let mut joined = BytesMut::from(&request[..]);
-        payload
-            .iter()
-            .for_each(|piece| joined.extend_from_slice(piece));
-        session.unsent.push_back(joined.freeze());
+        payload.for_each(|piece| joined.extend_from_slice(&piece));
+        session.request = Some(joined.freeze());
+    }
+
+    /// A payload that was to be sent is not.
+    pub const fn pass_over(&mut self) {
+        self.due = self.due.saturating_sub(1);
     }
 
     /// Whether the node has not taken all of a payload.
     #[must_use]
     pub fn is_sending(&self) -> bool {
         let session = self.session.as_ref();
-        session.is_some_and(|session| !session.unsent.is_empty())
+        session.is_some_and(|session| {
+            let payload = session.payload.as_ref();
+            session.request.is_some() || payload.is_some_and(|payload| !payload.is_empty())
+        })
     }
 
     /// What comes next of a payload, about so many octets of it.
@@ -193,7 +203,8 @@ impl Application {
         let mut octets = 0;
         let mut taken = Vec::new();
         while octets < most
-            && let Some(piece) = session.unsent.pop_front()
+            && let Some(piece) =
+                (session.request.take()).or_else(|| session.payload.as_mut()?.next())
         {
             octets += piece.len();
             taken.push(piece);

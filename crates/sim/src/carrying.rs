@@ -180,7 +180,7 @@ impl World {
         let sent = carriage.sent.max(way.last_departure(now));
         let arrives = way.last_arrival(sent + road.delay(sent) + carriage.late);
         if let Some(congestion) = &mut way.congestion {
-            let left = carriage.left;
+            let left = carriage.leaving.ends;
             let sent = Unanswered {
                 left,
                 answered: left + road.delay(left) * 2 + carriage.late,
@@ -192,6 +192,7 @@ impl World {
         }
         way.busy = carriage.free;
         way.flying.push_back(Flight {
+            leaving: carriage.leaving,
             sent,
             arrives,
             freight,

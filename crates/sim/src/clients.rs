@@ -62,6 +62,12 @@ impl World {
                 application.due = 0;
                 return false;
             };
+            if unit.octets > machine.blueprint.config.quota_octets {
+                // The node would refuse it, but only behind all of its octets.
+                application.pass_over();
+                self.heard(at, Heard::Refused(name));
+                return true;
+            }
             let payload = self.payloads.pieces(name, unit.octets);
             application.send(name, adu, payload, at_once);
         }

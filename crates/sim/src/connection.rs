@@ -16,6 +16,7 @@ use crate::entropy::Entropy;
 use crate::freight::Freight;
 use crate::oracle::Referee;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
+use crate::transmitter::{Leaving, Transmitter};
 
 /// Octets that a sender may have on their way or unread at the other side, beside what the link holds.
 const WINDOW_OCTETS: u64 = 256 * 1024;
@@ -81,12 +82,32 @@ pub struct End {
 /// Octets that will arrive.
 #[derive(Debug)]
 pub struct Flight {
-    /// When the last of them has left.
+    /// When they leave for the first time.
+    pub(crate) leaving: Leaving,
+    /// When the last of them has left for the last time.
     pub sent: Instant,
     /// When they are there.
     pub arrives: Instant,
     /// The octets.
     pub freight: Freight,
+}
+
+impl Flight {
+    /// Takes what has left by now, which arrives as long after it as the rest would have.
+    fn split(&mut self, now: Instant) -> Option<Self> {
+        if self.sent > self.leaving.ends {
+            // The octets behind a packet that was lost are of no use ahead of it.
+            return None;
+        }
+        let left = self.leaving.left_of(self.freight.octets(), now);
+        let freight = (left > 0).then(|| self.freight.split_to(left))?;
+        Some(Self {
+            leaving: self.leaving,
+            sent: now,
+            arrives: now + self.arrives.since(self.sent),
+            freight,
+        })
+    }
 }
 
 /// What one end writes and the other reads.
@@ -127,8 +148,8 @@ pub struct Way {
 pub(crate) struct Carriage {
     /// Until when they keep the line busy.
     pub(crate) free: Instant,
-    /// When the last of them has left for the first time.
-    pub(crate) left: Instant,
+    /// When they leave for the first time.
+    pub(crate) leaving: Leaving,
     /// When the last of them has left for the last time.
     pub(crate) sent: Instant,
     /// The time by which they arrive later than after the delay.
@@ -209,13 +230,21 @@ impl Way {
         self.count();
     }
 
-    /// Keeps for later what has not left by now.
-    pub fn hold(&mut self, now: Instant) {
-        while self.flying.back().is_some_and(|flight| flight.sent > now) {
-            let flight = self.flying.pop_back();
-            self.held.extend(flight.map(|flight| flight.freight));
-            self.held.rotate_right(1);
-        }
+    /// Keeps for later what has not left by now. Of what is leaving, and not for a second time, the part that has left arrives: when it
+    /// does comes back, of octets that were to arrive together with others.
+    pub fn hold(&mut self, now: Instant) -> Option<Instant> {
+        let first = self.flying.iter().position(|flight| flight.sent > now)?;
+        let mut later = self.flying.split_off(first);
+        let part = later.front_mut().and_then(|flight| flight.split(now));
+        let arrives = part.as_ref().map(|part| self.last_arrival(part.arrives));
+        self.flying.extend(
+            part.zip(arrives)
+                .map(|(part, arrives)| Flight { arrives, ..part }),
+        );
+        let held = std::mem::take(&mut self.held);
+        let later = later.into_iter().map(|flight| flight.freight);
+        self.held = later.chain(held).collect();
+        arrives
     }
 
     /// Counts what is under way anew.
@@ -246,14 +275,12 @@ pub struct Road {
     pub connections: Vec<ConnectionKey>,
     /// When a connection ended last, at the dialling and at the accepting side.
     pub parted: (Instant, Instant),
-    /// Octets that have left at the dialling and at the accepting side.
-    pub carried: (u64, u64),
     /// How long there have been contacts before the present one, and when that began.
     pub open: (Duration, Instant),
     loss: Loss,
     jitter: Duration,
     dice: (Dice, Dice),
-    lines: (Line, Line),
+    lines: (Transmitter, Transmitter),
     window_octets: u64,
     chunk_octets: u64,
     /// Which congestion control its connections have.
@@ -275,9 +302,11 @@ impl Road {
         mut entropy: Entropy,
     ) -> Self {
         let mut dice = || Dice::new(entropy.draw());
-        let line = || match &link.rate_trace {
-            Some(trace) => Line::traced(trace.clone()),
-            None => Line::new(link.rate),
+        let line = || {
+            Transmitter::new(match &link.rate_trace {
+                Some(trace) => Line::traced(trace.clone()),
+                None => Line::new(link.rate),
+            })
         };
         let held = link.rate.octets_in(link.delay.longest() * 2);
         let chunk = link.rate.octets_in(chunk_time(fidelity));
@@ -290,7 +319,6 @@ impl Road {
             contacts: 0,
             connections: Vec::new(),
             parted: (Instant::START, Instant::START),
-            carried: (0, 0),
             open: (Duration::ZERO, Instant::START),
             loss: link.loss,
             jitter: link.jitter,
@@ -388,8 +416,8 @@ impl Road {
             Some(congestion) => (SEGMENT_OCTETS, congestion.timer(octets)),
             None => (PACKET_OCTETS, RETRANSMISSION_MIN),
         };
-        let left = self.transmit(side, now, octets);
-        let (mut free, mut sent) = (left, left);
+        let leaving = self.transmit(side, now, octets);
+        let (mut free, mut sent) = (leaving.ends, leaving.ends);
         let (loss, jitter) = (self.loss, self.jitter);
         let wait = self.delay(now) * 2 + timer;
         let mut packets = octets.div_ceil(packet);
@@ -402,12 +430,12 @@ impl Road {
             }
             is_lost = true;
             dice.mend();
-            free = self.transmit(side, now, packets * packet);
+            free = self.transmit(side, now, packets * packet).ends;
             sent = free.max(sent + wait);
         }
         Carriage {
             free,
-            left,
+            leaving,
             sent,
             late: self.dice(side).jitter(jitter),
             is_lost,
@@ -421,21 +449,26 @@ impl Road {
         }
     }
 
-    /// When octets that one side writes now have left, with the headers of their packets.
-    fn transmit(&mut self, side: Side, now: Instant, octets: u64) -> Instant {
-        let (line, carried) = match side {
-            Side::Dialling => (&mut self.lines.0, &mut self.carried.0),
-            Side::Accepting => (&mut self.lines.1, &mut self.carried.1),
+    /// When octets leave that one side writes now, with the headers of their packets.
+    fn transmit(&mut self, side: Side, now: Instant, octets: u64) -> Leaving {
+        let line = match side {
+            Side::Dialling => &mut self.lines.0,
+            Side::Accepting => &mut self.lines.1,
         };
         let octets = octets + (octets * HEADERS_OCTETS).div_ceil(SEGMENT_OCTETS);
-        *carried = carried.saturating_add(octets);
         line.transmit(now, octets)
+    }
+
+    /// Octets that have left by now at the dialling and at the accepting side, with the headers of their packets.
+    #[must_use]
+    pub fn carried(&self, now: Instant) -> (u64, u64) {
+        (self.lines.0.carried(now), self.lines.1.carried(now))
     }
 
     /// What was leaving is cut off.
     pub fn cut(&mut self, now: Instant) {
-        self.lines.0.reset(now);
-        self.lines.1.reset(now);
+        self.lines.0.cut(now);
+        self.lines.1.cut(now);
     }
 }
 

@@ -127,16 +127,23 @@ impl World {
     fn hold(&mut self, key: ConnectionKey) {
         let now = self.now;
         if let Some(connection) = self.connection_mut(key) {
-            for side in [Side::Dialling, Side::Accepting] {
+            let parts = [Side::Dialling, Side::Accepting].map(|side| {
                 let way = &mut connection.end_mut(side).way;
-                way.hold(now);
+                let part = way.hold(now);
                 if let Some(congestion) = &mut way.congestion {
                     congestion.handle_silence();
                 }
-            }
+                (side, part)
+            });
             let ways =
                 [Side::Dialling, Side::Accepting].map(|side| (side, &connection.end(side).way));
             let held = ways.map(|(side, way)| (!way.held.is_empty()).then_some(side));
+            for (side, part) in parts {
+                if let Some(arrives) = part {
+                    let arrival = Happening::Arrival(key, side.other());
+                    self.queue.push(arrives, arrival);
+                }
+            }
             for side in held.into_iter().flatten() {
                 self.doubt(key, side);
             }

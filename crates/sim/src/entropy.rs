@@ -15,8 +15,6 @@ pub enum Purpose {
     Stall,
     /// When connections are reset.
     Reset,
-    /// When bundles are sent, and how large they are.
-    Traffic,
     /// What is in them.
     Payload,
     /// When octets of disks rot, and which.
@@ -39,7 +37,7 @@ impl From<Purpose> for u64 {
             Purpose::Crash => 3,
             Purpose::Stall => 4,
             Purpose::Reset => 5,
-            Purpose::Traffic => 6,
+            // 6 is Entropy::TRAFFIC.
             Purpose::Payload => 7,
             Purpose::Rot => 8,
             Purpose::Full => 9,

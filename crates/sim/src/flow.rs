@@ -2,7 +2,7 @@
 
 use dhow_bundle::Instant;
 use dhow_node::api::wire::BundleAdu;
-use dhow_scenario::scenario::Pace;
+use dhow_scenario::Due;
 
 use crate::application::Role;
 use crate::ledger::{Confirmation, Ledger, Unit, UnitName};
@@ -17,14 +17,8 @@ impl Flow {
         now: Instant,
         number: u32,
     ) -> Option<(UnitName, Unit, BundleAdu)> {
-        let size = self.traffic.size;
-        let octets = match self.traffic.list.get(self.given) {
-            Some(listed) => listed.octets,
-            None => size.min + self.entropy.below(size.max - size.min + 1),
-        };
-        self.given += 1;
         let unit = Unit {
-            octets,
+            octets: self.ungiven.next()?.octets,
             sent: now,
             lifetime: self.traffic.lifetime,
             to: self.to_number,
@@ -49,27 +43,12 @@ impl Flow {
 
     /// How many payloads are sent now, and when it is time for more.
     fn due(&mut self, now: Instant) -> (u64, Option<Instant>) {
-        let after = match self.traffic.pace {
-            Pace::AtOnce => return (self.left.take().unwrap_or(0), None),
-            Pace::Listed => return self.due_of_list(now),
-            _ if self.left == Some(0) => return (0, None),
-            Pace::Mean(mean) => self.entropy.exponential(mean),
-            Pace::Constant(every) => every,
-        };
-        let count = self.left.unwrap_or(u64::MAX).min(self.traffic.burst);
-        self.left = self.left.map(|left| left - count);
-        (count, Some(now + after))
-    }
-
-    fn due_of_list(&mut self, now: Instant) -> (u64, Option<Instant>) {
-        let (start, list) = (Instant::START + self.traffic.start, &self.traffic.list);
-        let left = usize::try_from(self.left.unwrap_or(0)).unwrap_or(usize::MAX);
-        let rest = list.get(list.len().saturating_sub(left)..);
-        let rest = rest.unwrap_or_default();
-        let count = rest.partition_point(|listed| start + listed.at <= now);
-        self.left = u64::try_from(rest.len() - count).ok();
-        let next = rest.get(count).map(|listed| start + listed.at);
-        (u64::try_from(count).unwrap_or(0), next)
+        let at = |due: &Due| Instant::START + due.at;
+        let mut count = 0;
+        while self.due.next_if(|due| at(due) <= now).is_some() {
+            count += 1;
+        }
+        (count, self.due.peek().map(at))
     }
 }
 

@@ -24,6 +24,21 @@ impl Freight {
         }
     }
 
+    /// Takes the first so many of them.
+    pub(crate) fn split_to(&mut self, first: u64) -> Self {
+        match self {
+            Self::Octets(octets) => {
+                let first = usize::try_from(first).unwrap_or(usize::MAX);
+                Self::Octets(octets.split_to(first.min(octets.len())))
+            }
+            Self::Sparse(sparse) => {
+                let part = sparse.part(0, first);
+                *sparse = sparse.part(first, u64::MAX);
+                Self::Sparse(part)
+            }
+        }
+    }
+
     /// As a node is given them.
     #[must_use]
     pub fn into_pieces(self) -> Vec<Bytes> {

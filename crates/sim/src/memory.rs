@@ -6,10 +6,13 @@
 use std::time::Duration;
 
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Fidelity, Pace, Traffic};
+use dhow_scenario::scenario::{Fidelity, Node, Pace, Traffic};
 
 /// Octets of a contact.
 const CONTACT_OCTETS: u64 = 100;
+
+/// Copies of the largest payload while an application takes it, which has all of its octets at either fidelity.
+const DELIVERED_COPIES: u64 = 3;
 
 /// What parts of a network take, octets each.
 struct Weights {
@@ -74,18 +77,27 @@ impl Estimate {
             .nodes
             .iter()
             .fold(0_u64, |sum, node| sum.saturating_add(node.quota_octets));
-        let (mut bundles, mut stored) = (0_u64, 0_u64);
+        let (mut bundles, mut stored, mut largest) = (0_u64, 0_u64, 0_u64);
         for traffic in &scenario.traffic {
             let (sent, alive) = sent(traffic, scenario.stop.at);
-            let octets = traffic.size.min.midpoint(traffic.size.max);
             bundles = bundles.saturating_add(sent);
-            stored = stored.saturating_add(alive.saturating_mul(octets));
+            // What its node can never store is refused unmade.
+            let node = scenario.nodes.get(traffic.from.0);
+            let storable = node.map_or(0, Node::largest_payload_octets);
+            if traffic.size.min <= storable {
+                let most = traffic.size.max.min(storable);
+                let octets = traffic.size.min.midpoint(most);
+                stored = stored.saturating_add(alive.saturating_mul(octets));
+                largest = largest.max(most);
+            }
         }
         let stored = stored.min(quotas).saturating_mul(weights.copies);
+        let delivered = largest.saturating_mul(DELIVERED_COPIES);
         Self {
             network_octets,
             bundles,
-            bundle_octets: stored.saturating_add(bundles.saturating_mul(weights.bundle)),
+            bundle_octets: (stored.max(delivered))
+                .saturating_add(bundles.saturating_mul(weights.bundle)),
         }
     }
 
@@ -147,8 +159,24 @@ mod tests {
                 (10, 20_000),
             ),
             ("1MB", "every = \"1s\"", (36_001, 2_000_000)),
+            // As many octets as the store takes, and one more: the latter payloads are never made.
+            ("1kB", "count = 5", (5, 2_000)),
+            ("999B", "count = 5", (5, 0)),
         ] {
             assert_eq!(estimate(quota, traffic), expected, "{quota} {traffic}");
+        }
+    }
+
+    #[test]
+    fn what_is_delivered_has_its_octets_at_both_fidelities() {
+        for (fidelity, copies) in [("octet", 4), ("bundle", DELIVERED_COPIES)] {
+            let text = format!(
+                "fidelity = \"{fidelity}\"\n[[line]]\nname = \"n\"\ncount = 2\nquota = \"99TB\"\nrate = \"1Mbit\"\n\
+                 [[traffic]]\nfrom = \"n1\"\nto = \"n2\"\nsize = \"20TB\"\ncount = 1\n[stop]\nat = \"3s\"\n"
+            );
+            let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("it is one");
+            let octets = Estimate::of(&scenario).bundle_octets / 1_000_000;
+            assert_eq!(octets, copies * 20_000_000, "{fidelity}");
         }
     }
 }

@@ -21,9 +21,6 @@ const STORE_QUEUE_OCTETS: u64 = 1 << 20;
 /// Reports that a node makes in a second, at most: more than one has cause to.
 const REPORTS_PER_SECOND: u32 = 1_000_000;
 
-/// Identities of removed bundles that a node remembers.
-const REMOVED_BOUND: usize = 10_000;
-
 /// Octets of memory that opening a store may take, and that what it remembers of removed bundles may.
 const MEMORY_OCTETS: u64 = 64 << 20;
 
@@ -144,14 +141,14 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 perf_sources: Vec::new(),
                 payload_checksum: PayloadChecksum::default(),
                 default_lifetime_ms: 86_400_000,
-                removed_bound: REMOVED_BOUND,
+                removed_bound: node.removed_bound,
                 seed: entropy.draw(),
             },
             options: Options {
                 segment_octets: node.segment_octets,
                 quota_octets: node.quota_octets,
                 durability: Durability::Sync,
-                removed_bound: REMOVED_BOUND,
+                removed_bound: node.removed_bound,
                 prepared_octets: 0,
                 memory_octets: MEMORY_OCTETS,
                 seed: entropy.draw(),

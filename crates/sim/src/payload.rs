@@ -45,27 +45,21 @@ impl Payloads {
         }
     }
 
-    /// A payload in pieces: its head, then slices of what all payloads are cut from.
+    /// A payload in pieces.
     #[must_use]
-    pub fn pieces(&self, name: UnitName, octets: u64) -> Vec<Bytes> {
+    pub fn pieces(&self, name: UnitName, octets: u64) -> Pieces {
         let mut head = BytesMut::with_capacity(HEAD_OCTETS);
         head.put_u32_le(MARK);
         head.put_u32_le(name.traffic);
         head.put_u64_le(u64::from(name.number));
-        let head = head.freeze();
-        let octets = usize::try_from(octets).unwrap_or(usize::MAX);
-        let mut left = octets.saturating_sub(HEAD_OCTETS);
-        let mut pieces = vec![head.slice(..octets.min(HEAD_OCTETS))];
         let mixed = u64::from(name.number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let from = (mixed ^ u64::from(name.traffic)) % POOL_OCTETS;
-        let mut from = usize::try_from(from).unwrap_or(0);
-        while left > 0 {
-            let piece = self.pool.slice(from..self.pool.len().min(from + left));
-            left -= piece.len();
-            pieces.push(piece);
-            from = 0;
+        Pieces {
+            pool: self.pool.clone(),
+            head: Some(head.freeze()),
+            from: usize::try_from(from).unwrap_or(0),
+            left: octets,
         }
-        pieces
     }
 
     /// Which payload octets begin with.
@@ -88,9 +82,12 @@ impl Payloads {
         let end = offset.saturating_add(length(found));
         let mut left = found;
         for piece in self.pieces(name, octets) {
+            if start >= end {
+                break;
+            }
             let next = start + length(&piece);
             let skipped = usize::try_from(offset.max(start) - start).unwrap_or(usize::MAX);
-            if next > offset && start < end {
+            if next > offset {
                 let part = piece.get(skipped..).unwrap_or_default();
                 let (here, later) = left.split_at(part.len().min(left.len()));
                 if part.get(..here.len()) != Some(here) {
@@ -120,6 +117,45 @@ impl Payloads {
     }
 }
 
+/// A payload in pieces, of which none is made before it is taken: its head, then slices of what all payloads are cut from.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    pool: Bytes,
+    /// What comes first, until it is taken.
+    head: Option<Bytes>,
+    /// Where in the pool the next slice begins.
+    from: usize,
+    /// Octets that are not taken.
+    left: u64,
+}
+
+impl Pieces {
+    /// Whether all are taken.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let piece = match self.head.take() {
+            _ if most == 0 => return None,
+            Some(head) => head.slice(..head.len().min(most)),
+            None => {
+                let from = std::mem::take(&mut self.from);
+                self.pool
+                    .slice(from..self.pool.len().min(from.saturating_add(most)))
+            }
+        };
+        self.left = self.left.saturating_sub(length(&piece));
+        Some(piece)
+    }
+}
+
 fn length(octets: &[u8]) -> u64 {
     u64::try_from(octets.len()).unwrap_or(u64::MAX)
 }
@@ -136,7 +172,7 @@ mod tests {
                 traffic: 2,
                 number: 77,
             };
-            let mut whole: Vec<u8> = payloads.pieces(name, octets).concat();
+            let mut whole: Vec<u8> = payloads.pieces(name, octets).flatten().collect();
             assert_eq!(u64::try_from(whole.len()), Ok(octets));
             assert_eq!(Payloads::name(&whole), Some(name));
             assert_eq!(payloads.difference(name, octets, &whole), None);

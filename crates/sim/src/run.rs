@@ -316,7 +316,7 @@ impl Run {
             let capacity = u128::from(road.rate) * open.as_nanos() / 1_000_000_000;
             LinkUse {
                 name: name.clone(),
-                octets: road.carried,
+                octets: road.carried(world.now()),
                 open,
                 capacity: u64::try_from(capacity).unwrap_or(u64::MAX),
                 is_lossy: road.is_lossy(),

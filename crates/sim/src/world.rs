@@ -1,15 +1,16 @@
 //! A network in virtual time: what there is, and the loop in which everything happens.
 
+use std::iter::Peekable;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_link::Gather;
 use dhow_node::config::LinkId;
 use dhow_node::recording::Content;
-use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{
     Clock, ClockStep, Contact, Crash, Faults, Fidelity, NodeIndex, Presence, Traffic,
 };
+use dhow_scenario::{Scenario, Schedule};
 
 use crate::capture::Capture;
 use crate::clock::ClockError;
@@ -145,10 +146,10 @@ pub(crate) struct Flow {
     pub(crate) to_number: u32,
     /// Whom nodes report to; nobody where it is empty.
     pub(crate) reports_to: String,
-    pub(crate) left: Option<u64>,
-    /// Payloads given so far.
-    pub(crate) given: usize,
-    pub(crate) entropy: Entropy,
+    /// Those that are not due yet.
+    pub(crate) due: Peekable<Schedule>,
+    /// Those that no node has been given.
+    pub(crate) ungiven: Schedule,
 }
 
 impl World {
@@ -207,9 +208,8 @@ impl World {
                 0 => String::new(),
                 _ => receiver(traffic.from),
             },
-            left: traffic.count,
-            given: 0,
-            entropy: Entropy::new(seed, Purpose::Traffic, at),
+            due: Schedule::new(traffic, at, seed).peekable(),
+            ungiven: Schedule::new(traffic, at, seed),
         };
         let of = |purpose, count: usize| {
             (0..count)

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_channel::RateTrace;
-use dhow_scenario::Scenario;
+use dhow_scenario::{Scenario, Schedule};
+use dhow_sim::Run;
 use world::{run, scenario};
 
 /// Bundles of 100 kB over a link with these keys.
@@ -208,7 +209,7 @@ fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
     "#;
     let world = run(&scenario(text), 1);
     assert_eq!(world.ledger().delivered, world.ledger().accepted);
-    let carried = world.roads()[0].carried.0;
+    let carried = world.roads()[0].carried(world.now()).0;
     // Eight bundles wait, 4 MB; with all of them at each attempt 200 MB and more would go over the link.
     assert!(carried < 50_000_000, "{carried} octets for 8 MB");
 }
@@ -276,4 +277,115 @@ fn contacts_that_are_shorter_than_a_bundle_and_full_both_ways_are_used() {
     // 14 contacts have room for the octets alone: a segment that takes a third of a contact is lost in each, and an acknowledgment behind it.
     let contacts = world.now().since(Instant::START).as_secs().div_ceil(5);
     assert!((14..=16).contains(&contacts), "{contacts} contacts");
+}
+
+#[test]
+fn short_contacts_carry_what_they_hold_and_no_more() {
+    for (control, fidelity) in [
+        ("", "octet"),
+        ("", "bundle"),
+        ("congestion_control = \"reno\"", "octet"),
+    ] {
+        for at_end in ["silence", "reset"] {
+            let mut before = 0;
+            for length_ms in [10, 15, 18, 19, 20, 21, 60, 150] {
+                let text = format!(
+                    r#"
+                    fidelity = "{fidelity}"
+                    {control}
+                    [[node]]
+                    name = "a"
+                    [[node]]
+                    name = "b"
+                    [[link]]
+                    between = ["a", "b"]
+                    rate = "8Mbit"
+                    delay = "5ms"
+                    retry = "50ms"
+                    at_end = "{at_end}"
+                    [[contact]]
+                    link = "a-b"
+                    start = "500ms"
+                    for = "{length_ms}ms"
+                    every = "400ms"
+                    [[traffic]]
+                    from = "a"
+                    to = "b"
+                    size = "2kB"
+                    count = 2000
+                    [stop]
+                    at = "15s"
+                    "#
+                );
+                let told = format!("{control} {fidelity} {at_end} {length_ms} ms");
+                let mut run = Run::new(&scenario(&text), 1).expect("a network");
+                while run.advance(100_000) {}
+                let outcome = run.finish();
+                assert!(
+                    outcome.findings.is_empty(),
+                    "{told}: {:?}",
+                    outcome.findings
+                );
+                let link = &outcome.links[0];
+                for octets in [link.octets.0, link.octets.1] {
+                    assert!(
+                        octets <= link.capacity,
+                        "{told}: {octets} octets of {}",
+                        link.capacity
+                    );
+                }
+                let delivered = outcome.progress.delivered;
+                if at_end == "silence" {
+                    // Sessions go on, so a longer contact carries more, or as much where nothing is left.
+                    assert!(
+                        delivered > before || delivered == 2000,
+                        "{told}: {delivered} after {before}"
+                    );
+                    before = delivered;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_plans_the_same_sizes_and_times_for_every_backend() {
+    let text = r#"
+        [[line]]
+        name = "n"
+        count = 3
+        rate = "100Mbit"
+        [[traffic]]
+        from = "n1"
+        to = "n3"
+        size = "1kB..9kB"
+        mean = "700ms"
+        burst = 2
+        count = 60
+        start = "1s..9s"
+        [[traffic]]
+        from = "n3"
+        to = "n1"
+        size = "1kB..9kB"
+        count = 60
+        [stop]
+        at = "2min"
+    "#;
+    let scenario = scenario(text);
+    for seed in [1, 7] {
+        let world = run(&scenario, seed);
+        let given: Vec<(Duration, u64)> = world
+            .ledger()
+            .units()
+            .map(|(_, unit)| (unit.sent.since(Instant::START), unit.octets))
+            .collect();
+        let traffic = scenario.traffic.iter().enumerate();
+        let planned = traffic.flat_map(|(at, traffic)| Schedule::new(traffic, at, seed));
+        let planned: Vec<(Duration, u64)> = planned.map(|due| (due.at, due.octets)).collect();
+        assert_eq!(given.len(), 120);
+        // Those of the first traffic find their application idle; those of the second are due at once, and wait for it.
+        assert_eq!(given[..60], planned[..60], "seed {seed}");
+        let octets = |all: &[(Duration, u64)]| -> Vec<u64> { all.iter().map(|it| it.1).collect() };
+        assert_eq!(octets(&given), octets(&planned), "seed {seed}");
+    }
 }

@@ -11,8 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_scenario::Scenario;
-use dhow_sim::World;
+use dhow_sim::{Run, World};
 
 mod world;
 
@@ -49,6 +50,72 @@ fn a_bundle_moves_from_one_node_to_the_other() {
         took > Duration::from_millis(840) && took < Duration::from_millis(2_000),
         "{took:?}"
     );
+}
+
+#[test]
+fn a_payload_that_no_store_could_take_is_refused_without_being_made() {
+    for fidelity in ["octet", "bundle"] {
+        let more = r#"
+            [[traffic]]
+            from = "east"
+            to = "west"
+            count = 3
+            size = "1000000TB"
+            [[traffic]]
+            from = "east"
+            to = "west"
+            count = 3
+            size = "1kB"
+            [stop]
+            at = "1min"
+        "#;
+        let text = format!("fidelity = \"{fidelity}\"\n{TWO}{more}");
+        let world = run(&scenario(&text), 1);
+        let ledger = world.ledger();
+        let told = (ledger.sent(), ledger.refused, ledger.delivered);
+        assert_eq!(told, (6, 3, 3), "{fidelity}");
+    }
+}
+
+#[test]
+fn nodes_remember_as_many_removed_bundles_as_real_ones_unless_they_are_told_another_number() {
+    let text = |hub: &str| {
+        format!(
+            r#"
+            [[node]]
+            name = "hub"
+            {hub}
+            [[star]]
+            name = "s"
+            count = 60
+            hub = "hub"
+            rate = "100kbit"
+            delay = "10ms"
+            contact_every = "1min"
+            contact_for = "5s"
+            [[traffic]]
+            from = "s*"
+            to = "hub"
+            size = "1kB"
+            count = 40
+            mean = "10s"
+            [stop]
+            at = "20min"
+            "#
+        )
+    };
+    let bounds = |hub: &str| -> Vec<usize> {
+        let nodes = scenario(&text(hub)).nodes;
+        nodes[..2].iter().map(|node| node.removed_bound).collect()
+    };
+    assert_eq!(bounds(""), [REMOVED_BOUND; 2]);
+    assert_eq!(bounds("removed_bound = 10"), [10, REMOVED_BOUND]);
+    run(&scenario(&text("")), 1);
+    let forgetful = scenario(&text("removed_bound = 10"));
+    let mut forgetful = Run::new(&forgetful, 1).unwrap();
+    while forgetful.advance(100_000) {}
+    let found = forgetful.finish().findings;
+    assert_eq!(found.first().map(|found| found.oracle), Some("once"));
 }
 
 const STORM: &str = r#"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
+use dhow_bundle::storage::{BundleKey, REMOVED_BOUND, StoreCommand, StoreEvent};
 use dhow_bundle::{BundleId, DtnTime};
 
 use crate::arriving::{Arriving, Opening, Portion};
@@ -63,7 +63,7 @@ impl Default for Options {
             segment_octets: 64 * 1024 * 1024,
             quota_octets: 10 * 1024 * 1024 * 1024,
             durability: Durability::Sync,
-            removed_bound: 100_000,
+            removed_bound: REMOVED_BOUND,
             memory_octets: 64 * 1024 * 1024,
             prepared_octets: 0,
             seed: 0,

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
 use dhow_scenario::scenario::{NodeIndex, Presence, Processor};
-use dhow_sim::NetworkError;
 use dhow_sim::congestion::Control;
 use dhow_sim::run::{Outcome, Run as Simulation};
+use dhow_sim::{NetworkError, Stride};
 
 use crate::number::float;
 use crate::place::{Made, makes};
@@ -19,7 +19,7 @@ use crate::results::{
 };
 use crate::run::{Contacts, timestamp};
 
-/// Things that happen between two looks at whether the run is still wanted.
+/// Things that happen between two looks at whether the run is still wanted, at most.
 const EVENTS_AT_ONCE: u64 = 20_000;
 
 /// Contacts of one run that are told, at most.
@@ -46,8 +46,11 @@ pub fn run(
 ) -> Result<Run, SimulatedError> {
     let (begun, started) = (Instant::now(), timestamp());
     let mut simulation = Simulation::new(scenario, planned.seed)?;
-    let mut wanted = true;
-    while wanted && simulation.advance(EVENTS_AT_ONCE) {
+    let (mut wanted, mut stride) = (true, Stride::new(EVENTS_AT_ONCE));
+    let mut looked = Instant::now();
+    while wanted && simulation.advance(stride.events()) {
+        stride.adapt(looked.elapsed());
+        looked = Instant::now();
         wanted = goes_on(simulation.progress().time);
     }
     let outcome = simulation.finish();

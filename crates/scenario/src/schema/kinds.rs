@@ -17,6 +17,12 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "Bundles that its store takes.",
     ),
     with_default(
+        "removed_bound",
+        Kind::Integer(0, 100_000_000),
+        "100000",
+        "Identities of removed bundles that it remembers until they expire, so that a late copy is known for one.",
+    ),
+    with_default(
         "segment",
         Kind::Size,
         "\"64KiB\"",

@@ -1,6 +1,9 @@
-//! `[[traffic]]`: who sends what to whom, by rules or by a [`list`].
+//! `[[traffic]]`: who sends what to whom, by rules or by a [`list`], and the [`Schedule`] that comes of it.
 
 mod list;
+mod schedule;
+
+pub use schedule::{Due, Schedule};
 
 use std::sync::Arc;
 

@@ -1,15 +1,16 @@
 //! An application that sends: payloads at their times, or as soon as the node is there.
 
 use std::collections::VecDeque;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use dhow_bundle::EndpointId;
 use dhow_client::{Address, Answer, Client, Error, Registration, SendHead, Sender};
+use dhow_scenario::Schedule;
 use dhow_scenario::scenario::Traffic;
 
 use super::ledger::Ledger;
-use super::payload::{Name, Pool};
-use super::schedule::Schedule;
+use super::payload::{Name, Payload, Pool};
 use super::{RECEIVER_SERVICE, SENDER_SERVICE};
 use crate::failure::LabError;
 use crate::run::Clock;
@@ -32,6 +33,8 @@ pub struct Task {
     pub traffic: Traffic,
     /// The numbers of the nodes that send and receive.
     pub numbers: (u32, u32),
+    /// Octets of the largest payload that the node could ever store.
+    pub largest_octets: u64,
     /// Where the node serves applications.
     pub api: Address,
     /// The run's seed.
@@ -68,9 +71,14 @@ pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<
                     traffic: u32::try_from(task.position).unwrap_or(u32::MAX),
                     number,
                 };
+                if due.octets > task.largest_octets {
+                    // The node would refuse it, but only behind all of its octets.
+                    ledger.answer(name, None);
+                    continue;
+                }
                 questions.unanswered.push_back(name);
                 written += 1;
-                work.write(sender, name, due.octets).and_then(|()| {
+                work.write(sender, clock, name, due.octets).and_then(|()| {
                     // Those that are due together leave together.
                     match written % TOGETHER {
                         0 => questions.take_answers(sender),
@@ -88,6 +96,7 @@ pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<
         };
         match stepped {
             Ok(()) => {}
+            Err(Error::Payload(_)) if clock.is_over() => break,
             Err(error) if error.is_lost() => {
                 // What was answered before the loss still counts.
                 let _ = questions.take_answers(sender);
@@ -196,12 +205,36 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn write(&self, sender: &mut Sender, name: Name, octets: u64) -> Result<(), Error> {
-        let payload = self.pool.payload(name, octets);
+    fn write(
+        &self,
+        sender: &mut Sender,
+        clock: &Clock,
+        name: Name,
+        octets: u64,
+    ) -> Result<(), Error> {
+        let payload = UntilOver {
+            payload: self.pool.payload(name, octets),
+            clock,
+        };
         sender.send(&self.head, payload, octets).map(|_| ())
     }
 
     fn failed(&self, error: &Error) -> LabError {
         LabError::new(format!("cannot send from {}: {error}", self.endpoint))
+    }
+}
+
+/// A payload that fails as soon as the run is over, however much of it is left.
+struct UntilOver<'a> {
+    payload: Payload,
+    clock: &'a Clock,
+}
+
+impl Read for UntilOver<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self.clock.is_over() {
+            true => Err(io::Error::other("the run is over")),
+            false => self.payload.read(out),
+        }
     }
 }

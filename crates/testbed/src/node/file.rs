@@ -155,7 +155,8 @@ fn store(node: &Node) -> Table {
     let table = Table::once("store")
         .with("path", quoted("store"))
         .with("quota", node.quota_octets.to_string())
-        .with("quota_bundles", node.quota_bundles.to_string());
+        .with("quota_bundles", node.quota_bundles.to_string())
+        .with("removed_bound", node.removed_bound.to_string());
     match node.segment_octets {
         SIMULATED_SEGMENT_OCTETS => table,
         octets => table.with("segment", octets.to_string()),

@@ -558,6 +558,7 @@ fn tasks(scenario: &Scenario, daemons: &[Option<Daemon>]) -> Vec<Task> {
                 position,
                 traffic: traffic.clone(),
                 numbers: (number(traffic.from.0)?, number(traffic.to.0)?),
+                largest_octets: scenario.nodes.get(traffic.from.0)?.largest_payload_octets(),
                 api: daemons.get(traffic.from.0)?.as_ref()?.api(),
                 seed: scenario.seed,
             })

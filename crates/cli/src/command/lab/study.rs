@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::check;
 use crate::build::COMMIT;
+use crate::command::sim::memory;
 use crate::digest::Sha256;
 use crate::failure::Failure;
 use crate::output;
@@ -123,6 +124,7 @@ impl Study {
                     None => failure,
                 }
             })?;
+            memory::check(&scenario, memory::limit())?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod capture;
 mod findings;
 mod lines;
+pub mod memory;
 mod replay;
 mod report;
 pub mod run;
@@ -34,4 +35,8 @@ impl Sim {
             Self::Schema(command) => command.run(),
         }
     }
+}
+
+fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
 }

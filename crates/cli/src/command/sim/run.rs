@@ -8,15 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dhow_daemon::machine::memory_octets;
 use dhow_scenario::{Scenario, plan};
-use dhow_sim::{Estimate, Outcome, Run as Simulation};
+use dhow_sim::{Estimate, Outcome, Run as Simulation, Stride};
 
 use super::capture::CaptureFile;
 use super::report::Report;
 use super::seeds::{Post, Runner, Seeds};
 use super::watch::Watch;
-use super::{findings, lines, trace};
+use super::{count, findings, lines, memory, trace};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::command::lab::study::{check_question, wrong};
 use crate::failure::{Ending, Failure};
@@ -24,7 +23,7 @@ use crate::interrupt;
 use crate::output::{self, Form};
 use crate::quantity;
 
-/// Events between two looks at the person: some milliseconds.
+/// Events between two looks at the person, at most: as a rule some milliseconds.
 const EVENTS_PER_LOOK: u64 = 10_000;
 
 /// The same where packets are captured, which wait in memory until then: each event may bring 256 KiB.
@@ -191,7 +190,7 @@ impl Run {
     }
 
     fn memory_limit(&self) -> u64 {
-        self.memory.unwrap_or(memory_octets() / 10 * 9)
+        self.memory.unwrap_or_else(memory::limit)
     }
 
     /// The scenario, with what was set; with a seed of its own where one is given.
@@ -211,7 +210,11 @@ impl Run {
             }
             scenario.stop.at = until;
         }
-        self.check_memory(&scenario)?;
+        memory::check(&scenario, self.memory_limit()).map_err(|failure| {
+            let hint =
+                "fewer nodes, less traffic or shorter lifetimes take less; --memory allows more";
+            failure.with_hint(hint)
+        })?;
         Ok(scenario)
     }
 
@@ -226,27 +229,6 @@ impl Run {
         let swept = swept.map_err(|error| wrong(&error))?;
         let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
         check_question(&self.scenario, scenario, &swept)
-    }
-
-    /// Refuses what is expected not to fit into memory.
-    fn check_memory(&self, scenario: &Scenario) -> Result<(), Failure> {
-        let estimate = Estimate::of(scenario);
-        let limit = self.memory_limit();
-        if estimate.octets() <= limit {
-            return Ok(());
-        }
-        let what = format!(
-            "cannot run the scenario: it would take about {} ({} nodes and {} links: {}; {} bundles: {}), and {} may be taken",
-            quantity::size(estimate.octets()),
-            quantity::thousands(count(scenario.nodes.len())),
-            quantity::thousands(count(scenario.links.len())),
-            quantity::size(estimate.network_octets),
-            quantity::thousands(estimate.bundles),
-            quantity::size(estimate.bundle_octets),
-            quantity::size(limit),
-        );
-        let hint = "fewer nodes, less traffic or shorter lifetimes take less; --memory allows more";
-        Err(Failure::usage(what).with_hint(hint))
     }
 
     /// The command, as far as it says what is run.
@@ -267,10 +249,6 @@ fn seeds(count: u64) -> String {
         1 => "1 seed".to_owned(),
         _ => format!("{} seeds", quantity::thousands(count)),
     }
-}
-
-fn count(things: usize) -> u64 {
-    u64::try_from(things).unwrap_or(u64::MAX)
 }
 
 /// What came of a seed, and how long that took.
@@ -314,11 +292,17 @@ impl Runner for Runs<'_> {
         if self.command.trace {
             trace::print(&mut run, self.command.from)?;
         }
-        let events = match file {
+        let mut stride = Stride::new(match file {
             Some(_) => CAPTURED_EVENTS_PER_LOOK,
             None => EVENTS_PER_LOOK,
+        });
+        let mut advance = |run: &mut Simulation| {
+            let begun = Instant::now();
+            let goes_on = run.advance(stride.events());
+            stride.adapt(begun.elapsed());
+            goes_on
         };
-        while !interrupt::is_requested() && post.tell(run.progress()) && run.advance(events) {
+        while !interrupt::is_requested() && post.tell(run.progress()) && advance(&mut run) {
             if let Some(file) = &mut file {
                 file.add(&mut run)?;
             }

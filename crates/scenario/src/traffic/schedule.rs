@@ -1,13 +1,10 @@
-//! What is sent when: a traffic of the scenario, payload by payload.
+//! What is sent when: a traffic of the scenario, payload by payload, the same on every backend.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use dhow_scenario::Entropy;
-use dhow_scenario::scenario::{Listed, Pace, Size, Traffic};
-
-/// What sizes and pauses are drawn for.
-const PURPOSE: u64 = 2;
+use crate::entropy::Entropy;
+use crate::scenario::{Listed, Pace, Size, Traffic};
 
 /// A payload that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +15,7 @@ pub struct Due {
     pub octets: u64,
 }
 
-/// The payloads of one traffic, in their order.
+/// The payloads of one traffic, in their order. They follow from the scenario and the run's seed alone.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     entropy: Entropy,
@@ -35,11 +32,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// That of a traffic, which has a position in the scenario, for a seed.
+    /// That of a traffic, which has a position in the scenario, for a run's seed.
     #[must_use]
     pub fn new(traffic: &Traffic, position: usize, seed: u64) -> Self {
         Self {
-            entropy: Entropy::new(seed, PURPOSE, position),
+            entropy: Entropy::new(seed, Entropy::TRAFFIC, position),
             start: traffic.start,
             pace: traffic.pace,
             size: traffic.size,
@@ -85,9 +82,8 @@ impl Iterator for Schedule {
 mod tests {
     use std::path::Path;
 
-    use dhow_scenario::Scenario;
-
     use super::*;
+    use crate::Scenario;
 
     fn schedule(keys: &str) -> Vec<(u128, u64)> {
         let text = format!(
