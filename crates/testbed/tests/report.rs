@@ -9,7 +9,8 @@ use std::path::Path;
 use dhow_scenario::plan::{Extent, Plan};
 use dhow_testbed::report::{Question, Study, page};
 use dhow_testbed::results::{
-    Capacity, Conditions, Figure, Limited, Payload, Ran, Resource, Results, Run, Status,
+    Backend, Capacity, Conditions, Contact, Figure, Limited, Payload, Ran, Resource, Results, Run,
+    Status,
 };
 use dhow_testbed::simulated;
 
@@ -443,6 +444,53 @@ fn a_table_has_several_measures_of_each_point_and_what_limited_it() {
     ] {
         assert!(page.contains(words), "{words} is not in {page}");
     }
+}
+
+/// The page of a study with runs of both backends: those on sockets are the others, changed.
+fn page_of_both(change: impl Fn(Run) -> Run) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study_with(place.path(), &["sweep.traffic.size=[\"10kB\"]"]);
+    for run in results.runs().unwrap() {
+        let name = run.run.replace("sim-", "");
+        let payloads = results.read::<Payload>(&run.run).unwrap();
+        let contacts = results.read::<Contact>(&run.run).unwrap();
+        let capacities = results.read::<Capacity>(&run.run).unwrap();
+        results.begin(&name).unwrap();
+        results.write(&name, &payloads).unwrap();
+        results.write(&name, &contacts).unwrap();
+        results.write(&name, &capacities).unwrap();
+        let conditions = Conditions::default();
+        results.write_conditions(&name, &conditions).unwrap();
+        let real = Run {
+            run: name,
+            backend: Backend::Netns,
+            ..run
+        };
+        results.seal(&change(real)).unwrap();
+    }
+    let study = Study::read(question, &results).unwrap();
+    page("Drive-by", "", &[study])
+}
+
+#[test]
+fn a_difference_is_told_of_what_was_compared_alone() {
+    let same = page_of_both(|run| run);
+    assert!(same.contains("No difference is above 5 %."), "{same}");
+    let none = page_of_both(|run| Run {
+        status: Status::Failed("so it is".to_owned()),
+        ..run
+    });
+    let words = "Nothing was compared. One side alone cannot be compared: no run with traffic.size=10kB on sockets came to its end.";
+    assert!(none.contains(words), "{none}");
+    assert!(!none.contains("No difference") && !none.contains("NaN"));
+    // What delivered nothing has goodput and a share, which have no ratio.
+    let nothing = page_of_both(|run| Run {
+        delivered: 0,
+        delivered_octets: 0,
+        ..run
+    });
+    assert!(nothing.contains("and 0 on sockets"), "{nothing}");
+    assert!(!nothing.contains("NaN") && !nothing.contains("inf"));
 }
 
 #[test]

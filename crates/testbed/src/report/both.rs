@@ -49,6 +49,8 @@ pub(crate) fn table(study: &Study) -> String {
         }
     }
     let mut list = List::new(&["", "measured", "netns", "sim", "sim ÷ netns"]);
+    // Points of which nothing has a value on both.
+    let mut alone: Vec<String> = Vec::new();
     // The differences, by their cause.
     let mut differences: Vec<(String, Vec<String>)> = Vec::new();
     for point in &combinations {
@@ -58,6 +60,7 @@ pub(crate) fn table(study: &Study) -> String {
                 .collect()
         };
         let (on_sockets, in_virtual_time) = (of(Backend::Netns), of(Backend::Sim));
+        let mut is_compared = false;
         for measure in &COMPARED {
             let mean = |runs: &[&Told]| {
                 Spread::of(runs.iter().filter_map(|told| measure.of(told)).collect())
@@ -65,35 +68,98 @@ pub(crate) fn table(study: &Study) -> String {
             let (Some(real), Some(virtual_)) = (mean(&on_sockets), mean(&in_virtual_time)) else {
                 continue;
             };
+            is_compared = true;
             let axis = measure.axis(&study.runs);
-            let ratio = virtual_.mean / real.mean;
+            let ratio = ratio(&real, &virtual_);
             list.line(&[
                 words(escaped(point)),
                 text(measure.to_string()),
                 text(said(axis, real.mean)),
                 text(said(axis, virtual_.mean)),
-                text(format!("{ratio:.3}")),
+                text(ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))),
             ]);
-            if (ratio - 1.0).abs() > TELLING {
+            let differs = match ratio {
+                Some(ratio) => (ratio - 1.0).abs() > TELLING,
+                None => virtual_.mean != 0.0,
+            };
+            if differs {
                 let cause = chance(&real, &virtual_).map(str::to_owned);
-                let cause = cause.unwrap_or_else(|| cause_of(&on_sockets, &in_virtual_time, ratio));
-                let what = difference(point, measure, ratio);
+                let ratio_or_all = ratio.unwrap_or(f64::INFINITY);
+                let cause =
+                    cause.unwrap_or_else(|| cause_of(&on_sockets, &in_virtual_time, ratio_or_all));
+                let what = match ratio {
+                    Some(ratio) => difference(point, measure, ratio),
+                    None => beside_nothing(point, measure, &said(axis, virtual_.mean)),
+                };
                 match differences.iter_mut().find(|(known, _)| *known == cause) {
                     Some((_, all)) => all.push(what),
                     None => differences.push((cause, vec![what])),
                 }
             }
         }
+        if !is_compared {
+            alone.push(without_both(point, &on_sockets, &in_virtual_time));
+        }
     }
-    let told = match differences.is_empty() {
-        true => "No difference is above 5 %.".to_owned(),
-        false => sentences(&differences),
+    let told = match (alone.len() == combinations.len(), differences.is_empty()) {
+        (true, _) => "Nothing was compared.".to_owned(),
+        (_, true) => "No difference is above 5 %.".to_owned(),
+        (_, false) => sentences(&differences),
+    };
+    let table = match alone.len() == combinations.len() {
+        true => String::new(),
+        false => list.whole(),
     };
     format!(
-        "<h3>On real sockets and in virtual time</h3>{}<p>{told} {}</p>",
-        list.whole(),
+        "<h3>On real sockets and in virtual time</h3>{table}<p>{told} {} {}</p>",
+        not_compared(&alone),
         congestion(study)
     )
+}
+
+/// The mean of virtual time by that of sockets; nothing where that is 0 or the ratio is no number.
+fn ratio(real: &Spread, virtual_: &Spread) -> Option<f64> {
+    let ratio = virtual_.mean / real.mean;
+    (real.mean != 0.0 && ratio.is_finite()).then_some(ratio)
+}
+
+/// Why nothing of a point is compared.
+fn without_both(point: &str, on_sockets: &[&Told], in_virtual_time: &[&Told]) -> String {
+    let of = of_point(point);
+    match (on_sockets, in_virtual_time) {
+        ([], []) => format!("no run{of} came to its end"),
+        ([], _) => format!("no run{of} on sockets came to its end"),
+        (_, []) => format!("no run{of} in virtual time came to its end"),
+        _ => format!("nothing that is measured{of} has a value in both"),
+    }
+}
+
+/// A sentence on the points that are not compared.
+fn not_compared(alone: &[String]) -> String {
+    if alone.is_empty() {
+        return String::new();
+    }
+    let shown = alone.iter().take(NAMED_MAX).map(String::as_str);
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    let more = match alone.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!("; and so of {more} more"),
+    };
+    format!("One side alone cannot be compared: {shown}{more}.")
+}
+
+/// The point of a figure, behind its name.
+fn of_point(point: &str) -> String {
+    match point {
+        "" => String::new(),
+        point => format!(" with {}", escaped(point)),
+    }
+}
+
+/// A difference from a mean of 0, of which there is no ratio.
+fn beside_nothing(point: &str, measure: &Measure, virtual_: &str) -> String {
+    let of = of_point(point);
+    format!("{measure}{of} is {virtual_}, and 0 on sockets")
 }
 
 /// Which congestion control either has.
@@ -118,10 +184,7 @@ fn congestion(study: &Study) -> String {
 
 /// A difference of the two.
 fn difference(point: &str, measure: &Measure, ratio: f64) -> String {
-    let of = match point {
-        "" => String::new(),
-        point => format!(" with {}", escaped(point)),
-    };
+    let of = of_point(point);
     let more = if ratio > 1.0 { "more" } else { "less" };
     let percent = (ratio - 1.0).abs() * 100.0;
     format!("{measure}{of} is {percent:.0} % {more}")
@@ -241,6 +304,17 @@ mod tests {
         let near = said(&[10.0, 12.0, 14.0], &[16.0, 16.0, 16.0]);
         assert!(near.unwrap().contains("overlap"));
         assert_eq!(said(&[10.0, 12.0, 14.0], &[18.0, 18.0, 18.0]), None);
+    }
+
+    #[test]
+    fn a_mean_of_nothing_has_no_ratio() {
+        let spread = |value: f64| Spread::of(vec![value]).unwrap();
+        assert_eq!(ratio(&spread(4.0), &spread(2.0)), Some(0.5));
+        assert_eq!(ratio(&spread(0.0), &spread(2.0)), None);
+        assert_eq!(ratio(&spread(0.0), &spread(0.0)), None);
+        assert_eq!(ratio(&spread(1e-300), &spread(1e300)), None);
+        let told = beside_nothing("x=1", &Measure::Goodput, "5.00 Mbit/s");
+        assert_eq!(told, "goodput with x=1 is 5.00 Mbit/s, and 0 on sockets");
     }
 
     #[test]
