@@ -1,5 +1,7 @@
 //! The page: what was asked, what was found, each scenario's pictures and tables, and what a repetition needs.
 
+use std::collections::BTreeMap;
+
 use dhow_page::quantity::{count, things, thousands};
 use dhow_page::{List, Page, escaped, text, words};
 
@@ -113,6 +115,7 @@ fn add_study(page: &mut Page, study: &Study) {
     page.note(&repetition::extent(&study.manifest));
     page.note(&repetition::left_out(&study.manifest));
     add_failures(page, study);
+    page.note(&killed(study));
     page.add(&curves::picture(study, &points));
     page.add(&several::table(study, &points));
     page.add(&curves::table(study, &points));
@@ -211,6 +214,24 @@ fn add_failures(page: &mut Page, study: &Study) {
         };
         page.warning(&format!("{runs} {was}{reason}. {are} in no figure."));
     }
+}
+
+/// Programs that had to be killed at the end of their time; nothing where all ended when they were told to.
+fn killed(study: &Study) -> String {
+    let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
+    for told in &study.runs {
+        for ran in told.programs.iter().filter(|ran| ran.killed) {
+            *runs.entry(&ran.program).or_default() += 1;
+        }
+    }
+    let told = runs.into_iter().map(|(program, runs)| {
+        format!(
+            "Program {} did not end within its grace in {} and was killed.",
+            escaped(program),
+            things(runs, "run", "runs")
+        )
+    });
+    told.collect::<Vec<_>>().join(" ")
 }
 
 /// What programs told, over all runs of a combination.

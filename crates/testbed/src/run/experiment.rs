@@ -310,7 +310,7 @@ impl Stage<'_> {
             scope.spawn(move || heed(follow_contacts(scenario, network, clock, contacts)));
             let until = last_contact(scenario).saturating_add(AFTERGLOW);
             let hosts = (network, parts.groups);
-            scope.spawn(move || {
+            let sampler = scope.spawn(move || {
                 let shared = (processes, latest);
                 heed(sampling::sample(hosts, shared, clock, until, directory));
             });
@@ -357,11 +357,15 @@ impl Stage<'_> {
                 }
                 thread::sleep(LOOK);
             };
-            end_programs(&mut programs);
+            // The run is over: nothing counts that happens while programs end.
             self.duration = clock.now();
             clock.end();
             self.conditions.still = clock.still();
-            outcome
+            let _ = sampler.join();
+            let last = sampling::finish(network, self.duration, self.directory);
+            let last = last.map(|queues| self.conditions.queues = queues);
+            end_programs(&mut programs);
+            outcome.and(last)
         });
         drop(captures);
         profiles.finish();
@@ -369,11 +373,6 @@ impl Stage<'_> {
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
         let network = lab.network().and_then(Network::fault).map(LabError::new);
         let outcome = outcome.and(late.or(network).map_or(Ok(()), Err));
-        let last = match lab.network() {
-            Some(network) => sampling::finish(network, self.duration, self.directory)
-                .map(|queues| self.conditions.queues = queues),
-            None => Ok(()),
-        };
         // What they measure of their end is collected as well.
         if self.is_end_of_use() {
             lab.end_nodes();
@@ -388,7 +387,7 @@ impl Stage<'_> {
         self.close_contacts();
         self.conditions.programs = self.times(&programs);
         let kept = self.keep_figures(&programs);
-        outcome.and(collected).and(kept).and(last)
+        outcome.and(collected).and(kept)
     }
 
     /// When programs ran.

@@ -53,6 +53,8 @@ pub(super) struct Task {
     began: Option<Duration>,
     /// When it ended or was told to.
     ended: Option<Duration>,
+    /// It did not end when it was told to.
+    killed: bool,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Task {
             output: program.output,
             began: None,
             ended: None,
+            killed: false,
             printed: (!matches!(program.output, Output::Log | Output::Sftp | Output::Time))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
@@ -221,6 +224,7 @@ impl Task {
             node: node.to_owned(),
             from_s: self.began?.as_secs_f64(),
             until_s: self.ended.unwrap_or(end).as_secs_f64(),
+            killed: self.killed,
         })
     }
 
@@ -283,6 +287,7 @@ impl Task {
 
     /// Ends it at once, with all that it started; how it ended, where it ran.
     pub(super) fn finish(&mut self) -> Option<ExitStatus> {
+        self.killed |= self.is_ending();
         self.signal(Signal::KILL);
         match std::mem::replace(&mut self.state, Stage::Ended) {
             Stage::Running(mut child, mut log) | Stage::Ending(mut child, mut log, _) => {
