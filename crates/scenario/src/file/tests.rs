@@ -540,6 +540,17 @@ fn a_host_and_a_wire_are_said_once() {
 }
 
 #[test]
+fn a_run_that_ends_with_its_programs_has_some() {
+    let text = |program: &str| format!("{TWO}{program}[stop]\nat = \"1h\"\nwhen_ended = true\n");
+    assert_eq!(
+        refused(&text("")),
+        "s.toml:11: 'when_ended' of [stop] says nothing without a [[program]]; 'when_delivered' ends a run when all payloads have arrived"
+    );
+    let one = "[[program]]\nname = \"p\"\nnode = \"east\"\nrun = \"true\"\n";
+    assert!(read(Path::new("s.toml"), &text(one), &[]).is_ok());
+}
+
+#[test]
 fn values_stand_in_the_words_of_programs() {
     let text = |more: &str| {
         format!(
