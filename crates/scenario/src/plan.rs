@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use dhow_bundle::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_document::{Document, FileError};
 
 use crate::entropy::Entropy;
@@ -103,10 +104,30 @@ fn check_values(
     if values.is_empty() {
         return Err(document.fault(line, format!("'{key}' has no values")));
     }
+    for (place, value) in values.iter().enumerate() {
+        let before = values.get(..place).unwrap_or_default();
+        if let Some(same) = before.iter().find(|it| is_same(it, value)) {
+            let what = format!("'{key}' has the value {same} twice, the second time as {value}");
+            let hint = "'repeats' of [runs] has each value run again, with a seed of its own";
+            return Err(document.fault(line, what).with_hint(hint));
+        }
+    }
     values.iter().try_for_each(|value| {
         let place = || document.fault(line, format!("{key} = {value}"));
         read(&format!("{key}={value}")).map_err(|error| of_setting(place(), error))
     })
+}
+
+/// Whether two values are one: the same text, or the same quantity.
+fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.trim(), other.trim());
+    let of = |text: &str| {
+        let size = parse_size(text).ok();
+        let rate = parse_rate(text).ok();
+        let duration = parse_duration(text).ok();
+        (size, rate, duration)
+    };
+    one == other || of(one) == of(other) && of(one) != (None, None, None)
 }
 
 impl Plan {
@@ -548,6 +569,24 @@ repeats = 2
             error.what.contains("'traffic.size' of [full]") && error.hint.is_some(),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_value_that_is_swept_twice_is_refused() {
+        for (values, is_refused) in [
+            ("[\"1kB\", \"2kB\", \"1kB\"]", true),
+            ("[\"1kB\", \"1000B\"]", true),
+            ("[\"1kB\", \"1KiB\"]", false),
+        ] {
+            let set = format!("sweep.traffic.size={values}");
+            match plan(&[&set], Extent::Usual) {
+                Err(error) => {
+                    assert!(is_refused && error.what.contains("1kB twice"), "{error}");
+                    assert!(error.hint.expect("a hint").contains("repeats"));
+                }
+                Ok(_) => assert!(!is_refused, "{values}"),
+            }
+        }
     }
 
     #[test]

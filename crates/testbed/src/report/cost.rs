@@ -4,7 +4,6 @@ use dhow_page::quantity::{count, thousands};
 use dhow_page::{List, escaped, text};
 
 use super::measure::{Measure, said};
-use super::statistics::Spread;
 use super::study::Study;
 
 /// What a megabyte cost, of each combination; nothing where nothing was delivered.
@@ -15,7 +14,7 @@ pub(crate) fn table(study: &Study) -> String {
     for cell in study.cells() {
         let mut cells = vec![text(escaped(&cell.name()))];
         for measure in &measures {
-            let spread = Spread::of(cell.runs.iter().filter_map(|it| measure.of(it)).collect());
+            let spread = cell.spread(measure);
             is_known |= spread.is_some();
             let axis = measure.axis(&study.runs);
             let words = spread.map(|spread| {

@@ -22,9 +22,7 @@ pub(crate) fn points(study: &Study) -> Vec<Point<'_>> {
     let cells = study.cells().into_iter();
     cells
         .map(|cell| {
-            let values = cell.runs.iter();
-            let values = values.filter_map(|told| study.y.of(told));
-            let spread = Spread::of(values.collect());
+            let spread = cell.spread(&study.y);
             Point { cell, spread }
         })
         .collect()

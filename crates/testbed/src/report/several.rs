@@ -5,7 +5,6 @@ use dhow_page::{List, escaped, text, words};
 use super::curves::{Point, paper_of};
 use super::limit;
 use super::measure::{Measure, said};
-use super::statistics::Spread;
 use super::study::{Cell, Study};
 
 /// A line for each point: what is measured, what others found, what else was measured, and what limited it; nothing where `table` names nothing.
@@ -50,8 +49,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
 
 /// The mean of the runs of a cell, and how far it may be off where several tell.
 fn in_the_mean(study: &Study, measure: &Measure, cell: &Cell<'_>) -> String {
-    let values = cell.runs.iter().filter_map(|told| measure.of(told));
-    let Some(spread) = Spread::of(values.collect()) else {
+    let Some(spread) = cell.spread(measure) else {
         return "–".to_owned();
     };
     let axis = measure.axis(&study.runs);

@@ -236,6 +236,12 @@ pub(crate) struct Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// The values of its runs, one of each seed; nothing where none has one.
+    pub(crate) fn spread(&self, measure: &Measure) -> Option<Spread> {
+        let values = self.runs.iter();
+        Spread::of_seeds(values.filter_map(|told| Some((told.run.seed, measure.of(told)?))))
+    }
+
     /// How far a mean may be off, as it is read; nothing of one value.
     pub(crate) fn confidence(&self, spread: &Spread, axis: Axis) -> Option<String> {
         match self.is_of_no_seed(spread) {
