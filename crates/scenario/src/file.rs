@@ -78,7 +78,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         faults: read_faults(&document)?,
         pause: read_pause(&document, &network, stop)?,
         stop,
-        programs: program::read(&document, &network)?,
+        programs: program::read(&document, &network, stop.at)?,
         energy: energy::read(&document)?,
         report: read_report(&document)?,
         unsimulated: find_unsimulated(&document),

@@ -551,6 +551,29 @@ fn a_run_that_ends_with_its_programs_has_some() {
 }
 
 #[test]
+fn programs_that_never_run_are_refused() {
+    let text = |more: &str| {
+        format!("{TWO}[[program]]\nname = \"p\"\nnode = \"east\"\n{more}\n[stop]\nat = \"10s\"\n")
+    };
+    for (more, said) in [
+        (
+            "run = \"true\"\nstart = \"10s\"",
+            "s.toml:13: a program starts at 10s, and the run is over at 10s; a later 'at' of [stop]",
+        ),
+        (
+            "run = \"echo \\u0000\"",
+            "s.toml:12: 'run' has a NUL, which no program is given",
+        ),
+        (
+            "run = \"true\"\nenvironment = [\"A=\\u0000\"]",
+            "s.toml:13: 'A=\0' sets no variable; for example: environment = [\"RATE=5\"]",
+        ),
+    ] {
+        assert_eq!(refused(&text(more)), said);
+    }
+}
+
+#[test]
 fn values_stand_in_the_words_of_programs() {
     let text = |more: &str| {
         format!(
