@@ -700,6 +700,10 @@ at = "4s"
                            '[[contact]]\nlink = "wire"\nstart = "1s"\nfor = "1s"\n'), "that is always there"),
             (scenario(more='[report]\ntable = ["cpu:east", "speed"]\n'), "'speed' is not measured"),
             (scenario(more='[report]\ny = "speed"\n'), "'speed' is not measured"),
+            (scenario(more='[report]\ny = "cpu:south"\n'), "no node is named 'south'"),
+            (scenario(more='[report]\ny = "figure:rate:probe"\n'), "no program 'probe' tells figures"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "no-such-program"\n'), "no program 'no-such-program' on this machine"),
+            ('congestion_control = "nosuch"\n' + scenario(), "the kernel has no congestion control 'nosuch'"),
             (scenario(more='[report]\nx = "traffic.size"\n'), "x is 'traffic.size', which is not swept: nothing is"),
             (scenario(more='[report]\npaper = "there-is-none.csv"\n'), "there-is-none.csv"),
         ]:

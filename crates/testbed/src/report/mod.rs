@@ -14,6 +14,7 @@ mod hosts;
 mod limit;
 mod line;
 mod measure;
+mod named;
 mod page;
 mod processors;
 mod repetition;
@@ -26,6 +27,7 @@ mod worth;
 
 pub use line::measured;
 pub use measure::Measure;
+pub use named::Named;
 pub use page::page;
 pub use study::{Expected, Others, Question, ReportError, Study};
 pub use told::{Course, Day, Flow, Passed, Told, Wait};

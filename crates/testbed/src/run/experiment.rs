@@ -540,7 +540,7 @@ fn owner(layout: &Layout, node: usize) -> usize {
 }
 
 /// Whether a program or a node sends measurements to the lab's collector.
-fn measures(scenario: &Scenario) -> bool {
+pub(crate) fn measures(scenario: &Scenario) -> bool {
     let mut settings = scenario.nodes.iter().flat_map(|node| &node.host.settings);
     program::measures(scenario) || settings.any(|text| text.contains("{collector}"))
 }

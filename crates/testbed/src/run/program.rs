@@ -15,6 +15,7 @@ use crate::failure::LabError;
 use crate::namespace;
 use crate::node::{Log, last_words};
 use crate::place::detour::Detour;
+use crate::place::needs::found;
 use crate::place::{Group, Layout};
 use crate::printed::{FIGURES_MAX, figures};
 use crate::results::{Figure, Ran};
@@ -100,6 +101,25 @@ impl Task {
             printed: (!matches!(program.output, Output::Log | Output::Sftp | Output::Time))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
+    }
+
+    /// Says whether this machine has it, as far as that can be told: a relative way depends on where it is taken, and a `PATH` of its own on
+    /// what is there.
+    fn check_there(&self) -> Result<(), LabError> {
+        let own_path = self.environment.iter().any(|(name, _)| name == "PATH");
+        let Some(word) = self.words.first().filter(|_| !own_path) else {
+            return Ok(());
+        };
+        let is_relative = word.contains('/') && !word.starts_with('/');
+        if word == "dhow" || is_relative || found(word).is_some() {
+            return Ok(());
+        }
+        let what = format!(
+            "program '{}': there is no program '{word}' on this machine",
+            self.name
+        );
+        let hint = "install it; a [[variant]] whose 'needs' names it is left out without it";
+        Err(LabError::new(what).with_hint(hint))
     }
 
     /// Whether it ran and has ended.
@@ -338,7 +358,7 @@ fn executable(word: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// Says what in programs' words names nothing.
+/// Says what in programs' words names nothing, and which program is not there.
 ///
 /// # Errors
 /// The first such word.
@@ -349,7 +369,7 @@ pub(super) fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError
         run: "",
     };
     let mut programs = scenario.programs.iter();
-    programs.try_for_each(|program| Task::new(program, &context, Path::new("")).map(|_| ()))
+    programs.try_for_each(|program| Task::new(program, &context, Path::new(""))?.check_there())
 }
 
 /// A text in which what stands in braces has become what it names.
