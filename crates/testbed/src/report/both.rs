@@ -69,13 +69,13 @@ pub(crate) fn table(study: &Study) -> String {
                 continue;
             };
             is_compared = true;
-            let axis = measure.axis(&study.runs);
+            let reading = measure.reading(&study.runs);
             let ratio = ratio(&real, &virtual_);
             list.line(&[
                 words(escaped(point)),
                 text(measure.to_string()),
-                text(said(axis, real.mean)),
-                text(said(axis, virtual_.mean)),
+                text(reading.said(real.mean)),
+                text(reading.said(virtual_.mean)),
                 text(ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))),
             ]);
             let differs = match ratio {
@@ -89,7 +89,7 @@ pub(crate) fn table(study: &Study) -> String {
                     cause.unwrap_or_else(|| cause_of(&on_sockets, &in_virtual_time, ratio_or_all));
                 let what = match ratio {
                     Some(ratio) => difference(point, measure, ratio),
-                    None => beside_nothing(point, measure, &said(axis, virtual_.mean)),
+                    None => beside_nothing(point, measure, &reading.said(virtual_.mean)),
                 };
                 match differences.iter_mut().find(|(known, _)| *known == cause) {
                     Some((_, all)) => all.push(what),

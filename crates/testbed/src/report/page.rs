@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dhow_page::quantity::{count, things, thousands};
 use dhow_page::{List, Page, escaped, text, words};
 
-use super::measure::{axis_of_unit, said};
+use super::measure::Reading;
 use super::statistics::Spread;
 use super::study::Study;
 use super::told::Told;
@@ -264,16 +264,16 @@ fn figures(study: &Study) -> String {
         let Some(spread) = Spread::of(values.clone()) else {
             continue;
         };
-        let axis = axis_of_unit(unit);
-        let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| said(axis, it));
+        let reading = Reading::of_unit(unit);
+        let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| reading.said(it));
         let mut cells = vec![
             text(escaped(program)),
             text(escaped(name)),
-            text(said(axis, spread.mean)),
+            text(reading.said(spread.mean)),
             text(or(spread.confidence())),
             text(or(spread.deviation)),
-            text(said(axis, spread.least())),
-            text(said(axis, spread.most())),
+            text(reading.said(spread.least())),
+            text(reading.said(spread.most())),
             text(spread.values.len().to_string()),
         ];
         if swept {

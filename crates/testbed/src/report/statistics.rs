@@ -34,7 +34,11 @@ impl Spread {
         if values.is_empty() {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / count;
+        let sum = values.iter().sum::<f64>();
+        let mean = match sum.is_finite() {
+            true => sum / count,
+            false => values.iter().map(|value| value / count).sum(),
+        };
         let deviation = (values.len() > 1).then(|| {
             let squares = values.iter().map(|value| (value - mean).powi(2));
             (squares.sum::<f64>() / (count - 1.0)).sqrt()
@@ -107,6 +111,8 @@ mod tests {
         let one = Spread::of(vec![3.0]).unwrap();
         assert_eq!((one.deviation, one.confidence()), (None, None));
         assert_eq!(Spread::of(Vec::new()), None);
+        let large = Spread::of(vec![1e308, 1e308]).unwrap();
+        assert_eq!(large.mean, 1e308);
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dhow_page::Axis;
 use thiserror::Error;
 
-use super::measure::{Measure, did_you_mean, said};
+use super::measure::{Measure, Reading, did_you_mean};
 use super::statistics::Spread;
 use super::told::{Course, Told};
 use crate::results::{Backend, Results, ResultsError, Status};
@@ -243,10 +242,10 @@ impl Cell<'_> {
     }
 
     /// How far a mean may be off, as it is read; nothing of one value.
-    pub(crate) fn confidence(&self, spread: &Spread, axis: Axis) -> Option<String> {
+    pub(crate) fn confidence(&self, spread: &Spread, reading: &Reading) -> Option<String> {
         match self.is_of_no_seed(spread) {
             true => Some("the seed changes nothing".to_owned()),
-            false => spread.confidence().map(|half| said(axis, half)),
+            false => spread.confidence().map(|half| reading.said(half)),
         }
     }
 
