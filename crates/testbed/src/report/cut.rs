@@ -408,22 +408,12 @@ mod tests {
                 duration_s: 100.0,
                 ..Run::default()
             },
-            delays: Vec::new(),
             first_sent_s: first,
             last_delivery_s: last,
             contacts: contacts.concat(),
-            links: Vec::new(),
-            resources: Vec::new(),
-            days: Vec::new(),
-            figures: Vec::new(),
             capacities,
             flows,
-            passed: Vec::new(),
-            programs: Vec::new(),
-            processors: Vec::new(),
-            still: None,
-            congestion: std::collections::BTreeSet::new(),
-            is_impossible: false,
+            ..Told::bare(Run::default())
         }
     }
 

@@ -43,6 +43,12 @@ pub(crate) fn limit(told: &Told) -> String {
     }
 }
 
+/// Whether a run had nothing left of some resource.
+pub(crate) fn is_reached(told: &Told) -> bool {
+    let full = most_used(told).is_some_and(|(_, part)| part >= FULL);
+    full || waited(told).is_some()
+}
+
 /// Limits of the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads and programs.
 pub(crate) fn sentence(study: &Study) -> String {
     let mut limits: Vec<(String, u64)> = Vec::new();
