@@ -475,6 +475,24 @@ fn page_of_both(change: impl Fn(Run) -> Run) -> String {
 }
 
 #[test]
+fn a_refused_payload_fails_a_run_in_virtual_time_as_on_sockets() {
+    for (may, fails) in [("false", true), ("true", false)] {
+        let place = tempfile::tempdir().unwrap();
+        let small = SCENARIO.replace("name = \"beta\"", "name = \"beta\"\nquota = \"1MB\"");
+        let small = small.replace("[stop]", &format!("[stop]\nmay_refuse = {may}"));
+        let path = place.path().join("s.toml");
+        let plan = Plan::parse(&path, &small, &[], Extent::Usual).unwrap();
+        let results = Results::create(&place.path().join("out")).unwrap();
+        let planned = &plan.runs[0];
+        let scenario = plan.scenario(planned).unwrap();
+        let run = simulated::run(&scenario, planned, &results, &mut |_| true).unwrap();
+        assert!(run.refused > 0);
+        let words = "payloads were refused";
+        assert_eq!(run.status.to_string().contains(words), fails, "{run:?}");
+    }
+}
+
+#[test]
 fn a_difference_is_told_of_what_was_compared_alone() {
     let same = page_of_both(|run| run);
     assert!(same.contains("No difference is above 5 %."), "{same}");

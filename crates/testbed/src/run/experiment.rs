@@ -174,12 +174,8 @@ fn judge(scenario: &Scenario, ledger: &Ledger, duration: Duration) -> Status {
         let what = format!("{} payloads were delivered altered, or again", tally.wrong);
         return Status::Failed(what);
     }
-    if tally.refused > 0 && !scenario.stop.may_refuse {
-        let what = format!(
-            "{} of {} payloads were refused (hint: 'quota' of nodes, or may_refuse of [stop])",
-            tally.refused, tally.sent
-        );
-        return Status::Failed(what);
+    if let Some(status) = Status::of_refused(tally.refused, tally.sent, scenario.stop) {
+        return status;
     }
     let missing = ledger.missing(duration);
     if scenario.stop.expects_all && missing > 0 {
