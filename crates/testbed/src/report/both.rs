@@ -4,22 +4,15 @@ use std::collections::BTreeSet;
 
 use dhow_page::{List, escaped, text, words};
 
-use super::limit;
-use super::measure::{Measure, said};
+use super::cause;
+use super::measure::Measure;
 use super::statistics::Spread;
 use super::study::Study;
-use super::told::{Told, Wait};
-use crate::number::float;
+use super::told::Told;
 use crate::results::Backend;
 
 /// Differences above this are told in a sentence.
 const TELLING: f64 = 0.05;
-
-/// The difference that headers may make which virtual time does not count: those of segments that are not full, and of acknowledgments.
-const PACKETS: f64 = 0.1;
-
-/// Payloads that may be under way when a contact or a run ends.
-const UNDER_WAY: f64 = 2.0;
 
 /// Differences of one cause that are told.
 const NAMED_MAX: usize = 6;
@@ -84,9 +77,13 @@ pub(crate) fn table(study: &Study) -> String {
             };
             if differs {
                 let cause = chance(&real, &virtual_).map(str::to_owned);
-                let ratio_or_all = ratio.unwrap_or(f64::INFINITY);
-                let cause =
-                    cause.unwrap_or_else(|| cause_of(&on_sockets, &in_virtual_time, ratio_or_all));
+                let difference_of = cause::Difference {
+                    measure,
+                    on_sockets: &on_sockets,
+                    in_virtual_time: &in_virtual_time,
+                    ratio: ratio.unwrap_or(f64::INFINITY),
+                };
+                let cause = cause.unwrap_or_else(|| difference_of.cause());
                 let what = match ratio {
                     Some(ratio) => difference(point, measure, ratio),
                     None => beside_nothing(point, measure, &reading.said(virtual_.mean)),
@@ -202,80 +199,6 @@ fn sentences(differences: &[(String, Vec<String>)]) -> String {
         format!("In virtual time {shown}{more}: {cause}.")
     });
     each.collect::<Vec<_>>().join(" ")
-}
-
-/// The cause of a difference, as far as measurements tell.
-fn cause_of(on_sockets: &[&Told], in_virtual_time: &[&Told], ratio: f64) -> String {
-    let of = |runs: &[&Told], measure: Measure| {
-        Spread::of(runs.iter().filter_map(|told| measure.of(told)).collect())
-    };
-    let days = || on_sockets.iter().flat_map(|told| &told.days);
-    let waits = |wait: Wait| days().find(|day| day.waited_for() == Some(wait));
-    if let Some(day) = waits(Wait::Processor) {
-        return format!(
-            "node {} waited for a processor most of its time, and virtual time has none",
-            escaped(&day.node)
-        );
-    }
-    if let Some((node, limit)) = on_sockets
-        .iter()
-        .find_map(|told| limit::full_processor(told))
-    {
-        let node = escaped(&node);
-        return format!("node {node} used {limit} of its processors, and virtual time has none");
-    }
-    if let Some(day) = days().find(|day| day.waited_for().is_none()) {
-        return format!(
-            "node {} was busy most of its time, and virtual time has no processors",
-            escaped(&day.node)
-        );
-    }
-    if let Some((day, what)) = waits(Wait::Memory)
-        .map(|day| (day, "room in its memory"))
-        .or_else(|| waits(Wait::Locks).map(|day| (day, "locks")))
-    {
-        return format!(
-            "node {} waited for {what} most of its time, and nothing in virtual time does",
-            escaped(&day.node)
-        );
-    }
-    if let Some(day) = waits(Wait::Disk) {
-        return format!(
-            "node {} waited for its disk most of its time, and disks of virtual time take as long as the scenario says",
-            escaped(&day.node)
-        );
-    }
-    let shares = of(on_sockets, Measure::Delivery).zip(of(in_virtual_time, Measure::Delivery));
-    let shares = shares.map(|(real, virtual_)| (real.mean, virtual_.mean));
-    if let Some((real, virtual_)) = shares.filter(|(one, other)| (one - other).abs() > TELLING) {
-        let said = |share| said(dhow_page::Axis::Share, share);
-        return format!(
-            "{} of the payloads were delivered in it, and {} on sockets, so these figures are not of the same payloads",
-            said(virtual_),
-            said(real)
-        );
-    }
-    let payloads =
-        |runs: &[&Told]| Spread::of(runs.iter().map(|told| float(told.run.delivered)).collect());
-    let payloads = payloads(on_sockets).zip(payloads(in_virtual_time));
-    let payloads = payloads.map(|(real, virtual_)| (real.mean, virtual_.mean));
-    let few = payloads.filter(|(real, virtual_)| {
-        let difference = (real - virtual_).abs();
-        difference > 0.0 && difference <= UNDER_WAY
-    });
-    if let Some((real, virtual_)) = few {
-        return format!(
-            "{virtual_:.1} payloads were delivered in it and {real:.1} on sockets, and as many as they differ by are under way when a contact or the run ends"
-        );
-    }
-    let full = on_sockets.iter().find_map(|told| limit::full_link(told));
-    if let Some(link) = full.filter(|_| (ratio - 1.0).abs() < PACKETS) {
-        return format!(
-            "link {} was full, and virtual time counts headers as if all segments of TCP were full",
-            escaped(&link)
-        );
-    }
-    "the cause is not known, as no node was busy or waited for a processor or its disk most of its time".to_owned()
 }
 
 /// Why a difference may be chance; nothing where the intervals of both means lie apart.

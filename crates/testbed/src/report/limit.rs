@@ -107,13 +107,6 @@ pub(crate) fn full_link(told: &Told) -> Option<String> {
     full.map(|(capacity, _)| capacity.name.clone())
 }
 
-/// A node that had nothing left of its processors, and how much of them it used.
-pub(crate) fn full_processor(told: &Told) -> Option<(String, String)> {
-    let mut shares = shares(told).into_iter();
-    let full = shares.find(|(it, part)| it.resource == Limited::Processor && *part >= FULL);
-    full.map(|(capacity, part)| (capacity.name.clone(), percent(part)))
-}
-
 /// The share of each resource that was used while payloads could pass or programs ran together, of 1. Without either that time is not known.
 fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
     let is_known = told.run.sent > 0 || told.together().is_some();

@@ -5,6 +5,7 @@
 //! time, `doubt` why a number says less than it seems to, `cut` what links could carry at most, `line` what `runs.csv` has of it, `limit` which resource a run had none left of, `hosts` what each host used and waited for, `processors` how slow they were made, `several` many measures of each point in one table, `cost` what a megabyte took, `verdict` whether it went as was expected, and `repetition` what is needed to run it again.
 
 mod both;
+mod cause;
 mod cost;
 mod course;
 mod curves;
