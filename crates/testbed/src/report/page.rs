@@ -8,7 +8,6 @@ use dhow_page::{List, Page, escaped, text, words};
 use super::measure::Reading;
 use super::statistics::Spread;
 use super::study::Study;
-use super::told::Told;
 use super::{both, cost, course, curves, hosts, limit, processors, repetition, several, verdict};
 use crate::results::Status;
 
@@ -237,15 +236,15 @@ fn killed(study: &Study) -> String {
 /// What programs told, over all runs of a combination.
 fn figures(study: &Study) -> String {
     type Key<'a> = (String, &'a str, &'a str, &'a str);
-    let mut all: Vec<(Key<'_>, Vec<f64>)> = Vec::new();
-    let done = |told: &&Told| told.run.status == Status::Done;
-    for told in study.runs.iter().filter(done) {
-        let point = told.run.point.to_string();
+    // Values with the seeds of their runs: a run that tells several is one.
+    let mut all: Vec<(Key<'_>, Vec<(u64, f64)>)> = Vec::new();
+    for told in study.done() {
+        let (point, seed) = (told.run.point.to_string(), told.run.seed);
         for it in &told.figures {
             let key: Key<'_> = (point.clone(), &it.program, &it.name, &it.unit);
             match all.iter_mut().find(|(found, _)| *found == key) {
-                Some((_, values)) => values.push(it.value),
-                None => all.push((key, vec![it.value])),
+                Some((_, values)) => values.push((seed, it.value)),
+                None => all.push((key, vec![(seed, it.value)])),
             }
         }
     }
@@ -254,14 +253,15 @@ fn figures(study: &Study) -> String {
     }
     let swept = all.iter().any(|((point, ..), _)| !point.is_empty());
     let mut columns = vec![
-        "program", "figure", "mean", "±, 95 %", "σ", "least", "most", "told",
+        "program", "figure", "mean", "±, 95 %", "σ", "runs", "least", "most", "told",
     ];
     if swept {
         columns.insert(0, "set");
     }
     let mut list = List::new(&columns);
     for ((point, program, name, unit), values) in all.iter().take(LINES_MAX) {
-        let Some(spread) = Spread::of(values.clone()) else {
+        let each = Spread::of(values.iter().map(|(_, value)| *value).collect());
+        let Some((spread, each)) = Spread::of_seeds(values.iter().copied()).zip(each) else {
             continue;
         };
         let reading = Reading::of_unit(unit);
@@ -272,9 +272,10 @@ fn figures(study: &Study) -> String {
             text(reading.said(spread.mean)),
             text(or(spread.confidence())),
             text(or(spread.deviation)),
-            text(reading.said(spread.least())),
-            text(reading.said(spread.most())),
             text(spread.values.len().to_string()),
+            text(reading.said(each.least())),
+            text(reading.said(each.most())),
+            text(each.values.len().to_string()),
         ];
         if swept {
             cells.insert(0, words(escaped(point)));

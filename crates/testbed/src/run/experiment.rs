@@ -402,17 +402,24 @@ impl Stage<'_> {
             let node = node.map_or("", |node| node.name.as_str());
             program.figures(node, self.duration)
         });
-        let measured = rates::read(&collector::database(self.directory))
-            .map(|(figures, more)| (figures, rates::without_room(more)))
-            .map_err(|error| LabError::new(format!("cannot read measurements: {error}")));
         let (mut rows, mut first) = (Vec::new(), Ok(()));
-        for figures in told.chain([measured]) {
+        for figures in told {
             match figures {
                 Ok((figures, without_room)) => {
                     rows.extend(figures);
                     first = first.and(without_room.map_or(Ok(()), Err));
                 }
                 Err(error) => first = first.and(Err(error)),
+            }
+        }
+        match rates::read(&collector::database(self.directory)) {
+            Ok((measured, more)) => {
+                rates::add(&mut rows, measured);
+                first = first.and(rates::without_room(more).map_or(Ok(()), Err));
+            }
+            Err(error) => {
+                let what = format!("cannot read measurements: {error}");
+                first = first.and(Err(LabError::new(what)));
             }
         }
         let written = self.order.results.write(self.name, &rows);
