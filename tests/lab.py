@@ -703,6 +703,7 @@ at = "4s"
             (scenario(more='[report]\ny = "cpu:south"\n'), "no node is named 'south'"),
             (scenario(more='[report]\ny = "figure:rate:probe"\n'), "no program 'probe' tells figures"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "no-such-program"\n'), "no program 'no-such-program' on this machine"),
+            (scenario().replace('"east"', '".."'), "no node may be named '..'"),
             ('congestion_control = "nosuch"\n' + scenario(), "the kernel has no congestion control 'nosuch'"),
             (scenario(more='[report]\nx = "traffic.size"\n'), "x is 'traffic.size', which is not swept: nothing is"),
             (scenario(more='[report]\npaper = "there-is-none.csv"\n'), "there-is-none.csv"),

@@ -73,10 +73,8 @@ pub(crate) fn read(
             return Err(wrong("run", "'run' names no program".to_owned()));
         }
         if words.iter().any(|word| word.contains('\0')) {
-            return Err(wrong(
-                "run",
-                "'run' has a NUL, which no program is given".to_owned(),
-            ));
+            let error = wrong("run", "'run' has a NUL, which no word may have".to_owned());
+            return Err(error.with_hint("leave out \\u0000"));
         }
         let (start, stop) = (entries.duration("start"), entries.duration_if_set("stop"));
         if stop.is_some_and(|stop| stop <= start) {

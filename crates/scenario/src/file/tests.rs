@@ -330,6 +330,11 @@ fn keepalives_follow_the_delay_and_none_are_shorter_than_the_round_trip() {
         let scenario = read(Path::new("s.toml"), &text, &[]).unwrap();
         assert_eq!(scenario.links[0].keepalive_s, keepalive_s, "{keys}");
     }
+    let text = format!("{TWO}keepalive = \"1500ms\"\n[stop]\nat = \"1h\"\n");
+    assert_eq!(
+        refused(&text),
+        "s.toml:9: 'keepalive' is whole seconds, and 1.5s is not; for example: keepalive = \"2s\""
+    );
     assert_eq!(
         refused(&format!(
             "{TWO}delay = \"22min\"\njitter = \"500ms\"\nkeepalive = \"44min\"\n[stop]\nat = \"1h\"\n"
@@ -562,7 +567,7 @@ fn programs_that_never_run_are_refused() {
         ),
         (
             "run = \"echo \\u0000\"",
-            "s.toml:12: 'run' has a NUL, which no program is given",
+            "s.toml:12: 'run' has a NUL, which no word may have; leave out \\u0000",
         ),
         (
             "run = \"true\"\nenvironment = [\"A=\\u0000\"]",

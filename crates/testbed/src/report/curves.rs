@@ -155,7 +155,7 @@ fn is_of(curve: &str, group: &str) -> bool {
 /// The figures of others: points that no line joins, as between them nothing was measured.
 fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
-    for it in &question.others {
+    for it in question.others.iter().filter(|it| it.value >= 0.0) {
         let is_ours = points
             .iter()
             .any(|point| is_of(&point.cell.group, &it.group));

@@ -206,7 +206,16 @@ fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
         .from_path(path)
         .map_err(failed)?;
     let rows = reader.deserialize();
-    rows.collect::<Result<_, _>>().map_err(failed)
+    let others: Vec<Others> = rows.collect::<Result<_, _>>().map_err(failed)?;
+    let numbers = |it: &Others| [Some(it.value), it.deviation, it.least, it.most];
+    let is_none = |it: &&Others| numbers(it).into_iter().flatten().any(|it| !it.is_finite());
+    match others.iter().find(is_none) {
+        None => Ok(others),
+        Some(it) => Err(ReportError::Paper {
+            path: path.to_path_buf(),
+            what: format!("the numbers of '{}' are not all finite", it.x),
+        }),
+    }
 }
 
 /// Runs, and what is asked of them.
