@@ -328,7 +328,7 @@ fn significant(value: f64, units: [&str; 4]) -> String {
     let unit = units.get(unit).copied().unwrap_or_default();
     match value.abs() {
         0.0 => format!("0 {unit}"),
-        it if it < 0.005 || it >= LARGE => format!("{value:.2e} {unit}"),
+        it if !(0.005..LARGE).contains(&it) => format!("{value:.2e} {unit}"),
         it if it < 9.995 => format!("{value:.2} {unit}"),
         it if it < 99.95 => format!("{value:.1} {unit}"),
         _ => format!("{value:.0} {unit}"),
