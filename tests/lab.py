@@ -669,6 +669,19 @@ at = "4s"
         self.lab("run", self.write(scenario("", 'count = 20\nevery = "20ms"\n', more=more)), "--out", "out")
         self.assertLess(time.monotonic() - begun, 20.0)
 
+    def test_what_happens_while_a_program_does_not_end_is_not_counted(self) -> None:
+        deaf = self.place / "deaf"
+        deaf.write_text("trap '' TERM\nwhile :; do sleep 0.2; done\n")
+        program = f'[[program]]\nname = "deaf"\nnode = "east"\nrun = "sh {deaf}"\n'
+        text = scenario('by = "tbf"\n', "count = 2000\n", more=program)
+        text = text.replace('"16Mbit"', '"200kbit"').replace('at = "20s"', 'at = "2s"').replace("expects_all = true", "")
+        self.lab("run", self.write(text), "--out", "out")
+        [run] = self.table("runs.csv")
+        self.assertLess(float(run["duration_s"]), 3.0)
+        self.assertGreater(int(run["delivered"]), 0)
+        self.assertLess(int(run["delivered_octets"]), 200_000 / 8 * 3)
+        self.assertIn("Program deaf did not end within its grace", (self.place / "out" / "report.html").read_text())
+
     def test_a_node_that_dies_is_told_with_its_last_words(self) -> None:
         path = self.write(scenario(traffic='every = "50ms"\n'))
         process = self.begin("run", path, "--out", "out")
@@ -711,6 +724,11 @@ at = "4s"
                            '[[contact]]\nlink = "wire"\nstart = "1s"\nfor = "1s"\n'), "that is always there"),
             (scenario(more='[report]\ntable = ["cpu:east", "speed"]\n'), "'speed' is not measured"),
             (scenario(more='[report]\ny = "speed"\n'), "'speed' is not measured"),
+            (scenario(more='[report]\ny = "cpu:south"\n'), "no node is named 'south'"),
+            (scenario(more='[report]\ny = "figure:rate:probe"\n'), "no program 'probe' tells figures"),
+            (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "no-such-program"\n'), "no program 'no-such-program' on this machine"),
+            (scenario().replace('"east"', '".."'), "no node may be named '..'"),
+            ('congestion_control = "nosuch"\n' + scenario(), "the kernel has no congestion control 'nosuch'"),
             (scenario(more='[report]\nx = "traffic.size"\n'), "x is 'traffic.size', which is not swept: nothing is"),
             (scenario(more='[report]\npaper = "there-is-none.csv"\n'), "there-is-none.csv"),
         ]:

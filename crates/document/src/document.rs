@@ -290,6 +290,10 @@ impl<'a> Document<'a> {
             Occurs::Top => nearest(name, keys.chain(sections)),
             _ => nearest(name, keys),
         };
+        if candidate == Some(name) {
+            let hint = format!("'{name}' is a section, of which keys are set: {name}.KEY=VALUE");
+            return error.with_hint(hint);
+        }
         if let Some(candidate) = candidate {
             return error.with_hint(format!("did you mean '{candidate}'?"));
         }

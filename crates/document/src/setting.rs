@@ -126,7 +126,8 @@ fn find(entries: &DeArray<'_>, which: &str, naming: Naming) -> Result<usize, Str
                 .unwrap_or_default()
         })
         .collect();
-    if let Some(place) = names.iter().position(|name| name == which) {
+    let is_meant = |name: &String| !which.is_empty() && name == which;
+    if let Some(place) = names.iter().position(is_meant) {
         return Ok(place);
     }
     if let Some(place) = which

@@ -80,7 +80,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         faults: read_faults(&document)?,
         pause: read_pause(&document, &network, stop)?,
         stop,
-        programs: program::read(&document, &network)?,
+        programs: program::read(&document, &network, stop.at)?,
         energy: energy::read(&document)?,
         report: read_report(&document)?,
         unsimulated: find_unsimulated(&document),
@@ -385,6 +385,13 @@ fn read_pause(
 
 fn read_stop(document: &Document<'_>) -> Result<Stop, FileError> {
     let entries = document.one("stop")?;
+    if entries.is_true("when_ended") && document.all("program").next().is_none() {
+        let what = "'when_ended' of [stop] says nothing without a [[program]]";
+        let hint = "'when_delivered' ends a run when all payloads have arrived";
+        return Err(document
+            .fault(entries.line_of("when_ended"), what)
+            .with_hint(hint));
+    }
     Ok(Stop {
         at: entries.duration("at"),
         when_delivered: entries.is_true("when_delivered"),

@@ -203,7 +203,12 @@ fn read_keepalive(
     round_trip: Duration,
 ) -> Result<u16, FileError> {
     let wrong = |what: String| document.fault(entries.line_of("keepalive"), what);
-    let seconds = u16::try_from(entries.duration("keepalive").as_secs())
+    let keepalive = entries.duration("keepalive");
+    if keepalive.subsec_nanos() > 0 {
+        let what = format!("'keepalive' is whole seconds, and {keepalive:?} is not");
+        return Err(wrong(what).with_hint("for example: keepalive = \"2s\""));
+    }
+    let seconds = u16::try_from(keepalive.as_secs())
         .map_err(|_| wrong("'keepalive' is at most 65535 s".to_owned()))?;
     let least = round_trip.as_millis().div_ceil(1000);
     if !entries.has("keepalive") {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use dhow_bundle::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_document::{Document, FileError};
 
 use crate::entropy::Entropy;
@@ -92,6 +93,33 @@ pub fn swept(path: &Path, text: &str, settings: &[String]) -> Result<Vec<String>
     Ok(keys)
 }
 
+/// What `[full]` sets, as `--set` takes it.
+fn of_full(document: &Document<'_>) -> Vec<String> {
+    let full = document.loose("full");
+    full.map(|entry| format!("{}={}", entry.path, entry.text()))
+        .collect()
+}
+
+/// Refuses what `[full]` cannot set, also where it is not asked for.
+fn check_full(path: &Path, text: &str, settings: &[String]) -> Result<(), FileError> {
+    let document = file::document(path, text, &[])?;
+    for (entry, setting) in document.loose("full").zip(of_full(&document)) {
+        let place = || document.fault(entry.line, format!("[full] {}", entry.path));
+        let all = [std::slice::from_ref(&setting), settings].concat();
+        let full = file::document(path, text, &all).map_err(|error| of_setting(place(), error))?;
+        let Some(swept) = entry.path.strip_prefix("sweep.") else {
+            continue;
+        };
+        let swept = full.loose("sweep").find(|it| it.path == swept);
+        for value in swept.into_iter().flat_map(|it| &it.values) {
+            let setting = format!("{}={value}", swept.map_or("", |it| it.path.as_str()));
+            let all = [settings, &[setting]].concat();
+            file::document(path, text, &all).map_err(|error| of_setting(place(), error))?;
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a sweep without values, or with one that makes no scenario.
 fn check_values(
     document: &Document<'_>,
@@ -103,10 +131,30 @@ fn check_values(
     if values.is_empty() {
         return Err(document.fault(line, format!("'{key}' has no values")));
     }
+    for (place, value) in values.iter().enumerate() {
+        let before = values.get(..place).unwrap_or_default();
+        if let Some(same) = before.iter().find(|it| is_same(it, value)) {
+            let what = format!("'{key}' has the value {same} twice, the second time as {value}");
+            let hint = "'repeats' of [runs] has each value run again, with a seed of its own";
+            return Err(document.fault(line, what).with_hint(hint));
+        }
+    }
     values.iter().try_for_each(|value| {
         let place = || document.fault(line, format!("{key} = {value}"));
         read(&format!("{key}={value}")).map_err(|error| of_setting(place(), error))
     })
+}
+
+/// Whether two values are one: the same text, or the same quantity.
+fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.trim(), other.trim());
+    let of = |text: &str| {
+        let size = parse_size(text).ok();
+        let rate = parse_rate(text).ok();
+        let duration = parse_duration(text).ok();
+        (size, rate, duration)
+    };
+    one == other || of(one) == of(other) && of(one) != (None, None, None)
 }
 
 impl Plan {
@@ -122,16 +170,14 @@ impl Plan {
     ) -> Result<Self, FileError> {
         let mut base = Vec::new();
         if extent == Extent::Full {
-            let document = file::document(path, text, &[])?;
-            base.extend(
-                document
-                    .loose("full")
-                    .map(|entry| format!("{}={}", entry.path, entry.text())),
-            );
+            base.extend(of_full(&file::document(path, text, &[])?));
         }
         base.extend_from_slice(settings);
         let scenario = file::read(path, text, &base)?;
         let document = file::document(path, text, &base)?;
+        if extent == Extent::Usual {
+            check_full(path, text, settings)?;
+        }
         let entries = document.one("runs")?;
         let repeats = entries.count("repeats").unwrap_or(1);
         let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
@@ -159,6 +205,10 @@ impl Plan {
             )?;
             if points.len().saturating_mul(swept.values.len()) > RUNS_MAX {
                 return Err(wrong(format!("a study has at most {RUNS_MAX} runs")));
+            }
+            if let Some(what) = set_by_variant(&points, &swept.path) {
+                let hint = "leave it out of [sweep], or out of 'set' of each variant";
+                return Err(wrong(what).with_hint(hint));
             }
             let with = |point: &Point, value: &String| {
                 let mut point = point.clone();
@@ -273,6 +323,8 @@ struct Point {
     told: Vec<(String, String)>,
     /// What is set.
     settings: Vec<String>,
+    /// What its variant sets of it.
+    of_variant: Vec<String>,
 }
 
 /// The variants of a file, or the one that it is.
@@ -293,12 +345,31 @@ fn variants(
         let settings = entries.list("set").to_vec();
         try_settings(path, text, base, &settings)
             .map_err(|error| of_setting(wrong("set", format!("variant '{name}'")), error))?;
-        points.push(Point { told, settings });
+        points.push(Point {
+            told,
+            of_variant: settings.clone(),
+            settings,
+        });
     }
     if points.is_empty() {
         points.push(Point::default());
     }
     Ok(points)
+}
+
+/// Says where a sweep sets what a variant sets: it is set last, so the variant would not be what it says. Nothing where none does.
+fn set_by_variant(points: &[Point], swept: &str) -> Option<String> {
+    points.iter().find_map(|point| {
+        let mut paths = point.of_variant.iter();
+        let path = paths.find_map(|setting| {
+            let path = setting.split_once('=')?.0.trim();
+            is_overridden(path, swept).then_some(path)
+        })?;
+        let variant = point.told.first().map_or("", |(_, name)| name);
+        Some(format!(
+            "'{swept}' is swept, so '{path}' of variant '{variant}' would say nothing"
+        ))
+    })
 }
 
 /// Programs that variants need, by the variants' names.
@@ -443,7 +514,7 @@ repeats = 2
     fn variants_set_several_values_at_once_and_go_with_what_is_swept() {
         let text = format!(
             "{STUDY}[[variant]]\nname = \"few\"\nset = [\"traffic.count=1\"]\n\
-             [[variant]]\nname = \"slow\"\nset = [\"traffic.count=9\", \"link.rate=8kbit\"]\n"
+             [[variant]]\nname = \"slow\"\nset = [\"traffic.count=9\", \"link.delay=8ms\"]\n"
         );
         let set = [
             "sweep.link.rate=[\"1Mbit\"]",
@@ -459,7 +530,6 @@ repeats = 2
         );
         let last = plan.scenario(&plan.runs[3]).expect("a scenario");
         assert_eq!(last.traffic[0].count, Some(9));
-        // What is swept is set last.
         assert_eq!(last.links[0].rate.octets_per_s(), 125_000);
         let refused = |text: &str| {
             let error = Plan::parse(Path::new("s.toml"), text, &[], Extent::Usual);
@@ -468,6 +538,13 @@ repeats = 2
         let error = refused(&text.replace("count=9", "count=nine"));
         assert!(error.contains("variant 'slow': 'count'"), "{error}");
         assert!(refused(&text.replace("slow", "few")).contains("two variants are named 'few'"));
+        // What is swept would be set last.
+        for path in ["link.rate", "link.0.rate"] {
+            let error = refused(&text.replace("link.delay=8ms", &format!("{path}=8kbit")));
+            let words =
+                format!("'link.rate' is swept, so '{path}' of variant 'slow' would say nothing");
+            assert!(error.contains(&words), "{error}");
+        }
     }
 
     #[test]
@@ -521,6 +598,25 @@ repeats = 2
     }
 
     #[test]
+    fn what_full_cannot_set_is_refused_before_it_is_asked_for() {
+        for (full, said) in [
+            ("\"traffic.sise\" = 4", "s.toml:23: [full] traffic.sise: "),
+            (
+                "\"sweep.traffic.sise\" = [\"1kB\"]",
+                "[full] sweep.traffic.sise: ",
+            ),
+            ("\"run.repeats\" = 4", "[full] run.repeats: "),
+        ] {
+            let text = STUDY.replace("\"runs.repeats\" = 5", full);
+            for extent in [Extent::Usual, Extent::Full] {
+                let error = Plan::parse(Path::new("s.toml"), &text, &[], extent);
+                let error = error.expect_err(full).to_string();
+                assert!(extent == Extent::Full || error.contains(said), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn a_setting_in_whose_place_a_sweep_is_would_say_nothing() {
         for setting in [
             "traffic.size=3kB",
@@ -548,6 +644,24 @@ repeats = 2
             error.what.contains("'traffic.size' of [full]") && error.hint.is_some(),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_value_that_is_swept_twice_is_refused() {
+        for (values, is_refused) in [
+            ("[\"1kB\", \"2kB\", \"1kB\"]", true),
+            ("[\"1kB\", \"1000B\"]", true),
+            ("[\"1kB\", \"1KiB\"]", false),
+        ] {
+            let set = format!("sweep.traffic.size={values}");
+            match plan(&[&set], Extent::Usual) {
+                Err(error) => {
+                    assert!(is_refused && error.what.contains("1kB twice"), "{error}");
+                    assert!(error.hint.expect("a hint").contains("repeats"));
+                }
+                Ok(_) => assert!(!is_refused, "{values}"),
+            }
+        }
     }
 
     #[test]

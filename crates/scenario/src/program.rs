@@ -47,8 +47,12 @@ pub enum Output {
     Time,
 }
 
-/// Reads all programs of a file.
-pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Program>, FileError> {
+/// Reads all programs of a file, whose runs end at a time.
+pub(crate) fn read(
+    document: &Document<'_>,
+    network: &Network,
+    end: Duration,
+) -> Result<Vec<Program>, FileError> {
     let mut programs = Vec::new();
     let mut names = BTreeSet::new();
     let values = Values::read(document, network)?;
@@ -68,14 +72,22 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Pro
         if words.is_empty() {
             return Err(wrong("run", "'run' names no program".to_owned()));
         }
+        if words.iter().any(|word| word.contains('\0')) {
+            let error = wrong("run", "'run' has a NUL, which no word may have".to_owned());
+            return Err(error.with_hint("leave out \\u0000"));
+        }
         let (start, stop) = (entries.duration("start"), entries.duration_if_set("stop"));
         if stop.is_some_and(|stop| stop <= start) {
             return Err(wrong("stop", "a program stops after it starts".to_owned()));
         }
+        if start >= end {
+            let what = format!("a program starts at {start:?}, and the run is over at {end:?}");
+            return Err(wrong("start", what).with_hint("a later 'at' of [stop]"));
+        }
         let variables = entries.list("environment").iter().map(|variable| {
             let parts = variable
                 .split_once('=')
-                .filter(|(name, _)| !name.is_empty());
+                .filter(|(name, _)| !name.is_empty() && !variable.contains('\0'));
             let (name, value) = parts.ok_or_else(|| {
                 let what = format!("'{variable}' sets no variable");
                 wrong("environment", what).with_hint("for example: environment = [\"RATE=5\"]")

@@ -70,7 +70,8 @@ pub fn run(
         status: match outcome.findings.first() {
             _ if outcome.interrupted => Status::Interrupted,
             Some(finding) => Status::Failed(finding.sentence.clone()),
-            None => Status::Done,
+            None => Status::of_refused(outcome.refused, outcome.progress.sent, scenario.stop)
+                .unwrap_or(Status::Done),
         },
         started,
         duration_s: outcome.progress.time.as_secs_f64(),

@@ -9,7 +9,8 @@ use std::path::Path;
 use dhow_scenario::plan::{Extent, Plan};
 use dhow_testbed::report::{Question, Study, page};
 use dhow_testbed::results::{
-    Capacity, Conditions, Figure, Limited, Payload, Ran, Resource, Results, Run, Status,
+    Backend, Capacity, Conditions, Contact, Figure, Limited, Payload, Ran, Resource, Results, Run,
+    Status,
 };
 use dhow_testbed::simulated;
 
@@ -129,8 +130,8 @@ fn what_is_expected_may_hold_from_a_value_on() {
     for (from, words) in [
         ("20kB", "within 1 %, from 20kB on, <strong>held</strong>."),
         ("10kB", "within 1 %, from 10kB on, <strong>held</strong>."),
-        ("50kB", ""),
-        ("9kB", ""),
+        ("50kB", "cannot be said: no curve has values at two points."),
+        ("9kB", "cannot be said: no curve has values at two points."),
     ] {
         let place = tempfile::tempdir().unwrap();
         let from = format!("report.expects_from={from}");
@@ -138,7 +139,8 @@ fn what_is_expected_may_hold_from_a_value_on() {
         let study = Study::read(question, &results).unwrap();
         let page = page("Drive-by", "", &[study]);
         let said = page.contains("The hypothesis that");
-        assert!(page.contains(words) && said != words.is_empty(), "{page}");
+        let is_told = words.contains("held");
+        assert!(page.contains(words) && said == is_told, "{page}");
     }
 }
 
@@ -384,6 +386,7 @@ fn a_table_has_several_measures_of_each_point_and_what_limited_it() {
         node: "beta".to_owned(),
         from_s,
         until_s,
+        killed: program == "load",
     };
     let figure = |name: &str, value, unit: &str| Figure {
         node: "beta".to_owned(),
@@ -440,9 +443,75 @@ fn a_table_has_several_measures_of_each_point_and_what_limited_it() {
         "<th>rate</th><th>the paper</th><th>jitter of probe</th><th>processor time of beta</th><th>processor share of beta</th><th>measurements made</th><th>limit</th>",
         "<td>8.00 Mbit/s</td><td>100 kbit/s</td><td>250 ms</td><td>5.0 s</td><td>96.0 %</td><td>1,234</td>",
         "processor of beta (96 %)",
+        "Program load did not end within its grace in 6 runs and was killed.",
     ] {
         assert!(page.contains(words), "{words} is not in {page}");
     }
+}
+
+/// The page of a study with runs of both backends: those on sockets are the others, changed.
+fn page_of_both(change: impl Fn(Run) -> Run) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let (results, question) = study_with(place.path(), &["sweep.traffic.size=[\"10kB\"]"]);
+    for run in results.runs().unwrap() {
+        let name = run.run.replace("sim-", "");
+        let payloads = results.read::<Payload>(&run.run).unwrap();
+        let contacts = results.read::<Contact>(&run.run).unwrap();
+        let capacities = results.read::<Capacity>(&run.run).unwrap();
+        results.begin(&name).unwrap();
+        results.write(&name, &payloads).unwrap();
+        results.write(&name, &contacts).unwrap();
+        results.write(&name, &capacities).unwrap();
+        let conditions = Conditions::default();
+        results.write_conditions(&name, &conditions).unwrap();
+        let real = Run {
+            run: name,
+            backend: Backend::Netns,
+            ..run
+        };
+        results.seal(&change(real)).unwrap();
+    }
+    let study = Study::read(question, &results).unwrap();
+    page("Drive-by", "", &[study])
+}
+
+#[test]
+fn a_refused_payload_fails_a_run_in_virtual_time_as_on_sockets() {
+    for (may, fails) in [("false", true), ("true", false)] {
+        let place = tempfile::tempdir().unwrap();
+        let small = SCENARIO.replace("name = \"beta\"", "name = \"beta\"\nquota = \"1MB\"");
+        let small = small.replace("[stop]", &format!("[stop]\nmay_refuse = {may}"));
+        let path = place.path().join("s.toml");
+        let plan = Plan::parse(&path, &small, &[], Extent::Usual).unwrap();
+        let results = Results::create(&place.path().join("out")).unwrap();
+        let planned = &plan.runs[0];
+        let scenario = plan.scenario(planned).unwrap();
+        let run = simulated::run(&scenario, planned, &results, &mut |_| true).unwrap();
+        assert!(run.refused > 0);
+        let words = "payloads were refused";
+        assert_eq!(run.status.to_string().contains(words), fails, "{run:?}");
+    }
+}
+
+#[test]
+fn a_difference_is_told_of_what_was_compared_alone() {
+    let same = page_of_both(|run| run);
+    assert!(same.contains("No difference is above 5 %."), "{same}");
+    let none = page_of_both(|run| Run {
+        status: Status::Failed("so it is".to_owned()),
+        ..run
+    });
+    let words = "Nothing was compared. One side alone cannot be compared: no run with traffic.size=10kB on sockets came to its end.";
+    assert!(none.contains(words), "{none}");
+    assert!(!none.contains("No difference") && !none.contains("NaN"));
+    // What delivered nothing has goodput and a share, which have no ratio.
+    let nothing = page_of_both(|run| Run {
+        delivered: 0,
+        delivered_octets: 0,
+        ..run
+    });
+    assert!(nothing.contains("and 0 on sockets"), "{nothing}");
+    assert!(!nothing.contains("NaN") && !nothing.contains("inf"));
 }
 
 #[test]
@@ -475,4 +544,12 @@ fn what_a_report_cannot_show_is_named() {
     let swept = Question::read("x", &keys("x", "a"), Path::new("/nowhere")).unwrap();
     assert!(swept.check_swept(&["b", "a"]).is_ok());
     assert!(asked("paper", "paper.csv").starts_with("/nowhere/paper.csv: "));
+    let place = tempfile::tempdir().unwrap();
+    for number in ["nan", "inf", "-inf"] {
+        let file = format!("x,group,value,source\n10kB,,{number},Fig 7\n");
+        std::fs::write(place.path().join("paper.csv"), file).unwrap();
+        let error = Question::read("x", &keys("paper", "paper.csv"), place.path()).unwrap_err();
+        let words = "the numbers of '10kB' are not all finite";
+        assert!(error.to_string().ends_with(words), "{error}");
+    }
 }

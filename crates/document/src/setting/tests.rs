@@ -100,6 +100,14 @@ fn what_cannot_be_set_is_named_with_what_was_meant() {
             "there is no [[boat]] 'dow'; did you mean 'dhow'?",
         ),
         (
+            "stop=3",
+            "unknown key or section 'stop'; 'stop' is a section, of which keys are set: stop.KEY=VALUE",
+        ),
+        (
+            "boat..load=1",
+            "there is no [[boat]] ''; there are 2: dhow, sambuk",
+        ),
+        (
             "stop.0.at=1s",
             "there is one [stop] at most, and no '0' of it",
         ),

@@ -342,6 +342,11 @@ fn keepalives_follow_the_delay_and_none_are_shorter_than_the_round_trip() {
         let scenario = read(Path::new("s.toml"), &text, &[]).unwrap();
         assert_eq!(scenario.links[0].keepalive_s, keepalive_s, "{keys}");
     }
+    let text = format!("{TWO}keepalive = \"1500ms\"\n[stop]\nat = \"1h\"\n");
+    assert_eq!(
+        refused(&text),
+        "s.toml:9: 'keepalive' is whole seconds, and 1.5s is not; for example: keepalive = \"2s\""
+    );
     assert_eq!(
         refused(&format!(
             "{TWO}delay = \"22min\"\njitter = \"500ms\"\nkeepalive = \"44min\"\n[stop]\nat = \"1h\"\n"
@@ -548,6 +553,40 @@ fn a_host_and_a_wire_are_said_once() {
         ),
     ] {
         assert_eq!(refused(&shared(node, link)), said);
+    }
+}
+
+#[test]
+fn a_run_that_ends_with_its_programs_has_some() {
+    let text = |program: &str| format!("{TWO}{program}[stop]\nat = \"1h\"\nwhen_ended = true\n");
+    assert_eq!(
+        refused(&text("")),
+        "s.toml:11: 'when_ended' of [stop] says nothing without a [[program]]; 'when_delivered' ends a run when all payloads have arrived"
+    );
+    let one = "[[program]]\nname = \"p\"\nnode = \"east\"\nrun = \"true\"\n";
+    assert!(read(Path::new("s.toml"), &text(one), &[]).is_ok());
+}
+
+#[test]
+fn programs_that_never_run_are_refused() {
+    let text = |more: &str| {
+        format!("{TWO}[[program]]\nname = \"p\"\nnode = \"east\"\n{more}\n[stop]\nat = \"10s\"\n")
+    };
+    for (more, said) in [
+        (
+            "run = \"true\"\nstart = \"10s\"",
+            "s.toml:13: a program starts at 10s, and the run is over at 10s; a later 'at' of [stop]",
+        ),
+        (
+            "run = \"echo \\u0000\"",
+            "s.toml:12: 'run' has a NUL, which no word may have; leave out \\u0000",
+        ),
+        (
+            "run = \"true\"\nenvironment = [\"A=\\u0000\"]",
+            "s.toml:13: 'A=\0' sets no variable; for example: environment = [\"RATE=5\"]",
+        ),
+    ] {
+        assert_eq!(refused(&text(more)), said);
     }
 }
 

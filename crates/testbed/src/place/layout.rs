@@ -207,6 +207,11 @@ impl Layout {
             let hint = "the testbed's own network has that name";
             return Err(LabError::new("no node may be named 'control'").with_hint(hint));
         }
+        if let Some(host) = hosts.iter().find(|host| [".", ".."].contains(&&*host.name)) {
+            let what = format!("no node may be named '{}'", host.name);
+            let hint = "a node's files are in a directory of its name";
+            return Err(LabError::new(what).with_hint(hint));
+        }
         let mut links = Vec::new();
         let made = makes(scenario)?;
         for ((number, link), made) in (0_u32..).zip(&scenario.links).zip(made) {

@@ -4,22 +4,15 @@ use std::collections::BTreeSet;
 
 use dhow_page::{List, escaped, text, words};
 
-use super::limit;
-use super::measure::{Measure, said};
+use super::cause;
+use super::measure::Measure;
 use super::statistics::Spread;
 use super::study::Study;
-use super::told::{Told, Wait};
-use crate::number::float;
+use super::told::Told;
 use crate::results::Backend;
 
 /// Differences above this are told in a sentence.
 const TELLING: f64 = 0.05;
-
-/// The difference that headers may make which virtual time does not count: those of segments that are not full, and of acknowledgments.
-const PACKETS: f64 = 0.1;
-
-/// Payloads that may be under way when a contact or a run ends.
-const UNDER_WAY: f64 = 2.0;
 
 /// Differences of one cause that are told.
 const NAMED_MAX: usize = 6;
@@ -49,6 +42,8 @@ pub(crate) fn table(study: &Study) -> String {
         }
     }
     let mut list = List::new(&["", "measured", "netns", "sim", "sim ÷ netns"]);
+    // Points of which nothing has a value on both.
+    let mut alone: Vec<String> = Vec::new();
     // The differences, by their cause.
     let mut differences: Vec<(String, Vec<String>)> = Vec::new();
     for point in &combinations {
@@ -58,6 +53,7 @@ pub(crate) fn table(study: &Study) -> String {
                 .collect()
         };
         let (on_sockets, in_virtual_time) = (of(Backend::Netns), of(Backend::Sim));
+        let mut is_compared = false;
         for measure in &COMPARED {
             let mean = |runs: &[&Told]| {
                 Spread::of(runs.iter().filter_map(|told| measure.of(told)).collect())
@@ -65,35 +61,102 @@ pub(crate) fn table(study: &Study) -> String {
             let (Some(real), Some(virtual_)) = (mean(&on_sockets), mean(&in_virtual_time)) else {
                 continue;
             };
-            let axis = measure.axis(&study.runs);
-            let ratio = virtual_.mean / real.mean;
+            is_compared = true;
+            let reading = measure.reading(&study.runs);
+            let ratio = ratio(&real, &virtual_);
             list.line(&[
                 words(escaped(point)),
                 text(measure.to_string()),
-                text(said(axis, real.mean)),
-                text(said(axis, virtual_.mean)),
-                text(format!("{ratio:.3}")),
+                text(reading.said(real.mean)),
+                text(reading.said(virtual_.mean)),
+                text(ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))),
             ]);
-            if (ratio - 1.0).abs() > TELLING {
+            let differs = match ratio {
+                Some(ratio) => (ratio - 1.0).abs() > TELLING,
+                None => virtual_.mean != 0.0,
+            };
+            if differs {
                 let cause = chance(&real, &virtual_).map(str::to_owned);
-                let cause = cause.unwrap_or_else(|| cause_of(&on_sockets, &in_virtual_time, ratio));
-                let what = difference(point, measure, ratio);
+                let difference_of = cause::Difference {
+                    measure,
+                    on_sockets: &on_sockets,
+                    in_virtual_time: &in_virtual_time,
+                    ratio: ratio.unwrap_or(f64::INFINITY),
+                };
+                let cause = cause.unwrap_or_else(|| difference_of.cause());
+                let what = match ratio {
+                    Some(ratio) => difference(point, measure, ratio),
+                    None => beside_nothing(point, measure, &reading.said(virtual_.mean)),
+                };
                 match differences.iter_mut().find(|(known, _)| *known == cause) {
                     Some((_, all)) => all.push(what),
                     None => differences.push((cause, vec![what])),
                 }
             }
         }
+        if !is_compared {
+            alone.push(without_both(point, &on_sockets, &in_virtual_time));
+        }
     }
-    let told = match differences.is_empty() {
-        true => "No difference is above 5 %.".to_owned(),
-        false => sentences(&differences),
+    let told = match (alone.len() == combinations.len(), differences.is_empty()) {
+        (true, _) => "Nothing was compared.".to_owned(),
+        (_, true) => "No difference is above 5 %.".to_owned(),
+        (_, false) => sentences(&differences),
+    };
+    let table = match alone.len() == combinations.len() {
+        true => String::new(),
+        false => list.whole(),
     };
     format!(
-        "<h3>On real sockets and in virtual time</h3>{}<p>{told} {}</p>",
-        list.whole(),
+        "<h3>On real sockets and in virtual time</h3>{table}<p>{told} {} {}</p>",
+        not_compared(&alone),
         congestion(study)
     )
+}
+
+/// The mean of virtual time by that of sockets; nothing where that is 0 or the ratio is no number.
+fn ratio(real: &Spread, virtual_: &Spread) -> Option<f64> {
+    let ratio = virtual_.mean / real.mean;
+    (real.mean != 0.0 && ratio.is_finite()).then_some(ratio)
+}
+
+/// Why nothing of a point is compared.
+fn without_both(point: &str, on_sockets: &[&Told], in_virtual_time: &[&Told]) -> String {
+    let of = of_point(point);
+    match (on_sockets, in_virtual_time) {
+        ([], []) => format!("no run{of} came to its end"),
+        ([], _) => format!("no run{of} on sockets came to its end"),
+        (_, []) => format!("no run{of} in virtual time came to its end"),
+        _ => format!("nothing that is measured{of} has a value in both"),
+    }
+}
+
+/// A sentence on the points that are not compared.
+fn not_compared(alone: &[String]) -> String {
+    if alone.is_empty() {
+        return String::new();
+    }
+    let shown = alone.iter().take(NAMED_MAX).map(String::as_str);
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    let more = match alone.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!("; and so of {more} more"),
+    };
+    format!("One side alone cannot be compared: {shown}{more}.")
+}
+
+/// The point of a figure, behind its name.
+fn of_point(point: &str) -> String {
+    match point {
+        "" => String::new(),
+        point => format!(" with {}", escaped(point)),
+    }
+}
+
+/// A difference from a mean of 0, of which there is no ratio.
+fn beside_nothing(point: &str, measure: &Measure, virtual_: &str) -> String {
+    let of = of_point(point);
+    format!("{measure}{of} is {virtual_}, and 0 on sockets")
 }
 
 /// Which congestion control either has.
@@ -118,10 +181,7 @@ fn congestion(study: &Study) -> String {
 
 /// A difference of the two.
 fn difference(point: &str, measure: &Measure, ratio: f64) -> String {
-    let of = match point {
-        "" => String::new(),
-        point => format!(" with {}", escaped(point)),
-    };
+    let of = of_point(point);
     let more = if ratio > 1.0 { "more" } else { "less" };
     let percent = (ratio - 1.0).abs() * 100.0;
     format!("{measure}{of} is {percent:.0} % {more}")
@@ -139,80 +199,6 @@ fn sentences(differences: &[(String, Vec<String>)]) -> String {
         format!("In virtual time {shown}{more}: {cause}.")
     });
     each.collect::<Vec<_>>().join(" ")
-}
-
-/// The cause of a difference, as far as measurements tell.
-fn cause_of(on_sockets: &[&Told], in_virtual_time: &[&Told], ratio: f64) -> String {
-    let of = |runs: &[&Told], measure: Measure| {
-        Spread::of(runs.iter().filter_map(|told| measure.of(told)).collect())
-    };
-    let days = || on_sockets.iter().flat_map(|told| &told.days);
-    let waits = |wait: Wait| days().find(|day| day.waited_for() == Some(wait));
-    if let Some(day) = waits(Wait::Processor) {
-        return format!(
-            "node {} waited for a processor most of its time, and virtual time has none",
-            escaped(&day.node)
-        );
-    }
-    if let Some((node, limit)) = on_sockets
-        .iter()
-        .find_map(|told| limit::full_processor(told))
-    {
-        let node = escaped(&node);
-        return format!("node {node} used {limit} of its processors, and virtual time has none");
-    }
-    if let Some(day) = days().find(|day| day.waited_for().is_none()) {
-        return format!(
-            "node {} was busy most of its time, and virtual time has no processors",
-            escaped(&day.node)
-        );
-    }
-    if let Some((day, what)) = waits(Wait::Memory)
-        .map(|day| (day, "room in its memory"))
-        .or_else(|| waits(Wait::Locks).map(|day| (day, "locks")))
-    {
-        return format!(
-            "node {} waited for {what} most of its time, and nothing in virtual time does",
-            escaped(&day.node)
-        );
-    }
-    if let Some(day) = waits(Wait::Disk) {
-        return format!(
-            "node {} waited for its disk most of its time, and disks of virtual time take as long as the scenario says",
-            escaped(&day.node)
-        );
-    }
-    let shares = of(on_sockets, Measure::Delivery).zip(of(in_virtual_time, Measure::Delivery));
-    let shares = shares.map(|(real, virtual_)| (real.mean, virtual_.mean));
-    if let Some((real, virtual_)) = shares.filter(|(one, other)| (one - other).abs() > TELLING) {
-        let said = |share| said(dhow_page::Axis::Share, share);
-        return format!(
-            "{} of the payloads were delivered in it, and {} on sockets, so these figures are not of the same payloads",
-            said(virtual_),
-            said(real)
-        );
-    }
-    let payloads =
-        |runs: &[&Told]| Spread::of(runs.iter().map(|told| float(told.run.delivered)).collect());
-    let payloads = payloads(on_sockets).zip(payloads(in_virtual_time));
-    let payloads = payloads.map(|(real, virtual_)| (real.mean, virtual_.mean));
-    let few = payloads.filter(|(real, virtual_)| {
-        let difference = (real - virtual_).abs();
-        difference > 0.0 && difference <= UNDER_WAY
-    });
-    if let Some((real, virtual_)) = few {
-        return format!(
-            "{virtual_:.1} payloads were delivered in it and {real:.1} on sockets, and as many as they differ by are under way when a contact or the run ends"
-        );
-    }
-    let full = on_sockets.iter().find_map(|told| limit::full_link(told));
-    if let Some(link) = full.filter(|_| (ratio - 1.0).abs() < PACKETS) {
-        return format!(
-            "link {} was full, and virtual time counts headers as if all segments of TCP were full",
-            escaped(&link)
-        );
-    }
-    "the cause is not known, as no node was busy or waited for a processor or its disk most of its time".to_owned()
 }
 
 /// Why a difference may be chance; nothing where the intervals of both means lie apart.
@@ -241,6 +227,17 @@ mod tests {
         let near = said(&[10.0, 12.0, 14.0], &[16.0, 16.0, 16.0]);
         assert!(near.unwrap().contains("overlap"));
         assert_eq!(said(&[10.0, 12.0, 14.0], &[18.0, 18.0, 18.0]), None);
+    }
+
+    #[test]
+    fn a_mean_of_nothing_has_no_ratio() {
+        let spread = |value: f64| Spread::of(vec![value]).unwrap();
+        assert_eq!(ratio(&spread(4.0), &spread(2.0)), Some(0.5));
+        assert_eq!(ratio(&spread(0.0), &spread(2.0)), None);
+        assert_eq!(ratio(&spread(0.0), &spread(0.0)), None);
+        assert_eq!(ratio(&spread(1e-300), &spread(1e300)), None);
+        let told = beside_nothing("x=1", &Measure::Goodput, "5.00 Mbit/s");
+        assert_eq!(told, "goodput with x=1 is 5.00 Mbit/s, and 0 on sockets");
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use dhow_page::quantity::{count, thousands};
 use dhow_page::{List, escaped, text};
 
-use super::measure::{Measure, said};
-use super::statistics::Spread;
+use super::measure::Measure;
 use super::study::Study;
 
 /// What a megabyte cost, of each combination; nothing where nothing was delivered.
@@ -15,14 +14,14 @@ pub(crate) fn table(study: &Study) -> String {
     for cell in study.cells() {
         let mut cells = vec![text(escaped(&cell.name()))];
         for measure in &measures {
-            let spread = Spread::of(cell.runs.iter().filter_map(|it| measure.of(it)).collect());
+            let spread = cell.spread(measure);
             is_known |= spread.is_some();
-            let axis = measure.axis(&study.runs);
+            let reading = measure.reading(&study.runs);
             let words = spread.map(|spread| {
-                let mean = said(axis, spread.mean);
+                let mean = reading.said(spread.mean);
                 match spread.confidence() {
                     Some(_) if cell.is_of_no_seed(&spread) => format!("{mean}, whatever the seed"),
-                    Some(half) => format!("{mean} ± {}", said(axis, half)),
+                    Some(half) => format!("{mean} ± {}", reading.said(half)),
                     None => mean,
                 }
             });

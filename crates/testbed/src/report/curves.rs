@@ -3,12 +3,15 @@
 use dhow_page::quantity::count;
 use dhow_page::{Axis, Curve, List, Look, Picture, Scale, escaped, text, words as word_cell};
 
-use super::measure::{placed, said};
+use super::measure::placed;
 use super::statistics::Spread;
 use super::study::{Cell, Others, Question, Study};
 use super::worth::{axis_of, worth};
 use super::{doubt, limit};
 use crate::results::Backend;
+
+/// The part by which means differ that are called the same.
+const SAME: f64 = 0.01;
 
 /// A cell with its values.
 pub(crate) struct Point<'a> {
@@ -22,9 +25,7 @@ pub(crate) fn points(study: &Study) -> Vec<Point<'_>> {
     let cells = study.cells().into_iter();
     cells
         .map(|cell| {
-            let values = cell.runs.iter();
-            let values = values.filter_map(|told| study.y.of(told));
-            let spread = Spread::of(values.collect());
+            let spread = cell.spread(&study.y);
             Point { cell, spread }
         })
         .collect()
@@ -68,7 +69,7 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
     };
     let along = Along::new(points, &question.others);
     let up = study.y.axis(&study.runs);
-    let mut curves: Vec<Curve> = Vec::new();
+    let (mut curves, mut has_negative): (Vec<Curve>, bool) = (Vec::new(), false);
     for point in points {
         let Some(spread) = &point.spread else {
             continue;
@@ -81,9 +82,16 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             continue;
         };
         let at = along.place(&point.cell.x);
+        // An axis begins at 0.
+        has_negative |= spread.least() < 0.0;
+        if spread.mean < 0.0 {
+            continue;
+        }
         curve.points.push((at, placed(up, spread.mean)));
-        let dots = spread.values.iter().map(|value| (at, placed(up, *value)));
-        curve.dots.extend(dots);
+        let values = spread.values.iter().filter(|value| **value >= 0.0);
+        curve
+            .dots
+            .extend(values.map(|value| (at, placed(up, *value))));
         if let Some(half) = spread.confidence() {
             let (low, high) = (spread.mean - half, spread.mean + half);
             curve.bars.push((at, placed(up, low), placed(up, high)));
@@ -118,6 +126,9 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             names.collect::<Vec<_>>().join(", ")
         );
     }
+    if has_negative {
+        out += "<p class=\"note\">Values below 0 are in the table alone.</p>";
+    }
     out
 }
 
@@ -144,7 +155,7 @@ fn is_of(curve: &str, group: &str) -> bool {
 /// The figures of others: points that no line joins, as between them nothing was measured.
 fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
-    for it in &question.others {
+    for it in question.others.iter().filter(|it| it.value >= 0.0) {
         let is_ours = points
             .iter()
             .any(|point| is_of(&point.cell.group, &it.group));
@@ -208,7 +219,7 @@ fn sources(others: &[Others]) -> String {
 /// The table: every point with its spread, what others found there, and what limited it.
 pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     let question = &study.question;
-    let axis = study.y.axis(&study.runs);
+    let reading = study.y.reading(&study.runs);
     let others = !question.others.is_empty();
     let mut columns = vec![question.x.clone().unwrap_or_else(|| "all runs".to_owned())];
     let grouped = points.iter().any(|point| !point.cell.group.is_empty());
@@ -230,13 +241,13 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         if grouped {
             cells.push(text(escaped(&point.cell.group)));
         }
-        let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| said(axis, it));
+        let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| reading.said(it));
         let spread = point.spread.as_ref();
         cells.extend(
             [
                 or(spread.map(|it| it.mean)),
                 spread
-                    .and_then(|it| point.cell.confidence(it, axis))
+                    .and_then(|it| point.cell.confidence(it, &reading))
                     .unwrap_or_else(|| or(None)),
                 or(spread.and_then(|it| it.deviation)),
                 or(spread.map(Spread::least)),
@@ -262,7 +273,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
 
 /// What was found, in a sentence or two: where it was least and where most, and whether that was expected.
 pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
-    let axis = study.y.axis(&study.runs);
+    let reading = study.y.reading(&study.runs);
     let known: Vec<(&Point<'_>, &Spread)> = points
         .iter()
         .filter_map(|point| Some((point, point.spread.as_ref()?)))
@@ -276,20 +287,20 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
     };
     let what = escaped(&capital(&study.y.to_string()));
     if known.len() == 1 {
-        return format!("{what} was <strong>{}</strong>.", said(axis, most.1.mean));
+        return format!("{what} was <strong>{}</strong>.", reading.said(most.1.mean));
     }
     let place = |point: &Point<'_>| escaped(&point.cell.name());
-    if least.1.mean > most.1.mean * 0.99 {
+    if most.1.mean - least.1.mean <= most.1.mean.abs() * SAME {
         return format!(
             "{what} was the same everywhere: <strong>{}</strong>.",
-            said(axis, most.1.mean)
+            reading.said(most.1.mean)
         );
     }
     let mut words = format!(
         "{what} went from <strong>{}</strong> ({}) to <strong>{}</strong> ({})",
-        said(axis, least.1.mean),
+        reading.said(least.1.mean),
         place(least.0),
-        said(axis, most.1.mean),
+        reading.said(most.1.mean),
         place(most.0)
     );
     if least.1.mean > 0.0 {

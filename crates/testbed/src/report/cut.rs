@@ -1,9 +1,10 @@
 //! The narrowest cut between the ends of what a run delivered: for how long and how fast its links could carry that, and so how much at most.
 //!
-//! [`Cuts::goodput`] divides by no less than what the links of a cut take for it at their rates, so it is above them only where
-//! [`Cuts::excess`] finds more delivered than they could carry: a defect of the testbed, and no result.
+//! [`Cuts::goodput`] divides all flows by one time, which is no less than what the links of any cut take for what crosses it at their rates:
+//! no goodput is above the rates of the links around a receiver. [`Cuts::excess`] finds more delivered than links could carry: a defect of
+//! the testbed, and no result.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dhow_page::Axis;
 
@@ -104,6 +105,8 @@ pub(crate) struct Cuts<'a> {
     edges: Vec<Edge<'a>>,
     /// Of each flow between two nodes the nodes on the side of its source.
     sides: Vec<(&'a Flow, Vec<bool>)>,
+    /// Those sides once each, and those of the cuts around each sender and each receiver.
+    distinct: BTreeSet<Vec<bool>>,
     positions: BTreeMap<&'a str, usize>,
 }
 
@@ -155,6 +158,7 @@ impl<'a> Cuts<'a> {
             told,
             edges,
             sides: Vec::new(),
+            distinct: BTreeSet::new(),
             positions,
         };
         if told.contacts.len() >= CONTACTS_MAX {
@@ -167,41 +171,38 @@ impl<'a> Cuts<'a> {
         let sides = flows.filter_map(|(number, flow)| Some((flow, cuts.side(flow, number)?)));
         let sides = sides.collect();
         cuts.sides = sides;
+        let own = cuts.sides.iter().map(|(_, side)| side.clone());
+        let around = cuts.sides.iter().flat_map(|(flow, _)| cuts.around(flow));
+        let distinct = own.chain(around).collect();
+        cuts.distinct = distinct;
         cuts
     }
 
-    /// Payload that was delivered by the time in which it could pass: the sum of what went between each two nodes, bit/s. Nothing where
-    /// there was no such time, or where links are not known.
+    /// Payload that was delivered between all nodes, by the one time in which it could pass: the longest that a flow had, and no less than
+    /// the links of any cut take for what crosses it at their rates. bit/s; nothing where there was no such time, or where links are not
+    /// known.
     pub(crate) fn goodput(&self) -> Option<f64> {
         let between = self.told.flows.iter().filter(|it| it.from != it.to);
         if self.sides.is_empty() || self.sides.len() < between.count() {
             return None;
         }
-        let (start, end) = (self.told.first_sent_s?, self.told.last_delivery_s?);
-        let local = self.told.flows.iter().filter(|it| it.from == it.to);
-        let local: f64 = local.map(|flow| float(flow.octets) / (end - start)).sum();
-        let each = self.sides.iter();
-        let each = each.map(|(flow, side)| float(flow.octets) / self.time_s(side));
-        let sum = (each.sum::<f64>() + local) * 8.0;
-        sum.is_finite().then_some(sum)
+        let octets = self.told.flows.iter().map(|flow| float(flow.octets));
+        let times = self.sides.iter().map(|(_, side)| self.time_s(side));
+        let least = self.distinct.iter().map(|side| self.least_s(side));
+        let time_s = times.chain(least).max_by(f64::total_cmp)?;
+        let goodput = octets.sum::<f64>() * 8.0 / time_s;
+        goodput.is_finite().then_some(goodput)
     }
 
     /// Payload that was delivered beyond the octets that the links of a cut could carry from its first sending to its last delivery.
     pub(crate) fn excess(&self) -> Option<Excess> {
-        self.sides.iter().find_map(|(_, side)| {
-            let is_here = |name: &str| {
-                let position = self.positions.get(name);
-                position.is_some_and(|at| side.get(*at) == Some(&true))
-            };
-            let flows = self.sides.iter().map(|(flow, _)| *flow);
-            let across: Vec<&Flow> = flows
-                .filter(|flow| is_here(&flow.from) && !is_here(&flow.to))
-                .collect();
+        self.distinct.iter().find_map(|side| {
+            let across: Vec<&Flow> = self.across(side).collect();
             let octets = float(across.iter().map(|flow| flow.octets).sum());
             let first = across.iter().map(|flow| flow.first_sent_s);
             let last = across.iter().map(|flow| flow.last_delivery_s);
             let times = (first.min_by(f64::total_cmp)?, last.max_by(f64::total_cmp)?);
-            let links = self.edges.iter().filter(|edge| edge.crosses(side));
+            let links = self.links(side);
             let could: f64 = links.clone().map(|edge| edge.octets(times)).sum();
             (octets > could * (1.0 + ROUNDING)).then(|| Excess {
                 octets,
@@ -211,13 +212,47 @@ impl<'a> Cuts<'a> {
         })
     }
 
+    /// Flows from one side of a cut to the other.
+    fn across(&self, side: &[bool]) -> impl Iterator<Item = &'a Flow> {
+        let is_here = |name: &str| {
+            let position = self.positions.get(name);
+            position.is_some_and(|at| side.get(*at) == Some(&true))
+        };
+        let flows = self.sides.iter().map(|(flow, _)| *flow);
+        flows.filter(move |flow| is_here(&flow.from) && !is_here(&flow.to))
+    }
+
+    /// Links of a cut.
+    fn links(&self, side: &[bool]) -> impl Iterator<Item = &Edge<'a>> + Clone {
+        self.edges.iter().filter(move |edge| edge.crosses(side))
+    }
+
+    /// The least time in which links of a cut carry what was delivered across it: 0 where one keeps to no rate.
+    fn least_s(&self, side: &[bool]) -> f64 {
+        let octets: u64 = self.across(side).map(|flow| flow.octets).sum();
+        let rates = self.links(side).map(|edge| edge.rate());
+        let rate = rates.sum::<Option<f64>>().filter(|rate| *rate > 0.0);
+        rate.map_or(0.0, |rate| float(octets) / rate)
+    }
+
+    /// The sides of the cuts around a flow's sender, and around its receiver.
+    fn around(&self, flow: &Flow) -> Vec<Vec<bool>> {
+        let of = |name: &str| self.positions.get(name).copied();
+        let Some((from, to)) = of(&flow.from).zip(of(&flow.to)) else {
+            return Vec::new();
+        };
+        let nodes = 0..self.positions.len();
+        let sender = nodes.clone().map(|node| node == from).collect();
+        vec![sender, nodes.map(|node| node != to).collect()]
+    }
+
     /// For how long payload could pass a cut: links that come and go in all of their contacts, others from when the first payload was
     /// sent to the last delivery; in the mean, by their rates.
     fn time_s(&self, side: &[bool]) -> f64 {
         let first = self.told.first_sent_s.unwrap_or_default();
         let always = (first, self.told.last_delivery_s.unwrap_or_default());
         let (mut weights, mut sum) = (0.0, 0.0);
-        let links = || self.edges.iter().filter(|edge| edge.crosses(side));
+        let links = || self.links(side);
         let are_even = links().all(|edge| edge.rate().is_some());
         for edge in links() {
             let times = match edge.contacts {
@@ -373,22 +408,12 @@ mod tests {
                 duration_s: 100.0,
                 ..Run::default()
             },
-            delays: Vec::new(),
             first_sent_s: first,
             last_delivery_s: last,
             contacts: contacts.concat(),
-            links: Vec::new(),
-            resources: Vec::new(),
-            days: Vec::new(),
-            figures: Vec::new(),
             capacities,
             flows,
-            passed: Vec::new(),
-            programs: Vec::new(),
-            processors: Vec::new(),
-            still: None,
-            congestion: std::collections::BTreeSet::new(),
-            is_impossible: false,
+            ..Told::bare(Run::default())
         }
     }
 
@@ -445,6 +470,43 @@ mod tests {
         assert!(Cuts::of(&both).excess().is_some());
     }
 
+    /// Goodput of what a run delivered, in octets a second.
+    fn goodput(links: Vec<(Capacity, Vec<Contact>)>, flows: Vec<Flow>) -> Option<f64> {
+        let told = told(links, flows);
+        assert_eq!(Cuts::of(&told).excess(), None);
+        told.goodput().map(|rate| rate / 8.0)
+    }
+
+    #[test]
+    fn goodput_is_never_above_the_only_link_to_a_receiver() {
+        // One flow has a contact of 2 s, the other what the link into the receiver has from beginning to end.
+        let links = || {
+            vec![
+                link("ar", 500_000.0, Some(&[(1.0, 3.0)])),
+                link("rb", 500_000.0, None),
+            ]
+        };
+        let flows = vec![
+            flow("ab", 900_000, 0.0, 4.0),
+            flow("rb", 1_100_000, 0.0, 4.2),
+        ];
+        let both = goodput(links(), flows).expect("links are known");
+        assert!((both - 2_000_000.0 / 4.2).abs() < 1.0, "{both}");
+        // The contact is the narrowest, and the link behind it is slower.
+        let mut slow = links();
+        slow[1].0.amount = Some(50_000.0);
+        let alone = vec![flow("ab", 1_000_000, 0.0, 30.0)];
+        assert_eq!(goodput(slow, alone), Some(50_000.0));
+        // Both flows have a contact of 2 s, and share the link behind.
+        let mut shared = links();
+        shared.push(link("cr", 500_000.0, Some(&[(1.0, 3.0)])));
+        let flows = vec![
+            flow("ab", 1_000_000, 0.0, 5.0),
+            flow("cb", 1_000_000, 0.0, 5.0),
+        ];
+        assert_eq!(goodput(shared, flows), Some(500_000.0));
+    }
+
     #[test]
     fn what_was_delivered_before_the_contact_ended_counts_against_the_time_until_then() {
         let early = told(
@@ -479,7 +541,7 @@ mod tests {
             ..told(links(), load())
         };
         assert_eq!(Cuts::of(&paused).excess(), None);
-        assert_eq!(paused.goodput(), Some(400.0 * 8.0));
+        assert_eq!(paused.goodput(), Some(100.0 * 8.0));
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub(crate) fn limit(told: &Told) -> String {
     }
 }
 
+/// Whether a run had nothing left of some resource.
+pub(crate) fn is_reached(told: &Told) -> bool {
+    let full = most_used(told).is_some_and(|(_, part)| part >= FULL);
+    full || waited(told).is_some()
+}
+
 /// Limits of the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads and programs.
 pub(crate) fn sentence(study: &Study) -> String {
     let mut limits: Vec<(String, u64)> = Vec::new();
@@ -99,13 +105,6 @@ pub(crate) fn full_link(told: &Told) -> Option<String> {
     let mut shares = shares(told).into_iter();
     let full = shares.find(|(it, part)| it.resource == Limited::Link && *part >= FULL);
     full.map(|(capacity, _)| capacity.name.clone())
-}
-
-/// A node that had nothing left of its processors, and how much of them it used.
-pub(crate) fn full_processor(told: &Told) -> Option<(String, String)> {
-    let mut shares = shares(told).into_iter();
-    let full = shares.find(|(it, part)| it.resource == Limited::Processor && *part >= FULL);
-    full.map(|(capacity, part)| (capacity.name.clone(), percent(part)))
 }
 
 /// The share of each resource that was used while payloads could pass or programs ran together, of 1. Without either that time is not known.

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use dhow_page::Axis;
-use dhow_page::quantity;
+use dhow_page::{Axis, escaped, quantity};
 use dhow_scenario::nearest;
 
 use super::limit;
-use super::statistics::quantile;
+use super::statistics::{Spread, quantile};
 use super::told::Told;
 use crate::number::{float, micros, whole};
 
@@ -186,9 +185,7 @@ impl Measure {
                 let values = told.figures.iter().filter(|it| {
                     it.name == *name && program.as_ref().is_none_or(|of| *of == it.program)
                 });
-                let values: Vec<f64> = values.map(|it| it.value).collect();
-                let count = float(u64::try_from(values.len()).ok()?);
-                (count > 0.0).then(|| values.iter().sum::<f64>() / count)
+                Spread::of(values.map(|it| it.value).collect()).map(|spread| spread.mean)
             }
         }
     }
@@ -217,8 +214,58 @@ impl Measure {
     }
 }
 
+impl Measure {
+    /// How such numbers are read.
+    pub(crate) fn reading(&self, runs: &[Told]) -> Reading {
+        let mut figures = runs.iter().flat_map(|told| &told.figures);
+        match self {
+            Self::Figure(name, _) => {
+                let found = figures.find(|it| it.name == *name);
+                found.map_or_else(|| Reading::of(Axis::Count), |it| Reading::of_unit(&it.unit))
+            }
+            _ => Reading::of(self.axis(runs)),
+        }
+    }
+}
+
+/// How numbers are read: on an axis, or in a unit that only their program knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    axis: Axis,
+    /// Behind the number; empty where the axis has units.
+    unit: String,
+}
+
+impl Reading {
+    const fn of(axis: Axis) -> Self {
+        Self {
+            axis,
+            unit: String::new(),
+        }
+    }
+
+    /// That of a program's figures.
+    pub(crate) fn of_unit(unit: &str) -> Self {
+        let axis = axis_of_unit(unit);
+        let unit = if axis == Axis::Count { unit } else { "" };
+        Self {
+            axis,
+            unit: unit.to_owned(),
+        }
+    }
+
+    /// A number as it is read, for a page.
+    pub(crate) fn said(&self, value: f64) -> String {
+        let said = said(self.axis, value);
+        match self.unit.as_str() {
+            unit if !unit.is_empty() && value.is_finite() => format!("{said} {}", escaped(unit)),
+            _ => said,
+        }
+    }
+}
+
 /// Where a program's figures have their place.
-pub(crate) fn axis_of_unit(unit: &str) -> Axis {
+fn axis_of_unit(unit: &str) -> Axis {
     match unit {
         "bit/s" => Axis::Rate,
         "s" => Axis::Time,
@@ -229,6 +276,12 @@ pub(crate) fn axis_of_unit(unit: &str) -> Axis {
     }
 }
 
+/// Numbers from here on are said by their power of ten.
+const LARGE: f64 = 1e12;
+
+/// Times below it have no microseconds.
+const MICROSECOND_S: f64 = 1e-6;
+
 /// A number at its place on an axis.
 pub(crate) fn placed(axis: Axis, value: f64) -> u64 {
     match axis {
@@ -238,18 +291,29 @@ pub(crate) fn placed(axis: Axis, value: f64) -> u64 {
     }
 }
 
-/// A number as it is read.
+/// A number as it is read; a dash for what is none.
 pub(crate) fn said(axis: Axis, value: f64) -> String {
     match axis {
-        Axis::Count if value.abs() < 100.0 && value.fract() != 0.0 => format!("{value:.2}"),
+        _ if !value.is_finite() => "–".to_owned(),
+        _ if value < 0.0 => format!("-{}", said(axis, -value)),
+        Axis::Count | Axis::Time if value >= LARGE => match axis {
+            Axis::Time => format!("{value:.2e} s"),
+            _ => format!("{value:.2e}"),
+        },
+        Axis::Count if value > 0.0 && value < 0.01 => format!("{value:.2e}"),
+        Axis::Count if value < 100.0 && value.fract() != 0.0 => format!("{value:.2}"),
         Axis::Count => quantity::thousands(whole(value)),
         Axis::Octets => significant(value, ["B", "kB", "MB", "GB"]),
         Axis::Rate => significant(value, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]),
         Axis::Energy => significant(value * 1e6, ["µJ", "mJ", "J", "kJ"]),
+        Axis::Time if value > 0.0 && value < MICROSECOND_S => {
+            significant(value * 1e9, ["ns", "µs", "ms", "s"])
+        }
         Axis::Time => {
-            let value = std::time::Duration::try_from_secs_f64(value.max(0.0));
+            let value = std::time::Duration::try_from_secs_f64(value);
             quantity::span(value.unwrap_or(std::time::Duration::MAX))
         }
+        Axis::Share if value >= LARGE => format!("{:.2e} %", value * 100.0),
         Axis::Share => format!("{:.1} %", value * 100.0),
         Axis::Name => value.to_string(),
     }
@@ -264,6 +328,7 @@ fn significant(value: f64, units: [&str; 4]) -> String {
     let unit = units.get(unit).copied().unwrap_or_default();
     match value.abs() {
         0.0 => format!("0 {unit}"),
+        it if !(0.005..LARGE).contains(&it) => format!("{value:.2e} {unit}"),
         it if it < 9.995 => format!("{value:.2} {unit}"),
         it if it < 99.95 => format!("{value:.1} {unit}"),
         _ => format!("{value:.0} {unit}"),
@@ -273,6 +338,26 @@ fn significant(value: f64, units: [&str; 4]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_below_nothing_and_far_from_it_are_said() {
+        for (unit, value, words) in [
+            ("s", -0.5, "-500 ms"),
+            ("s", 1e-9, "1.00 ns"),
+            ("s", 1e300, "1.00e300 s"),
+            ("", -5.0, "-5"),
+            ("dBm", -70.5, "-70.50 dBm"),
+            ("V", 3.7, "3.70 V"),
+            ("V", 0.0004, "4.00e-4 V"),
+            ("<m>", 2.0, "2 &lt;m&gt;"),
+            ("octets", 1e308, "1.00e299 GB"),
+            ("octets", -2_000.0, "-2.00 kB"),
+            ("bit/s", f64::INFINITY, "–"),
+            ("dBm", f64::NAN, "–"),
+        ] {
+            assert_eq!(Reading::of_unit(unit).said(value), words);
+        }
+    }
 
     #[test]
     fn numbers_have_three_digits_that_count() {

@@ -5,6 +5,7 @@
 //! time, `doubt` why a number says less than it seems to, `cut` what links could carry at most, `line` what `runs.csv` has of it, `limit` which resource a run had none left of, `hosts` what each host used and waited for, `processors` how slow they were made, `several` many measures of each point in one table, `cost` what a megabyte took, `verdict` whether it went as was expected, and `repetition` what is needed to run it again.
 
 mod both;
+mod cause;
 mod cost;
 mod course;
 mod curves;
@@ -14,6 +15,7 @@ mod hosts;
 mod limit;
 mod line;
 mod measure;
+mod named;
 mod page;
 mod processors;
 mod repetition;
@@ -26,6 +28,7 @@ mod worth;
 
 pub use line::measured;
 pub use measure::Measure;
+pub use named::Named;
 pub use page::page;
 pub use study::{Expected, Others, Question, ReportError, Study};
 pub use told::{Course, Day, Flow, Passed, Told, Wait};

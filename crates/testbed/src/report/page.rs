@@ -1,12 +1,13 @@
 //! The page: what was asked, what was found, each scenario's pictures and tables, and what a repetition needs.
 
+use std::collections::BTreeMap;
+
 use dhow_page::quantity::{count, things, thousands};
 use dhow_page::{List, Page, escaped, text, words};
 
-use super::measure::{axis_of_unit, said};
+use super::measure::Reading;
 use super::statistics::Spread;
 use super::study::Study;
-use super::told::Told;
 use super::{both, cost, course, curves, hosts, limit, processors, repetition, several, verdict};
 use crate::results::Status;
 
@@ -113,6 +114,7 @@ fn add_study(page: &mut Page, study: &Study) {
     page.note(&repetition::extent(&study.manifest));
     page.note(&repetition::left_out(&study.manifest));
     add_failures(page, study);
+    page.note(&killed(study));
     page.add(&curves::picture(study, &points));
     page.add(&several::table(study, &points));
     page.add(&curves::table(study, &points));
@@ -213,18 +215,36 @@ fn add_failures(page: &mut Page, study: &Study) {
     }
 }
 
+/// Programs that had to be killed at the end of their time; nothing where all ended when they were told to.
+fn killed(study: &Study) -> String {
+    let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
+    for told in &study.runs {
+        for ran in told.programs.iter().filter(|ran| ran.killed) {
+            *runs.entry(&ran.program).or_default() += 1;
+        }
+    }
+    let told = runs.into_iter().map(|(program, runs)| {
+        format!(
+            "Program {} did not end within its grace in {} and was killed.",
+            escaped(program),
+            things(runs, "run", "runs")
+        )
+    });
+    told.collect::<Vec<_>>().join(" ")
+}
+
 /// What programs told, over all runs of a combination.
 fn figures(study: &Study) -> String {
     type Key<'a> = (String, &'a str, &'a str, &'a str);
-    let mut all: Vec<(Key<'_>, Vec<f64>)> = Vec::new();
-    let done = |told: &&Told| told.run.status == Status::Done;
-    for told in study.runs.iter().filter(done) {
-        let point = told.run.point.to_string();
+    // Values with the seeds of their runs: a run that tells several is one.
+    let mut all: Vec<(Key<'_>, Vec<(u64, f64)>)> = Vec::new();
+    for told in study.done() {
+        let (point, seed) = (told.run.point.to_string(), told.run.seed);
         for it in &told.figures {
             let key: Key<'_> = (point.clone(), &it.program, &it.name, &it.unit);
             match all.iter_mut().find(|(found, _)| *found == key) {
-                Some((_, values)) => values.push(it.value),
-                None => all.push((key, vec![it.value])),
+                Some((_, values)) => values.push((seed, it.value)),
+                None => all.push((key, vec![(seed, it.value)])),
             }
         }
     }
@@ -233,27 +253,29 @@ fn figures(study: &Study) -> String {
     }
     let swept = all.iter().any(|((point, ..), _)| !point.is_empty());
     let mut columns = vec![
-        "program", "figure", "mean", "±, 95 %", "σ", "least", "most", "told",
+        "program", "figure", "mean", "±, 95 %", "σ", "runs", "least", "most", "told",
     ];
     if swept {
         columns.insert(0, "set");
     }
     let mut list = List::new(&columns);
     for ((point, program, name, unit), values) in all.iter().take(LINES_MAX) {
-        let Some(spread) = Spread::of(values.clone()) else {
+        let each = Spread::of(values.iter().map(|(_, value)| *value).collect());
+        let Some((spread, each)) = Spread::of_seeds(values.iter().copied()).zip(each) else {
             continue;
         };
-        let axis = axis_of_unit(unit);
-        let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| said(axis, it));
+        let reading = Reading::of_unit(unit);
+        let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| reading.said(it));
         let mut cells = vec![
             text(escaped(program)),
             text(escaped(name)),
-            text(said(axis, spread.mean)),
+            text(reading.said(spread.mean)),
             text(or(spread.confidence())),
             text(or(spread.deviation)),
-            text(said(axis, spread.least())),
-            text(said(axis, spread.most())),
             text(spread.values.len().to_string()),
+            text(reading.said(each.least())),
+            text(reading.said(each.most())),
+            text(each.values.len().to_string()),
         ];
         if swept {
             cells.insert(0, words(escaped(point)));

@@ -4,8 +4,7 @@ use dhow_page::{List, escaped, text, words};
 
 use super::curves::{Point, paper_of};
 use super::limit;
-use super::measure::{Measure, said};
-use super::statistics::Spread;
+use super::measure::Measure;
 use super::study::{Cell, Study};
 
 /// A line for each point: what is measured, what others found, what else was measured, and what limited it; nothing where `table` names nothing.
@@ -32,12 +31,12 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         if grouped {
             cells.push(text(escaped(&cell.group)));
         }
-        let axis = study.y.axis(&study.runs);
+        let reading = study.y.reading(&study.runs);
         cells.push(text(in_the_mean(study, &study.y, cell)));
         if others {
             let found = paper_of(question, cell);
             cells.push(text(
-                found.map_or_else(|| "–".to_owned(), |it| said(axis, it.value)),
+                found.map_or_else(|| "–".to_owned(), |it| reading.said(it.value)),
             ));
         }
         let measured = question.table.iter();
@@ -50,13 +49,12 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
 
 /// The mean of the runs of a cell, and how far it may be off where several tell.
 fn in_the_mean(study: &Study, measure: &Measure, cell: &Cell<'_>) -> String {
-    let values = cell.runs.iter().filter_map(|told| measure.of(told));
-    let Some(spread) = Spread::of(values.collect()) else {
+    let Some(spread) = cell.spread(measure) else {
         return "–".to_owned();
     };
-    let axis = measure.axis(&study.runs);
-    let mean = said(axis, spread.mean);
-    match cell.confidence(&spread, axis) {
+    let reading = measure.reading(&study.runs);
+    let mean = reading.said(spread.mean);
+    match cell.confidence(&spread, &reading) {
         Some(half) if !spread.is_one() => format!("{mean} ± {half}"),
         _ => mean,
     }

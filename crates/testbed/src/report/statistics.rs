@@ -1,5 +1,7 @@
 //! Mean, spread and confidence of repeats.
 
+use std::collections::BTreeMap;
+
 use crate::number::float;
 
 /// Two-sided 95 % quantiles of Student's distribution for 1 to 30 degrees of freedom.
@@ -32,7 +34,11 @@ impl Spread {
         if values.is_empty() {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / count;
+        let sum = values.iter().sum::<f64>();
+        let mean = match sum.is_finite() {
+            true => sum / count,
+            false => values.iter().map(|value| value / count).sum(),
+        };
         let deviation = (values.len() > 1).then(|| {
             let squares = values.iter().map(|value| (value - mean).powi(2));
             (squares.sum::<f64>() / (count - 1.0)).sqrt()
@@ -42,6 +48,17 @@ impl Spread {
             mean,
             deviation,
         })
+    }
+
+    /// Of values of runs with their seeds: several runs of one seed are no repeats of each other, so their mean is one value.
+    pub(crate) fn of_seeds(values: impl IntoIterator<Item = (u64, f64)>) -> Option<Self> {
+        let mut by_seed: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for (seed, value) in values {
+            by_seed.entry(seed).or_default().push(value);
+        }
+        let means = by_seed.into_values();
+        let means = means.filter_map(|values| Some(Self::of(values)?.mean));
+        Self::of(means.collect())
     }
 
     /// Half of the interval in which the mean of all possible repeats lies, in 95 of 100 cases.
@@ -94,6 +111,15 @@ mod tests {
         let one = Spread::of(vec![3.0]).unwrap();
         assert_eq!((one.deviation, one.confidence()), (None, None));
         assert_eq!(Spread::of(Vec::new()), None);
+        let large = Spread::of(vec![1e308, 1e308]).unwrap();
+        assert_eq!(large.mean, 1e308);
+    }
+
+    #[test]
+    fn runs_of_one_seed_are_one_value() {
+        let spread = Spread::of_seeds([(1, 2.0), (2, 5.0), (1, 4.0), (2, f64::NAN)]).unwrap();
+        assert_eq!(spread.values, [3.0, 5.0]);
+        assert_eq!(Spread::of_seeds([]), None);
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dhow_page::Axis;
 use thiserror::Error;
 
-use super::measure::{Measure, did_you_mean, said};
+use super::measure::{Measure, Reading, did_you_mean};
 use super::statistics::Spread;
 use super::told::{Course, Told};
 use crate::results::{Backend, Results, ResultsError, Status};
@@ -207,7 +206,16 @@ fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
         .from_path(path)
         .map_err(failed)?;
     let rows = reader.deserialize();
-    rows.collect::<Result<_, _>>().map_err(failed)
+    let others: Vec<Others> = rows.collect::<Result<_, _>>().map_err(failed)?;
+    let numbers = |it: &Others| [Some(it.value), it.deviation, it.least, it.most];
+    let is_none = |it: &&Others| numbers(it).into_iter().flatten().any(|it| !it.is_finite());
+    match others.iter().find(is_none) {
+        None => Ok(others),
+        Some(it) => Err(ReportError::Paper {
+            path: path.to_path_buf(),
+            what: format!("the numbers of '{}' are not all finite", it.x),
+        }),
+    }
 }
 
 /// Runs, and what is asked of them.
@@ -236,11 +244,17 @@ pub(crate) struct Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// The values of its runs, one of each seed; nothing where none has one.
+    pub(crate) fn spread(&self, measure: &Measure) -> Option<Spread> {
+        let values = self.runs.iter();
+        Spread::of_seeds(values.filter_map(|told| Some((told.run.seed, measure.of(told)?))))
+    }
+
     /// How far a mean may be off, as it is read; nothing of one value.
-    pub(crate) fn confidence(&self, spread: &Spread, axis: Axis) -> Option<String> {
+    pub(crate) fn confidence(&self, spread: &Spread, reading: &Reading) -> Option<String> {
         match self.is_of_no_seed(spread) {
             true => Some("the seed changes nothing".to_owned()),
-            false => spread.confidence().map(|half| said(axis, half)),
+            false => spread.confidence().map(|half| reading.said(half)),
         }
     }
 

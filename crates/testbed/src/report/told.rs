@@ -5,6 +5,7 @@ use std::fs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut::Cuts;
+use super::limit;
 use crate::number::float;
 use crate::results::{
     Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Ran, Resource, Results, ResultsError,
@@ -15,6 +16,9 @@ use crate::run::Measured;
 /// Delays that are kept of a run: of more, so many at equal ranks.
 const DELAYS_MAX: usize = 1_001;
 
+/// The part of the time until the last delivery in which payloads were sent, from which on it was their pace that goodput is of.
+const PACED: f64 = 0.9;
+
 /// One run in short.
 #[derive(Clone, Debug)]
 pub struct Told {
@@ -24,6 +28,8 @@ pub struct Told {
     pub delays: Vec<f64>,
     /// When the first payload was sent.
     pub first_sent_s: Option<f64>,
+    /// When the last was sent.
+    pub last_sent_s: Option<f64>,
     /// When the last was delivered.
     pub last_delivery_s: Option<f64>,
     /// When its links could be used.
@@ -143,6 +149,7 @@ impl Course {
         let mut told = Told {
             delays: delays(&payloads),
             first_sent_s: payloads.iter().map(|it| it.sent_s).min_by(f64::total_cmp),
+            last_sent_s: payloads.iter().map(|it| it.sent_s).max_by(f64::total_cmp),
             last_delivery_s: payloads
                 .iter()
                 .filter_map(|it| it.delivered_s)
@@ -328,10 +335,20 @@ impl Told {
     }
 
     /// Whether it was the load alone that decided its goodput: all that was sent arrived, in contacts whose length nothing that nodes do
-    /// changes.
+    /// changes, or as it was sent, with nothing at its limit.
     pub(super) fn is_bounded_by_load(&self) -> bool {
         let arrived = self.run.sent > 0 && self.run.delivered >= self.run.sent;
-        arrived && self.planned().next().is_some()
+        arrived && (self.planned().next().is_some() || self.is_paced() && !limit::is_reached(self))
+    }
+
+    /// Whether nearly all of the time until the last delivery was that in which payloads were sent.
+    fn is_paced(&self) -> bool {
+        let times = self.first_sent_s.zip(self.last_sent_s);
+        times
+            .zip(self.last_delivery_s)
+            .is_some_and(|((first_sent, last_sent), last_delivery)| {
+                last_sent - first_sent >= PACED * (last_delivery - first_sent)
+            })
     }
 
     /// When the first payload could leave: it had been sent, and if links come and go, one was there.
@@ -429,8 +446,68 @@ impl Told {
 }
 
 #[cfg(test)]
+impl Told {
+    /// A run of which nothing else is known.
+    pub(crate) fn bare(run: Run) -> Self {
+        Self {
+            run,
+            delays: Vec::new(),
+            first_sent_s: None,
+            last_sent_s: None,
+            last_delivery_s: None,
+            contacts: Vec::new(),
+            links: Vec::new(),
+            resources: Vec::new(),
+            days: Vec::new(),
+            figures: Vec::new(),
+            capacities: Vec::new(),
+            still: None,
+            programs: Vec::new(),
+            congestion: BTreeSet::new(),
+            processors: Vec::new(),
+            flows: Vec::new(),
+            passed: Vec::new(),
+            is_impossible: false,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn goodput_of_what_arrived_as_it_was_sent_is_the_load() {
+        let run = |delivered| Run {
+            sent: 10,
+            delivered,
+            ..Run::default()
+        };
+        let told = |delivered, last_sent_s, last_delivery_s| Told {
+            first_sent_s: Some(1.0),
+            last_sent_s: Some(last_sent_s),
+            last_delivery_s: Some(last_delivery_s),
+            ..Told::bare(run(delivered))
+        };
+        assert!(told(10, 3.0, 3.1).is_bounded_by_load());
+        // What leaves at once is as fast as it can be; not all arrived; a link was full.
+        assert!(!told(10, 1.0, 3.0).is_bounded_by_load());
+        assert!(!told(9, 3.0, 3.1).is_bounded_by_load());
+        let full = Told {
+            capacities: vec![Capacity {
+                name: "wire".to_owned(),
+                amount: Some(1_000.0),
+                ..Capacity::default()
+            }],
+            passed: vec![Passed {
+                link: "wire".to_owned(),
+                octets: 1_900,
+                time_s: 2.0,
+            }],
+            ..told(10, 3.0, 3.1)
+        };
+        assert!(!full.is_bounded_by_load());
+    }
 
     #[test]
     fn of_many_delays_those_at_equal_ranks_are_kept() {

@@ -48,6 +48,10 @@ pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
             points.drain(..first.unwrap_or(points.len()));
         }
     }
+    if groups.iter().all(|(_, points)| points.len() < 2) {
+        return "Whether it went as was expected cannot be said: no curve has values at two points."
+            .to_owned();
+    }
     let groups = groups.iter().filter(|(_, points)| points.len() > 1);
     // Curves of one verdict are told together.
     let mut verdicts: Vec<(String, Vec<String>)> = Vec::new();

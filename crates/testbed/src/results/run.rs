@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use dhow_scenario::scenario::Stop;
 use serde::{Deserialize, Serialize};
 
 /// Where a scenario ran.
@@ -36,6 +37,17 @@ pub enum Status {
     /// It was ended before its end.
     #[default]
     Interrupted,
+}
+
+impl Status {
+    /// The failure of a run in which payloads were refused; nothing where none was, or where that may be.
+    pub(crate) fn of_refused(refused: u64, sent: u64, stop: Stop) -> Option<Self> {
+        (refused > 0 && !stop.may_refuse).then(|| {
+            Self::Failed(format!(
+                "{refused} of {sent} payloads were refused (hint: 'quota' of nodes, or may_refuse of [stop])"
+            ))
+        })
+    }
 }
 
 impl fmt::Display for Status {

@@ -1,5 +1,6 @@
 //! The collector of a lab: measurements of programs and nodes come to it over the control network.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -19,6 +20,12 @@ const READY: Duration = Duration::from_secs(60);
 
 /// How long it may take to store what has come: its database may be on a disk that is slow.
 const END: Duration = Duration::from_secs(120);
+
+/// Reasons for which rows are refused whose numbers have come: they are not missing.
+const KNOWN: [&str; 2] = ["no-table", "lost"];
+
+/// The name under which a collector counts rows of which it cannot tell the stream.
+const UNKNOWN_STREAM: &str = "?";
 
 /// The database, in the directory of a run.
 const DATABASE: &str = "measurements.sq3";
@@ -125,17 +132,57 @@ fn last_words(said: &Receiver<io::Result<String>>, patience: Duration) -> Result
     }
 }
 
-/// Measurements that are stored and that are missing, as a collector says at its end; none where it came to no end.
+/// Measurements that are stored and that are not, as a collector says at its end; none where it came to no end.
 fn summary(text: &str) -> Option<(u64, u64)> {
     let told: Value = serde_json::from_str(text.trim()).ok()?;
     let streams = told.get("streams")?.as_array()?;
-    let sum = |key: &str, is_counted: fn(&Value) -> bool| -> u64 {
-        let streams = streams.iter().filter(|it| is_counted(it));
-        streams.filter_map(|it| it.get(key)?.as_u64()).sum()
-    };
-    let all = |_: &Value| true;
-    let lost = sum("missing", all) + sum("rejected", all);
-    Some((sum("rows", is_of_measurements), lost))
+    let of_measurements = streams.iter().filter(|it| is_of_measurements(it));
+    let stored = of_measurements.map(|it| counted(it, "rows")).sum();
+    let mut losses: BTreeMap<(String, String), Loss> = BTreeMap::new();
+    for stream in streams {
+        let word = |key| stream.get(key).and_then(Value::as_str).unwrap_or_default();
+        let sender = (word("domain").to_owned(), word("sender").to_owned());
+        losses.entry(sender).or_default().add(stream);
+    }
+    Some((stored, losses.values().map(Loss::rows).sum()))
+}
+
+/// A count of a stream's rows.
+fn counted(stream: &Value, key: &str) -> u64 {
+    stream.get(key).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Rows of a sender that are not stored. The number of a row that was refused as it came is missing as well, so it is counted once.
+#[derive(Debug, Default)]
+struct Loss {
+    /// Rows of streams that are known.
+    of_streams: u64,
+    /// Those of them that are missing beyond the refused ones of their stream.
+    not_come: u64,
+    /// Refused rows of which the stream cannot be told; their numbers are missing in one.
+    of_none: u64,
+}
+
+impl Loss {
+    fn add(&mut self, stream: &Value) {
+        let (missing, refused) = (counted(stream, "missing"), counted(stream, "rejected"));
+        let of_reason = |reason| {
+            let reasons = stream.get("reasons");
+            reasons.map_or(0, |reasons| counted(reasons, reason))
+        };
+        let known: u64 = KNOWN.into_iter().map(of_reason).sum();
+        let refused = refused.saturating_sub(known);
+        if stream.get("stream").and_then(Value::as_str) == Some(UNKNOWN_STREAM) {
+            self.of_none += refused;
+        } else {
+            self.of_streams += missing.max(refused) + known;
+            self.not_come += missing.saturating_sub(refused);
+        }
+    }
+
+    const fn rows(&self) -> u64 {
+        self.of_streams + self.of_none.saturating_sub(self.not_come)
+    }
 }
 
 /// Whether a stream has measurements, and not what clients say of themselves and of their streams.
@@ -168,9 +215,31 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_was_refused_is_counted_once() {
+        let lost = |streams: &str| summary(&format!("{{\"streams\":[{streams}]}}"));
+        // Two of ten were refused, and their numbers are missing.
+        let refused = r#"{"stream":"t","rows":8,"missing":2,"rejected":2,"reasons":{"value":2}}"#;
+        assert_eq!(lost(refused), Some((8, 2)));
+        // The last was refused, so its number is in no gap; and one more did not come.
+        let last = r#"{"stream":"t","rows":8,"missing":0,"rejected":1,"reasons":{"value":1}}"#;
+        assert_eq!(lost(last), Some((8, 1)));
+        let others = r#"{"stream":"t","rows":8,"missing":3,"rejected":2,"reasons":{"value":2}}"#;
+        assert_eq!(lost(others), Some((8, 3)));
+        // Numbers of rows that no table took are there.
+        let whole =
+            r#"{"stream":"t","rows":5,"missing":1,"rejected":4,"reasons":{"no-table":3,"nul":1}}"#;
+        assert_eq!(lost(whole), Some((5, 4)));
+        // A row that nobody knows the stream of is one that is missing in another of its sender.
+        let unknown = r#"{"stream":"?","rows":0,"missing":0,"rejected":2,"reasons":{"head":2}}"#;
+        assert_eq!(lost(&format!("{others},{unknown}")), Some((8, 4)));
+        let other = unknown.replace("\"stream\"", "\"sender\":\"other\",\"stream\"");
+        assert_eq!(lost(&format!("{others},{other}")), Some((8, 5)));
+    }
+
+    #[test]
     fn a_collector_that_came_to_no_end_has_no_summary() {
         let told = r#"{"streams":[{"rows":3,"missing":1,"rejected":2},{"rows":4}]}"#;
-        assert_eq!(summary(told), Some((7, 3)));
+        assert_eq!(summary(told), Some((7, 2)));
         assert_eq!(summary(r#"{"streams":[]}"#), Some((0, 0)));
         let own = r#"{"streams":[{"stream":"_dhow_client","rows":2,"missing":1},{"stream":"udp_in","rows":5}]}"#;
         assert_eq!(summary(own), Some((5, 1)));

@@ -174,12 +174,8 @@ fn judge(scenario: &Scenario, ledger: &Ledger, duration: Duration) -> Status {
         let what = format!("{} payloads were delivered altered, or again", tally.wrong);
         return Status::Failed(what);
     }
-    if tally.refused > 0 && !scenario.stop.may_refuse {
-        let what = format!(
-            "{} of {} payloads were refused (hint: 'quota' of nodes, or may_refuse of [stop])",
-            tally.refused, tally.sent
-        );
-        return Status::Failed(what);
+    if let Some(status) = Status::of_refused(tally.refused, tally.sent, scenario.stop) {
+        return status;
     }
     let missing = ledger.missing(duration);
     if scenario.stop.expects_all && missing > 0 {
@@ -310,7 +306,7 @@ impl Stage<'_> {
             scope.spawn(move || heed(follow_contacts(scenario, network, clock, contacts)));
             let until = last_contact(scenario).saturating_add(AFTERGLOW);
             let hosts = (network, parts.groups);
-            scope.spawn(move || {
+            let sampler = scope.spawn(move || {
                 let shared = (processes, latest);
                 heed(sampling::sample(hosts, shared, clock, until, directory));
             });
@@ -357,11 +353,15 @@ impl Stage<'_> {
                 }
                 thread::sleep(LOOK);
             };
-            end_programs(&mut programs);
+            // The run is over: nothing counts that happens while programs end.
             self.duration = clock.now();
             clock.end();
             self.conditions.still = clock.still();
-            outcome
+            let _ = sampler.join();
+            let last = sampling::finish(network, self.duration, self.directory);
+            let last = last.map(|queues| self.conditions.queues = queues);
+            end_programs(&mut programs);
+            outcome.and(last)
         });
         drop(captures);
         profiles.finish();
@@ -369,11 +369,6 @@ impl Stage<'_> {
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
         let network = lab.network().and_then(Network::fault).map(LabError::new);
         let outcome = outcome.and(late.or(network).map_or(Ok(()), Err));
-        let last = match lab.network() {
-            Some(network) => sampling::finish(network, self.duration, self.directory)
-                .map(|queues| self.conditions.queues = queues),
-            None => Ok(()),
-        };
         // What they measure of their end is collected as well.
         if self.is_end_of_use() {
             lab.end_nodes();
@@ -388,7 +383,7 @@ impl Stage<'_> {
         self.close_contacts();
         self.conditions.programs = self.times(&programs);
         let kept = self.keep_figures(&programs);
-        outcome.and(collected).and(kept).and(last)
+        outcome.and(collected).and(kept)
     }
 
     /// When programs ran.
@@ -407,17 +402,24 @@ impl Stage<'_> {
             let node = node.map_or("", |node| node.name.as_str());
             program.figures(node, self.duration)
         });
-        let measured = rates::read(&collector::database(self.directory))
-            .map(|(figures, more)| (figures, rates::without_room(more)))
-            .map_err(|error| LabError::new(format!("cannot read measurements: {error}")));
         let (mut rows, mut first) = (Vec::new(), Ok(()));
-        for figures in told.chain([measured]) {
+        for figures in told {
             match figures {
                 Ok((figures, without_room)) => {
                     rows.extend(figures);
                     first = first.and(without_room.map_or(Ok(()), Err));
                 }
                 Err(error) => first = first.and(Err(error)),
+            }
+        }
+        match rates::read(&collector::database(self.directory)) {
+            Ok((measured, more)) => {
+                rates::add(&mut rows, measured);
+                first = first.and(rates::without_room(more).map_or(Ok(()), Err));
+            }
+            Err(error) => {
+                let what = format!("cannot read measurements: {error}");
+                first = first.and(Err(LabError::new(what)));
             }
         }
         let written = self.order.results.write(self.name, &rows);
@@ -541,7 +543,7 @@ fn owner(layout: &Layout, node: usize) -> usize {
 }
 
 /// Whether a program or a node sends measurements to the lab's collector.
-fn measures(scenario: &Scenario) -> bool {
+pub(crate) fn measures(scenario: &Scenario) -> bool {
     let mut settings = scenario.nodes.iter().flat_map(|node| &node.host.settings);
     program::measures(scenario) || settings.any(|text| text.contains("{collector}"))
 }

@@ -216,6 +216,7 @@ impl Drop for Lab {
 pub fn possible(scenario: &Scenario, check: Check) -> Result<(), LabError> {
     let layout = Layout::new(scenario, UNNAMED)?;
     inspect(scenario, &layout, check)?;
+    congestion::check(scenario.congestion_control.as_deref())?;
     program::check(scenario, &layout)
 }
 

@@ -23,6 +23,7 @@ mod versions;
 pub use capture::Packets;
 pub use clock::Clock;
 pub use contacts::{Contacts, Switching};
+pub(crate) use experiment::measures;
 pub use experiment::{Order, run};
 pub use lab::{Check, Lab, Plot, equipped, possible};
 pub use machine::{described, timestamp};

@@ -15,6 +15,7 @@ use crate::failure::LabError;
 use crate::namespace;
 use crate::node::{Log, last_words};
 use crate::place::detour::Detour;
+use crate::place::needs::found;
 use crate::place::{Group, Layout};
 use crate::printed::{FIGURES_MAX, figures};
 use crate::results::{Figure, Ran};
@@ -53,6 +54,8 @@ pub(super) struct Task {
     began: Option<Duration>,
     /// When it ended or was told to.
     ended: Option<Duration>,
+    /// It did not end when it was told to.
+    killed: bool,
 }
 
 #[derive(Debug)]
@@ -94,9 +97,29 @@ impl Task {
             output: program.output,
             began: None,
             ended: None,
+            killed: false,
             printed: (!matches!(program.output, Output::Log | Output::Sftp | Output::Time))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
+    }
+
+    /// Says whether this machine has it, as far as that can be told: a relative way depends on where it is taken, and a `PATH` of its own on
+    /// what is there.
+    fn check_there(&self) -> Result<(), LabError> {
+        let own_path = self.environment.iter().any(|(name, _)| name == "PATH");
+        let Some(word) = self.words.first().filter(|_| !own_path) else {
+            return Ok(());
+        };
+        let is_relative = word.contains('/') && !word.starts_with('/');
+        if word == "dhow" || is_relative || found(word).is_some() {
+            return Ok(());
+        }
+        let what = format!(
+            "program '{}': there is no program '{word}' on this machine",
+            self.name
+        );
+        let hint = "install it; a [[variant]] whose 'needs' names it is left out without it";
+        Err(LabError::new(what).with_hint(hint))
     }
 
     /// Whether it ran and has ended.
@@ -221,6 +244,7 @@ impl Task {
             node: node.to_owned(),
             from_s: self.began?.as_secs_f64(),
             until_s: self.ended.unwrap_or(end).as_secs_f64(),
+            killed: self.killed,
         })
     }
 
@@ -283,6 +307,7 @@ impl Task {
 
     /// Ends it at once, with all that it started; how it ended, where it ran.
     pub(super) fn finish(&mut self) -> Option<ExitStatus> {
+        self.killed |= self.is_ending();
         self.signal(Signal::KILL);
         match std::mem::replace(&mut self.state, Stage::Ended) {
             Stage::Running(mut child, mut log) | Stage::Ending(mut child, mut log, _) => {
@@ -333,7 +358,7 @@ fn executable(word: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// Says what in programs' words names nothing.
+/// Says what in programs' words names nothing, and which program is not there.
 ///
 /// # Errors
 /// The first such word.
@@ -344,7 +369,7 @@ pub(super) fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError
         run: "",
     };
     let mut programs = scenario.programs.iter();
-    programs.try_for_each(|program| Task::new(program, &context, Path::new("")).map(|_| ()))
+    programs.try_for_each(|program| Task::new(program, &context, Path::new(""))?.check_there())
 }
 
 /// A text in which what stands in braces has become what it names.

@@ -45,7 +45,7 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<(Vec<Figure>, usize)> {
     let mut senders = database.prepare("SELECT id, name FROM _senders ORDER BY name")?;
     let senders = senders.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let senders: Vec<(i64, String)> = senders.collect::<Result<_, _>>()?;
-    let mut figures = Vec::new();
+    let mut rates: BTreeMap<&str, Vec<(&str, Figure)>> = BTreeMap::new();
     for (table, column) in found.into_iter().take(TABLES_MAX) {
         let quoted = table.replace('"', "\"\"");
         let mut lengths = database.prepare(&format!(
@@ -62,11 +62,31 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<(Vec<Figure>, usize)> {
                 .or_insert_with(|| Course::new((time_s, octets)));
         }
         for (sender, name) in &senders {
-            let course = courses.get(sender);
-            figures.extend(course.and_then(|course| course.figure(name)));
+            let figure = courses.get(sender).and_then(|course| course.figure(name));
+            let of_sender = rates.entry(name).or_default();
+            of_sender.extend(figure.map(|figure| (table.as_str(), figure)));
         }
     }
-    Ok((figures, lost))
+    Ok((rates.into_values().flat_map(of_one_source).collect(), lost))
+}
+
+/// The figures of a sender: those of several tables are named with them, since they are not one figure.
+fn of_one_source(mut rates: Vec<(&str, Figure)>) -> impl Iterator<Item = Figure> {
+    if rates.len() > 1 {
+        for (table, figure) in &mut rates {
+            figure.program = format!("{}.{table}", figure.program);
+        }
+    }
+    rates.into_iter().map(|(_, figure)| figure)
+}
+
+/// Adds what was measured to what programs told: where a program told the same figure itself, that is the one.
+pub(super) fn add(told: &mut Vec<Figure>, mut measured: Vec<Figure>) {
+    measured.retain(|new| {
+        let mut known = told.iter();
+        !known.any(|it| it.program == new.program && it.name == new.name)
+    });
+    told.append(&mut measured);
 }
 
 /// Says that of so many more tables nothing is told; nothing where there are none.
@@ -132,6 +152,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_figure_that_a_program_tells_itself_has_one_source() {
+        let figure = |program: &str, name: &str, value| Figure {
+            program: program.to_owned(),
+            name: name.to_owned(),
+            value,
+            ..Figure::default()
+        };
+        let mut told = vec![figure("tx", "rate", 1.0), figure("rx", "lost", 2.0)];
+        add(
+            &mut told,
+            vec![figure("tx", "rate", 3.0), figure("rx", "rate", 4.0)],
+        );
+        let values: Vec<f64> = told.iter().map(|it| it.value).collect();
+        assert_eq!(values, [1.0, 2.0, 4.0]);
+    }
+
+    #[test]
     fn rates_of_packets_and_of_sums_are_those_of_the_traffic() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("measurements.sq3");
@@ -168,6 +205,15 @@ mod tests {
                 )
             })
             .collect();
-        assert_eq!(told, [("tx", 80_000), ("rx", 80_000)]);
+        assert_eq!(told, [("rx", 80_000), ("tx", 80_000)]);
+        // Two programs that have one name are two sources.
+        let same =
+            "UPDATE _senders SET name = 'vm', id = 1; UPDATE otr2_udp_in SET oml_sender_id = 1";
+        database
+            .execute_batch(&format!("{same}; DELETE FROM _senders WHERE rowid = 2"))
+            .unwrap();
+        let (rates, _) = read(&file).unwrap();
+        let names: Vec<&str> = rates.iter().map(|it| it.program.as_str()).collect();
+        assert_eq!(names, ["vm.otg2_udp_out", "vm.otr2_udp_in"]);
     }
 }

@@ -24,6 +24,9 @@ const TAKEN_AND_WANTED: u64 = 2;
 /// Looks for which a wait for a lock may last to be counted: 10 s.
 const LOCK_LOOKS_MAX: u64 = 100;
 
+/// Words of which a thread's waits are kept.
+const WORDS_MAX: usize = 64;
+
 /// What a process has used so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
@@ -38,7 +41,7 @@ pub(super) struct Usage {
 }
 
 /// What a thread tells by itself alone.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Thread {
     /// Switches that it made since it had nothing to do.
     voluntary: u64,
@@ -55,52 +58,76 @@ struct Thread {
 }
 
 /// Waits of a thread for locks, as looks saw them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Locks {
-    /// It waits for one now.
-    waits: bool,
+    /// The address of the word that may be that of a lock for which it waits now.
+    word: Option<u64>,
     /// Looks at which it was in the wait that it is in now.
     present: u64,
-    /// Looks at which it was in one that has ended.
+    /// Looks at which it was in waits that have ended, for words that may be those of locks.
+    past: BTreeMap<u64, Past>,
+    /// Looks at which it was in a wait for a lock that has ended.
     ended: u64,
+}
+
+/// Waits that have ended, for one word.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    waits: u64,
+    /// Looks that do not count yet.
+    looks: u64,
 }
 
 impl Locks {
     /// The state after another look, before which the thread may have been running.
-    const fn after(self, before: Self, has_run: bool) -> Self {
-        let goes_on = before.waits && !has_run;
-        let (mut present, mut ended) = (before.present, before.ended);
-        if !goes_on || !self.waits {
-            // One that takes longer may be no lock: its number stands in other words by chance.
-            if present <= LOCK_LOOKS_MAX {
-                ended += present;
-            }
-            present = 0;
+    fn after(self, before: Self, has_run: bool) -> Self {
+        let goes_on = before.word == self.word && !has_run;
+        let mut after = Self {
+            word: self.word,
+            ..before
+        };
+        if let Some(word) = before.word.filter(|_| !goes_on) {
+            after.end(word);
         }
-        if self.waits {
-            present += 1;
+        if after.word.is_some() {
+            after.present += 1;
         }
-        Self {
-            waits: self.waits,
-            present,
-            ended,
+        after
+    }
+
+    /// A wait for a word has ended. The word of a lock that many want is found in the same state again and again, while that of a condition
+    /// is a number that each call changes: so the first wait counts with the second.
+    fn end(&mut self, word: u64) {
+        let present = std::mem::take(&mut self.present);
+        if present > LOCK_LOOKS_MAX {
+            return;
+        }
+        if self.past.len() >= WORDS_MAX && !self.past.contains_key(&word) {
+            self.past.clear();
+        }
+        let past = self.past.entry(word).or_default();
+        past.waits += 1;
+        past.looks += present;
+        if past.waits > 1 {
+            self.ended += std::mem::take(&mut past.looks);
         }
     }
 }
 
-/// Whether a thread that is in this system call, as `/proc/PID/task/TID/syscall` tells, waits for a lock: those of the C library, of Rust and of
-/// Go have a 2 in the word that they wait for while it is taken and others wait (futex(2)); or the kernel has the lock.
-fn waits_for_lock(syscall: &str) -> bool {
+/// The address of the word that a thread waits for which is in this system call, as `/proc/PID/task/TID/syscall` tells, where that may be a lock:
+/// those of the C library, of Rust and of Go have a 2 in the word while it is taken and others wait (futex(2)), and wait without an end; or
+/// the kernel has the lock.
+fn lock_waited_for(syscall: &str) -> Option<u64> {
     let mut words = syscall.split_whitespace();
     let is_futex = words.next() == Some(FUTEX);
     let mut number = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (_, operation, value) = (number(), number(), number());
-    is_futex
-        && match operation.map(|it| it & FUTEX_COMMAND) {
-            Some(FUTEX_WAIT | FUTEX_WAIT_BITSET) => value == Some(TAKEN_AND_WANTED),
-            Some(FUTEX_LOCK_PI | FUTEX_LOCK_PI2) => true,
-            _ => false,
-        }
+    let (word, operation, value, patience) = (number()?, number()?, number()?, number()?);
+    let is_lock = match operation & FUTEX_COMMAND {
+        FUTEX_WAIT | FUTEX_WAIT_BITSET => value == TAKEN_AND_WANTED && patience == 0,
+        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => true,
+        _ => false,
+    };
+    (is_futex && is_lock).then_some(word)
 }
 
 impl Thread {
@@ -114,7 +141,7 @@ impl Thread {
             disk_wait_ticks: Stat::of(stat).map_or(0, |stat| stat.field(42)),
             impossible_ticks: 0,
             locks: Locks {
-                waits: waits_for_lock(syscall),
+                word: lock_waited_for(syscall),
                 ..Locks::default()
             },
         }
@@ -171,7 +198,7 @@ impl Usage {
     pub(super) fn grow(&mut self, later: Self, most_ticks: u64) {
         let mut threads = std::mem::take(&mut self.threads);
         for (number, mut thread) in later.threads {
-            let before = threads.get(&number).copied().unwrap_or_default();
+            let before = threads.remove(&number).unwrap_or_default();
             let has_run = thread.voluntary != before.voluntary;
             thread.locks = thread.locks.after(before.locks, has_run);
             let waited = thread
@@ -296,8 +323,9 @@ mod tests {
             ("0x7f00 0x80 0x2 0x0 0x0 0x0 0x7ffd 0x7f3b", true),
             ("0x7f00 0x89 0x2 0x0 0x0 0xffffffff 0x7ffd 0x7f3b", true),
             ("0x7f00 0x86 0x0 0x0 0x0 0x0 0x7ffd 0x7f3b", true),
-            // A condition, a thread that is parked, and one that wakes others.
+            // A condition, one that waits for so long at most, a thread that is parked, and one that wakes others.
             ("0x7f00 0x89 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f3b", false),
+            ("0x7f00 0x89 0x2 0x7fc4 0x0 0xffffffff 0x7ffd 0x7f3b", false),
             (
                 "0x7f00 0x89 0xffffffff 0x0 0x0 0xffffffff 0x7ffd 0x7f3b",
                 false,
@@ -305,32 +333,54 @@ mod tests {
             ("0x7f00 0x81 0x2 0x0 0x0 0x0 0x7ffd 0x7f3b", false),
         ] {
             let syscall = format!("{FUTEX} {syscall}");
-            assert_eq!(waits_for_lock(&syscall), is_lock, "{syscall}");
+            let word = is_lock.then_some(0x7f00);
+            assert_eq!(lock_waited_for(&syscall), word, "{syscall}");
         }
-        assert!(!waits_for_lock("0 0x7f00 0x80 0x2"));
-        assert!(!waits_for_lock("running"));
+        assert_eq!(lock_waited_for("0 0x7f00 0x80 0x2 0x0"), None);
+        assert_eq!(lock_waited_for("running"), None);
+    }
+
+    /// The waits after a look that found a thread waiting for a word, or for none.
+    fn looked(locks: Locks, word: Option<u64>, has_run: bool) -> Locks {
+        let look = Locks {
+            word,
+            ..Locks::default()
+        };
+        look.after(locks, has_run)
     }
 
     #[test]
-    fn a_wait_for_a_lock_counts_once_it_has_ended_and_one_that_never_ends_is_none() {
-        let look = |waits| Locks {
-            waits,
-            ..Locks::default()
-        };
+    fn waits_for_a_lock_count_once_they_have_ended_and_one_that_never_ends_is_none() {
         let mut locks = Locks::default();
-        for (waits, has_run, ended) in [
-            (true, true, 0),
-            (true, false, 0),
-            (true, true, 2),
-            (false, true, 3),
-            (false, true, 3),
+        for (word, has_run, ended) in [
+            (Some(7), true, 0),
+            (Some(7), false, 0),
+            // The first has ended, and another has begun.
+            (Some(7), true, 0),
+            (None, true, 3),
+            (None, true, 3),
+            (Some(7), true, 3),
+            (Some(8), true, 4),
         ] {
-            locks = look(waits).after(locks, has_run);
+            locks = looked(locks, word, has_run);
             assert_eq!(locks.ended, ended);
         }
         for _ in 0..=LOCK_LOOKS_MAX {
-            locks = look(true).after(locks, false);
+            locks = looked(locks, Some(7), false);
         }
-        assert_eq!(look(false).after(locks, true).ended, 3);
+        assert_eq!(looked(locks, None, true).ended, 4);
+    }
+
+    #[test]
+    fn a_wait_for_a_word_that_is_not_so_again_is_no_lock() {
+        // A condition's number was 2 for a while, at one address after the other.
+        let mut locks = Locks::default();
+        for word in 1..=200 {
+            locks = looked(locks, Some(word), true);
+            locks = looked(locks, Some(word), false);
+            locks = looked(locks, None, true);
+        }
+        assert_eq!(locks.ended, 0);
+        assert!(locks.past.len() <= WORDS_MAX);
     }
 }

@@ -11,7 +11,7 @@ use dhow_daemon::config::FileError;
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::{Extent, LeftOut, Plan, PlannedRun};
 use dhow_testbed::place::needs::found;
-use dhow_testbed::report::{Question, Study as Shown, page};
+use dhow_testbed::report::{Named, Question, ReportError, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
 use dhow_testbed::run::{Packets, Profiling, described, equipped, possible, programs, timestamp};
 use dhow_testbed::simulated;
@@ -134,9 +134,15 @@ impl Study {
         let Some(run) = plan.runs.first() else {
             return Ok(());
         };
-        let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
+        let first = plan.scenario(run).map_err(|error| wrong(&error))?;
         let swept: Vec<&str> = run.point.iter().map(|(key, _)| key.as_str()).collect();
-        check_question(path, &scenario, &swept)
+        let question = check_question(path, &first, &swept)?;
+        let mut named = Named::default();
+        for run in plan.runs.iter().filter(|run| run.repeat == 1) {
+            named.add(&plan.scenario(run).map_err(|error| wrong(&error))?);
+        }
+        let checked = named.check(&question);
+        checked.map_err(|error| unasked(path, &error))
     }
 
     /// Refuses to go on with results of another plan: a run's directory is named by its place in the plan, so they would be
@@ -285,14 +291,21 @@ impl Study {
 }
 
 /// Says what of a scenario's `[report]` there is not, where these keys are swept.
-pub fn check_question(path: &Path, scenario: &Scenario, swept: &[&str]) -> Result<(), Failure> {
+pub fn check_question(
+    path: &Path,
+    scenario: &Scenario,
+    swept: &[&str],
+) -> Result<Question, Failure> {
     let near = path.parent().unwrap_or(Path::new(""));
     Question::read(&scenario.name, &scenario.report, near)
-        .and_then(|question| question.check_swept(swept))
-        .map_err(|error| {
-            let what = format!("cannot read the scenario: {}: {error}", path.display());
-            Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
-        })
+        .and_then(|question| question.check_swept(swept).map(|()| question))
+        .map_err(|error| unasked(path, &error))
+}
+
+/// A `[report]` that asks for what there is not.
+fn unasked(path: &Path, error: &ReportError) -> Failure {
+    let what = format!("cannot read the scenario: {}: {error}", path.display());
+    Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
 }
 
 /// What a manifest says of a plan: the same for the same scenario and settings.

@@ -228,7 +228,7 @@ impl Run {
         let swept = plan::swept(&self.scenario, &text, &self.settings);
         let swept = swept.map_err(|error| wrong(&error))?;
         let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
-        check_question(&self.scenario, scenario, &swept)
+        check_question(&self.scenario, scenario, &swept).map(|_| ())
     }
 
     /// The command, as far as it says what is run.
