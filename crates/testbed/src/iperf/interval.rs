@@ -82,6 +82,9 @@ fn difference(later: Report, earlier: Option<Report>) -> Report {
         // What was missing may have come since.
         lost: later.lost.saturating_sub(earlier.lost),
         out_of_order: later.out_of_order.saturating_sub(earlier.out_of_order),
+        duplicates: later
+            .duplicates
+            .map(|all| all.saturating_sub(earlier.duplicates.unwrap_or_default())),
         jitter_ns: later.jitter_ns,
         delay: later.delay,
     }

@@ -25,6 +25,8 @@ pub struct Account {
 pub struct Arrived {
     /// Packets that are missing.
     pub lost: u64,
+    /// Packets that came again; none where nobody says it.
+    pub duplicates: Option<u64>,
     /// The change of the time between packets on the way (RFC 3550 6.4.1), nanoseconds.
     pub jitter_ns: f64,
     /// The time for which packets were on the way; none where they do not say when they were sent.
@@ -39,6 +41,7 @@ impl From<&Flow> for Account {
             elapsed: flow.elapsed(),
             arrived: Some(Arrived {
                 lost: flow.lost,
+                duplicates: Some(flow.duplicates),
                 jitter_ns: flow.jitter_ns,
                 delay: flow.delay,
             }),
@@ -58,7 +61,7 @@ impl From<&Sent> for Account {
 }
 
 impl Account {
-    /// `rate` in bit/s of payload, `octets`, `packets`; and at a receiver of datagrams `lost`, a share of 1, `jitter` and, where packets say when they were sent, `delay`,
+    /// `rate` in bit/s of payload, `octets`, `packets`; and at a receiver of datagrams `lost`, a share of 1, `duplicates`, `jitter` and, where packets say when they were sent, `delay`,
     /// `delay_least` and `delay_most` in seconds.
     #[must_use]
     pub fn figures(&self) -> Vec<Figure> {
@@ -78,6 +81,8 @@ impl Account {
         };
         let sent = (packets + float(arrived.lost)).max(1.0);
         figures.push(figure("lost", float(arrived.lost) / sent, "share"));
+        let again = arrived.duplicates.map(float);
+        figures.extend(again.map(|again| figure("duplicates", again, "packets")));
         // Of packets that do not say when they were sent it is not known.
         if let Some(delay) = arrived.delay {
             figures.push(figure("jitter", arrived.jitter_ns / 1e9, "s"));
@@ -110,7 +115,11 @@ mod tests {
     #[test]
     fn a_receiver_tells_rate_loss_jitter_and_delay() {
         let mut flow = Flow::from_number(1);
-        for (number, sent_ns, at_ns) in [(1, 0, 2_000_000), (3, 500_000_000, 502_000_000)] {
+        for (number, sent_ns, at_ns) in [
+            (1, 0, 2_000_000),
+            (3, 500_000_000, 502_000_000),
+            (3, 500_000_000, 503_000_000),
+        ] {
             flow.count(number, 1_000, at_ns, Some(sent_ns));
         }
         let expected = [
@@ -118,6 +127,7 @@ mod tests {
             ("octets", 2_000.0),
             ("packets", 2.0),
             ("lost", 1.0 / 3.0),
+            ("duplicates", 1.0),
             ("jitter", 0.0),
             ("delay", 0.002),
             ("delay_least", 0.002),
@@ -136,7 +146,7 @@ mod tests {
             .into_iter()
             .map(|it| it.0)
             .collect();
-        assert_eq!(names, ["rate", "octets", "packets", "lost"]);
+        assert_eq!(names, ["rate", "octets", "packets", "lost", "duplicates"]);
         let sent = Sent {
             packets: 2,
             octets: 2_000,
