@@ -1,13 +1,16 @@
 """Packets of `dhow otg` and `dhow iperf` are counted and measured one by one; experiments in OEDL become scenarios."""
 
 import contextlib
+import fcntl
 import json
 import re
 import shutil
 import socket
 import sqlite3
+import struct
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 import tomllib
@@ -186,6 +189,22 @@ class Traffic(unittest.TestCase):
         rows = Session(path).rows
         self.assertEqual(rows["iperf_losses"][-1][4:], ["100", "10"])
         self.assertEqual(len([row for row in rows["iperf_packets"] if row[3] == "1000"]), 110)
+
+    def test_octets_that_only_wait_in_a_socket_are_no_rate(self) -> None:
+        for words in (("iperf", "-t", "0.5", "-c", "127.0.0.1", "-p"),
+                      ("otg", "-p", "tcp", "--duration", "500ms", "--cbr:size", "9000", "--cbr:rate", "1e9", "--udp:dst_host", "127.0.0.1", "--udp:dst_port")):
+            with self.subTest(words[0]), socket.create_server(("127.0.0.1", 0)) as listener:
+                sent = self.run_ours(*words, str(listener.getsockname()[1]), "--figures")
+                self.assertEqual((sent.returncode, sent.stderr), (0, ""))
+                value = {figure["figure"]: figure["value"] for figure in map(json.loads, sent.stdout.splitlines())}
+                stream, _ = listener.accept()
+                with stream:
+                    # Nobody reads: as much has arrived as is in the receiver's socket, and more was given to the sender's.
+                    arrived, = struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))
+                    self.assertGreater(arrived, 0)
+                    self.assertLessEqual(value["rate"] * 0.5 / 8, arrived)
+                    while stream.recv(1 << 20):
+                        pass
 
     def test_a_sender_follows_its_standard_input(self) -> None:
         receiver, port = self.receive("-g", "tcp", "--duration", "20s")

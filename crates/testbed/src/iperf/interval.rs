@@ -43,6 +43,12 @@ impl Intervals {
         self.all.report = Some(report);
     }
 
+    /// Whether an interval is over by now that has not been told.
+    pub fn is_due(&self, now: Duration) -> bool {
+        let end = self.every.and_then(|every| self.begin.checked_add(every));
+        end.is_some_and(|end| end <= now)
+    }
+
     /// The next interval that is over by now; the others follow when it is asked again.
     pub fn poll(&mut self, now: Duration) -> Option<Transfer> {
         let every = self.every?;

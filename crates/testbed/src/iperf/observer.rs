@@ -54,7 +54,7 @@ pub struct Transfer {
     pub begin: Duration,
     /// When it ends.
     pub end: Duration,
-    /// Octets of payload.
+    /// Octets of payload; of a connection's client, those that were acknowledged.
     pub octets: u64,
     /// Datagrams, where they are.
     pub datagrams: Option<Report>,
@@ -75,6 +75,7 @@ impl Transfer {
         };
         Account {
             octets: self.octets,
+            acknowledged: None,
             packets: self.datagrams.map(|it| it.sent.saturating_sub(it.lost)),
             elapsed: self.end.saturating_sub(self.begin),
             arrived: self.datagrams.and_then(arrived),

@@ -12,6 +12,8 @@ use crate::yardstick::Figure;
 pub struct Account {
     /// Octets of payload.
     pub octets: u64,
+    /// Those of them that were acknowledged; none where all that there are count.
+    pub acknowledged: Option<u64>,
     /// Packets that left, or arrived; none of a connection's octets.
     pub packets: Option<u64>,
     /// The time in which they did.
@@ -37,6 +39,7 @@ impl From<&Flow> for Account {
     fn from(flow: &Flow) -> Self {
         Self {
             octets: flow.octets,
+            acknowledged: None,
             packets: Some(flow.packets),
             elapsed: flow.elapsed(),
             arrived: Some(Arrived {
@@ -53,6 +56,7 @@ impl From<&Sent> for Account {
     fn from(sent: &Sent) -> Self {
         Self {
             octets: sent.octets,
+            acknowledged: sent.acknowledged,
             packets: Some(sent.packets),
             elapsed: sent.elapsed,
             arrived: None,
@@ -61,7 +65,7 @@ impl From<&Sent> for Account {
 }
 
 impl Account {
-    /// `rate` in bit/s of payload, `octets`, `packets`; and at a receiver of datagrams `lost`, a share of 1, `duplicates`, `jitter` and, where packets say when they were sent, `delay`,
+    /// `rate` in bit/s of payload, over a connection of what was acknowledged, `octets`, `packets`; and at a receiver of datagrams `lost`, a share of 1, `duplicates`, `jitter` and, where packets say when they were sent, `delay`,
     /// `delay_least` and `delay_most` in seconds.
     #[must_use]
     pub fn figures(&self) -> Vec<Figure> {
@@ -71,7 +75,11 @@ impl Account {
             unit: unit.to_owned(),
         };
         let mut figures = vec![
-            Figure::rate("rate", self.octets, self.elapsed.as_secs_f64()),
+            Figure::rate(
+                "rate",
+                self.acknowledged.unwrap_or(self.octets),
+                self.elapsed.as_secs_f64(),
+            ),
             figure("octets", float(self.octets), "octets"),
         ];
         let packets = self.packets.map(float);
@@ -153,9 +161,12 @@ mod tests {
             elapsed: Duration::from_secs(1),
             ..Sent::default()
         };
-        assert_eq!(
-            told(&Account::from(&sent))[0],
-            ("rate".to_owned(), 16_000.0)
-        );
+        let rate = |value| ("rate".to_owned(), value);
+        assert_eq!(told(&Account::from(&sent))[0], rate(16_000.0));
+        let sent = Sent {
+            acknowledged: Some(500),
+            ..sent
+        };
+        assert_eq!(told(&Account::from(&sent))[0], rate(4_000.0));
     }
 }

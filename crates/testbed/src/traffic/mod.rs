@@ -4,6 +4,7 @@
 //! [`Carrier`]; a [`Receiver`] counts what arrives. Both tell a [`Meter`] of every packet. Start at `schedule.rs`, then `sender.rs`.
 //! The clocks are read in `sender.rs`, `receiver.rs` and `datagram.rs` alone.
 
+mod acknowledged;
 mod carrier;
 mod command;
 mod datagram;
@@ -19,6 +20,7 @@ mod sender;
 mod stream;
 mod tally;
 
+pub use acknowledged::Acknowledged;
 pub use carrier::{Carrier, Ending, Null, Outcome, Packet};
 pub use command::{Command, CommandError, Planned};
 pub use datagram::{Arrival, DatagramReader, DatagramWriter};
