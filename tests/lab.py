@@ -508,6 +508,29 @@ at = "4s"
         self.assertTrue(back[0] < 2_000 < back[1], back)
         self.assertGreater(forward[1], forward[0] + 2_000)
 
+    def test_links_tell_what_left_their_ends_and_what_the_end_of_a_contact_took(self) -> None:
+        text = (
+            '[[node]]\nname = "a"\nkind = "command"\n[[node]]\nname = "b"\nkind = "command"\n'
+            '[[link]]\nname = "l"\nbetween = ["a", "b"]\nrate = "2Mbit"\n[[contact]]\nlink = "l"\nstart = "1s"\nfor = "2s"\nevery = "3s"\n'
+            '[[program]]\nname = "rx"\nnode = "b"\nrun = "dhow otr --udp:local_host 0.0.0.0 --duration 7s --figures"\noutput = "figures"\n'
+            '[[program]]\nname = "tx"\nnode = "a"\nstart = "1500ms"\noutput = "figures"\n'
+            'run = "dhow otg --udp:dst_host {b} --cbr:size 1000 --cbr:rate 3000000 --duration 4s --figures"\n'
+            '[stop]\nat = "9s"\n'
+            '[sweep]\n"link.at_end" = ["reset", "silence"]\n"link.by" = ["emulator", "tbf"]\n[runs]\norder = "given"\n')
+        self.lab("run", self.write(text), "--out", "out")
+        last = {row["run"]: row for row in self.table("links.csv")}
+        came = {row["run"]: float(row["value"]) for row in self.table("figures.csv") if (row["program"], row["name"]) == ("rx", "packets")}
+        self.assertEqual(len(last), 4)
+        for run, row in last.items():
+            with self.subTest(run):
+                octets, packets, lost = (int(row[key]) for key in ("octets_forward", "packets_forward", "lost_forward"))
+                # Two contacts while there was something to send, of 1.5 and 2 s at most; and what a bucket gives beside.
+                self.assertLessEqual(octets, 2e6 / 8 * 3.5 + 10_000)
+                # ARP aside, each packet is one of the sender's. What left arrived, but for what was under way at an end.
+                self.assertLessEqual(abs(packets - came[run]), 20)
+                # What came at 3 Mbit/s and did not leave at 2, in the queue when a contact ended, is lost.
+                self.assertGreater(lost, 20)
+
     def test_a_variant_whose_program_is_not_installed_is_left_out(self) -> None:
         more = (
             '[[variant]]\nname = "ours"\n'

@@ -1,12 +1,17 @@
 """Packets of `dhow otg` and `dhow iperf` are counted and measured one by one; experiments in OEDL become scenarios."""
 
 import contextlib
+import fcntl
 import json
 import re
 import shutil
+import socket
 import sqlite3
+import struct
 import subprocess
 import tempfile
+import termios
+import threading
 import time
 import tomllib
 import unittest
@@ -46,6 +51,46 @@ class Session:
         self._names[number] = name
         self.fields[name] = " ".join(fields)
         self.rows.setdefault(name, [])
+
+
+class Way:
+    """Between two sockets on loopback: of ten datagrams it loses the third and gives the fifth and the sixth twice."""
+
+    def __init__(self, port: str) -> None:
+        self.to = ("127.0.0.1", int(port))
+        self.here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.here.bind(("127.0.0.1", 0))
+        self.port = str(self.here.getsockname()[1])
+        self.came = self.lost = self.again = 0
+        self.thread = threading.Thread(target=self._carry)
+        self.thread.start()
+
+    def _carry(self) -> None:
+        sender = self.to
+        while True:
+            octets, source = self.here.recvfrom(65536)
+            if not octets:
+                return
+            if source == self.to:
+                self.here.sendto(octets, sender)
+                continue
+            sender = source
+            # The last datagrams of iperf ask for an answer: their numbers are below 0.
+            if octets[0] & 0x80 and octets[:2] != b"\xaa\xaa":
+                self.here.sendto(octets, self.to)
+                continue
+            place = self.came % 10
+            self.came += 1
+            self.lost += place == 2
+            self.again += place in (4, 5)
+            for _ in range({2: 0, 4: 2, 5: 2}.get(place, 1)):
+                self.here.sendto(octets, self.to)
+
+    def close(self) -> None:
+        """Carries nothing more."""
+        self.here.sendto(b"", ("127.0.0.1", int(self.port)))
+        self.thread.join()
+        self.here.close()
 
 
 class Traffic(unittest.TestCase):
@@ -106,6 +151,60 @@ class Traffic(unittest.TestCase):
             self.assertEqual({(row[1], row[3], row[4]) for row in rows}, {("18000000000000000042", "1470", "127.0.0.1")})
         self.assertEqual({row[5] for row in departures}, {port})
         self.assertTrue(all(float(departures[int(back[2]) - 1][0]) <= float(back[0]) for back in arrivals))
+
+    def way(self, port: str) -> Way:
+        """A way that loses datagrams and doubles others."""
+        way = Way(port)
+        self.addCleanup(way.close)
+        return way
+
+    def test_a_datagram_that_comes_again_is_a_duplicate_and_makes_up_for_no_loss(self) -> None:
+        receiver, port = self.receive()
+        way = self.way(port)
+        # Slow enough that loopback loses nothing; the last one arrives, so that the receiver knows of all.
+        self.run_ours("otg", "--udp:dst_host", "127.0.0.1", "--udp:dst_port", way.port, "--cbr:rate", "2e6", "--count", "200")
+        while way.came < 200:
+            time.sleep(0.01)
+        receiver.process.terminate()
+        told = json.loads(str(receiver.line(PATIENCE_S)))
+        flow = told["flows"][0]
+        self.assertEqual((way.lost, way.again), (20, 40))
+        self.assertEqual((flow["packets"], flow["lost"], flow["duplicates"], flow["out_of_order"]), (180, 20, 40, 0))
+        self.assertEqual((told["packets"], flow["octets"]), (180, 180 * 512))
+
+    def test_an_iperf_server_tells_duplicates_by_themselves(self) -> None:
+        path, target = self.measured("iperf")
+        port = str(free_port())
+        server = self.start("iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port, "--figures", "--oml-collect", target)
+        self.wait_until_bound(port)
+        way = self.way(port)
+        said = self.ask_until_answered("iperf", way.port)
+        figures = [json.loads(str(server.line(PATIENCE_S))) for _ in range(9)]
+        value = {figure["figure"]: figure["value"] for figure in figures}
+        server.process.terminate()
+        server.wait(PATIENCE_S)
+        # The client gives the server the number of all that it sent, and both say what came of them.
+        self.assertEqual(self.reported(said), (10, 100))
+        self.assertEqual((value["packets"], value["lost"], value["duplicates"], value["octets"]), (90, 0.1, 20, 90_000))
+        rows = Session(path).rows
+        self.assertEqual(rows["iperf_losses"][-1][4:], ["100", "10"])
+        self.assertEqual(len([row for row in rows["iperf_packets"] if row[3] == "1000"]), 110)
+
+    def test_octets_that_only_wait_in_a_socket_are_no_rate(self) -> None:
+        for words in (("iperf", "-t", "0.5", "-c", "127.0.0.1", "-p"),
+                      ("otg", "-p", "tcp", "--duration", "500ms", "--cbr:size", "9000", "--cbr:rate", "1e9", "--udp:dst_host", "127.0.0.1", "--udp:dst_port")):
+            with self.subTest(words[0]), socket.create_server(("127.0.0.1", 0)) as listener:
+                sent = self.run_ours(*words, str(listener.getsockname()[1]), "--figures")
+                self.assertEqual((sent.returncode, sent.stderr), (0, ""))
+                value = {figure["figure"]: figure["value"] for figure in map(json.loads, sent.stdout.splitlines())}
+                stream, _ = listener.accept()
+                with stream:
+                    # Nobody reads: as much has arrived as is in the receiver's socket, and more was given to the sender's.
+                    arrived, = struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))
+                    self.assertGreater(arrived, 0)
+                    self.assertLessEqual(value["rate"] * 0.5 / 8, arrived)
+                    while stream.recv(1 << 20):
+                        pass
 
     def test_a_sender_follows_its_standard_input(self) -> None:
         receiver, port = self.receive("-g", "tcp", "--duration", "20s")
@@ -169,7 +268,7 @@ class Traffic(unittest.TestCase):
         server = self.start("iperf", "-s", "-u", "-B", "127.0.0.1", "-p", port, "--figures")
         self.wait_until_bound(port)
         lost, sent = self.reported(self.ask_until_answered("iperf", port))
-        names = ("rate", "octets", "packets", "lost", "jitter", "delay", "delay_least", "delay_most")
+        names = ("rate", "octets", "packets", "lost", "duplicates", "jitter", "delay", "delay_least", "delay_most")
         told = [json.loads(str(server.line(PATIENCE_S))) for _ in names]
         self.assertEqual(tuple(figure["figure"] for figure in told), names)
         value = {figure["figure"]: figure["value"] for figure in told}

@@ -17,11 +17,15 @@ pub struct Counters {
     pub delivered: u64,
     /// Their octets.
     pub delivered_octets: u64,
+    /// Packets that left, each once: that arrive, or are lost on the way.
+    pub left: u64,
+    /// Their octets.
+    pub left_octets: u64,
     /// Packets that found the queue full.
     pub overflowed: u64,
     /// Packets that were lost on the way.
     pub lost: u64,
-    /// Packets that came while there was no contact, or were waiting when it ended.
+    /// Packets that came while there was no contact, were waiting when it ended, or met an end that was down.
     pub cut: u64,
     /// Packets that left and arrive twice.
     pub duplicated: u64,
@@ -83,6 +87,8 @@ impl Channel {
             counters: Counters {
                 delivered: 0,
                 delivered_octets: 0,
+                left: 0,
+                left_octets: 0,
                 overflowed: 0,
                 lost: 0,
                 cut: 0,
@@ -155,6 +161,14 @@ impl Channel {
         Some(packet)
     }
 
+    /// The packet that was polled last met an end that was down: it has not arrived.
+    pub fn handle_refusal(&mut self, packet: &Bytes) {
+        let octets = u64::try_from(packet.len()).unwrap_or(0);
+        self.counters.delivered = self.counters.delivered.saturating_sub(1);
+        self.counters.delivered_octets = self.counters.delivered_octets.saturating_sub(octets);
+        self.counters.cut += 1;
+    }
+
     /// When `poll_packet` wants to be called next; what is lost on the way calls for nothing in the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -187,6 +201,8 @@ impl Channel {
     fn depart(&mut self, now: Instant) {
         while let Some(Timed { at, packet }) = due(&mut self.waiting, now) {
             self.waiting_octets = self.waiting_octets.saturating_sub(length(&packet));
+            self.counters.left += 1;
+            self.counters.left_octets += u64::try_from(packet.len()).unwrap_or(0);
             if self.dice.loses(self.profile.loss) {
                 self.counters.lost += 1;
                 continue;

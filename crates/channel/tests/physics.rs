@@ -274,6 +274,30 @@ fn the_rate_is_met_to_the_nanosecond_over_many_packets() {
 }
 
 #[test]
+fn what_left_is_told_apart_from_what_was_cut_or_met_nobody() {
+    // Each packet takes a millisecond to leave, and a second to arrive.
+    let profile = Profile::new(rate(1_000_000), Duration::from_secs(1));
+    let mut channel = Channel::new(profile, 1);
+    for place in 0..5 {
+        channel.handle_packet(Instant::START, packet(place, 1_000));
+    }
+    let end = Instant::START + Duration::from_micros(2_500);
+    channel.handle_contact(end, Contact::Down);
+    let counters = channel.counters();
+    assert_eq!(
+        (counters.left, counters.left_octets, counters.cut),
+        (2, 2_000, 3)
+    );
+    let arrival = end + Duration::from_secs(1);
+    let first = channel.poll_packet(arrival).unwrap();
+    channel.handle_refusal(&first);
+    assert!(channel.poll_packet(arrival).is_some());
+    let counters = channel.counters();
+    assert_eq!((counters.delivered, counters.delivered_octets), (1, 1_000));
+    assert_eq!((counters.left, counters.cut), (2, 4));
+}
+
+#[test]
 fn packets_are_lost_as_often_as_the_profile_says() {
     let loss = Loss::independent(10_000_000).unwrap();
     let profile = Profile::new(rate(1_000_000_000), Duration::ZERO)

@@ -212,6 +212,7 @@ fn flow_json(name: u64, from: SocketAddr, flow: &Flow) -> Value {
         "octets": flow.octets,
         "lost": flow.lost,
         "out_of_order": flow.out_of_order,
+        "duplicates": flow.duplicates,
         "active_s": flow.elapsed().as_secs_f64(),
         "jitter_s": flow.jitter_ns / 1e9,
         "delay_s": delay,
@@ -223,13 +224,14 @@ fn flow_text(name: u64, from: SocketAddr, flow: &Flow) -> String {
         format!("; {:.3} ms on the way", seconds(delay.mean_ns()) * 1e3)
     });
     format!(
-        "flow {name} from {from}: {} packets with {} in {}, {}; {} lost, {} out of order{delay}, jitter {:.3} ms",
+        "flow {name} from {from}: {} packets with {} in {}, {}; {} lost, {} out of order, {} duplicates{delay}, jitter {:.3} ms",
         quantity::thousands(flow.packets),
         quantity::size(flow.octets),
         quantity::elapsed(flow.elapsed()),
         quantity::bit_rate(flow.octets, flow.elapsed()),
         quantity::thousands(flow.lost),
         quantity::thousands(flow.out_of_order),
+        quantity::thousands(flow.duplicates),
         flow.jitter_ns / 1e6,
     )
 }

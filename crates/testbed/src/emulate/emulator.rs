@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::control::Control;
 use super::place::Place;
-use super::port::{PACKET_OCTETS_MAX, Port, PortError};
+use super::port::{PACKET_OCTETS_MAX, Port, PortError, Taken};
 
 /// Packets read of one end before those of the other and those that arrive have their turn.
 const BATCH_PACKETS: usize = 256;
@@ -159,7 +159,9 @@ impl Emulator {
             (&self.right, &mut self.leftward, &self.left),
         ] {
             while let Some(packet) = channel.poll_packet(now) {
-                far.send(&packet)?;
+                if far.send(&packet)? == Taken::Not {
+                    channel.handle_refusal(&packet);
+                }
             }
             let mut taken = 0;
             while taken < BATCH_PACKETS

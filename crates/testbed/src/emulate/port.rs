@@ -51,6 +51,15 @@ impl PortError {
     }
 }
 
+/// Whether an end takes a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It has arrived.
+    Whole,
+    /// The interface is down, or has no room: it is lost.
+    Not,
+}
+
 /// An open end.
 pub struct Port {
     device: SyncDevice,
@@ -111,12 +120,12 @@ impl Port {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn send(&self, packet: &[u8]) -> io::Result<()> {
+    pub fn send(&self, packet: &[u8]) -> io::Result<Taken> {
         match self.device.send(packet) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(Taken::Whole),
             // EINVAL: what an emulator was given is no IP packet, and the kernel does not take it.
             Err(error) if is_passing(&error) || error.kind() == io::ErrorKind::InvalidInput => {
-                Ok(())
+                Ok(Taken::Not)
             }
             Err(error) => Err(error),
         }

@@ -11,7 +11,7 @@ use super::datagram::{Account, HEADER_OCTETS, Header};
 use super::interval::Intervals;
 use super::observer::{Connection, Observer, Packet, Report, Transfer};
 use crate::traffic::{
-    DatagramWriter, Meter, PACKET_HEADER_OCTETS, Sample, Schedule, Sender, now_ns,
+    Acknowledged, DatagramWriter, Meter, PACKET_HEADER_OCTETS, Sample, Schedule, Sender, now_ns,
 };
 
 /// How often the server is told that it was the last datagram, if it does not answer.
@@ -22,6 +22,12 @@ const DATAGRAMS_MAX: u64 = 1 << 31;
 
 /// How long each time is waited for its answer.
 const ANSWER_WAIT: Duration = Duration::from_millis(250);
+
+/// How long a client waits for the next acknowledgment, when all octets are given.
+const ACKNOWLEDGMENT_WAIT: Duration = Duration::from_secs(10);
+
+/// How long it sleeps meanwhile.
+const ACKNOWLEDGMENT_LOOK: Duration = Duration::from_millis(1);
 
 /// Octets of the longest answer.
 const ANSWER_OCTETS_MAX: usize = 2_048;
@@ -107,10 +113,11 @@ impl Client {
         Ok(answer.is_some())
     }
 
-    /// Sends octets over a connection, blocks of so many at a time; no faster than a rate in bit/s, where one is given.
+    /// Sends octets over a connection, blocks of so many at a time; no faster than a rate in bit/s, where one is given. Octets count
+    /// once they are acknowledged: in a time those until its end, of a number of octets all, which are waited for.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// When the connection fails, or the kernel does not say what is acknowledged.
     pub fn run_stream(
         &self,
         mut stream: TcpStream,
@@ -122,8 +129,8 @@ impl Client {
         self.tell_connection(observer, stream.local_addr()?, stream.peer_addr()?);
         stream.set_write_timeout(Some(LOOK))?;
         let block = vec![0; block_octets];
+        let mut acknowledged = Acknowledged::of(&stream)?;
         let mut counter = Counter::new(self, observer);
-        let mut sent = 0_u64;
         let outcome = loop {
             if stop() {
                 break Ok(());
@@ -131,22 +138,20 @@ impl Client {
             let now = counter.start.elapsed();
             let rest = match self.load {
                 Load::Time(time) if now >= time => break Ok(()),
-                Load::Octets(all) if sent >= all => break Ok(()),
+                Load::Octets(all) if acknowledged.given() >= all => break Ok(()),
                 Load::Time(_) => u64::MAX,
-                Load::Octets(all) => all - sent,
+                Load::Octets(all) => all - acknowledged.given(),
             };
-            if let Some(wait) = bits_per_s.and_then(|rate| time_of(sent, rate).checked_sub(now)) {
+            if let Some(wait) =
+                bits_per_s.and_then(|rate| time_of(acknowledged.given(), rate).checked_sub(now))
+            {
                 std::thread::sleep(wait.min(LOOK));
-                counter.look();
+                counter.look_at(&mut acknowledged);
                 continue;
             }
             let length = block.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
             match stream.write(block.get(..length).unwrap_or_default()) {
-                Ok(octets) => {
-                    let octets = u64::try_from(octets).unwrap_or(u64::MAX);
-                    sent += octets;
-                    counter.intervals.add(octets);
-                }
+                Ok(octets) => acknowledged.give(octets),
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -155,11 +160,23 @@ impl Client {
                 // What left before it failed is told like all else.
                 Err(error) => break Err(error),
             }
-            counter.look();
+            counter.look_at(&mut acknowledged);
         };
+        let outcome = outcome.and_then(|()| match self.load {
+            Load::Time(_) => {
+                acknowledged.count();
+                stream.shutdown(std::net::Shutdown::Write)
+            }
+            // The end has the other side acknowledge the last octets at once.
+            Load::Octets(_) => {
+                stream.shutdown(std::net::Shutdown::Write)?;
+                wait_for_all(&mut acknowledged, &mut counter, &stop);
+                stream.take_error()?.map_or(Ok(()), Err)
+            }
+        });
+        counter.count(&acknowledged);
         counter.end(None);
-        outcome?;
-        stream.shutdown(std::net::Shutdown::Write)
+        outcome
     }
 
     fn tell_connection(
@@ -173,6 +190,27 @@ impl Client {
             local,
             foreign,
         });
+    }
+}
+
+/// Waits until all octets are acknowledged, the connection is no more, or nothing is acknowledged any longer.
+fn wait_for_all(
+    acknowledged: &mut Acknowledged,
+    counter: &mut Counter<'_, impl Observer>,
+    stop: impl Fn() -> bool,
+) {
+    let mut since = Instant::now();
+    let mut before = acknowledged.known();
+    while !stop()
+        && since.elapsed() < ACKNOWLEDGMENT_WAIT
+        && let Some(known) = acknowledged.count()
+        && known < acknowledged.given()
+    {
+        if known > before {
+            (since, before) = (Instant::now(), known);
+        }
+        counter.look_at(acknowledged);
+        std::thread::sleep(ACKNOWLEDGMENT_LOOK);
     }
 }
 
@@ -225,6 +263,8 @@ struct Counter<'a, O> {
     observer: &'a Mutex<O>,
     intervals: Intervals,
     packets: u64,
+    /// Octets of a connection that were counted.
+    counted: u64,
     start: Instant,
 }
 
@@ -235,6 +275,7 @@ impl<'a, O: Observer> Counter<'a, O> {
             observer,
             intervals: Intervals::new(client.id, client.every),
             packets: 0,
+            counted: 0,
             start: Instant::now(),
         }
     }
@@ -243,6 +284,21 @@ impl<'a, O: Observer> Counter<'a, O> {
         while let Some(transfer) = self.intervals.poll(self.start.elapsed()) {
             lock(self.observer).transfer(&transfer);
         }
+    }
+
+    /// Tells of intervals of a connection, by what is acknowledged when they end.
+    fn look_at(&mut self, acknowledged: &mut Acknowledged) {
+        if self.intervals.is_due(self.start.elapsed()) {
+            acknowledged.count();
+            self.count(acknowledged);
+            self.look();
+        }
+    }
+
+    /// What is acknowledged counts.
+    fn count(&mut self, acknowledged: &Acknowledged) {
+        self.intervals.add(acknowledged.known() - self.counted);
+        self.counted = acknowledged.known();
     }
 
     fn end(mut self, report: Option<Report>) {
@@ -276,13 +332,21 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Totals(Vec<Transfer>);
+    struct Totals {
+        totals: Vec<Transfer>,
+        /// Octets of intervals.
+        octets: u64,
+    }
 
     impl Observer for Totals {
         fn connection(&mut self, _: &Connection) {}
         fn packet(&mut self, _: &Packet) {}
         fn transfer(&mut self, transfer: &Transfer) {
-            self.0.extend(transfer.is_total.then_some(*transfer));
+            if transfer.is_total {
+                self.totals.push(*transfer);
+            } else {
+                self.octets += transfer.octets;
+            }
         }
         fn server_report(&mut self, _: &Transfer) {}
     }
@@ -294,19 +358,21 @@ mod tests {
         let client = Client {
             id: 1,
             load: Load::Time(Duration::from_secs(10)),
-            every: None,
+            every: Some(Duration::from_millis(10)),
         };
         let told = Mutex::new(Totals::default());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut receiving, _) = listener.accept().unwrap();
-                std::io::Read::read_exact(&mut receiving, &mut [0; 10_000]).unwrap();
+                while lock(&told).octets < 10_000 {
+                    std::io::Read::read_exact(&mut receiving, &mut [0; 1_000]).unwrap();
+                }
                 // What is unread when it closes breaks the connection.
             });
             let outcome = client.run_stream(stream, 1_000, None, &told, || false);
             assert!(outcome.is_err());
         });
-        let totals = told.into_inner().unwrap().0;
+        let totals = told.into_inner().unwrap().totals;
         assert_eq!(totals.len(), 1);
         assert!(totals[0].octets >= 10_000);
     }

@@ -155,6 +155,7 @@ impl Account {
                 sent,
                 lost,
                 out_of_order,
+                duplicates: None,
                 jitter_ns: Some(jitter.as_secs_f64() * 1e9),
                 delay: None,
             },

@@ -43,6 +43,12 @@ impl Intervals {
         self.all.report = Some(report);
     }
 
+    /// Whether an interval is over by now that has not been told.
+    pub fn is_due(&self, now: Duration) -> bool {
+        let end = self.every.and_then(|every| self.begin.checked_add(every));
+        end.is_some_and(|end| end <= now)
+    }
+
     /// The next interval that is over by now; the others follow when it is asked again.
     pub fn poll(&mut self, now: Duration) -> Option<Transfer> {
         let every = self.every?;
@@ -82,6 +88,9 @@ fn difference(later: Report, earlier: Option<Report>) -> Report {
         // What was missing may have come since.
         lost: later.lost.saturating_sub(earlier.lost),
         out_of_order: later.out_of_order.saturating_sub(earlier.out_of_order),
+        duplicates: later
+            .duplicates
+            .map(|all| all.saturating_sub(earlier.duplicates.unwrap_or_default())),
         jitter_ns: later.jitter_ns,
         delay: later.delay,
     }

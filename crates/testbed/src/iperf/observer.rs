@@ -54,7 +54,7 @@ pub struct Transfer {
     pub begin: Duration,
     /// When it ends.
     pub end: Duration,
-    /// Octets of payload.
+    /// Octets of payload; of a connection's client, those that were acknowledged.
     pub octets: u64,
     /// Datagrams, where they are.
     pub datagrams: Option<Report>,
@@ -68,12 +68,14 @@ impl Transfer {
             let jitter_ns = report.jitter_ns?;
             Some(Arrived {
                 lost: report.lost,
+                duplicates: report.duplicates,
                 jitter_ns,
                 delay: report.delay,
             })
         };
         Account {
             octets: self.octets,
+            acknowledged: None,
             packets: self.datagrams.map(|it| it.sent.saturating_sub(it.lost)),
             elapsed: self.end.saturating_sub(self.begin),
             arrived: self.datagrams.and_then(arrived),
@@ -90,6 +92,8 @@ pub struct Report {
     pub lost: u64,
     /// Those that came after one with a higher number.
     pub out_of_order: u64,
+    /// Those that came again, of which nothing else counts any; none at the sender, and not in what a server answers.
+    pub duplicates: Option<u64>,
     /// How much the time between datagrams changes on the way (RFC 3550 6.4.1), nanoseconds; none at the sender.
     pub jitter_ns: Option<f64>,
     /// The time for which all that came so far were on the way; none at the sender, and not in what a server answers.

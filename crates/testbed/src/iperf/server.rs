@@ -58,6 +58,7 @@ impl Session {
             sent: self.flow.sent(),
             lost: self.flow.lost,
             out_of_order: self.flow.out_of_order,
+            duplicates: Some(self.flow.duplicates),
             jitter_ns: Some(self.flow.jitter_ns),
             delay: self.flow.delay,
         }
@@ -117,13 +118,15 @@ impl<O: Observer> Sessions<'_, O> {
             return Some(account.answer(arrival.payload));
         }
         let octets = u32::try_from(arrival.payload.len()).unwrap_or(u32::MAX);
+        let octets_before = session.flow.octets;
         session.flow.count(
             header.number.into(),
             octets.into(),
             arrival.at_ns,
             Some(header.sent_ns),
         );
-        session.intervals.add(octets.into());
+        let octets_more = session.flow.octets - octets_before;
+        session.intervals.add(octets_more);
         self.observer.packet(&Packet {
             id: session.id,
             number: header.number,
@@ -419,7 +422,8 @@ mod tests {
         for number in 0..3 {
             assert_eq!(take(number, false), None);
         }
-        // Datagram 3 was lost just before the last one.
+        // Datagram 3 was lost just before the last one, and another came again.
+        take(1, false);
         let account = take(4, true).unwrap();
         let report = account.report;
         assert_eq!((account.octets, report.sent, report.lost), (300, 4, 1));
@@ -428,6 +432,8 @@ mod tests {
         take(0, false);
         assert_eq!(take(1, true).map(|account| account.octets), Some(100));
         assert_eq!(told.connections.len(), 2);
+        let again = told.transfers[0].datagrams.unwrap().duplicates;
+        assert_eq!((again, told.packets.len()), (Some(1), 5));
     }
 
     #[test]

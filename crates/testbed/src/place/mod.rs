@@ -14,6 +14,7 @@ mod group;
 mod layout;
 pub mod needs;
 mod network;
+mod passed;
 mod reset;
 mod state;
 mod switch;

@@ -12,7 +12,8 @@ use dhow_scenario::scenario::AtEnd;
 use serde_json::Value;
 
 use super::device::{Counters, Devices};
-use super::layout::{HostPlace, Layout, LinkPlace, Made};
+use super::layout::{End, HostPlace, Layout, LinkPlace, Made};
+use super::passed::Taken;
 use super::reset::reset;
 use super::switch::Switch;
 use super::{batch, buffers};
@@ -54,6 +55,15 @@ pub struct Network {
 struct Link {
     cut: Cut,
     tally: Option<Tally>,
+    /// What the ends of contacts took, from either end.
+    taken: Mutex<[Taken; 2]>,
+}
+
+impl Link {
+    fn new(cut: Cut, tally: Option<Tally>) -> Self {
+        let taken = Mutex::default();
+        Self { cut, tally, taken }
+    }
 }
 
 /// What ends and begins a contact.
@@ -91,19 +101,16 @@ impl Network {
             let link = network.make_link(number, seed)?;
             network.links.push(link);
         }
-        let planned = (0..).zip(&network.layout.links);
-        for (number, _) in planned.filter(|(_, link)| link.planned && link.over.is_none()) {
-            network.set(number, false)?;
-        }
-        let opened = network
-            .layout
-            .hosts
-            .iter()
-            .map(|host| Devices::open(&host.namespace));
+        let hosts = network.layout.hosts.iter();
+        let opened = hosts.map(|host| Devices::open(&host.namespace));
         let opened: io::Result<Vec<Devices>> = opened.collect();
         network.devices = Mutex::new(
             opened.map_err(|error| LabError::io("cannot read counters of interfaces", &error))?,
         );
+        let planned = (0..).zip(&network.layout.links);
+        for (number, _) in planned.filter(|(_, link)| link.planned && link.over.is_none()) {
+            network.set(number, false)?;
+        }
         Ok(network)
     }
 
@@ -143,6 +150,12 @@ impl Network {
         };
         match &link.cut {
             Cut::Interfaces(switches, emulator) => {
+                if !up && place.made.has_queue() {
+                    let mut taken = link.taken.lock().unwrap_or_else(PoisonError::into_inner);
+                    for (taken, switch) in taken.iter_mut().zip(switches) {
+                        taken.wait(switch.waiting().map_err(failed)?);
+                    }
+                }
                 // The end that dials goes up last: whoever listens is there then.
                 for switch in switches.iter().rev() {
                     switch.set(up).map_err(failed)?;
@@ -160,12 +173,21 @@ impl Network {
                 tell(writer, line).map_err(failed)?;
             }
             Cut::Rules => {
-                for end in &place.ends {
+                let [first, second] = &place.ends;
+                for (end, other, from) in [(first, second, 1), (second, first, 0)] {
                     let Some(host) = self.layout.hosts.get(end.host) else {
                         continue;
                     };
                     let rules = rules(&end.interface, up);
                     batch::tell("nft", &["-f", "-"], &rules, Some(&host.namespace))?;
+                    // Packets of the other end are dropped here.
+                    let sent = self.counters(other).map_err(failed)?;
+                    let mut taken = link.taken.lock().unwrap_or_else(PoisonError::into_inner);
+                    match taken.get_mut(from) {
+                        Some(taken) if up => taken.end_dropping(sent),
+                        Some(taken) => taken.begin_dropping(sent),
+                        None => {}
+                    }
                 }
             }
             Cut::Elsewhere => {}
@@ -180,8 +202,16 @@ impl Network {
         hosts.try_for_each(|(host, end)| reset(&host.namespace, end.address))
     }
 
-    /// Octets that each link has carried, from the end that dials and to it, in the order of the scenario; and what it lost of either. One over the
-    /// wire of another is counted there.
+    /// The counters of an end's interface.
+    fn counters(&self, end: &End) -> io::Result<Counters> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = devices.get_mut(end.host).map(Devices::read).transpose()?;
+        let found = read.and_then(|it| it.get(&end.interface).copied());
+        Ok(found.unwrap_or_default())
+    }
+
+    /// What left the ends of each link and did not end with a contact, from the end that dials and to it, in the order of the scenario; and the packets
+    /// that were lost of either. One over the wire of another is counted there.
     ///
     /// # Errors
     /// When the kernel does not say.
@@ -198,23 +228,27 @@ impl Network {
                 if place.over.is_some() {
                     return Default::default();
                 }
-                let at = |end: &super::layout::End| {
+                let at = |end: &End| {
                     let counters = read.get(end.host).and_then(|it| it.get(&end.interface));
                     counters.copied().unwrap_or_default()
                 };
                 let [first, second] = &place.ends;
                 let (first, second) = (at(first), at(second));
-                let lost = link.tally.as_ref().map(|tally| {
+                if let Some(tally) = &link.tally {
                     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-                    [lost(tally.0), lost(tally.1)]
-                });
-                let [forward, back] = lost.unwrap_or([
-                    first.sent_packets.saturating_sub(second.received_packets)
-                        + first.dropped_packets,
-                    second.sent_packets.saturating_sub(first.received_packets)
-                        + second.dropped_packets,
-                ]);
-                [(first, forward), (second, back)]
+                    return [left(tally.0), left(tally.1)];
+                }
+                let taken = link.taken.lock().unwrap_or_else(PoisonError::into_inner);
+                let direction = |taken: &Taken, here: Counters, there: Counters| {
+                    let (passed, taken) = taken.passed(here);
+                    let missing = here.sent_packets.saturating_sub(there.received_packets);
+                    (passed, taken + missing + here.dropped_packets)
+                };
+                let [forward, back] = &*taken;
+                [
+                    direction(forward, first, second),
+                    direction(back, second, first),
+                ]
             });
         Ok(carried.collect())
     }
@@ -334,11 +368,10 @@ impl Network {
             return Err(LabError::new("there is no such link"));
         };
         if place.over.is_some() {
-            let cut = Cut::Elsewhere;
-            return Ok(Link { cut, tally: None });
+            return Ok(Link::new(Cut::Elsewhere, None));
         }
         if let Made::Emulator(profile, trace) = place.made.clone() {
-            let at = |end: &super::layout::End| Place {
+            let at = |end: &End| Place {
                 namespace: self
                     .layout
                     .hosts
@@ -376,19 +409,18 @@ impl Network {
                 AtEnd::Silence => Cut::Channel(writer),
                 AtEnd::Reset => Cut::Interfaces(self.switches(&place)?, Some(writer)),
             };
-            let tally = Some(tally);
-            return Ok(Link { cut, tally });
+            return Ok(Link::new(cut, Some(tally)));
         }
         let cut = match place.at_end {
             AtEnd::Silence => Cut::Rules,
             AtEnd::Reset => Cut::Interfaces(self.switches(&place)?, None),
         };
-        Ok(Link { cut, tally: None })
+        Ok(Link::new(cut, None))
     }
 
     fn switches(&self, place: &LinkPlace) -> Result<[Switch; 2], LabError> {
         let [first, second] = &place.ends;
-        let open = |end: &super::layout::End| {
+        let open = |end: &End| {
             let host = self.layout.hosts.get(end.host);
             let namespace = host.map_or("", |host| host.namespace.as_str());
             Switch::open(namespace, &end.interface)
@@ -414,8 +446,14 @@ fn tell(writer: &Mutex<io::PipeWriter>, lines: &[u8]) -> io::Result<()> {
     writer.write_all(lines)
 }
 
-fn lost(counters: ChannelCounters) -> u64 {
-    counters.lost + counters.overflowed + counters.cut
+/// What left an end of an emulated link, and how many packets were lost.
+fn left(counters: ChannelCounters) -> (Counters, u64) {
+    let left = Counters {
+        sent_packets: counters.left,
+        sent_octets: counters.left_octets,
+        ..Counters::default()
+    };
+    (left, counters.lost + counters.overflowed + counters.cut)
 }
 
 /// What `tc` says of the queues of a host.

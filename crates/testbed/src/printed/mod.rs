@@ -75,7 +75,7 @@ fn lines(text: &str) -> Result<Vec<Printed>, String> {
     Ok(figures)
 }
 
-/// The object that iperf3 prints with `-J`.
+/// The object that iperf3 prints with `-J`. Intervals of a sender count what was given to its socket, which is no rate of a link.
 fn iperf3(text: &str) -> Result<Vec<Printed>, String> {
     let told: Value = serde_json::from_str(text)
         .map_err(|error| format!("it is not what iperf3 prints with -J ({error})"))?;
@@ -90,11 +90,15 @@ fn iperf3(text: &str) -> Result<Vec<Printed>, String> {
         }));
     };
     let number = |of: &Value, key: &str| of.get(key).and_then(Value::as_f64);
+    let mut is_given = false;
     let intervals = told.get("intervals").and_then(Value::as_array);
     for interval in intervals.into_iter().flatten() {
         if let Some(sum) = interval.get("sum") {
+            let is_sender = sum.get("sender").and_then(Value::as_bool) != Some(false);
+            let name = if is_sender { "given" } else { "rate" };
             let rate = number(sum, "bits_per_second");
-            add("rate", rate, "bit/s", number(sum, "end"));
+            add(name, rate, "bit/s", number(sum, "end"));
+            is_given |= is_sender;
         }
     }
     let end = told.get("end").unwrap_or(&Value::Null);
@@ -103,7 +107,9 @@ fn iperf3(text: &str) -> Result<Vec<Printed>, String> {
     let Some(sum) = sum else {
         return Err("iperf3 came to no end".to_owned());
     };
-    add("goodput", number(sum, "bits_per_second"), "bit/s", None);
+    let rate = number(sum, "bits_per_second");
+    add("goodput", rate, "bit/s", None);
+    add("rate", rate.filter(|_| is_given), "bit/s", None);
     add("octets", number(sum, "bytes"), "octets", None);
     let jitter = number(sum, "jitter_ms").map(|ms| ms / 1e3);
     add("jitter", jitter, "s", None);
@@ -140,7 +146,7 @@ mod tests {
 
     #[test]
     fn iperf3_tells_its_end_and_its_intervals() {
-        let text = r#"{"intervals":[{"sum":{"end":1.0,"bits_per_second":5e6}}],
+        let text = r#"{"intervals":[{"sum":{"end":1.0,"bits_per_second":5e6,"sender":true}}],
             "end":{"sum_sent":{"retransmits":3,"bits_per_second":9e6},
                    "sum_received":{"bytes":1000,"bits_per_second":8e6}}}"#;
         let found = figures(Output::Iperf3, text).unwrap().figures;
@@ -149,8 +155,14 @@ mod tests {
             (found.figure.value, found.time_s)
         };
         assert_eq!(named("goodput"), (8e6, None));
-        assert_eq!(named("rate"), (5e6, Some(1.0)));
+        assert_eq!(named("given"), (5e6, Some(1.0)));
+        assert_eq!(named("rate"), (8e6, None));
         assert_eq!(named("retransmissions"), (3.0, None));
+        let text = text.replace("\"sender\":true", "\"sender\":false");
+        let found = figures(Output::Iperf3, &text).unwrap().figures;
+        let rates = found.iter().filter(|it| it.figure.figure == "rate");
+        let rates: Vec<_> = rates.map(|it| (it.figure.value, it.time_s)).collect();
+        assert_eq!(rates, [(5e6, Some(1.0))]);
         let refused = figures(Output::Iperf3, r#"{"error":"unable to connect"}"#).unwrap_err();
         assert_eq!(refused, "iperf3 says: unable to connect");
         assert!(figures(Output::Iperf3, "{}").is_err());

@@ -42,22 +42,23 @@ pub struct Contact {
     pub end_s: f64,
 }
 
-/// What has passed over a link up to a moment: all numbers count from the start.
+/// What has passed over a link up to a moment: all numbers count from the start. Packets that waited at an end, or were dropped there, when a contact
+/// ended have not passed and are lost; those that were lost on the way have passed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct LinkSample {
     /// The link's name.
     pub link: String,
     /// The moment.
     pub time_s: f64,
-    /// Octets from the node that dials.
+    /// Octets that left the node that dials; where the kernel makes the link, with Ethernet headers.
     pub octets_forward: u64,
-    /// Octets to it.
+    /// Octets that left the other for it.
     pub octets_back: u64,
-    /// Packets from the node that dials.
+    /// Packets that left the node that dials.
     pub packets_forward: u64,
-    /// Packets to it.
+    /// Packets that left the other for it.
     pub packets_back: u64,
-    /// Packets lost of those from the node that dials: on the link, or because its queue was full.
+    /// Packets lost of those from the node that dials: on the link, because its queue was full, or with the end of a contact.
     pub lost_forward: u64,
     /// Packets lost of those to it.
     pub lost_back: u64,

@@ -67,6 +67,11 @@ pub trait Carrier {
     fn finish(&mut self) -> io::Result<Ending> {
         Ok(Ending::Whole)
     }
+
+    /// Of the octets that left, how many are not acknowledged; none where nobody acknowledges any.
+    fn unacknowledged(&mut self) -> Option<u64> {
+        None
+    }
 }
 
 /// Takes everything and carries it nowhere.

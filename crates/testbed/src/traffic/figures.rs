@@ -12,6 +12,8 @@ use crate::yardstick::Figure;
 pub struct Account {
     /// Octets of payload.
     pub octets: u64,
+    /// Those of them that were acknowledged; none where all that there are count.
+    pub acknowledged: Option<u64>,
     /// Packets that left, or arrived; none of a connection's octets.
     pub packets: Option<u64>,
     /// The time in which they did.
@@ -25,6 +27,8 @@ pub struct Account {
 pub struct Arrived {
     /// Packets that are missing.
     pub lost: u64,
+    /// Packets that came again; none where nobody says it.
+    pub duplicates: Option<u64>,
     /// The change of the time between packets on the way (RFC 3550 6.4.1), nanoseconds.
     pub jitter_ns: f64,
     /// The time for which packets were on the way; none where they do not say when they were sent.
@@ -35,10 +39,12 @@ impl From<&Flow> for Account {
     fn from(flow: &Flow) -> Self {
         Self {
             octets: flow.octets,
+            acknowledged: None,
             packets: Some(flow.packets),
             elapsed: flow.elapsed(),
             arrived: Some(Arrived {
                 lost: flow.lost,
+                duplicates: Some(flow.duplicates),
                 jitter_ns: flow.jitter_ns,
                 delay: flow.delay,
             }),
@@ -50,6 +56,7 @@ impl From<&Sent> for Account {
     fn from(sent: &Sent) -> Self {
         Self {
             octets: sent.octets,
+            acknowledged: sent.acknowledged,
             packets: Some(sent.packets),
             elapsed: sent.elapsed,
             arrived: None,
@@ -58,7 +65,7 @@ impl From<&Sent> for Account {
 }
 
 impl Account {
-    /// `rate` in bit/s of payload, `octets`, `packets`; and at a receiver of datagrams `lost`, a share of 1, `jitter` and, where packets say when they were sent, `delay`,
+    /// `rate` in bit/s of payload, over a connection of what was acknowledged, `octets`, `packets`; and at a receiver of datagrams `lost`, a share of 1, `duplicates`, `jitter` and, where packets say when they were sent, `delay`,
     /// `delay_least` and `delay_most` in seconds.
     #[must_use]
     pub fn figures(&self) -> Vec<Figure> {
@@ -68,7 +75,11 @@ impl Account {
             unit: unit.to_owned(),
         };
         let mut figures = vec![
-            Figure::rate("rate", self.octets, self.elapsed.as_secs_f64()),
+            Figure::rate(
+                "rate",
+                self.acknowledged.unwrap_or(self.octets),
+                self.elapsed.as_secs_f64(),
+            ),
             figure("octets", float(self.octets), "octets"),
         ];
         let packets = self.packets.map(float);
@@ -78,6 +89,8 @@ impl Account {
         };
         let sent = (packets + float(arrived.lost)).max(1.0);
         figures.push(figure("lost", float(arrived.lost) / sent, "share"));
+        let again = arrived.duplicates.map(float);
+        figures.extend(again.map(|again| figure("duplicates", again, "packets")));
         // Of packets that do not say when they were sent it is not known.
         if let Some(delay) = arrived.delay {
             figures.push(figure("jitter", arrived.jitter_ns / 1e9, "s"));
@@ -110,7 +123,11 @@ mod tests {
     #[test]
     fn a_receiver_tells_rate_loss_jitter_and_delay() {
         let mut flow = Flow::from_number(1);
-        for (number, sent_ns, at_ns) in [(1, 0, 2_000_000), (3, 500_000_000, 502_000_000)] {
+        for (number, sent_ns, at_ns) in [
+            (1, 0, 2_000_000),
+            (3, 500_000_000, 502_000_000),
+            (3, 500_000_000, 503_000_000),
+        ] {
             flow.count(number, 1_000, at_ns, Some(sent_ns));
         }
         let expected = [
@@ -118,6 +135,7 @@ mod tests {
             ("octets", 2_000.0),
             ("packets", 2.0),
             ("lost", 1.0 / 3.0),
+            ("duplicates", 1.0),
             ("jitter", 0.0),
             ("delay", 0.002),
             ("delay_least", 0.002),
@@ -136,16 +154,19 @@ mod tests {
             .into_iter()
             .map(|it| it.0)
             .collect();
-        assert_eq!(names, ["rate", "octets", "packets", "lost"]);
+        assert_eq!(names, ["rate", "octets", "packets", "lost", "duplicates"]);
         let sent = Sent {
             packets: 2,
             octets: 2_000,
             elapsed: Duration::from_secs(1),
             ..Sent::default()
         };
-        assert_eq!(
-            told(&Account::from(&sent))[0],
-            ("rate".to_owned(), 16_000.0)
-        );
+        let rate = |value| ("rate".to_owned(), value);
+        assert_eq!(told(&Account::from(&sent))[0], rate(16_000.0));
+        let sent = Sent {
+            acknowledged: Some(500),
+            ..sent
+        };
+        assert_eq!(told(&Account::from(&sent))[0], rate(4_000.0));
     }
 }

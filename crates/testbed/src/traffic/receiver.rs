@@ -64,9 +64,11 @@ impl Received {
         meter: &mut impl Meter,
     ) {
         let octets = u32::try_from(octets).unwrap_or(u32::MAX);
-        let number = u64::from(header.number);
         match self.tally.flow(header.flow, from) {
-            Some(flow) => flow.count(number, octets.into(), at_ns, header.sent_ns),
+            Some(flow) => {
+                let number = flow.whole_number(header.number);
+                flow.count(number, octets.into(), at_ns, header.sent_ns);
+            }
             None => self.tally.strangers += 1,
         }
         meter.packet(&Sample {

@@ -46,6 +46,8 @@ pub struct Sent {
     pub packets: u64,
     /// Octets of their payloads.
     pub octets: u64,
+    /// Those of the octets that the other end's system acknowledged by the end; none where nobody acknowledges any.
+    pub acknowledged: Option<u64>,
     /// Packets that found no way, and are gone.
     pub failed: u64,
     /// How much later than planned a packet left, at most.
@@ -113,6 +115,9 @@ impl Sender {
             }
         }
         run.finish()?;
+        let unacknowledged = run.carrier.unacknowledged();
+        // Lengths before packets wait too, so this is no more than was acknowledged.
+        run.sent.acknowledged = unacknowledged.map(|rest| run.sent.octets.saturating_sub(rest));
         run.sent.elapsed = run.start.elapsed();
         Ok(run.sent)
     }

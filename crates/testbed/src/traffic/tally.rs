@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::recent::Recent;
+
 /// Flows that are told apart; packets of further ones count as strangers.
 const FLOWS_MAX: usize = 4_096;
 
 /// What arrived of one flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// Packets.
+    /// Packets, each number once.
     pub packets: u64,
     /// Octets of their payloads.
     pub octets: u64,
     /// Packets that are missing: numbers that were passed over and have not come since.
     pub lost: u64,
-    /// Packets that came after one with a higher number, or again.
+    /// Packets that came after one with a higher number.
     pub out_of_order: u64,
+    /// Packets that came again: their numbers came before, or are [`super::RECENT_NUMBERS`] and more behind. Nothing else counts them.
+    pub duplicates: u64,
     /// When the first came, nanoseconds since 1970.
     pub first_ns: u64,
     /// When the last came, nanoseconds since 1970.
@@ -27,7 +31,8 @@ pub struct Flow {
     pub jitter_ns: f64,
     /// How long packets were on the way by both clocks; none where they do not say when they were sent.
     pub delay: Option<Delay>,
-    expected: u64,
+    first: u64,
+    recent: Recent,
     last_transit_ns: Option<i128>,
 }
 
@@ -59,41 +64,50 @@ impl Flow {
             octets: 0,
             lost: 0,
             out_of_order: 0,
+            duplicates: 0,
             first_ns: 0,
             last_ns: 0,
             jitter_ns: 0.0,
             delay: None,
-            expected: first,
+            first,
+            recent: Recent::from_number(first),
             last_transit_ns: None,
         }
     }
 
     /// A packet came, of this number; when it was sent where it says so.
     pub fn count(&mut self, number: u64, octets: u64, at_ns: u64, sent_ns: Option<u64>) {
+        if number >= self.recent.next() {
+            self.lost += self.recent.pass_to(number);
+            self.recent.take(number);
+        } else if self.recent.take(number) {
+            self.out_of_order += 1;
+            // It was passed over, unless it is before the first that was expected.
+            self.lost -= u64::from(number >= self.first);
+        } else {
+            self.duplicates += 1;
+            return;
+        }
         if self.packets == 0 {
             self.first_ns = at_ns;
         }
         self.packets += 1;
         self.octets += octets;
         self.last_ns = at_ns;
-        if number >= self.expected {
-            self.lost += number - self.expected;
-            self.expected = number + 1;
-        } else {
-            self.out_of_order += 1;
-            self.lost = self.lost.saturating_sub(1);
-        }
         if let Some(sent_ns) = sent_ns {
             self.time(i128::from(at_ns) - i128::from(sent_ns));
         }
     }
 
     /// The sender says which number it would have given next: those up to it that have not come are lost.
-    pub const fn end(&mut self, next: u64) {
-        if next > self.expected {
-            self.lost += next - self.expected;
-            self.expected = next;
-        }
+    pub fn end(&mut self, next: u64) {
+        self.lost += self.recent.pass_to(next);
+    }
+
+    /// The number whose last 32 bits these are, where numbers begin anew after the last one of 32 bits.
+    #[must_use]
+    pub fn whole_number(&self, low: u32) -> u64 {
+        self.recent.nearest(low)
     }
 
     /// Packets that were sent, as far as those that came and the sender tell.
@@ -177,18 +191,21 @@ mod tests {
     #[test]
     fn numbers_that_are_missing_are_lost_until_they_come() {
         let mut flow = Flow::from_number(1);
-        for number in [2, 3, 6, 5, 6] {
-            flow.count(number, 100, number, None);
+        for (at_ns, number) in (1..).zip([2, 3, 6, 5, 6, 5, 2]) {
+            flow.count(number, 100, at_ns, None);
         }
-        // 1 and 4 never came; the second 6 makes up for one of them, as it does in iperf.
-        assert_eq!((flow.packets, flow.lost, flow.out_of_order), (5, 1, 2));
-        assert_eq!((flow.sent(), flow.octets), (6, 500));
-        assert_eq!((flow.first_ns, flow.last_ns), (2, 6));
+        // 1 and 4 never came; 6, 5 and 2 came twice.
+        assert_eq!((flow.packets, flow.lost, flow.out_of_order), (4, 2, 1));
+        assert_eq!((flow.duplicates, flow.sent(), flow.octets), (3, 6, 400));
+        assert_eq!((flow.first_ns, flow.last_ns), (1, 4));
         // The sender had given nine numbers, and says so again.
         flow.end(10);
         flow.end(10);
         flow.end(2);
-        assert_eq!((flow.packets, flow.lost, flow.sent()), (5, 4, 9));
+        assert_eq!((flow.packets, flow.lost, flow.sent()), (4, 5, 9));
+        // What the sender said that it gave may still come.
+        flow.count(9, 100, 9, None);
+        assert_eq!((flow.packets, flow.lost, flow.duplicates), (5, 4, 3));
     }
 
     #[test]

@@ -99,6 +99,7 @@ impl Text {
             Some(report) if transfer.is_total && report.jitter_ns.is_none() => output::line(
                 &format!("[{:3}] Sent {} datagrams", transfer.id, report.sent),
             ),
+            Some(report) if transfer.is_total => again(transfer.id, &report),
             _ => Ok(()),
         }
     }
@@ -213,6 +214,14 @@ fn line(transfer: &Transfer, datagrams: Option<Report>) -> String {
     )
 }
 
+/// Says that datagrams came again, where some did: no other number counts them.
+fn again(id: u32, report: &Report) -> Result<(), Failure> {
+    match report.duplicates.unwrap_or_default() {
+        0 => Ok(()),
+        many => output::line(&format!("[{id:3}] {many} datagrams received again")),
+    }
+}
+
 const fn seconds(time: Duration) -> f64 {
     time.as_secs_f64()
 }
@@ -261,6 +270,7 @@ mod tests {
             sent: 893,
             lost: 9,
             out_of_order: 0,
+            duplicates: None,
             jitter_ns: Some(1_400.0),
             delay: None,
         };
