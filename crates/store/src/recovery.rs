@@ -24,6 +24,9 @@ use crate::wire::{Reader, SharedEndpoints, index, length};
 /// Octets of a remembered identifier, in the mean at most: many longer ones leave room for fewer.
 const REMEMBERED_OCTETS: u64 = 64;
 
+/// Sequence numbers that are passed over where a reservation may be lost: more than any node gives out meanwhile.
+const DOUBTFUL_SEQUENCES: u64 = 1 << 32;
+
 /// What a store held when it was opened.
 #[derive(Debug)]
 pub struct Recovered {
@@ -169,10 +172,15 @@ pub(crate) fn recover(
     if let Some(note) = note {
         loss.compare(note.bundles, image.slots.len());
     }
+    // A reservation may be among what is damaged, and the bundles that had its numbers are on their way.
+    let doubt = match loss.is_empty() && !checkpoint_lost {
+        true => 0,
+        false => DOUBTFUL_SEQUENCES,
+    };
     let recovered = Recovered {
         bundles,
         reserved_time: image.reserved.0,
-        reserved_sequence: image.reserved.1,
+        reserved_sequence: image.reserved.1.saturating_add(doubt),
         removed: image.removed.list(),
         loss,
         torn_octets: tail.torn_octets,
