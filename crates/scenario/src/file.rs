@@ -85,6 +85,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         nodes: network.nodes,
         links: network.links,
         contacts: network.contacts,
+        notes: network.notes,
     })
 }
 
