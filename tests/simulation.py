@@ -66,6 +66,19 @@ class Simulation(unittest.TestCase):
         _, stdout, stderr = self.interrupt("labs/line.toml", *(word for setting in large for word in ("--set", setting)))
         self.assertTrue(json.loads(stdout)["interrupted"], stderr)
 
+    def test_a_contact_plan_is_refused_or_told_where_a_link_is_not_as_it_says(self) -> None:
+        scenario, plan = self.directory / "s.toml", self.directory / "plan.rc"
+        nodes = '[[node]]\nname = "x"\n[[node]]\nname = "y"\n[[contact_plan]]\nfile = "plan.rc"\n'
+        scenario.write_text(nodes + '[[traffic]]\nfrom = "x"\nto = "y"\nsize = "1kB"\ncount = 5\n[stop]\nat = "1min"\n')
+        plan.write_text("a contact +0 +10 1 2 100000\na contact +20 +30 1 2 10000\n")
+        done = self.run_to_end(str(scenario))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("plan.rc:2: nodes 1 and 2 have a contact of 10000 octets a second here", done.stderr)
+        done = self.run_to_end(str(scenario), "--set", "contact_plan.rate=80kbit", "--seeds", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = "plan.rc:1: the plan does not have all of this contact (and of one other) in the other direction"
+        self.assertEqual(done.stderr.count(told), 1, done.stderr)
+
     def test_what_cannot_be_run_is_refused_before_anything_is_written(self) -> None:
         for words, said in [
             (["labs/line.toml", "--set", "trafic.size=2kB"], "did you mean 'traffic'?"),

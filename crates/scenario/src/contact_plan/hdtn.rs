@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
+use super::pair::Said;
 use super::{Pairs, Wrong, between};
 
 #[derive(Deserialize)]
@@ -35,6 +36,7 @@ fn zero() -> Number {
 /// A contact that makes sense.
 struct Contact {
     between: (u32, u32),
+    ascends: bool,
     window: (Duration, Duration),
     rate: u64,
     delay: Duration,
@@ -52,6 +54,7 @@ impl Written {
         }
         Ok(Contact {
             between: between(self.source, self.dest)?,
+            ascends: self.source < self.dest,
             window,
             rate: self.rate_bits_per_sec.div_ceil(8),
             delay: time(&self.owlt)?,
@@ -63,23 +66,25 @@ impl Written {
 pub(super) fn read(text: &str) -> Result<Pairs, Wrong> {
     let plan: Plan<'_> = serde_json::from_str(text).map_err(|error| wrong(0, &error))?;
     let mut pairs = Pairs::new();
+    let (mut line, mut counted) = (1, 0);
     for written in plan.contacts {
-        let before = written.get().as_ptr().addr() - text.as_ptr().addr();
-        let lines = || {
-            text.bytes()
-                .take(before)
-                .filter(|octet| *octet == b'\n')
-                .count()
-        };
+        let begins = written.get().as_ptr().addr() - text.as_ptr().addr();
+        let passed = text.as_bytes().get(counted..begins).unwrap_or_default();
+        line += passed.iter().filter(|octet| **octet == b'\n').count();
+        counted = begins;
         let contact: Written =
-            serde_json::from_str(written.get()).map_err(|error| wrong(lines(), &error))?;
-        let contact = contact.check().map_err(|what| (lines() + 1, what))?;
+            serde_json::from_str(written.get()).map_err(|error| wrong(line - 1, &error))?;
+        let contact = contact.check().map_err(|what| (line, what))?;
         let (start, end) = contact.window;
         let pair = pairs.entry(contact.between).or_default();
         pair.ranges.push((start, end, contact.delay));
         if contact.rate > 0 {
-            pair.contacts.push((start, end));
-            pair.rate = pair.rate.max(contact.rate);
+            pair.say(Said {
+                line,
+                window: contact.window,
+                ascends: contact.ascends,
+                rate: contact.rate,
+            });
         }
     }
     Ok(pairs)

@@ -2,32 +2,38 @@
 
 use std::time::Duration;
 
+use super::pair::Said;
 use super::{Pairs, Wrong, between, node};
 
 /// Reads a plan's lines.
 pub(super) fn read(text: &str) -> Result<Pairs, Wrong> {
     let mut pairs = Pairs::new();
     for (number, line) in (1..).zip(text.lines()) {
-        read_line(line, &mut pairs).map_err(|what| (number, what))?;
+        read_line((number, line), &mut pairs).map_err(|what| (number, what))?;
     }
     Ok(pairs)
 }
 
-fn read_line(line: &str, pairs: &mut Pairs) -> Result<(), String> {
+fn read_line((number, line): (usize, &str), pairs: &mut Pairs) -> Result<(), String> {
     let line = line.split('#').next().unwrap_or_default();
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
         [] => Ok(()),
         ["a", "contact", start, end, from, to, rate, ..] => {
-            let (start, end) = window(start, end)?;
-            let pair = pairs.entry(ends(from, to)?).or_default();
+            let window = window(start, end)?;
+            let ends = ends(from, to)?;
+            let pair = pairs.entry(ends).or_default();
             let rate = rate
                 .parse::<u64>()
                 .map_err(|_| format!("'{rate}' is no rate in octets a second"))?;
             // ION ends a contact before its end by one of rate 0.
             if rate > 0 {
-                pair.contacts.push((start, end));
-                pair.rate = pair.rate.max(rate);
+                pair.say(Said {
+                    line: number,
+                    window,
+                    ascends: node(from)? == ends.0,
+                    rate,
+                });
             }
             Ok(())
         }

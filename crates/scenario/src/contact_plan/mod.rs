@@ -1,11 +1,13 @@
 //! Contact plans in files of others: who meets whom, when, how fast and how far away.
 //!
 //! [`ion`], [`hdtn`] and [`one`] read a format each into [`Pairs`]; here they become links and contacts. Plans have a line for
-//! each direction; a link is the same in both, so the two become one, with the contacts of either and the highest rate.
+//! each direction; a link is the same in both, so the two become one, with the contacts of either, of which a note says so. A link has
+//! one rate as well: a plan with several for one pair is refused where the scenario says none for it.
 
 mod hdtn;
 mod ion;
 mod one;
+mod pair;
 #[cfg(test)]
 mod tests;
 
@@ -17,23 +19,13 @@ use std::time::Duration;
 use dhow_channel::{Delay, Rate};
 use dhow_document::{Document, Entries, FileError};
 
+use self::pair::{Pair, Said, united};
 use crate::kind::{LinkKind, read_delay, read_rate};
 use crate::network::Network;
 use crate::scenario::{Contact, NodeIndex};
 
 /// Octets that a plan may have: far above any real one, so that a wrong path is not read whole.
 const PLAN_OCTETS_MAX: u64 = 1 << 30;
-
-/// What a plan says about one pair of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Pair {
-    /// Beginnings and ends.
-    contacts: Vec<(Duration, Duration)>,
-    /// Octets a second; 0 where the plan does not say.
-    rate: u64,
-    /// From when to when it is how long from one to the other.
-    ranges: Vec<(Duration, Duration, Duration)>,
-}
 
 /// Pairs of nodes, the lower one first.
 type Pairs = BTreeMap<(u32, u32), Pair>;
@@ -57,7 +49,8 @@ pub(crate) fn read(
                 .with_hint(hint)
         })?;
         let pairs = read_pairs(&path, &text, entries.text("format"), end)?;
-        add(document, entries, network, pairs)?;
+        network.notes.extend(note_one_way(&path, &pairs));
+        add(document, entries, network, (&path, pairs))?;
     }
     Ok(())
 }
@@ -141,7 +134,7 @@ fn add(
     document: &Document<'_>,
     entries: &Entries,
     network: &mut Network,
-    pairs: Pairs,
+    (path, pairs): (&Path, Pairs),
 ) -> Result<(), FileError> {
     let line = entries.line_of("file");
     let mut called = pairs.keys().flat_map(|(first, second)| [*first, *second]);
@@ -167,7 +160,7 @@ fn add(
         let link = match network.link_between(between) {
             Some(known) => known,
             None => {
-                let kind = kind(document, entries, &pair)?;
+                let kind = kind(document, entries, (path, (first, second), &pair))?;
                 network
                     .add_link(between, None, &kind)
                     .map_err(|what| document.fault(line, what))?
@@ -189,11 +182,18 @@ fn add(
 }
 
 /// What a link is like that comes with a plan.
-fn kind(document: &Document<'_>, entries: &Entries, pair: &Pair) -> Result<LinkKind, FileError> {
+fn kind(
+    document: &Document<'_>,
+    entries: &Entries,
+    (path, ends, pair): (&Path, (u32, u32), &Pair),
+) -> Result<LinkKind, FileError> {
     let rate = if entries.has("rate") {
         read_rate(document, entries, "rate")?
     } else {
-        Rate::from_octets_per_s(pair.rate).map_err(|_| {
+        let rate = pair
+            .rate()
+            .map_err(|differing| differ(path, ends, differing))?;
+        Rate::from_octets_per_s(rate).map_err(|_| {
             document
                 .fault(entries.line(), "the plan names no rate")
                 .with_hint("for example: rate = \"1Mbit\"")
@@ -205,6 +205,33 @@ fn kind(document: &Document<'_>, entries: &Entries, pair: &Pair) -> Result<LinkK
         course(&pair.ranges)
     };
     LinkKind::with(document, entries, rate, delay)
+}
+
+/// Two contacts of one pair are not of one rate.
+fn differ(path: &Path, (low, high): (u32, u32), (first, other): (Said, Said)) -> FileError {
+    let what = format!(
+        "nodes {low} and {high} have a contact of {} octets a second here, and one of {} in line {}; a link has one rate, in both directions",
+        other.rate, first.rate, first.line
+    );
+    FileError::at(path, other.line, what).with_hint(
+        "'rate' of [[contact_plan]] is the rate of all its links; a [[link]] of the two nodes has one of its own",
+    )
+}
+
+/// Says what becomes of contacts that are in one direction only.
+fn note_one_way(path: &Path, pairs: &Pairs) -> Option<String> {
+    let mut lines: Vec<usize> = pairs.values().flat_map(Pair::one_way).collect();
+    lines.sort_unstable();
+    let first = lines.first()?;
+    let others = match lines.len() - 1 {
+        0 => String::new(),
+        1 => " (and of one other)".to_owned(),
+        others => format!(" (and of {others} others)"),
+    };
+    let path = path.display();
+    Some(format!(
+        "{path}:{first}: the plan does not have all of this contact{others} in the other direction; links carry both ways in all contacts"
+    ))
 }
 
 /// Delays that jump at the end of a range to that of the next.
@@ -244,17 +271,4 @@ fn between(from: u32, to: u32) -> Result<(u32, u32), String> {
 fn node(text: &str) -> Result<u32, String> {
     text.parse()
         .map_err(|_| format!("'{text}' is no node number"))
-}
-
-/// The same times, in order and apart from each other.
-fn united(mut windows: Vec<(Duration, Duration)>) -> Vec<(Duration, Duration)> {
-    windows.sort_unstable();
-    let mut apart: Vec<(Duration, Duration)> = Vec::with_capacity(windows.len());
-    for (start, end) in windows {
-        match apart.last_mut() {
-            Some((_, last)) if *last >= start => *last = end.max(*last),
-            _ => apart.push((start, end)),
-        }
-    }
-    apart
 }

@@ -217,9 +217,11 @@ pub(super) const CONTACT_PLAN: Section = Section {
             key(
                 "rate",
                 Kind::Rate,
-                Absent::Means("the plan's"),
+                Absent::Means(
+                    "the plan's, which is refused where contacts of two nodes have several",
+                ),
                 "\"1Mbit\"",
-                "Rate of the links that come with it, bits a second.",
+                "Rate of the links that come with it, bits a second, in both directions and all contacts.",
             ),
             key(
                 "delay",

@@ -128,6 +128,7 @@ impl Run {
         for path in self.files()? {
             let mut plan = Study::plan(&path, &settings)?;
             Study::check_report(&path, &plan)?;
+            Study::tell_notes(&plan)?;
             if self.backends.contains(&Place::Netns) {
                 Study::leave_out(&path, &mut plan)?;
             }

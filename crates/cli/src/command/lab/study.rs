@@ -129,6 +129,15 @@ impl Study {
         Ok(())
     }
 
+    /// Says what is not as the scenario's contact plans say it.
+    pub fn tell_notes(plan: &Plan) -> Result<(), Failure> {
+        if let Some(run) = plan.runs.first() {
+            let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
+            scenario.notes.iter().for_each(|text| output::note(text));
+        }
+        Ok(())
+    }
+
     /// Says what of `[report]` there is not, before anything runs.
     pub fn check_report(path: &Path, plan: &Plan) -> Result<(), Failure> {
         let Some(run) = plan.runs.first() else {

@@ -120,6 +120,7 @@ impl Keep {
         };
         let scenario = plan.scenario(first);
         let mut scenario = scenario.map_err(|error| Failure::usage(error.to_string()))?;
+        scenario.notes.iter().for_each(|text| output::note(text));
         if !self.up.contacts {
             // Links without contacts are always there.
             for link in &mut scenario.links {

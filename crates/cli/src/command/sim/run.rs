@@ -199,6 +199,9 @@ impl Run {
         settings.extend(seed.map(|seed| format!("seed={seed}")));
         let opened = Scenario::open_with(&self.scenario, &settings);
         let mut scenario = opened.map_err(|error| wrong(&error))?;
+        if seed.is_none() {
+            scenario.notes.iter().for_each(|text| output::note(text));
+        }
         if let Some(until) = self.until {
             if scenario.stop.expects_all && until < scenario.stop.at {
                 scenario.stop.expects_all = false;

@@ -1,0 +1,83 @@
+//! Two nodes and their contacts, as a plan says them.
+
+use std::time::Duration;
+
+/// From when to when.
+pub(super) type Window = (Duration, Duration);
+
+/// What a plan says about one pair of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pair {
+    /// Beginnings and ends.
+    pub(super) contacts: Vec<Window>,
+    /// Contacts that each are of one direction and a rate.
+    pub(super) said: Vec<Said>,
+    /// From when to when it is how long from one to the other.
+    pub(super) ranges: Vec<(Duration, Duration, Duration)>,
+}
+
+/// A contact of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// The line that says it, from 1.
+    pub(super) line: usize,
+    /// From when to when.
+    pub(super) window: Window,
+    /// Whether it is from the lower node to the higher.
+    pub(super) ascends: bool,
+    /// Octets a second, at least 1.
+    pub(super) rate: u64,
+}
+
+impl Pair {
+    /// A contact in one direction.
+    pub(super) fn say(&mut self, said: Said) {
+        self.contacts.push(said.window);
+        self.said.push(said);
+    }
+
+    /// The rate of its contacts, octets a second, 0 where the plan says none.
+    ///
+    /// # Errors
+    /// The first two contacts whose rates differ.
+    pub(super) fn rate(&self) -> Result<u64, (Said, Said)> {
+        let Some(first) = self.said.first() else {
+            return Ok(0);
+        };
+        match self.said.iter().find(|said| said.rate != first.rate) {
+            Some(other) => Err((*first, *other)),
+            None => Ok(first.rate),
+        }
+    }
+
+    /// The lines of contacts that the other direction has not, or not as long.
+    pub(super) fn one_way(&self) -> impl Iterator<Item = usize> {
+        let ways = [false, true].map(|ascends| {
+            let said = self.said.iter().filter(|said| said.ascends == ascends);
+            united(said.map(|said| said.window).collect())
+        });
+        let is_answered = move |said: &Said| {
+            let [down, up] = &ways;
+            let back = if said.ascends { down } else { up };
+            let (start, end) = said.window;
+            let behind = back.partition_point(|(begins, _)| *begins <= start);
+            let around = behind.checked_sub(1).and_then(|place| back.get(place));
+            around.is_some_and(|(_, ends)| *ends >= end)
+        };
+        let said = self.said.iter().filter(move |said| !is_answered(said));
+        said.map(|said| said.line)
+    }
+}
+
+/// The same times, in order and apart from each other.
+pub(super) fn united(mut windows: Vec<Window>) -> Vec<Window> {
+    windows.sort_unstable();
+    let mut apart: Vec<Window> = Vec::with_capacity(windows.len());
+    for (start, end) in windows {
+        match apart.last_mut() {
+            Some((_, last)) if *last >= start => *last = end.max(*last),
+            _ => apart.push((start, end)),
+        }
+    }
+    apart
+}
