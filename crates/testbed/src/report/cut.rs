@@ -99,14 +99,40 @@ impl std::fmt::Display for Excess {
     }
 }
 
+/// What was delivered across a cut.
+#[derive(Clone, Debug)]
+struct Crossing {
+    /// The places of its links.
+    links: Vec<usize>,
+    octets: u64,
+    /// When the first of it was sent, and when the last was delivered.
+    times: (f64, f64),
+}
+
+impl Crossing {
+    const fn over(links: Vec<usize>) -> Self {
+        Self {
+            links,
+            octets: 0,
+            times: (f64::INFINITY, 0.0),
+        }
+    }
+
+    fn add(&mut self, flow: &Flow) {
+        self.octets += flow.octets;
+        let (first, last) = self.times;
+        self.times = (first.min(flow.first_sent_s), last.max(flow.last_delivery_s));
+    }
+}
+
 /// The cuts that what a run delivered had to cross.
 pub(crate) struct Cuts<'a> {
     told: &'a Told,
     edges: Vec<Edge<'a>>,
     /// Of each flow between two nodes the nodes on the side of its source.
     sides: Vec<(&'a Flow, Vec<bool>)>,
-    /// Those sides once each, and those of the cuts around each sender and each receiver.
-    distinct: BTreeSet<Vec<bool>>,
+    /// What was delivered across the narrowest of all cuts, and across those around each sender and each receiver.
+    crossings: Vec<Crossing>,
     positions: BTreeMap<&'a str, usize>,
 }
 
@@ -158,7 +184,7 @@ impl<'a> Cuts<'a> {
             told,
             edges,
             sides: Vec::new(),
-            distinct: BTreeSet::new(),
+            crossings: Vec::new(),
             positions,
         };
         if told.contacts.len() >= CONTACTS_MAX {
@@ -171,10 +197,7 @@ impl<'a> Cuts<'a> {
         let sides = flows.filter_map(|(number, flow)| Some((flow, cuts.side(flow, number)?)));
         let sides = sides.collect();
         cuts.sides = sides;
-        let own = cuts.sides.iter().map(|(_, side)| side.clone());
-        let around = cuts.sides.iter().flat_map(|(flow, _)| cuts.around(flow));
-        let distinct = own.chain(around).collect();
-        cuts.distinct = distinct;
+        cuts.crossings = [cuts.crossings_of_narrowest(), cuts.crossings_of_ends()].concat();
         cuts
     }
 
@@ -188,7 +211,7 @@ impl<'a> Cuts<'a> {
         }
         let octets = self.told.flows.iter().map(|flow| float(flow.octets));
         let times = self.sides.iter().map(|(_, side)| self.time_s(side));
-        let least = self.distinct.iter().map(|side| self.least_s(side));
+        let least = self.crossings.iter().map(|it| self.least_s(it));
         let time_s = times.chain(least).max_by(f64::total_cmp)?;
         let goodput = octets.sum::<f64>() * 8.0 / time_s;
         goodput.is_finite().then_some(goodput)
@@ -196,14 +219,10 @@ impl<'a> Cuts<'a> {
 
     /// Payload that was delivered beyond the octets that the links of a cut could carry from its first sending to its last delivery.
     pub(crate) fn excess(&self) -> Option<Excess> {
-        self.distinct.iter().find_map(|side| {
-            let across: Vec<&Flow> = self.across(side).collect();
-            let octets = float(across.iter().map(|flow| flow.octets).sum());
-            let first = across.iter().map(|flow| flow.first_sent_s);
-            let last = across.iter().map(|flow| flow.last_delivery_s);
-            let times = (first.min_by(f64::total_cmp)?, last.max_by(f64::total_cmp)?);
-            let links = self.links(side);
-            let could: f64 = links.clone().map(|edge| edge.octets(times)).sum();
+        self.crossings.iter().find_map(|crossing| {
+            let octets = float(crossing.octets);
+            let links = crossing.links.iter().filter_map(|it| self.edges.get(*it));
+            let could: f64 = links.clone().map(|edge| edge.octets(crossing.times)).sum();
             (octets > could * (1.0 + ROUNDING)).then(|| Excess {
                 octets,
                 could,
@@ -212,38 +231,59 @@ impl<'a> Cuts<'a> {
         })
     }
 
-    /// Flows from one side of a cut to the other.
-    fn across(&self, side: &[bool]) -> impl Iterator<Item = &'a Flow> {
-        let is_here = |name: &str| {
-            let position = self.positions.get(name);
-            position.is_some_and(|at| side.get(*at) == Some(&true))
-        };
+    /// The least time in which the links of a cut carry what was delivered across it: 0 where one keeps to no rate.
+    fn least_s(&self, crossing: &Crossing) -> f64 {
+        let links = crossing.links.iter().filter_map(|it| self.edges.get(*it));
+        let rate = links.map(Edge::rate).sum::<Option<f64>>();
+        let rate = rate.filter(|rate| *rate > 0.0);
+        rate.map_or(0.0, |rate| float(crossing.octets) / rate)
+    }
+
+    /// Flows with the positions of their ends.
+    fn placed(&self) -> impl Iterator<Item = (&'a Flow, usize, usize)> {
+        let of = |name: &str| self.positions.get(name).copied();
         let flows = self.sides.iter().map(|(flow, _)| *flow);
-        flows.filter(move |flow| is_here(&flow.from) && !is_here(&flow.to))
+        flows.filter_map(move |flow| Some((flow, of(&flow.from)?, of(&flow.to)?)))
     }
 
     /// Links of a cut.
-    fn links(&self, side: &[bool]) -> impl Iterator<Item = &Edge<'a>> + Clone {
-        self.edges.iter().filter(move |edge| edge.crosses(side))
+    fn links(&self, side: &[bool]) -> impl Iterator<Item = (usize, &Edge<'a>)> {
+        let edges = self.edges.iter().enumerate();
+        edges.filter(move |(_, edge)| edge.crosses(side))
     }
 
-    /// The least time in which links of a cut carry what was delivered across it: 0 where one keeps to no rate.
-    fn least_s(&self, side: &[bool]) -> f64 {
-        let octets: u64 = self.across(side).map(|flow| flow.octets).sum();
-        let rates = self.links(side).map(|edge| edge.rate());
-        let rate = rates.sum::<Option<f64>>().filter(|rate| *rate > 0.0);
-        rate.map_or(0.0, |rate| float(octets) / rate)
+    fn crossings_of_narrowest(&self) -> Vec<Crossing> {
+        let sides = self.sides.iter().take(PAIRS_MAX);
+        let sides: BTreeSet<&Vec<bool>> = sides.map(|(_, side)| side).collect();
+        let each = sides.into_iter().map(|side| {
+            let links = self.links(side).map(|(number, _)| number);
+            let mut crossing = Crossing::over(links.collect());
+            let is_across =
+                |from, to| side.get(from) == Some(&true) && side.get(to) == Some(&false);
+            let across = self.placed().filter(|(_, from, to)| is_across(*from, *to));
+            across.for_each(|(flow, ..)| crossing.add(flow));
+            crossing
+        });
+        each.filter(|it| it.octets > 0).collect()
     }
 
-    /// The sides of the cuts around a flow's sender, and around its receiver.
-    fn around(&self, flow: &Flow) -> Vec<Vec<bool>> {
-        let of = |name: &str| self.positions.get(name).copied();
-        let Some((from, to)) = of(&flow.from).zip(of(&flow.to)) else {
-            return Vec::new();
-        };
-        let nodes = 0..self.positions.len();
-        let sender = nodes.clone().map(|node| node == from).collect();
-        vec![sender, nodes.map(|node| node != to).collect()]
+    fn crossings_of_ends(&self) -> Vec<Crossing> {
+        let mut links: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, edge) in self.edges.iter().enumerate() {
+            for end in [edge.ends.0, edge.ends.1] {
+                links.entry(end).or_default().push(number);
+            }
+        }
+        // By the node, and whether it sends.
+        let mut crossings: BTreeMap<(usize, bool), Crossing> = BTreeMap::new();
+        for (flow, from, to) in self.placed().filter(|(_, from, to)| from != to) {
+            for (node, sends) in [(from, true), (to, false)] {
+                let around = || Crossing::over(links.get(&node).cloned().unwrap_or_default());
+                let crossing = crossings.entry((node, sends));
+                crossing.or_insert_with(around).add(flow);
+            }
+        }
+        crossings.into_values().collect()
     }
 
     /// For how long payload could pass a cut: links that come and go in all of their contacts, others from when the first payload was
@@ -252,7 +292,7 @@ impl<'a> Cuts<'a> {
         let first = self.told.first_sent_s.unwrap_or_default();
         let always = (first, self.told.last_delivery_s.unwrap_or_default());
         let (mut weights, mut sum) = (0.0, 0.0);
-        let links = || self.links(side);
+        let links = || self.links(side).map(|(_, edge)| edge);
         let are_even = links().all(|edge| edge.rate().is_some());
         for edge in links() {
             let times = match edge.contacts {
