@@ -508,6 +508,17 @@ at = "4s"
         self.assertTrue(back[0] < 2_000 < back[1], back)
         self.assertGreater(forward[1], forward[0] + 2_000)
 
+    def test_programs_that_do_not_say_who_measures_are_told_apart(self) -> None:
+        path = self.traffic('[runs]\norder = "given"\n')
+        text = path.read_text()
+        for name in ("take", "give"):
+            self.assertIn(f', "OML_NAME={name}"', text)
+            text = text.replace(f', "OML_NAME={name}"', "")
+        path.write_text(text)
+        self.lab("run", path, "--out", "out")
+        with contextlib.closing(sqlite3.connect(self.place / "out" / "0001" / "measurements.sq3")) as database:
+            self.assertEqual({name for name, in database.execute("SELECT name FROM _senders")}, {"take", "give"})
+
     def test_links_tell_what_left_their_ends_and_what_the_end_of_a_contact_took(self) -> None:
         text = (
             '[[node]]\nname = "a"\nkind = "command"\n[[node]]\nname = "b"\nkind = "command"\n'

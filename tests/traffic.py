@@ -359,6 +359,18 @@ class Traffic(unittest.TestCase):
                     self.assertEqual(streams(of_lab[f"program.{end}.environment"]), streams(program["environment"][0]))
                     self.assertEqual(len(streams(program["environment"][0])), 1)
 
+    def test_a_receiver_in_oedl_that_listens_at_its_own_address_hears_all_neighbours(self) -> None:
+        reason = namespaces_possible() or (None if shutil.which("ruby") else "no ruby command")
+        if reason:
+            self.skipTest(reason)
+        out = self.directory / "results"
+        script = ROOT / "crates/testbed/tests/oedl/good/star.rb"
+        done = self.run_ours("lab", "oedl", str(script), "--link-rate", "4Mbit", "--out", str(out), patience_s=90.0)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with contextlib.closing(sqlite3.connect(out / "0001" / "measurements.sq3")) as database:
+            [(flows, sources)] = database.execute('SELECT COUNT(DISTINCT flow_id), COUNT(DISTINCT dst_host) FROM "otr2_udp_in"').fetchall()
+        self.assertEqual((flows, sources), (3, 3))
+
     def test_an_experiment_of_the_paper_runs_and_every_packet_is_in_the_database(self) -> None:
         reason = namespaces_possible() or (None if shutil.which("ruby") else "no ruby command")
         if reason:

@@ -7,14 +7,32 @@ use std::collections::BTreeMap;
 pub(super) struct Addresses {
     /// Names of nodes in the script, which it may take for addresses too, and in the scenario.
     hosts: BTreeMap<String, String>,
-    by_text: BTreeMap<String, (String, String)>,
+    by_text: BTreeMap<String, Owner>,
 }
 
+/// The node and links that have an address.
+#[derive(Clone, Debug)]
+struct Owner {
+    node: String,
+    link: String,
+    /// Whether the node has it on further links, where a scenario has others for it.
+    is_of_several: bool,
+}
+
+/// All addresses of a host.
+const ANY_ADDRESS: &str = "0.0.0.0";
+
 impl Addresses {
-    /// An address of a node on a link; the first link of a node that has it on several.
+    /// An address of a node on a link; nodes may have one on several.
     pub fn add(&mut self, address: &str, node: &str, link: &str) {
-        let owner = (node.to_owned(), link.to_owned());
-        self.by_text.entry(address.to_owned()).or_insert(owner);
+        let found = self.by_text.entry(address.to_owned());
+        found
+            .and_modify(|owner| owner.is_of_several |= owner.node == node && owner.link != link)
+            .or_insert_with(|| Owner {
+                node: node.to_owned(),
+                link: link.to_owned(),
+                is_of_several: false,
+            });
     }
 
     /// A node by its name in the script.
@@ -36,7 +54,8 @@ impl Addresses {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// The text with each address in it replaced: `{NODE:LINK}` stands for it in a scenario, and `{NODE}` where nobody says which link.
+    /// The text with each address in it replaced: `{NODE:LINK}` stands for it in a scenario, and `{NODE}` where nobody says which link. A node's
+    /// own address on several links becomes that of all of them: neighbours reach it at different ones.
     fn name(&self, text: &str, here: &str) -> String {
         let mut named = String::new();
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -46,8 +65,9 @@ impl Addresses {
             let (word, behind) = rest.split_at(length);
             let trimmed = word.trim_end_matches('.');
             match self.by_text.get(trimmed) {
-                Some((node, link)) if node == here => named += &format!("{{{node}:{link}}}"),
-                Some((node, _)) => named += &format!("{{{node}}}"),
+                Some(Owner { node, .. }) if node != here => named += &format!("{{{node}}}"),
+                Some(owner) if owner.is_of_several => named += ANY_ADDRESS,
+                Some(Owner { node, link, .. }) => named += &format!("{{{node}:{link}}}"),
                 None => named += trimmed,
             }
             named += word.get(trimmed.len()..).unwrap_or_default();
@@ -106,6 +126,12 @@ mod tests {
         ] {
             assert_eq!(addresses.name(text, "one"), named, "{text}");
         }
+        // Neighbours reach a node with several links at different addresses.
+        addresses.add("192.168.0.2", "two", "air");
+        assert_eq!(addresses.name("192.168.0.2", "two"), "{two:air}");
+        addresses.add("192.168.0.2", "two", "air-2");
+        assert_eq!(addresses.name("192.168.0.2", "two"), "0.0.0.0");
+        assert_eq!(addresses.name("192.168.0.2", "one"), "{two}");
         addresses.add_host("omf.two", "two");
         assert_eq!(
             addresses.name_words("ping omf.two -x.omf.two", "one"),

@@ -287,10 +287,14 @@ impl Task {
             .split_first()
             .ok_or_else(|| LabError::new(format!("program '{name}' has no words")))?;
         let environment = &self.environment;
+        // Who measures: hosts have one name, that of the machine.
+        let says_who = |it: &(String, String)| ["OML_NAME", "OML_CONFIG"].contains(&it.0.as_str());
+        let sender = (!environment.iter().any(says_who)).then_some(("OML_NAME", name));
         let spawn = move || {
             use std::os::unix::process::CommandExt as _;
             Group::command(group, &executable(program)?)
                 .args(words)
+                .envs(sender)
                 .envs(environment.iter().map(|(name, value)| (name, value)))
                 .current_dir(directory)
                 .stdin(Stdio::null())

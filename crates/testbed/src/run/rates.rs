@@ -56,10 +56,8 @@ pub(super) fn read(file: &Path) -> rusqlite::Result<(Vec<Figure>, usize)> {
         let mut courses: BTreeMap<i64, Course> = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let (time_s, octets) = (row.get(1)?, row.get(2)?);
-            let course = courses.entry(row.get(0)?);
-            course
-                .and_modify(|course| course.add((time_s, octets)))
-                .or_insert_with(|| Course::new((time_s, octets)));
+            let course = courses.entry(row.get(0)?).or_default();
+            course.add((time_s, octets));
         }
         for (sender, name) in &senders {
             let figure = courses.get(sender).and_then(|course| course.figure(name));
@@ -98,52 +96,62 @@ pub(super) fn without_room(more: usize) -> Option<LabError> {
     (more > 0).then(|| LabError::new(what).with_hint(hint))
 }
 
+/// Rows at either end of a course that tell how long the first and the last are.
+const ENDS: usize = 3;
+
 /// One sender's rows, each with its time, which is the end of that in which its octets came, and those octets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Course {
     octets: f64,
-    first: (f64, f64),
-    /// The time of the last row but one.
-    before_s: f64,
-    /// It may be of a time that was not over.
-    last: (f64, f64),
+    /// The first times and their octets, and the last ones backwards.
+    first: Vec<(f64, f64)>,
+    last: Vec<(f64, f64)>,
 }
 
 impl Course {
-    const fn new(row: (f64, f64)) -> Self {
-        Self {
-            octets: row.1,
-            first: row,
-            before_s: f64::NEG_INFINITY,
-            last: row,
-        }
-    }
-
     fn add(&mut self, row: (f64, f64)) {
         self.octets += row.1;
-        if row.0 < self.first.0 {
-            self.first = row;
-        }
-        if row.0 >= self.last.0 {
-            self.before_s = self.last.0;
-            self.last = row;
-        } else {
-            self.before_s = self.before_s.max(row.0);
-        }
+        keep(&mut self.first, row, |time, other| time < other);
+        keep(&mut self.last, row, |time, other| time > other);
     }
 
-    /// The rate, of what came between whole times alone; nothing where there are too few.
+    /// The rate of all that came; nothing where there are too few rows. Of the first and the last row it is not known for how much of their time
+    /// something came: for as long as it takes at the rate of the row beside them, and no longer than from one to the other.
     fn figure(&self, sender: &str) -> Option<Figure> {
-        let octets = self.octets - self.first.1 - self.last.1;
-        let time = self.before_s - self.first.0;
+        let ([first, second, _], [last, before, third]) =
+            (self.first.as_slice(), self.last.as_slice())
+        else {
+            return None;
+        };
+        let whole = before.0 - first.0;
+        let time = whole
+            + part(*first, *second, second.0 - first.0)
+            + part(*last, *before, before.0 - third.0).min(last.0 - before.0);
         (time > 0.0).then(|| Figure {
             node: String::new(),
             program: sender.to_owned(),
             name: "rate".to_owned(),
-            time_s: self.last.0,
-            value: octets * 8.0 / time,
+            time_s: last.0,
+            value: self.octets * 8.0 / time,
             unit: "bit/s".to_owned(),
         })
+    }
+}
+
+/// The part of a time in which a row's octets came, at the rate of the row beside it, which took that time.
+fn part(row: (f64, f64), beside: (f64, f64), time: f64) -> f64 {
+    time * (row.1 / beside.1).min(1.0)
+}
+
+/// Keeps a row among those that are before others; rows of one time are one.
+fn keep(rows: &mut Vec<(f64, f64)>, row: (f64, f64), is_before: impl Fn(f64, f64) -> bool) {
+    let place = rows.partition_point(|other| is_before(other.0, row.0));
+    match rows.get_mut(place) {
+        Some(same) if same.0.total_cmp(&row.0).is_eq() => same.1 += row.1,
+        _ => {
+            rows.insert(place, row);
+            rows.truncate(ENDS);
+        }
     }
 }
 
@@ -215,5 +223,24 @@ mod tests {
         let (rates, _) = read(&file).unwrap();
         let names: Vec<&str> = rates.iter().map(|it| it.program.as_str()).collect();
         assert_eq!(names, ["vm.otg2_udp_out", "vm.otr2_udp_in"]);
+    }
+
+    #[test]
+    fn a_rate_that_changes_is_the_mean_of_all_of_the_time() {
+        let mut course = Course::default();
+        // A rate for two seconds and four times that for three; what came at the beginning of a window is of less time.
+        for (number, octets) in [2.0, 2.0, 8.0, 8.0, 8.0].into_iter().enumerate() {
+            let time = u32::try_from(number).unwrap();
+            course.add((f64::from(time), octets));
+        }
+        let rate = |course: &Course| course.figure("tx").map(|it| it.value / 8.0);
+        assert_eq!(rate(&course), Some(28.0 / 5.0));
+        course.add((5.0, 4.0));
+        assert_eq!(rate(&course), Some(32.0 / 5.5));
+        let mut few = Course::default();
+        few.add((0.0, 1.0));
+        few.add((1.0, 1.0));
+        few.add((1.0, 1.0));
+        assert_eq!(rate(&few), None);
     }
 }
