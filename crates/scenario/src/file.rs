@@ -342,14 +342,9 @@ fn find_unsimulated(document: &Document<'_>) -> Option<FileError> {
     let mut found = sections
         .into_iter()
         .filter_map(|(name, shown)| Some((document.all(name).next()?, shown)));
-    if let Some((section, shown)) = found.next() {
-        let what = format!("{shown} cannot be simulated");
-        return Some(document.fault(section.line(), what).with_hint(hint));
-    }
-    let stop = document.all("stop").find(|it| it.is_true("when_ended"))?;
-    let what = "'when_ended' of [stop] cannot be simulated: no programs run there";
-    let error = document.fault(stop.line_of("when_ended"), what);
-    Some(error.with_hint("'when_delivered' ends a run when all payloads have been delivered"))
+    let (section, shown) = found.next()?;
+    let what = format!("{shown} cannot be simulated");
+    Some(document.fault(section.line(), what).with_hint(hint))
 }
 
 fn read_report(document: &Document<'_>) -> Result<BTreeMap<&'static str, String>, FileError> {

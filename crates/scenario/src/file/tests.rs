@@ -388,13 +388,6 @@ fn what_only_a_testbed_can_do_is_read_and_named_with_its_line() {
     ] {
         assert_eq!(unsimulated(more).as_deref(), Some(said));
     }
-    let ended = format!("{TWO}[stop]\nat = \"1h\"\nwhen_ended = true\n");
-    let scenario = read(Path::new("s.toml"), &ended, &[]).expect("a scenario");
-    let said = "s.toml:11: 'when_ended' of [stop] cannot be simulated: no programs run there";
-    assert_eq!(
-        scenario.unsimulated.map(|it| it.to_string()).as_deref(),
-        Some(said)
-    );
 }
 
 #[test]
