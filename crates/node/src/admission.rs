@@ -88,6 +88,12 @@ impl Node {
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
+            if id.fragment.is_some() && self.is_in_hand(&whole) {
+                return Err(Refused {
+                    reason: RefuseReason::NoResources,
+                    why: "an application has the whole of it in hand, which is not stored".into(),
+                });
+            }
             if let Some(Recollection::Left {
                 returns: before,
                 hops: then,

@@ -24,7 +24,7 @@ use dhow_bundle::{Header, Now, Reading};
 use crate::admission::dtn_expiry;
 use crate::api::seam::{ApiRefusal, RequestId};
 use crate::arrivals::Origin;
-use crate::bundles::Removal;
+use crate::bundles::{Identity, Removal};
 use crate::door::StreamId;
 use crate::local::Locality;
 use crate::node::Node;
@@ -66,6 +66,9 @@ impl Node {
         let Some(end) = start.checked_add(length).filter(|&end| end <= octets.len()) else {
             return;
         };
+        if self.other_whole(key).is_some() {
+            return;
+        }
         let payload = octets.slice(start..end);
         match self.local.locality(&header.primary.destination) {
             Locality::Echo => self.reply_ahead(now, key, header, &payload),
@@ -146,6 +149,15 @@ impl Node {
             _ => return false,
         }
         true
+    }
+
+    /// An application has been given a bundle that is not durable here.
+    pub(crate) fn is_in_hand(&self, identity: &Identity) -> bool {
+        let pass = (self.bundles.find(identity)).and_then(|key| self.passes.get(&key));
+        matches!(
+            pass,
+            Some(Pass::Handed | Pass::Confirmed | Pass::Orphaned(Orphan::Delivery))
+        )
     }
 
     /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.

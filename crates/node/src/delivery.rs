@@ -463,13 +463,7 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let unit = UnitId {
-            source: entry.source,
-            creation: entry.creation,
-            destination: entry.destination,
-            total_octets: (entry.fragment.as_ref())
-                .map_or(entry.payload_octets, |fragment| fragment.total_octets),
-        };
+        let unit = UnitId::of(entry);
         // RFC 9171 4.2.3: without a source they are another bundle's.
         if self.endpoints.id(entry.source).is_null() {
             return;

@@ -190,6 +190,11 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
+        if self.other_whole(key).is_some() {
+            // Fragments made on different ways overlap, and the bundle comes beside them: one whole is enough.
+            self.delete(now, key, Removal::Deleted, None);
+            return;
+        }
         let Some((unit, range)) = unit_of(entry) else {
             self.arrive(now, key, locality);
             return;
@@ -473,11 +478,5 @@ fn instant_order(at: Instant) -> u64 {
 
 pub(crate) fn unit_of(entry: &Entry) -> Option<(UnitId, FragmentRange)> {
     let fragment = entry.fragment.as_ref()?;
-    let unit = UnitId {
-        source: entry.source,
-        creation: entry.creation,
-        destination: entry.destination,
-        total_octets: fragment.total_octets,
-    };
-    Some((unit, fragment.range))
+    Some((UnitId::of(entry), fragment.range))
 }

@@ -7,7 +7,9 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{CreationTimestamp, FragmentRange};
 
+use crate::bundles::{Entry, Identity, State};
 use crate::endpoints::EndpointIndex;
+use crate::node::Node;
 
 /// Which application data unit: source, creation timestamp, destination and its total length, so that
 /// fragments which contradict each other never meet.
@@ -17,6 +19,19 @@ pub(crate) struct UnitId {
     pub(crate) creation: CreationTimestamp,
     pub(crate) destination: EndpointIndex,
     pub(crate) total_octets: u64,
+}
+
+impl UnitId {
+    /// The unit that a bundle carries, all of it or a fragment.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        let fragment = entry.fragment.as_ref();
+        Self {
+            source: entry.source,
+            creation: entry.creation,
+            destination: entry.destination,
+            total_octets: fragment.map_or(entry.payload_octets, |it| it.total_octets),
+        }
+    }
 }
 
 /// One piece of a whole: which octets of which fragment's payload.
@@ -38,6 +53,7 @@ struct Unit {
 
 /// A unit that is complete and waits for delivery.
 struct Whole {
+    id: UnitId,
     parts: Vec<Part>,
     members: Vec<BundleKey>,
     /// As many of the members, from the first, are known to be intact.
@@ -66,12 +82,14 @@ pub(crate) struct Reassembly {
     units: BTreeMap<UnitId, Unit>,
     /// By the fragment that stands for the whole.
     whole: BTreeMap<BundleKey, Whole>,
+    /// The fragment that stands for the whole of a unit: there is one at most.
+    whole_of: BTreeMap<UnitId, BundleKey>,
     /// Which fragment stands for the whole that a fragment is part of.
     stands_for: BTreeMap<BundleKey, BundleKey>,
 }
 
 impl Reassembly {
-    /// Add a fragment; the key that stands for the whole, once it is complete.
+    /// Add a fragment of a unit that is not whole; the key that stands for the whole, once it is complete.
     pub(crate) fn add(
         &mut self,
         id: UnitId,
@@ -97,11 +115,13 @@ impl Reassembly {
             self.stands_for.insert(member, head);
         }
         let whole = Whole {
+            id,
             parts,
             members,
             sound: 0,
         };
         self.whole.insert(head, whole);
+        self.whole_of.insert(id, head);
         Some(head)
     }
 
@@ -139,6 +159,11 @@ impl Reassembly {
         unit.fragments.into_keys().map(|(_, key)| key).collect()
     }
 
+    /// The fragment that stands for the whole of a unit, where there is one.
+    pub(crate) fn whole_of(&self, id: &UnitId) -> Option<BundleKey> {
+        self.whole_of.get(id).copied()
+    }
+
     /// The pieces of the whole that `key` stands for, in order.
     pub(crate) fn parts(&self, key: BundleKey) -> Option<&[Part]> {
         self.whole.get(&key).map(|whole| whole.parts.as_slice())
@@ -156,14 +181,46 @@ impl Reassembly {
 
     /// The whole is done with: the other fragments in it.
     pub(crate) fn dissolve(&mut self, key: BundleKey) -> Vec<BundleKey> {
-        let Some(Whole { mut members, .. }) = self.whole.remove(&key) else {
+        let Some(Whole {
+            id, mut members, ..
+        }) = self.whole.remove(&key)
+        else {
             return Vec::new();
         };
+        self.whole_of.remove(&id);
         members.retain(|&member| member != key);
         for member in &members {
             self.stands_for.remove(member);
         }
         members
+    }
+}
+
+impl Node {
+    /// The other bundle that has all of the application data unit which this one is or is a fragment of, in one piece
+    /// or as a whole of fragments, and is neither leaving nor damaged. Nobody knows without a source (RFC 9171 4.2.3).
+    pub(crate) fn other_whole(&self, key: BundleKey) -> Option<BundleKey> {
+        let entry = self.bundles.entry(key)?;
+        if self.endpoints.id(entry.source).is_null() {
+            return None;
+        }
+        let unit = UnitId::of(entry);
+        let is_here = |key: &BundleKey| {
+            self.bundles.entry(*key).is_some_and(|it| {
+                let is_durable = matches!(
+                    it.state,
+                    State::Waiting | State::InFlight | State::Resting { .. }
+                );
+                is_durable && UnitId::of(it) == unit
+            })
+        };
+        let identity = Identity {
+            fragment: None,
+            ..entry.identity()
+        };
+        let in_one_piece = (entry.fragment.as_ref()).and_then(|_| self.bundles.find(&identity));
+        let in_fragments = || self.reassembly.whole_of(&unit);
+        (in_one_piece.filter(is_here)).or_else(|| in_fragments().filter(is_here))
     }
 }
 

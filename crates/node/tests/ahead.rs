@@ -376,6 +376,37 @@ fn a_bundle_that_was_delivered_and_refused_by_the_store_comes_again_only_if_it_w
     }
 }
 
+/// It would be delivered twice, once as a whole of its fragments.
+#[test]
+fn fragments_of_a_bundle_wait_while_an_application_has_it_and_the_store_has_not() {
+    let mut pair = Pair::new();
+    pair.world.client(1, pair.receiver).confirms = false;
+    pair.stall(1, true);
+    pair.send("ipn:2.42", b"second");
+    pair.settle();
+    assert_eq!(pair.received().len(), 2);
+    pair.world.machines[1].store.capacity = Some(0);
+    pair.stall(1, false);
+    pair.world.machines[1].store.capacity = None;
+    // The sender cuts it now: whoever it asked to keep it has not.
+    pair.world.crash(0);
+    for link in &mut pair.world.machines[0].config.links {
+        link.policy.fragment_octets = Some(2);
+    }
+    pair.world.start(0);
+    pair.settle();
+    assert_eq!(pair.received().len(), 2, "it is handed over once");
+    assert_eq!(pair.world.machines[0].store.kept.bundles.len(), 1);
+    let client = pair.world.client(1, pair.receiver);
+    client.respond(STATUS_SUCCESS);
+    client.confirms = true;
+    pair.settle();
+    pair.world.pass(Duration::from_secs(60));
+    pair.settle();
+    assert_eq!(pair.received().len(), 2, "it is known");
+    assert!(pair.is_empty());
+}
+
 #[test]
 fn a_bundle_that_was_delivered_ahead_and_declined_is_delivered_again() {
     let mut pair = Pair::new();

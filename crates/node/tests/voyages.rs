@@ -19,7 +19,7 @@ use bytes::BytesMut;
 use dhow_bundle::Reading;
 use dhow_bundle::admin::AdministrativeRecord;
 use dhow_bundle::storage::BundleKey;
-use dhow_node::api::wire::BundleAdu;
+use dhow_node::api::wire::{BundleAdu, STATUS_ERROR, STATUS_SUCCESS};
 use dhow_node::config::{Enabled, Route};
 use dhow_node::door::{Event, Occurrence, OperatorCommand, Ticket};
 use proptest::prelude::*;
@@ -533,6 +533,62 @@ fn a_fragment_that_rotted_keeps_its_whole_back_until_a_sound_one_comes() {
     });
     assert_eq!(world.client(1, receiver).received[0].1, payload(1, 450));
     world.until("nothing is left", |world| all_empty(world));
+}
+
+/// RFC 9171 5.9: fragments that were made on different ways make one whole, also while an application has it in hand.
+#[test]
+fn fragments_that_come_beside_their_whole_make_no_second_one() {
+    for (cut_again, declines) in [
+        (Some(70), false),
+        (Some(70), true),
+        (None, false),
+        (None, true),
+    ] {
+        let mut world = World::line(2, 26, |_, config| {
+            for link in &mut config.links {
+                link.policy.fragment_octets = Some(100);
+            }
+        });
+        let mut receiver = Client::new("ipn:2.42", true);
+        receiver.confirms = false;
+        let receiver = world.connect(1, receiver);
+        let mut sender = Client::new("ipn:1.9", false);
+        sender.send(adu("ipn:2.42"), &payload(1, 450));
+        world.connect(0, sender);
+        world.until("all fragments are stored", |world| {
+            world.machines[1].store.kept.bundles.len() == 5
+        });
+        // The acknowledgments are lost with the sender, which cuts the bundle at other octets, or not at all.
+        world.crash(0);
+        world.until("the whole is handed over", |world| {
+            delivered(world, 1, receiver) == 1
+        });
+        for link in &mut world.machines[0].config.links {
+            link.policy.fragment_octets = cut_again;
+        }
+        world.start(0);
+        world.until("the sender has left it", |world| {
+            world.machines[0].store.kept.bundles.is_empty()
+        });
+        world.settle();
+        assert_eq!(delivered(&mut world, 1, receiver), 1, "handed over once");
+        let client = world.client(1, receiver);
+        if declines {
+            client.confirms = true;
+            client.respond(STATUS_ERROR);
+        } else {
+            client.respond(STATUS_SUCCESS);
+        }
+        world.settle();
+        world.pass(Duration::from_secs(10));
+        world.until("nothing is left", |world| all_empty(world));
+        assert_eq!(
+            delivered(&mut world, 1, receiver),
+            1 + usize::from(declines)
+        );
+        let counters = world.machines[1].node.as_ref().unwrap().counters();
+        assert_eq!(counters.delivered, 1);
+    }
 }
 
 #[test]
