@@ -285,6 +285,7 @@ fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
         },
         Occurrence::StoreRefused { .. } => Some((Kind::StoreRefused, None)),
         Occurrence::Quarantined { .. } => Some((Kind::Quarantined, None)),
+        Occurrence::TransitionRefused { .. } => Some((Kind::TransitionRefused, None)),
         _ => None,
     }
 }
@@ -320,6 +321,10 @@ fn log_rest(occurrence: &Occurrence) {
         }
         Occurrence::Quarantined { id } => {
             tracing::error!(%id, "bundle is damaged on disk and in quarantine")
+        }
+        Occurrence::TransitionRefused { id, transition } => {
+            tracing::error!(%id, "a bundle's state did not allow an event, which was passed over ({transition}); \
+                this is a mistake in dhow: please report it")
         }
         Occurrence::ClockJumped { milliseconds } => {
             tracing::warn!(milliseconds, "the wall clock jumped")

@@ -40,6 +40,8 @@ pub enum Kind {
     StoreRefused,
     /// A bundle is in quarantine.
     Quarantined,
+    /// A bundle did not allow an event.
+    TransitionRefused,
     /// The disk gave no octets of a stored bundle.
     Unread,
 }
@@ -59,6 +61,9 @@ impl Kind {
             Self::StoreRefused => "more refusals of the store",
             Self::Unread => "more reads of stored octets failed",
             Self::Quarantined => "more bundles are damaged on disk and in quarantine",
+            Self::TransitionRefused => {
+                "more events were passed over that a bundle's state did not allow"
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use dhow_bundle::{BlockFlags, BundleId, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
 use crate::arrivals::Origin;
-use crate::bundles::{Entry, Fragment, Identity, Removal, State};
+use crate::bundles::{Entry, Fragment, Identity, Removal};
 use crate::config::Enabled;
 use crate::departures::Mark;
 use crate::door::{Occurrence, StreamId};
@@ -22,6 +22,7 @@ use crate::reception::{Reception, Refused};
 use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject, kept_flags};
 use crate::reservation::Comes;
+use crate::retention::{Retention, State};
 use crate::transmission::FRESH;
 
 /// Whether a copy of an incoming bundle is here to stay.
@@ -162,7 +163,7 @@ impl Node {
             payload_octets: header.payload_octets(),
             octets,
             order: 0,
-            state: State::Arriving,
+            retention: Retention::ARRIVING,
             sound_until: now.monotonic + FRESH,
             returns,
             detour: 0,
@@ -198,7 +199,7 @@ impl Node {
     /// A bundle that is held already came again. It counts as held only when it will stay held: what is
     /// on its way from or to the disk, or to a neighbour that may be about to acknowledge it, is not.
     fn meet_copy(&mut self, now: Now, key: BundleKey, hops: Option<u8>) -> Result<Copy, Refused> {
-        let state = self.bundles.entry(key).map(|entry| entry.state);
+        let state = self.state(key);
         if state == Some(State::Quarantined) {
             // The copy is better than what is here: it is taken when it comes again.
             self.delete(now, key, Removal::Deleted, None);
@@ -207,7 +208,7 @@ impl Node {
             return Ok(Copy::Gone);
         };
         let remote = self.endpoints.locality(entry.destination) == Locality::Remote;
-        let (state, removal) = (entry.state, entry.removal);
+        let (state, removal) = (entry.state(), entry.removal);
         let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops);
         match state {
             State::Arriving if planted(Mutant::CopyTakenWhileArriving) => Ok(Copy::Held),

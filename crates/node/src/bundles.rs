@@ -12,6 +12,7 @@ use hashbrown::HashTable;
 use crate::endpoints::EndpointIndex;
 use crate::expiries::Timed;
 use crate::memory::table_octets;
+use crate::retention::{Retention, State};
 
 /// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
 const SHEET: usize = 256;
@@ -29,30 +30,6 @@ pub(crate) struct Identity {
 pub(crate) struct Fragment {
     pub(crate) range: FragmentRange,
     pub(crate) total_octets: u64,
-}
-
-/// What a held bundle is going through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Its octets are coming in, or its commit is not durable yet.
-    Arriving,
-    /// A fragment that holds what came so far of a bundle that is still coming in.
-    Kept,
-    /// It waits in its destination's queue for a hop or a subscriber.
-    Waiting,
-    /// It is with a session or a subscriber.
-    InFlight,
-    /// A fragment for an endpoint here that waits for the others.
-    Reassembling,
-    /// A neighbour refused it, or the store is asked whether it is intact; a timer wakes it at the latest.
-    Resting {
-        /// When the timer does.
-        until: Instant,
-    },
-    /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
-    Quarantined,
-    /// Its deletion was asked for and is not durable yet.
-    Deleting,
 }
 
 /// Why a bundle was removed, when a copy that comes later must be known for one.
@@ -92,7 +69,7 @@ pub(crate) struct Entry {
     pub(crate) octets: u64,
     /// Its place in its queue; set once it is dispatched.
     pub(crate) order: u64,
-    pub(crate) state: State,
+    pub(crate) retention: Retention,
     /// Until when its octets are trusted: they came, or were compared with their checksums, a moment ago.
     pub(crate) sound_until: Instant,
     /// How often it has come back to this node after it had left.
@@ -109,6 +86,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    pub(crate) const fn state(&self) -> State {
+        self.retention.state()
+    }
+
     pub(crate) fn identity(&self) -> Identity {
         Identity {
             source: self.source,
@@ -348,7 +329,7 @@ pub(crate) mod tests {
             payload_octets: 0,
             octets: 2,
             order: 0,
-            state: State::Waiting,
+            retention: Retention::RECOVERED,
             sound_until: Instant::START,
             returns: 0,
             detour: 0,

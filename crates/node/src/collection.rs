@@ -15,10 +15,11 @@ use dhow_bundle::admin::{
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, Now};
 
-use crate::bundles::{Removal, State};
+use crate::bundles::Removal;
 use crate::endpoints::{EndpointIndex, Endpoints};
 use crate::node::Node;
 use crate::reports::{Parcel, ReportKind, Subject};
+use crate::retention::State;
 
 /// Octets of a collection's record, about: what a slow link carries in some seconds.
 const RECORD_OCTETS: usize = 32 << 10;
@@ -251,7 +252,7 @@ impl Node {
             .parts
             .iter()
             .filter(|&&key| self.collections.is_part(key))
-            .filter_map(|&key| Some((key, self.bundles.entry(key)?.state)))
+            .filter_map(|&key| Some((key, self.state(key)?)))
             .filter(|(_, state)| matches!(state, State::Arriving | State::Resting { .. }))
             .collect();
         let is_told = parts.len() == 1

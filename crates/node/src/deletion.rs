@@ -5,12 +5,13 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 
 use crate::admission::dtn_expiry;
-use crate::bundles::{Entry, Identity, Removal, State};
+use crate::bundles::{Entry, Identity, Removal};
 use crate::departures::Mark;
 use crate::dispatch::{place, queue, unit_of};
 use crate::door::Occurrence;
 use crate::node::Node;
 use crate::reports::ReportKind;
+use crate::retention::{State, Trigger};
 
 impl Node {
     /// RFC 9171 5.5: a bundle's age has exceeded its lifetime.
@@ -35,10 +36,14 @@ impl Node {
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };
-        match entry.state {
+        match entry.state() {
             State::Deleting | State::Arriving | State::Kept => {}
             State::InFlight => entry.doomed = Some(reason),
-            State::Waiting | State::Reassembling | State::Resting { .. } | State::Quarantined => {
+            State::DispatchPending
+            | State::Waiting
+            | State::Reassembling
+            | State::Resting { .. }
+            | State::Quarantined => {
                 self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
             }
         }
@@ -55,7 +60,7 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        if entry.state == State::Deleting {
+        if entry.state() == State::Deleting {
             return;
         }
         if let Some(reason) = reason {
@@ -74,10 +79,10 @@ impl Node {
         for member in self.reassembly.dissolve(key) {
             self.delete(now, member, removal, None);
         }
+        self.advance(key, Trigger::Deleted);
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };
-        entry.state = State::Deleting;
         entry.removal = removal;
         let expires = entry.expires;
         let Some(entry) = self.bundles.entry(key) else {
@@ -113,7 +118,7 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        match entry.state {
+        match entry.state() {
             State::Waiting => {
                 let (queue, place) = (queue(entry), place(entry));
                 self.queues.remove(queue, place, key);
@@ -129,6 +134,7 @@ impl Node {
             }
             State::Arriving
             | State::Kept
+            | State::DispatchPending
             | State::InFlight
             | State::Quarantined
             | State::Deleting => {}

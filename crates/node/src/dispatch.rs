@@ -12,7 +12,7 @@ use dhow_link::stream::{LinkCommand, RefuseReason};
 
 use crate::api::seam::ApiRefusal;
 use crate::arrivals::{Arrival, Origin};
-use crate::bundles::{Entry, Identity, Removal, State};
+use crate::bundles::{Entry, Identity, Removal};
 use crate::door::{Occurrence, Telling};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
@@ -22,6 +22,7 @@ use crate::reassembly::UnitId;
 use crate::reception::Refused;
 use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject};
+use crate::retention::{State, Trigger};
 use crate::routing::Hop;
 use crate::sending::must_not_fragment;
 
@@ -56,8 +57,8 @@ impl Node {
         self.drop_pass(now, key);
         self.drop_keeping(now, key);
         self.end_arrival(key);
+        self.advance(key, Trigger::Deleted);
         if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.state = State::Deleting;
             entry.removal = Removal::Deleted;
         }
         self.store(StoreCommand::Abandon { key });
@@ -109,11 +110,19 @@ impl Node {
         if let Some(arrival) = &arrival {
             self.backlog.settle(arrival.origin, arrival.waiting());
         }
+        let is_part = matches!(&arrival, Some(it) if it.origin == Origin::Prefix);
+        self.advance(
+            key,
+            if is_part {
+                Trigger::PartStored
+            } else {
+                Trigger::Stored
+            },
+        );
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };
         entry.extents = extents;
-        entry.state = State::Waiting;
         let octets = entry.octets;
         if !self.keepings.is_empty() {
             self.drop_keeping(now, key);
@@ -207,7 +216,8 @@ impl Node {
         let is_leaving = || {
             let whole = self.bundles.find(&whole);
             let whole = whole.and_then(|key| self.bundles.entry(key));
-            whole.is_some_and(|it| it.state == State::Deleting && it.removal == Removal::Delivered)
+            whole
+                .is_some_and(|it| it.state() == State::Deleting && it.removal == Removal::Delivered)
         };
         let is_delivered = is_leaving()
             || self.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered);
@@ -217,11 +227,16 @@ impl Node {
             return;
         }
         // RFC 9171 5.9: a fragment waits until the whole is there.
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.state = State::Reassembling;
-        }
+        self.advance(key, Trigger::PartOfUnit);
         if let Some(head) = self.reassembly.add(unit, range, key) {
             self.counters.reassembled += 1;
+            self.unit_whole(now, head, locality);
+        }
+    }
+
+    /// A fragment stands for its unit, which is whole.
+    pub(crate) fn unit_whole(&mut self, now: Now, head: BundleKey, locality: Locality) {
+        if self.advance(head, Trigger::UnitWhole) {
             self.arrive(now, head, locality);
         }
     }
@@ -245,10 +260,12 @@ impl Node {
     /// Put a bundle into its destination's queue and wake who could take it.
     pub(crate) fn enqueue(&mut self, key: BundleKey) {
         self.release_moved(key);
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        if !self.advance(key, Trigger::Queued) {
+            return;
+        }
+        let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        entry.state = State::Waiting;
         let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
         let bars = (entry.previous, must_not_fragment(entry.flags));
         let is_own = self.endpoints.locality(destination) != Locality::Remote;
@@ -289,10 +306,10 @@ impl Node {
 
     /// Take a waiting bundle out of its queue.
     pub(crate) fn dequeue(&mut self, key: BundleKey) {
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        self.advance(key, Trigger::Taken);
+        let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        entry.state = State::InFlight;
         let (queue, place) = (queue(entry), place(entry));
         self.turns.leave(place.arrival);
         self.queues.remove(queue, place, key);
@@ -312,12 +329,9 @@ impl Node {
         if self.meets_doom(now, key) {
             return false;
         }
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            let until = now.monotonic + duration;
-            entry.state = State::Resting { until };
-            if !planted(Mutant::RestForEver) {
-                self.rests.insert((until, key));
-            }
+        let until = now.monotonic + duration;
+        if self.advance(key, Trigger::Rest { until }) && !planted(Mutant::RestForEver) {
+            self.rests.insert((until, key));
         }
         true
     }
@@ -337,12 +351,13 @@ impl Node {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let State::Resting { until } = entry.state else {
+        let State::Resting { until } = entry.state() else {
             return;
         };
         let locality = self.endpoints.locality(entry.destination);
         self.rests.remove(&(until, key));
         self.verifying.remove(&key);
+        self.advance(key, Trigger::Woken);
         match locality {
             Locality::Echo | Locality::Perf | Locality::Administrative => {
                 self.arrive(now, key, locality)
@@ -358,7 +373,7 @@ impl Node {
         entry.extents = extents;
         // A fragment of a whole is read where the whole is.
         let holder = self.reassembly.stand_in(key).unwrap_or(key);
-        let state = self.bundles.entry(holder).map(|entry| entry.state);
+        let state = self.state(holder);
         if state == Some(State::InFlight) {
             // Somebody may still read the old places: released when the bundle is back.
             self.moved.insert(key);
@@ -381,9 +396,7 @@ impl Node {
             StoreRefusal::Full => format!("the store is full: {}", self.bound_told()),
             StoreRefusal::Disk => "the disk failed".into(),
         };
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.state = State::Deleting;
-        }
+        self.advance(key, Trigger::Deleted);
         self.handed.remove(&key);
         if self.orphan(now, key, arrival.origin) {
             return;

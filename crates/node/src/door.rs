@@ -387,6 +387,13 @@ pub enum Occurrence {
         /// The bundle.
         id: BundleId,
     },
+    /// An event came that the state of a bundle does not allow: a mistake in this program. The bundle stays as it is.
+    TransitionRefused {
+        /// The bundle.
+        id: BundleId,
+        /// The state and the event.
+        transition: String,
+    },
     /// The wall clock jumped by this many milliseconds against the monotonic one.
     ClockJumped {
         /// Positive for forward.

@@ -11,6 +11,7 @@ use crate::config::PayloadChecksum;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::reservation::Comes;
+use crate::retention::Trigger;
 use crate::sending::{PendingRead, RETRANSMIT_REST};
 use crate::transmission::HOP_LIMIT;
 
@@ -31,9 +32,7 @@ impl Node {
             self.verify(now, key);
             return;
         }
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.state = crate::bundles::State::InFlight;
-        }
+        self.advance(key, Trigger::Taken);
         self.read(PendingRead::Echo { key }, Extents::Many(extents.into()));
     }
 

@@ -8,12 +8,13 @@ use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 
-use crate::bundles::{Entry, State};
+use crate::bundles::Entry;
 use crate::dispatch::{place, queue};
 use crate::endpoints::EndpointIndex;
 use crate::expiries::Timed;
 use crate::node::{Node, Stage};
 use crate::passing::Pass;
+use crate::retention::State;
 use crate::sending::PendingRead;
 
 impl Node {
@@ -26,13 +27,16 @@ impl Node {
         if self.stage == Stage::Recovering {
             return Ok(());
         }
+        expect(self.counters.transitions_refused == 0, || {
+            "a bundle's state did not allow an event".into()
+        })?;
         self.check_windows()?;
         self.check_timers()?;
         self.check_endpoints()?;
         let held = self.holders();
         for (key, entry) in self.bundles.iter() {
             self.check_bundle(key, entry, held.get(&key).copied().unwrap_or(0))
-                .map_err(|what| format!("{key:?} in {:?} {what}", entry.state))?;
+                .map_err(|what| format!("{key:?} in {:?} {what}", entry.state()))?;
         }
         let under_way = self.arrivals.iter().map(|(_, it)| it);
         let arriving = under_way.fold(0, |sum, it| sum + it.waiting());
@@ -59,7 +63,7 @@ impl Node {
         }
         self.check_passes()?;
         for key in self.splits.keys() {
-            let state = self.bundles.entry(*key).map(|entry| entry.state);
+            let state = self.state(*key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is cut and {state:?}")
             })?;
@@ -90,11 +94,11 @@ impl Node {
             self.passes.get(&key),
             Some(Pass::UnderWay(_) | Pass::Left(..) | Pass::Handed | Pass::Orphaned(_))
         );
-        let wanted = u32::from(entry.state == State::InFlight || passes);
+        let wanted = u32::from(entry.state() == State::InFlight || passes);
         expect(holders == wanted, || format!("has {holders} holders"))?;
         let timed = self.expiries.contains(entry, key);
         let part = self.reassembly.stand_in(key).is_some();
-        match entry.state {
+        match entry.state() {
             State::Kept => {
                 expect(!timed, || "has an expiry".into())?;
                 let keepings = self.keepings.values().filter_map(|it| it.kept);
@@ -108,6 +112,7 @@ impl Node {
                 return expect(self.arrivals.contains(key), || "does not arrive".into());
             }
             State::Deleting => return expect(!timed, || "has an expiry".into()),
+            State::DispatchPending => return Err("goes nowhere".into()),
             State::InFlight => {
                 return expect(timed || entry.doomed.is_some(), || "never expires".into());
             }
@@ -164,7 +169,7 @@ impl Node {
             })?;
         }
         for key in self.owed.keys() {
-            let state = self.bundles.entry(*key).map(|entry| entry.state);
+            let state = self.state(*key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is owed for and {state:?}")
             })?;
@@ -247,7 +252,7 @@ impl Node {
         expect(self.expiries.len() == timed.count(), || {
             "expiries of nobody are noted".into()
         })?;
-        let resting = |key| self.bundles.entry(key).map(|entry| entry.state);
+        let resting = |key| self.state(key);
         for &(until, key) in &self.rests {
             expect(resting(key) == Some(State::Resting { until }), || {
                 format!("{key:?} is woken and does not rest")

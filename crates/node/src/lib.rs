@@ -54,6 +54,7 @@ mod recovery;
 mod removed;
 mod reports;
 mod reservation;
+mod retention;
 mod routing;
 mod sending;
 mod series;

@@ -17,13 +17,13 @@ use dhow_bundle::{Header, Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::ahead::Orphan;
-use crate::bundles::State;
 use crate::checksums::Ending;
 use crate::config::{Acknowledge, Enabled};
 use crate::door::StreamId;
 use crate::local::Locality;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
+use crate::retention::Trigger;
 use crate::routing::Hop;
 use crate::sending::Outgoing;
 
@@ -223,10 +223,10 @@ impl Node {
         let Some(pass) = self.passes.remove(&key) else {
             return false;
         };
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        self.advance(key, Trigger::Taken);
+        let Some(entry) = self.bundles.entry(key) else {
             return false;
         };
-        entry.state = State::InFlight;
         match pass {
             Pass::UnderWay(passing) => {
                 let header = u64::from(entry.header_octets);

@@ -21,12 +21,13 @@ use dhow_bundle::{
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::arrivals::{Arrival, Origin};
-use crate::bundles::{Entry, Fragment, Removal, State};
+use crate::bundles::{Entry, Fragment, Removal};
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::node::Node;
 use crate::reception::{Incoming, Reception, Refused};
 use crate::reports::ReportKind;
+use crate::retention::{Retention, Trigger};
 use crate::transmission::FRESH;
 
 /// Payloads of fewer octets are kept as a whole only: they fit a segment or two.
@@ -228,7 +229,7 @@ impl Node {
             payload_octets: part.range.length,
             octets: part.header.total_octets(),
             order: 0,
-            state: State::Arriving,
+            retention: Retention::ARRIVING,
             sound_until: whole.received + FRESH,
             doomed: None,
             removal: Removal::Deleted,
@@ -271,9 +272,6 @@ impl Node {
         let Some(prefix) = self.prefixes.remove(&key) else {
             return;
         };
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.state = State::Kept;
-        }
         self.discard(now, prefix.replaces);
         match prefix.fate {
             Fate::Dropped => self.discard(now, Some(key)),
@@ -413,10 +411,7 @@ impl Node {
 
     /// A fragment is all that came: it goes its way.
     fn keep_for_good(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry_mut(key) else {
-            return;
-        };
-        entry.state = State::Waiting;
+        self.advance(key, Trigger::Stored);
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };

@@ -7,9 +7,10 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{CreationTimestamp, FragmentRange};
 
-use crate::bundles::{Entry, Identity, State};
+use crate::bundles::{Entry, Identity};
 use crate::endpoints::EndpointIndex;
 use crate::node::Node;
+use crate::retention::State;
 
 /// Which application data unit: source, creation timestamp, destination and its total length, so that
 /// fragments which contradict each other never meet.
@@ -208,7 +209,7 @@ impl Node {
         let is_here = |key: &BundleKey| {
             self.bundles.entry(*key).is_some_and(|it| {
                 let is_durable = matches!(
-                    it.state,
+                    it.state(),
                     State::Waiting | State::InFlight | State::Resting { .. }
                 );
                 is_durable && UnitId::of(it) == unit

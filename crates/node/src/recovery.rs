@@ -9,11 +9,12 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime, Instant, Now};
 
-use crate::bundles::{Entry, Fragment, Identity, Removal, State};
+use crate::bundles::{Entry, Fragment, Identity, Removal};
 use crate::dispatch::unit_of;
 use crate::door::Occurrence;
 use crate::expiries::Timed;
 use crate::node::{Node, Stage};
+use crate::retention::{Retention, State, Trigger};
 
 /// How long a comparison with checksums is good for.
 const VERIFIED: Duration = Duration::from_secs(60);
@@ -75,7 +76,7 @@ impl Node {
             octets: extents.length(),
             extents,
             order: 0,
-            state: State::Waiting,
+            retention: Retention::RECOVERED,
             sound_until: Instant::START,
             returns: 0,
             detour: 0,
@@ -124,7 +125,9 @@ impl Node {
         let keys: Vec<BundleKey> = self.bundles.iter().map(|(key, _)| key).collect();
         for key in keys.into_iter().filter(|key| !covered.contains(key)) {
             self.keep(key);
-            self.dispatch(now, key);
+            if self.state(key) == Some(State::DispatchPending) {
+                self.dispatch(now, key);
+            }
         }
     }
 
@@ -208,7 +211,7 @@ impl Node {
         match self
             .bundles
             .entry(key)
-            .map_or(State::Deleting, |it| it.state)
+            .map_or(State::Deleting, |it| it.state())
         {
             // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
             State::InFlight => {
@@ -216,12 +219,13 @@ impl Node {
                     entry.doomed = Some(8);
                 }
             }
-            State::Waiting | State::Resting { .. } | State::Reassembling => {
+            State::DispatchPending
+            | State::Waiting
+            | State::Resting { .. }
+            | State::Reassembling => {
                 self.withdraw(key);
                 self.expiries.insert(&mut self.bundles, key);
-                if let Some(entry) = self.bundles.entry_mut(key) {
-                    entry.state = State::Quarantined;
-                }
+                self.advance(key, Trigger::Damaged);
             }
             State::Arriving | State::Kept | State::Quarantined | State::Deleting => {}
         }
@@ -230,7 +234,7 @@ impl Node {
     /// A fragment of a whole that nobody holds is damaged: the others wait for a sound one again.
     fn take_apart(&mut self, now: Now, key: BundleKey) {
         let head = self.reassembly.stand_in(key).unwrap_or(key);
-        let state = self.bundles.entry(head).map(|entry| entry.state);
+        let state = self.state(head);
         if !matches!(state, Some(State::Waiting | State::Resting { .. })) {
             return;
         }
@@ -242,10 +246,10 @@ impl Node {
         let mut again = None;
         let others = self.reassembly.dissolve(head);
         for member in others.into_iter().chain([head]) {
-            let Some(entry) = self.bundles.entry_mut(member) else {
+            self.advance(member, Trigger::UnitBroken);
+            let Some(entry) = self.bundles.entry(member) else {
                 continue;
             };
-            entry.state = State::Reassembling;
             let unit = unit_of(entry);
             self.expiries.insert(&mut self.bundles, member);
             // Without the damaged one the whole may still be there, from fragments that overlap.
@@ -258,7 +262,7 @@ impl Node {
         let destination = again.and_then(|head| self.bundles.entry(head).map(|it| it.destination));
         if let Some((head, destination)) = again.zip(destination) {
             let locality = self.local.locality(self.endpoints.id(destination));
-            self.arrive(now, head, locality);
+            self.unit_whole(now, head, locality);
         }
     }
 }

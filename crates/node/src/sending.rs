@@ -12,7 +12,7 @@ use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
 use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
-use crate::bundles::{Removal, State};
+use crate::bundles::Removal;
 use crate::checksums::Ending;
 use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
 use crate::neighbour::Neighbour;
@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::passing::Pass;
 use crate::queues::{Choice, QueueId};
 use crate::reports::ReportKind;
+use crate::retention::State;
 use crate::routing::Hop;
 
 /// Bundles up to this size are read from the store in one piece; of larger ones only the header blocks.
@@ -610,7 +611,7 @@ impl Node {
             return;
         };
         let is_lost = entry.detour > 0 && planted(Mutant::DetourLostWithSession);
-        if entry.state != State::InFlight || is_lost {
+        if entry.state() != State::InFlight || is_lost {
             return;
         }
         let rest = match refused {

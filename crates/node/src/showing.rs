@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
 
-use crate::bundles::{Entry, State};
+use crate::bundles::Entry;
 use crate::config::{Enabled, Route};
 use crate::door::Carrier;
 use crate::endpoints::EndpointIndex;
@@ -15,6 +15,7 @@ use crate::local::Locality;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::reception::Reception;
+use crate::retention::State;
 use crate::routing::Hop;
 use crate::view::{
     ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView,
@@ -219,7 +220,7 @@ impl Node {
             expires_in_ms: millis(entry.expires, now),
             received: entry.received_dtn,
             previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
-            in_flight: entry.state == State::InFlight,
+            in_flight: entry.state() == State::InFlight,
             state: state_of(entry),
         }
     }
@@ -240,7 +241,7 @@ impl Node {
         let damaged = self
             .bundles
             .iter()
-            .filter(|(_, entry)| entry.state == State::Quarantined);
+            .filter(|(_, entry)| entry.state() == State::Quarantined);
         u64::try_from(damaged.count()).unwrap_or(u64::MAX)
     }
 
@@ -252,8 +253,12 @@ impl Node {
 }
 
 fn state_of(entry: &Entry) -> BundleState {
-    match entry.state {
-        State::Waiting | State::Arriving | State::Kept | State::Deleting => BundleState::Waiting,
+    match entry.state() {
+        State::DispatchPending
+        | State::Waiting
+        | State::Arriving
+        | State::Kept
+        | State::Deleting => BundleState::Waiting,
         State::InFlight => BundleState::InFlight,
         State::Resting { .. } => BundleState::Resting,
         State::Reassembling => BundleState::Reassembling,
@@ -262,7 +267,10 @@ fn state_of(entry: &Entry) -> BundleState {
 }
 
 fn is_stored(entry: &Entry) -> bool {
-    !matches!(entry.state, State::Arriving | State::Kept | State::Deleting)
+    !matches!(
+        entry.state(),
+        State::Arriving | State::Kept | State::Deleting
+    )
 }
 
 fn millis(expires: Instant, now: Now) -> u64 {

@@ -14,13 +14,14 @@ use dhow_bundle::{
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
 use crate::arrivals::Origin;
-use crate::bundles::{Entry, Removal, State};
+use crate::bundles::{Entry, Removal};
 use crate::door::StreamId;
 use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::SUMMED_OCTETS;
 use crate::reservation::Comes;
+use crate::retention::Retention;
 
 /// Payloads up to this size are written to the store together with their header blocks: copying costs
 /// less than handing over three pieces, and a small slice does not keep the buffer that it came in.
@@ -325,7 +326,7 @@ impl Node {
             payload_octets,
             octets,
             order: 0,
-            state: State::Arriving,
+            retention: Retention::ARRIVING,
             sound_until: now.monotonic + FRESH,
             returns: 0,
             detour: 0,

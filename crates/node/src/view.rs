@@ -220,6 +220,8 @@ pub struct Counters {
     pub answers_withheld: u64,
     /// Stored bundles found corrupt.
     pub quarantined: u64,
+    /// Events that the state of a bundle does not allow: mistakes in this program.
+    pub transitions_refused: u64,
     /// Fragments made.
     pub fragments: u64,
     /// Bundles that were sent on while they came in.

@@ -57,6 +57,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "reports_suppressed": counters.reports_suppressed,
             "answers_withheld": counters.answers_withheld,
             "quarantined": counters.quarantined,
+            "transitions_refused": counters.transitions_refused,
             "passed": counters.passed,
             "kept": counters.kept,
             "resumed": counters.resumed,

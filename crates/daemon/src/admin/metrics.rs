@@ -160,7 +160,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 21] {
+fn bundle_counters(counters: &Counters) -> [Row; 22] {
     [
         (
             "bundles_created",
@@ -217,6 +217,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 21] {
             "bundles_quarantined",
             "Stored bundles found corrupt",
             counters.quarantined,
+        ),
+        (
+            "transitions_refused",
+            "Events that the state of a bundle does not allow: mistakes in the program",
+            counters.transitions_refused,
         ),
         (
             "reports_generated",

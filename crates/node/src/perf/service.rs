@@ -8,9 +8,9 @@ use dhow_bundle::{BundleBuilder, EidPattern, EndpointId, Instant, Now};
 
 use super::run::{Came, Run};
 use super::wire::{Delays, PROBE_OCTETS, Probe, is_summary};
-use crate::bundles::State;
 use crate::config::Config;
 use crate::node::Node;
+use crate::retention::Trigger;
 use crate::sending::PendingRead;
 use crate::transmission::HOP_LIMIT;
 
@@ -86,9 +86,7 @@ impl Node {
             self.delivered(now, key);
             return;
         }
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.state = State::InFlight;
-        }
+        self.advance(key, Trigger::Taken);
         let at = now.monotonic;
         self.read(PendingRead::Perf { key, at }, Extents::Many(extents.into()));
     }

@@ -1,0 +1,240 @@
+//! The states of a held bundle: the retention constraints of RFC 9171 (5.2 to 5.9), and beside them the states that
+//! come of storing first and forgetting last.
+//!
+//! ```text
+//!                         octets come in
+//!                               |
+//!                               V
+//!                         +----------+   a part of another is durable   +------+
+//!                         | Arriving |--------------------------------->| Kept |
+//!                         +----------+                                  +------+
+//!                               | durable                                   | no more of it comes
+//!                               V                                           |
+//!   a restart finds it  +-----------------+                                 |
+//!  -------------------->| DispatchPending |<--------------------------------+
+//!                       +-----------------+
+//!                         |  |  |  ^   | a fragment for an endpoint here    +--------------+
+//!           no hop has it |  |  |  |   +----------------------------------->| Reassembling |
+//!                         |  |  |  +----------------------------------------|              |
+//!                         V  |  |       the whole is there                  +--------------+
+//!               +---------+  |  |                                                  ^
+//!               | Waiting |  |  +-----------+                                      |
+//!               +---------+  |              |                          a fragment of the whole is damaged:
+//!                 |    ^     |              V                          from Waiting, Resting
+//!           taken |    |     | taken   +---------+
+//!                 V    |     V         | Resting |----> DispatchPending, after its time
+//!               +----------------+     +---------+
+//!               |    InFlight    |----------^
+//!               +----------------+   not now
+//!
+//!   +-------------+
+//!   | Quarantined |<-- the octets are damaged: from DispatchPending, Waiting, Resting, Reassembling
+//!   +-------------+
+//!   +----------+
+//!   | Deleting |<-- taken by a hop or an application, expired, not wanted, not kept: from every state
+//!   +----------+
+//! ```
+
+use alloc::format;
+
+use dhow_bundle::Instant;
+use dhow_bundle::storage::BundleKey;
+
+use crate::bundles::Entry;
+use crate::door::Occurrence;
+use crate::node::Node;
+
+/// The state of a held bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its octets are coming in, or its commit is not durable yet.
+    Arriving,
+    /// A fragment that holds the first octets of a bundle that is still coming in.
+    Kept,
+    /// It is durable, and its way is not known yet (RFC 9171 5.2, 5.6: dispatch pending).
+    DispatchPending,
+    /// It waits in its destination's queue for a hop or a subscriber (RFC 9171 5.4: forward pending).
+    Waiting,
+    /// It is with a session, a subscriber or a service of this node.
+    InFlight,
+    /// A fragment for an endpoint here that waits for the others (RFC 9171 5.9: reassembly pending).
+    Reassembling,
+    /// A neighbour or an application could not take it, or the store is asked whether it is intact; a timer wakes it at the latest.
+    Resting {
+        /// When the timer does.
+        until: Instant,
+    },
+    /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
+    Quarantined,
+    /// Its deletion was asked for and is not durable yet.
+    Deleting,
+}
+
+/// The events that move a bundle from one state to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// The store has made a fragment of a bundle that is coming in durable.
+    PartStored,
+    /// The store has made it durable, or nothing comes behind a part that was kept.
+    Stored,
+    /// No hop takes it at once.
+    Queued,
+    /// A session, a subscriber or a service of this node takes it.
+    Taken,
+    /// It is a fragment whose unit is not whole.
+    PartOfUnit,
+    /// It stands for a unit that is whole.
+    UnitWhole,
+    /// Another fragment of its whole is damaged.
+    UnitBroken,
+    /// It is tried again later.
+    Rest {
+        /// At this time.
+        until: Instant,
+    },
+    /// It has rested, or the event that it rested for has come.
+    Woken,
+    /// Its octets are damaged.
+    Damaged,
+    /// Nothing retains it any more.
+    Deleted,
+}
+
+/// The transition table; `None` where the trigger cannot occur.
+const fn next(state: State, trigger: Trigger) -> Option<State> {
+    use State as S;
+    use Trigger as T;
+    Some(match (state, trigger) {
+        (S::Arriving, T::PartStored) => S::Kept,
+        (S::Arriving | S::Kept, T::Stored)
+        | (S::Reassembling, T::UnitWhole)
+        | (S::Resting { .. }, T::Woken) => S::DispatchPending,
+        (S::DispatchPending | S::InFlight, T::Queued) => S::Waiting,
+        (S::DispatchPending | S::Waiting, T::Taken) => S::InFlight,
+        (S::DispatchPending, T::PartOfUnit)
+        | (S::Waiting | S::Resting { .. } | S::Reassembling, T::UnitBroken) => S::Reassembling,
+        (S::DispatchPending | S::InFlight, T::Rest { until }) => S::Resting { until },
+        (S::DispatchPending | S::Waiting | S::Resting { .. } | S::Reassembling, T::Damaged) => {
+            S::Quarantined
+        }
+        (
+            S::Arriving
+            | S::Kept
+            | S::DispatchPending
+            | S::Waiting
+            | S::InFlight
+            | S::Reassembling
+            | S::Resting { .. }
+            | S::Quarantined,
+            T::Deleted,
+        ) => S::Deleting,
+        _ => return None,
+    })
+}
+
+/// The state of one bundle, which only the table moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Retention(State);
+
+/// A trigger that the table does not have for the state that a bundle is in: a mistake in this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Impossible {
+    pub(crate) state: State,
+    pub(crate) trigger: Trigger,
+}
+
+impl Retention {
+    /// Of a bundle whose octets begin to come in.
+    pub(crate) const ARRIVING: Self = Self(State::Arriving);
+
+    /// Of a bundle that an earlier run stored.
+    pub(crate) const RECOVERED: Self = Self(State::DispatchPending);
+
+    pub(crate) const fn state(self) -> State {
+        self.0
+    }
+
+    /// Move on; the state stays where the table has no transition.
+    pub(crate) fn advance(&mut self, trigger: Trigger) -> Result<(), Impossible> {
+        let state = self.0;
+        self.0 = next(state, trigger).ok_or(Impossible { state, trigger })?;
+        Ok(())
+    }
+}
+
+impl Node {
+    /// The state of a bundle that is held.
+    pub(crate) fn state(&self, key: BundleKey) -> Option<State> {
+        self.bundles.entry(key).map(Entry::state)
+    }
+
+    /// Move a bundle on. False where its state does not allow that: it stays as it is, and somebody is told of the mistake.
+    pub(crate) fn advance(&mut self, key: BundleKey, trigger: Trigger) -> bool {
+        let Some(entry) = self.bundles.entry_mut(key) else {
+            return false;
+        };
+        let Err(impossible) = entry.retention.advance(trigger) else {
+            return true;
+        };
+        let Impossible { state, trigger } = impossible;
+        self.counters.transitions_refused += 1;
+        if let Some(id) = self.bundles.entry(key).map(|entry| self.bundle_id(entry)) {
+            let transition = format!("{state:?} + {trigger:?}");
+            self.occurred(Occurrence::TransitionRefused { id, transition });
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::*;
+
+    /// RFC 9171 5: the table as a whole, so that a change of it is seen.
+    #[test]
+    fn the_transition_table_is_the_recorded_one() {
+        let until = Instant::START;
+        let states = [
+            State::Arriving,
+            State::Kept,
+            State::DispatchPending,
+            State::Waiting,
+            State::InFlight,
+            State::Reassembling,
+            State::Resting { until },
+            State::Quarantined,
+            State::Deleting,
+        ];
+        let triggers = [
+            Trigger::PartStored,
+            Trigger::Stored,
+            Trigger::Queued,
+            Trigger::Taken,
+            Trigger::PartOfUnit,
+            Trigger::UnitWhole,
+            Trigger::UnitBroken,
+            Trigger::Rest { until },
+            Trigger::Woken,
+            Trigger::Damaged,
+            Trigger::Deleted,
+        ];
+        let name = |of: String| of.split(' ').next().map(String::from).unwrap_or_default();
+        let mut table = String::new();
+        for state in states {
+            for trigger in triggers {
+                if let Some(next) = next(state, trigger) {
+                    let [state, trigger, next] = [
+                        format!("{state:?}"),
+                        format!("{trigger:?}"),
+                        format!("{next:?}"),
+                    ]
+                    .map(name);
+                    table.push_str(&format!("{state} + {trigger} -> {next}\n"));
+                }
+            }
+        }
+        assert_eq!(table, include_str!("../tests/data/retention_table.txt"));
+    }
+}
