@@ -11,6 +11,7 @@ use crate::endpoints::EndpointIndex;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::queues::{Place, QueueId};
+use crate::retention::State;
 use crate::routing::Hop;
 
 /// The rest of a bundle that no hop may take: it came from there, or does not fit.
@@ -39,8 +40,11 @@ impl Node {
             .queues
             .obstacles(&neighbour.hops, best, |key| self.may_go(neighbour, key));
         for &key in &obstacles {
-            self.dequeue(key);
-            self.divert(now, key, 0);
+            // A queue that goes over two of the session's hops is found twice.
+            if self.state(key) == Some(State::Waiting) {
+                self.dequeue(key);
+                self.divert(now, key, 0);
+            }
         }
         !obstacles.is_empty()
     }
