@@ -1,5 +1,5 @@
 //! Connections: where they come from ([`bound`], [`listener`], [`dial`]) and the task that each has
-//! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`backlog`], [`socket`], [`tls`], [`identity`]). Where a node
+//! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`backlog`], [`socket`], [`tls`], [`identity`]). If a node
 //! has more than one thread, the sockets are on the others ([`worker`]), and a [`pipe`] leads to the node's own
 //! ([`relay`]). [`path`] and [`route`] are what the system knows of the path that a connection takes.
 //!

@@ -132,7 +132,7 @@ pub(super) const ROUTE: Section = Section {
             Kind::Text,
             Absent::Refused,
             "\"west\"",
-            "Where bundles go.",
+            "The node to which bundles go.",
         ),
         key(
             "via",

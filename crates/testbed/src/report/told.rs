@@ -490,7 +490,7 @@ mod tests {
             ..Told::bare(run(delivered))
         };
         assert!(told(10, 3.0, 3.1).is_bounded_by_load());
-        // What leaves at once is as fast as it can be; not all arrived; a link was full.
+        // A load that leaves at once is as fast as it can be; not all arrived; a link was full.
         assert!(!told(10, 1.0, 3.0).is_bounded_by_load());
         assert!(!told(9, 3.0, 3.1).is_bounded_by_load());
         let full = Told {
