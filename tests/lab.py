@@ -537,9 +537,9 @@ at = "4s"
                 octets, packets, lost = (int(row[key]) for key in ("octets_forward", "packets_forward", "lost_forward"))
                 # Two contacts while there was something to send, of 1.5 and 2 s at most; and what a bucket gives beside.
                 self.assertLessEqual(octets, 2e6 / 8 * 3.5 + 10_000)
-                # ARP aside, each packet is one of the sender's. What left arrived, but for what was under way at an end.
+                # ARP aside, each packet is one of the sender's. All that left arrived, but for what was under way at an end.
                 self.assertLessEqual(abs(packets - came[run]), 20)
-                # What came at 3 Mbit/s and did not leave at 2, in the queue when a contact ended, is lost.
+                # Packets that came at 3 Mbit/s and did not leave at 2, in the queue when a contact ended, are lost.
                 self.assertGreater(lost, 20)
 
     def test_a_variant_whose_program_is_not_installed_is_left_out(self) -> None:

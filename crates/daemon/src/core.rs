@@ -32,6 +32,7 @@ use crate::storing::{StoreCounts, StoreThread};
 use crate::streams::crowd::{Crowd, Origin};
 use crate::streams::outgoing::Unwritten;
 use crate::streams::path::{Ends, Inspector};
+use crate::streams::wishes::{Streams, Wishes};
 use crate::streams::worker::{Assignment, Workers};
 
 /// Actions carried out in one turn before other tasks of the thread get theirs.
@@ -56,30 +57,6 @@ pub enum DialOrder {
     Stop(LinkId),
 }
 
-/// What the node wants of a stream's task.
-#[derive(Debug, Default)]
-struct StreamState {
-    /// Between which addresses it runs, where it has some.
-    ends: Option<Ends>,
-    waker: Option<Waker>,
-    wishes: Wishes,
-    /// The task stopped reading because the node takes no octets.
-    paused: bool,
-}
-
-/// What the node wants of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
-    /// There are octets to poll.
-    pub flush: bool,
-    /// TLS is to start once everything polled is written.
-    pub start_tls: bool,
-    /// The stream is to be closed once everything polled is written.
-    pub close: bool,
-    /// The stream is to be closed at once, whatever is unwritten.
-    pub cut: bool,
-}
-
 struct State {
     node: Node,
     clock: Clock,
@@ -88,12 +65,11 @@ struct State {
     reader: ExtentReader,
     reads: Vec<(Ticket, Extents)>,
     pool: ReceivePool,
-    streams: BTreeMap<StreamId, StreamState>,
+    streams: Streams,
     /// Neighbours' connections that were accepted.
     crowd: Crowd,
     /// Neighbours' sessions that are up.
     established: BTreeSet<StreamId>,
-    paused: Vec<StreamId>,
     next_stream: u64,
     next_ticket: u64,
     operators: BTreeMap<Ticket, oneshot::Sender<Outcome>>,
@@ -147,10 +123,9 @@ impl Core {
             reader,
             reads: Vec::new(),
             pool: ReceivePool::of(buffers),
-            streams: BTreeMap::new(),
+            streams: Streams::default(),
             crowd: Crowd::default(),
             established: BTreeSet::new(),
-            paused: Vec::new(),
             next_stream: 0,
             next_ticket: 0,
             operators: BTreeMap::new(),
@@ -203,11 +178,7 @@ impl Core {
                 }
                 Purpose::Client => state.counts.clients += 1,
             }
-            let entry = StreamState {
-                ends,
-                ..StreamState::default()
-            };
-            state.streams.insert(stream, entry);
+            state.streams.open(stream, ends);
             state
                 .journal
                 .connected(stream, &purpose, ends.map(|ends| ends.peer));
@@ -220,7 +191,7 @@ impl Core {
     /// A stream is gone.
     pub fn close_stream(&self, stream: StreamId) {
         self.turn(|state, now| {
-            state.streams.remove(&stream);
+            state.streams.close(stream);
             state.crowd.leave(stream);
             state.node.handle(now, Event::Disconnected { stream });
         });
@@ -238,30 +209,12 @@ impl Core {
     /// Wake this task when the node wants something of the stream; what it wants by now comes back, and
     /// `flush` is taken as heard.
     pub fn wishes(&self, stream: StreamId, waker: &Waker) -> Wishes {
-        let mut state = self.state.borrow_mut();
-        let Some(stream) = state.streams.get_mut(&stream) else {
-            return Wishes {
-                close: true,
-                ..Wishes::default()
-            };
-        };
-        if !stream
-            .waker
-            .as_ref()
-            .is_some_and(|known| known.will_wake(waker))
-        {
-            stream.waker = Some(waker.clone());
-        }
-        let wishes = stream.wishes;
-        stream.wishes.flush = false;
-        wishes
+        self.state.borrow_mut().streams.hear(stream, waker)
     }
 
     /// The wish for TLS is being granted.
     pub fn tls_started(&self, stream: StreamId) {
-        if let Some(stream) = self.state.borrow_mut().streams.get_mut(&stream) {
-            stream.wishes.start_tls = false;
-        }
+        self.state.borrow_mut().streams.tls_started(stream);
     }
 
     /// TLS did not come about on a stream.
@@ -367,12 +320,8 @@ impl Core {
         let mut state = self.state.borrow_mut();
         let most = state.store.queue_octets();
         let takes = state.node.takes_octets_within(stream, most);
-        if !takes
-            && let Some(entry) = state.streams.get_mut(&stream)
-            && !entry.paused
-        {
-            entry.paused = true;
-            state.paused.push(stream);
+        if !takes {
+            state.streams.pause(stream);
         }
         takes
     }
@@ -406,18 +355,11 @@ impl Core {
     /// Cut the oldest application's connection that has not said what it is for; false where there is none.
     pub fn cut_unconfigured_client(&self) -> bool {
         let mut state = self.state.borrow_mut();
-        let State { node, streams, .. } = &mut *state;
-        let oldest = node.unconfigured_clients().find(|stream| {
-            streams
-                .get(stream)
-                .is_some_and(|stream| !stream.wishes.close)
-        });
-        let Some(stream) = oldest.and_then(|stream| streams.get_mut(&stream)) else {
-            return false;
-        };
-        cut(stream);
-        state.counts.clients_cut += 1;
-        true
+        let stays = |stream: &StreamId| state.streams.stays(*stream);
+        let oldest = state.node.unconfigured_clients().find(stays);
+        let is_cut = oldest.is_some_and(|stream| state.streams.cut(stream));
+        state.counts.clients_cut += u64::from(is_cut);
+        is_cut
     }
 
     /// Cut the neighbour's connection that is to go for a new one, chosen of all and the sessions among them; false where none is.
@@ -430,7 +372,7 @@ impl Core {
             return false;
         };
         state.crowd.leave(stream);
-        state.streams.get_mut(&stream).map(cut).is_some()
+        state.streams.cut(stream)
     }
 
     /// Neighbours' connections that were accepted.
@@ -447,7 +389,7 @@ impl Core {
     /// Streams that are open.
     #[must_use]
     pub fn streams(&self) -> usize {
-        self.state.borrow().streams.len()
+        self.state.borrow().streams.count()
     }
 
     /// Keeps the node's timers; runs for as long as the node does.
@@ -514,11 +456,7 @@ impl Core {
 
     /// Ends every stream at its next turn.
     pub fn close_all(&self) {
-        let mut state = self.state.borrow_mut();
-        for stream in state.streams.values_mut() {
-            stream.wishes.close = true;
-            wake(stream);
-        }
+        self.state.borrow_mut().streams.close_all();
     }
 
     /// Closes the store. Blocks until everything that was handed over is written.
@@ -585,14 +523,16 @@ impl State {
             Action::Dial { link } => self.dials.push(DialOrder::Dial(link)),
             Action::StopDialling { link } => self.dials.push(DialOrder::Stop(link)),
             Action::CheckPath { stream } => {
-                let ends = self.streams.get(&stream).and_then(|stream| stream.ends);
+                let ends = self.streams.ends(stream);
                 let path = ends.map_or(Path::Unknown, |ends| self.inspector.inspect(ends));
                 self.node.handle(now, Event::PathChecked { stream, path });
             }
-            Action::Flush { stream } => self.wish(stream, |wishes| wishes.flush = true),
-            Action::StartTls { stream } => self.wish(stream, |wishes| wishes.start_tls = true),
-            Action::Abort { stream } => self.wish(stream, |wishes| wishes.cut = true),
-            Action::Close { stream } => self.wish(stream, |wishes| wishes.close = true),
+            Action::Flush { stream } => self.streams.wish(stream, |wishes| wishes.flush = true),
+            Action::StartTls { stream } => {
+                self.streams.wish(stream, |wishes| wishes.start_tls = true)
+            }
+            Action::Abort { stream } => self.streams.wish(stream, |wishes| wishes.cut = true),
+            Action::Close { stream } => self.streams.wish(stream, |wishes| wishes.close = true),
             Action::Answer { ticket, outcome } => {
                 if let Some(operator) = self.operators.remove(&ticket) {
                     // An operator who has gone wants no answer.
@@ -628,13 +568,6 @@ impl State {
         }
     }
 
-    fn wish(&mut self, stream: StreamId, wish: impl FnOnce(&mut Wishes)) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            wish(&mut stream.wishes);
-            wake(stream);
-        }
-    }
-
     /// Reads everything asked for in this turn, neighbours in the log together.
     fn read(&mut self, now: Now) {
         let (tickets, requests): (Vec<_>, Vec<_>) =
@@ -662,39 +595,9 @@ impl State {
 
     /// Wakes the streams that stopped reading and may go on.
     fn resume_reading(&mut self) {
-        if self.paused.is_empty() {
-            return;
-        }
-        let Self {
-            paused,
-            streams,
-            node,
-            store,
-            ..
-        } = self;
-        let most = store.queue_octets();
-        paused.retain(|stream| {
-            let Some(state) = streams.get_mut(stream) else {
-                return false;
-            };
-            if !node.takes_octets_within(*stream, most) {
-                return true;
-            }
-            state.paused = false;
-            wake(state);
-            false
-        });
-    }
-}
-
-fn cut(stream: &mut StreamState) {
-    stream.wishes.close = true;
-    stream.wishes.cut = true;
-    wake(stream);
-}
-
-fn wake(stream: &StreamState) {
-    if let Some(waker) = &stream.waker {
-        waker.wake_by_ref();
+        let most = self.store.queue_octets();
+        let node = &self.node;
+        self.streams
+            .resume(|stream| node.takes_octets_within(stream, most));
     }
 }

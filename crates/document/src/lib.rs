@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use std::path::Path;
-//! use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
+//! use dhow_document::schema::{Kind, Occurs, Section, required, with_default};
 //! use dhow_document::Document;
 //!
 //! const SECTIONS: &[Section] = &[
@@ -16,7 +16,7 @@
 //!         occurs: Occurs::Many,
 //!         meaning: "One that sails.",
 //!         groups: &[&[
-//!             key("name", Kind::Text, Absent::Refused, "\"dhow\"", "What she is called."),
+//!             required("name", Kind::Text, "\"dhow\"", "What she is called."),
 //!             with_default("load", Kind::Size, "\"2kB\"", "What she carries, octets."),
 //!         ]],
 //!     },

@@ -145,6 +145,17 @@ pub const fn never(name: &'static str, why: &'static str) -> Key {
     }
 }
 
+/// A key without which a section is refused.
+#[must_use]
+pub const fn required(
+    name: &'static str,
+    kind: Kind,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key {
+    key(name, kind, Absent::Refused, example, meaning)
+}
+
 /// A key whose example is its default.
 #[must_use]
 pub const fn with_default(

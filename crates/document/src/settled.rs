@@ -90,7 +90,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::schema::{Absent, Kind, Section, key, never, with_default};
+    use crate::schema::{Absent, Kind, Section, key, never, required, with_default};
 
     const SECTIONS: &[Section] = &[
         Section {
@@ -121,7 +121,7 @@ mod tests {
             occurs: Occurs::Many,
             meaning: "",
             groups: &[&[
-                key("name", Kind::Text, Absent::Refused, "\"dhow\"", ""),
+                required("name", Kind::Text, "\"dhow\"", ""),
                 with_default("load", Kind::Size, "\"2kB\"", ""),
                 with_default("loads", Kind::Sizes, "\"1kB..2kB\"", ""),
                 with_default("rate", Kind::Rate, "\"24Mbit\"", ""),
@@ -132,7 +132,7 @@ mod tests {
             name: "harbour",
             occurs: Occurs::Once,
             meaning: "",
-            groups: &[&[key("name", Kind::Text, Absent::Refused, "\"a\"", "")]],
+            groups: &[&[required("name", Kind::Text, "\"a\"", "")]],
         },
         Section {
             name: "full",

@@ -93,7 +93,7 @@ pub fn swept(path: &Path, text: &str, settings: &[String]) -> Result<Vec<String>
     Ok(keys)
 }
 
-/// What `[full]` sets, as `--set` takes it.
+/// The settings of `[full]`, as `--set` takes them.
 fn of_full(document: &Document<'_>) -> Vec<String> {
     let full = document.loose("full");
     full.map(|entry| format!("{}={}", entry.path, entry.text()))
@@ -321,9 +321,9 @@ impl Plan {
 struct Point {
     /// Names and values for people.
     told: Vec<(String, String)>,
-    /// What is set.
+    /// All that is set.
     settings: Vec<String>,
-    /// What its variant sets of it.
+    /// The part that its variant sets.
     of_variant: Vec<String>,
 }
 
@@ -538,7 +538,7 @@ repeats = 2
         let error = refused(&text.replace("count=9", "count=nine"));
         assert!(error.contains("variant 'slow': 'count'"), "{error}");
         assert!(refused(&text.replace("slow", "few")).contains("two variants are named 'few'"));
-        // What is swept would be set last.
+        // A swept key would be set last.
         for path in ["link.rate", "link.0.rate"] {
             let error = refused(&text.replace("link.delay=8ms", &format!("{path}=8kbit")));
             let words =

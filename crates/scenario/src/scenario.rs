@@ -65,7 +65,7 @@ pub struct Scenario {
     pub energy: Option<Energy>,
     /// Contents of the report of many runs: keys of `[report]` and their texts; those of a list are lines.
     pub report: BTreeMap<&'static str, String>,
-    /// What is not as a contact plan says it: sentences for whoever runs the scenario.
+    /// Differences from what a contact plan says: sentences for whoever runs the scenario.
     pub notes: Vec<String>,
     /// What is in the file and only a testbed can do.
     pub unsimulated: Option<ScenarioError>,
@@ -216,7 +216,7 @@ pub struct Contact {
 pub struct Route {
     /// Whose.
     pub node: NodeIndex,
-    /// Where bundles go.
+    /// The node to which bundles go.
     pub to: NodeIndex,
     /// The neighbour that is next.
     pub via: NodeIndex,

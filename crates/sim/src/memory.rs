@@ -81,7 +81,7 @@ impl Estimate {
         for traffic in &scenario.traffic {
             let (sent, alive) = sent(traffic, scenario.stop.at);
             bundles = bundles.saturating_add(sent);
-            // What its node can never store is refused unmade.
+            // A payload that its node can never store is refused unmade.
             let node = scenario.nodes.get(traffic.from.0);
             let storable = node.map_or(0, Node::largest_payload_octets);
             if traffic.size.min <= storable {

@@ -121,9 +121,9 @@ impl Payloads {
 #[derive(Clone, Debug)]
 pub struct Pieces {
     pool: Bytes,
-    /// What comes first, until it is taken.
+    /// The piece that comes first, until it is taken.
     head: Option<Bytes>,
-    /// Where in the pool the next slice begins.
+    /// The place in the pool at which the next slice begins.
     from: usize,
     /// Octets that are not taken.
     left: u64,

@@ -1,4 +1,4 @@
-//! How many things happen between two looks at whether a run is still wanted.
+//! The number of things that happen between two looks at whether a run is still wanted.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ pub(crate) struct Transmitter {
     line: Line,
     /// Octets that were ever put on it, but for those that were cut off.
     octets: u64,
-    /// What has not left when it was last looked at, in order.
+    /// Octets that had not left when it was last looked at, in order.
     leaving: VecDeque<Leaving>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Leaving {
     pub(crate) begins: Instant,
     /// When the last of them has left.
     pub(crate) ends: Instant,
-    /// How many, with the headers of their packets.
+    /// Their number, with the headers of their packets.
     octets: u64,
 }
 
@@ -55,7 +55,7 @@ impl Transmitter {
             .saturating_sub(self.leaving.iter().map(whole).sum())
     }
 
-    /// What has not left is cut off.
+    /// Octets that have not left are cut off.
     pub(crate) fn cut(&mut self, now: Instant) {
         self.octets = self.carried(now);
         self.leaving.clear();
@@ -64,7 +64,7 @@ impl Transmitter {
 }
 
 impl Leaving {
-    /// How many of so many octets have left by now, where they leave evenly.
+    /// The part of so many octets that has left by now, if they leave evenly.
     pub(crate) fn left_of(&self, octets: u64, now: Instant) -> u64 {
         if now >= self.ends {
             return octets;

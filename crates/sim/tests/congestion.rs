@@ -7,12 +7,14 @@
     reason = "a test"
 )]
 
+mod line;
 mod world;
 
 use dhow_bundle::Instant;
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::Fidelity;
 use dhow_sim::Run;
+use line::line;
 use world::{run, scenario};
 
 /// Octets of the payloads of a full segment.
@@ -24,21 +26,8 @@ fn over(control: &str, link: &str, count: u32) -> Scenario {
         "" => String::new(),
         name => format!("congestion_control = \"{name}\""),
     };
-    scenario(&format!(
+    let traffic = format!(
         r#"
-        {control}
-        [[node]]
-        name = "a"
-        quota = "2GB"
-        [[node]]
-        name = "b"
-        quota = "2GB"
-        [[link]]
-        between = ["a", "b"]
-        {link}
-        [[traffic]]
-        from = "a"
-        to = "b"
         count = {count}
         size = "100kB"
         [stop]
@@ -46,7 +35,9 @@ fn over(control: &str, link: &str, count: u32) -> Scenario {
         when_delivered = true
         expects_all = true
         "#
-    ))
+    );
+    let network = line(2, &format!("quota = \"2GB\"\n{link}"), &traffic);
+    scenario(&format!("{control}\n{network}"))
 }
 
 /// Octets a second that arrive of so many bundles of 100 kB.
@@ -123,7 +114,7 @@ fn a_link_without_losses_is_full_once_the_window_is_as_large() {
 
 #[test]
 fn a_connection_goes_on_behind_a_contact_that_ends_in_silence() {
-    let link = "rate = \"10Mbit\"\nat_end = \"silence\"\nname = \"wire\"\n[[contact]]\nlink = \"wire\"\nstart = \"1s\"\nfor = \"1s\"\nevery = \"3s\"";
+    let link = "rate = \"10Mbit\"\nat_end = \"silence\"\n[[contact]]\nlink = \"n1-n2\"\nstart = \"1s\"\nfor = \"1s\"\nevery = \"3s\"";
     for control in ["bbr", "reno", "cubic"] {
         let all = goodput(control, link, 100);
         assert!(all > 1.25e6 / 3.0 * 0.8, "{control}: {all}");

@@ -7,12 +7,14 @@
     reason = "a test"
 )]
 
+mod line;
 mod world;
 
 use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_sim::World;
+use line::line;
 use world::{run, scenario};
 
 /// Much waits long in the middle, some of it in fragments.
@@ -97,17 +99,7 @@ fn a_small_disk_takes_what_fits_and_the_rest_by_and_by() {
 
 #[test]
 fn whoever_reconnects_fills_no_stalled_disk_beyond_its_queue() {
-    let text = r#"
-        [[node]]
-        name = "a"
-        [[node]]
-        name = "b"
-        [[link]]
-        between = ["a", "b"]
-        rate = "20Mbit"
-        [[traffic]]
-        from = "a"
-        to = "b"
+    let traffic = r#"
         count = 20
         size = "2MB..6MB"
         mean = "8s"
@@ -120,7 +112,7 @@ fn whoever_reconnects_fills_no_stalled_disk_beyond_its_queue() {
         at = "20min"
         expects_all = true
     "#;
-    let scenario = scenario(text);
+    let scenario = scenario(&line(2, "rate = \"20Mbit\"", traffic));
     for seed in 0..3 {
         let world = run(&scenario, seed);
         assert!(world.counts().stalls > 5, "{}", world.counts().stalls);

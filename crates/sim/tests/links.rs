@@ -7,6 +7,7 @@
     reason = "a test"
 )]
 
+mod line;
 mod world;
 
 use std::time::Duration;
@@ -15,23 +16,13 @@ use dhow_bundle::Instant;
 use dhow_channel::RateTrace;
 use dhow_scenario::{Scenario, Schedule};
 use dhow_sim::Run;
+use line::line;
 use world::{run, scenario};
 
 /// Bundles of 100 kB over a link with these keys.
 fn over(link: &str, count: u64) -> Scenario {
-    scenario(&format!(
+    let traffic = format!(
         r#"
-        [[node]]
-        name = "a"
-        [[node]]
-        name = "b"
-        [[link]]
-        between = ["a", "b"]
-        rate = "8Mbit"
-        {link}
-        [[traffic]]
-        from = "a"
-        to = "b"
         count = {count}
         size = "100kB"
         [stop]
@@ -39,7 +30,8 @@ fn over(link: &str, count: u64) -> Scenario {
         when_delivered = true
         expects_all = true
         "#
-    ))
+    );
+    scenario(&line(2, &format!("rate = \"8Mbit\"\n{link}"), &traffic))
 }
 
 /// How long it takes until all has come, and the hash of its trace.
@@ -97,11 +89,8 @@ fn octets_that_are_late_stay_in_order() {
 #[test]
 fn what_a_node_holds_does_not_expire_when_its_clock_jumps() {
     for by in ["5h", "-5h"] {
-        let text = format!(
+        let keys = format!(
             r#"
-            [[line]]
-            name = "n"
-            count = 3
             rate = "8Mbit"
             [[clock_step]]
             node = "n2"
@@ -111,9 +100,9 @@ fn what_a_node_holds_does_not_expire_when_its_clock_jumps() {
             link = "n2-n3"
             start = "10min"
             for = "1min"
-            [[traffic]]
-            from = "n1"
-            to = "n3"
+            "#
+        );
+        let traffic = r#"
             count = 40
             burst = 4
             every = "10s"
@@ -121,9 +110,8 @@ fn what_a_node_holds_does_not_expire_when_its_clock_jumps() {
             lifetime = "1h"
             [stop]
             at = "20min"
-            "#
-        );
-        let world = run(&scenario(&text), 1);
+        "#;
+        let world = run(&scenario(&line(3, &keys, traffic)), 1);
         assert_eq!(world.ledger().sent(), 40);
         assert_eq!(world.ledger().delivered, 40, "{by}");
     }
@@ -131,14 +119,7 @@ fn what_a_node_holds_does_not_expire_when_its_clock_jumps() {
 
 #[test]
 fn bursts_come_together_and_end_with_the_count() {
-    let text = r#"
-        [[line]]
-        name = "n"
-        count = 2
-        rate = "8Mbit"
-        [[traffic]]
-        from = "n1"
-        to = "n2"
+    let traffic = r#"
         count = 25
         burst = 10
         every = "1min"
@@ -146,7 +127,7 @@ fn bursts_come_together_and_end_with_the_count() {
         [stop]
         at = "150s"
     "#;
-    let world = run(&scenario(text), 1);
+    let world = run(&scenario(&line(2, "rate = \"8Mbit\"", traffic)), 1);
     let mut sent: Vec<_> = world.ledger().units().map(|(_, unit)| unit.sent).collect();
     assert_eq!(sent.len(), 25);
     sent.dedup();
@@ -155,15 +136,8 @@ fn bursts_come_together_and_end_with_the_count() {
 
 #[test]
 fn a_list_says_what_is_sent_and_when() {
-    let text = format!(
+    let traffic = format!(
         r#"
-        [[line]]
-        name = "n"
-        count = 2
-        rate = "8Mbit"
-        [[traffic]]
-        from = "n1"
-        to = "n2"
         start = "1min"
         list = "{}/tests/data/mail.txt"
         [stop]
@@ -172,7 +146,7 @@ fn a_list_says_what_is_sent_and_when() {
         "#,
         env!("CARGO_MANIFEST_DIR")
     );
-    let world = run(&scenario(&text), 1);
+    let world = run(&scenario(&line(2, "rate = \"8Mbit\"", &traffic)), 1);
     let units = world.ledger().units();
     let sent: Vec<_> = units
         .map(|(_, unit)| (unit.sent.since(Instant::START).as_secs(), unit.octets))
@@ -186,10 +160,7 @@ fn a_list_says_what_is_sent_and_when() {
 
 #[test]
 fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
-    let text = r#"
-        [[line]]
-        name = "n"
-        count = 3
+    let keys = r#"
         quota = "5MB"
         rate = "10Mbit"
         delay = "20ms"
@@ -197,9 +168,8 @@ fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
         link = "n2-n3"
         start = "20min"
         for = "1min"
-        [[traffic]]
-        from = "n1"
-        to = "n3"
+    "#;
+    let traffic = r#"
         size = "500kB"
         every = "10s"
         count = 16
@@ -207,7 +177,7 @@ fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
         at = "25min"
         expects_all = true
     "#;
-    let world = run(&scenario(text), 1);
+    let world = run(&scenario(&line(3, keys, traffic)), 1);
     assert_eq!(world.ledger().delivered, world.ledger().accepted);
     let carried = world.roads()[0].carried(world.now()).0;
     // Eight bundles wait, 4 MB; with all of them at each attempt 200 MB and more would go over the link.
@@ -216,14 +186,7 @@ fn a_next_hop_that_is_full_is_tried_with_one_bundle_at_a_time() {
 
 #[test]
 fn what_is_asked_for_is_reported_to_the_one_that_sends() {
-    let text = r#"
-        [[line]]
-        name = "n"
-        count = 3
-        rate = "8Mbit"
-        [[traffic]]
-        from = "n1"
-        to = "n3"
+    let traffic = r#"
         size = "2kB"
         every = "10s"
         count = 12
@@ -232,6 +195,7 @@ fn what_is_asked_for_is_reported_to_the_one_that_sends() {
         at = "10min"
         expects_all = true
     "#;
+    let text = line(3, "rate = \"8Mbit\"", traffic);
     for fidelity in ["octet", "bundle"] {
         let text = format!("fidelity = \"{fidelity}\"\n{text}");
         let world = run(&scenario(&text), 1);
@@ -243,29 +207,21 @@ fn what_is_asked_for_is_reported_to_the_one_that_sends() {
 
 #[test]
 fn contacts_that_are_shorter_than_a_bundle_and_full_both_ways_are_used() {
-    let text = r#"
-        [[node]]
-        name = "a"
-        [[node]]
-        name = "b"
-        [[link]]
-        name = "wire"
-        between = ["a", "b"]
+    let keys = r#"
         rate = "2Mbit"
         delay = "5ms"
         [[contact]]
-        link = "wire"
+        link = "n1-n2"
         start = "1s"
         for = "3s"
         every = "5s"
-        [[traffic]]
-        from = "a"
-        to = "b"
+    "#;
+    let traffic = r#"
         size = "1MB"
         count = 10
         [[traffic]]
-        from = "b"
-        to = "a"
+        from = "n2"
+        to = "n1"
         size = "1MB"
         count = 10
         [stop]
@@ -273,7 +229,7 @@ fn contacts_that_are_shorter_than_a_bundle_and_full_both_ways_are_used() {
         when_delivered = true
         expects_all = true
     "#;
-    let world = run(&scenario(text), 1);
+    let world = run(&scenario(&line(2, keys, traffic)), 1);
     // 14 contacts have room for the octets alone: a segment that takes a third of a contact is lost in each, and an acknowledgment behind it.
     let contacts = world.now().since(Instant::START).as_secs().div_ceil(5);
     assert!((14..=16).contains(&contacts), "{contacts} contacts");
@@ -289,34 +245,22 @@ fn short_contacts_carry_what_they_hold_and_no_more() {
         for at_end in ["silence", "reset"] {
             let mut before = 0;
             for length_ms in [10, 18, 20, 21, 60] {
-                let text = format!(
+                let keys = format!(
                     r#"
-                    fidelity = "{fidelity}"
-                    {control}
-                    [[node]]
-                    name = "a"
-                    [[node]]
-                    name = "b"
-                    [[link]]
-                    between = ["a", "b"]
                     rate = "8Mbit"
                     delay = "5ms"
                     retry = "50ms"
                     at_end = "{at_end}"
                     [[contact]]
-                    link = "a-b"
+                    link = "n1-n2"
                     start = "500ms"
                     for = "{length_ms}ms"
                     every = "400ms"
-                    [[traffic]]
-                    from = "a"
-                    to = "b"
-                    size = "2kB"
-                    count = 2000
-                    [stop]
-                    at = "6s"
                     "#
                 );
+                let traffic = "size = \"2kB\"\ncount = 2000\n[stop]\nat = \"6s\"";
+                let network = line(2, &keys, traffic);
+                let text = format!("fidelity = \"{fidelity}\"\n{control}\n{network}");
                 let told = format!("{control} {fidelity} {at_end} {length_ms} ms");
                 let mut run = Run::new(&scenario(&text), 1).expect("a network");
                 while run.advance(100_000) {}
@@ -350,14 +294,7 @@ fn short_contacts_carry_what_they_hold_and_no_more() {
 
 #[test]
 fn a_seed_plans_the_same_sizes_and_times_for_every_backend() {
-    let text = r#"
-        [[line]]
-        name = "n"
-        count = 3
-        rate = "100Mbit"
-        [[traffic]]
-        from = "n1"
-        to = "n3"
+    let traffic = r#"
         size = "1kB..9kB"
         mean = "700ms"
         burst = 2
@@ -371,7 +308,7 @@ fn a_seed_plans_the_same_sizes_and_times_for_every_backend() {
         [stop]
         at = "2min"
     "#;
-    let scenario = scenario(text);
+    let scenario = scenario(&line(3, "rate = \"100Mbit\"", traffic));
     for seed in [1, 7] {
         let world = run(&scenario, seed);
         let given: Vec<(Duration, u64)> = world

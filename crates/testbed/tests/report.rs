@@ -504,7 +504,7 @@ fn a_difference_is_told_of_what_was_compared_alone() {
     let words = "Nothing was compared. One side alone cannot be compared: no run with traffic.size=10kB on sockets came to its end.";
     assert!(none.contains(words), "{none}");
     assert!(!none.contains("No difference") && !none.contains("NaN"));
-    // What delivered nothing has goodput and a share, which have no ratio.
+    // A run that delivered nothing has goodput and a share, which have no ratio.
     let nothing = page_of_both(|run| Run {
         delivered: 0,
         delivered_octets: 0,

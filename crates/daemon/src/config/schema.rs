@@ -1,6 +1,6 @@
 //! The schema of the node file: every section and key, once.
 
-use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, with_default};
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 /// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
 pub const REPORT_KINDS: &[&str] = &["reception", "forward", "delivery", "deletion"];
@@ -199,10 +199,9 @@ pub const SECTIONS: &[Section] = &[
         occurs: Occurs::Once,
         meaning: "Who this node is.",
         groups: &[&[
-            key(
+            required(
                 "id",
                 Kind::TextOrList,
-                Absent::Refused,
                 "\"ipn:2.0\"",
                 "Node ID, or a list of several: the first is the one that neighbours see.",
             ),
@@ -371,10 +370,9 @@ pub const SECTIONS: &[Section] = &[
         groups: &[
             &[
                 PROTOCOL,
-                key(
+                required(
                     "address",
                     Kind::Text,
-                    Absent::Refused,
                     "\"127.0.0.1:4556\"",
                     "Address and port; \"[::]:4556\" is every IPv6 and IPv4 address, port 0 any free port.",
                 ),
@@ -394,18 +392,16 @@ pub const SECTIONS: &[Section] = &[
         meaning: "A neighbour that this node connects to, and what its sessions may do.",
         groups: &[
             &[
-                key(
+                required(
                     "name",
                     Kind::Text,
-                    Absent::Refused,
                     "\"gamma\"",
                     "A name for routes and commands, unique in this file.",
                 ),
                 PROTOCOL,
-                key(
+                required(
                     "address",
                     Kind::Text,
-                    Absent::Refused,
                     "\"192.0.2.3:4556\"",
                     "Host (a name is resolved at every attempt) and port; without a port 4556.",
                 ),
@@ -454,17 +450,15 @@ pub const SECTIONS: &[Section] = &[
         occurs: Occurs::Many,
         meaning: "Which bundles leave over which link. A session that is up is always a last route to its peer.",
         groups: &[&[
-            key(
+            required(
                 "to",
                 Kind::Text,
-                Absent::Refused,
                 "\"ipn:4.*\"",
                 "Endpoint-ID pattern of destinations.",
             ),
-            key(
+            required(
                 "via",
                 Kind::Text,
-                Absent::Refused,
                 "\"gamma\"",
                 "Name of a link, or the node ID of a peer: then any session with it will do.",
             ),
@@ -481,24 +475,21 @@ pub const SECTIONS: &[Section] = &[
         occurs: Occurs::Once,
         meaning: "This node's certificate and whom it trusts, for sessions with TLS. Both sides show a certificate.",
         groups: &[&[
-            key(
+            required(
                 "certificate",
                 Kind::Path,
-                Absent::Refused,
                 "\"node.crt\"",
                 "PEM file with this node's certificate (its node ID as BundleEID, RFC 9174 4.4.1) and the intermediates.",
             ),
-            key(
+            required(
                 "key",
                 Kind::Path,
-                Absent::Refused,
                 "\"node.key\"",
                 "PEM file with its private key.",
             ),
-            key(
+            required(
                 "authorities",
                 Kind::PathList,
-                Absent::Refused,
                 "[\"authority.crt\"]",
                 "PEM files with the authorities whose certificates are believed.",
             ),

@@ -18,7 +18,7 @@ const BOUND_MAX: u32 = 4 << 20;
 /// The node comes in time so often until less may wait.
 const CALM_STOPS: u8 = 4;
 
-/// How much of a connection's data may wait, by what the kernel took so far.
+/// The amount of a connection's data that may wait, by what the kernel took so far.
 #[derive(Debug)]
 pub struct Backlog {
     /// Octets that may wait in the kernel.
@@ -27,7 +27,7 @@ pub struct Backlog {
     gather: usize,
     /// Octets that the kernel took since it took no more.
     taken: usize,
-    /// How often in succession the node came in time.
+    /// The times in succession that the node came in time.
     calm: u8,
 }
 

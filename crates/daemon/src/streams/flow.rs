@@ -22,7 +22,7 @@ const FAREWELL_OCTETS: usize = 1 << 20;
 pub struct Flow {
     /// What is to be written.
     pub outgoing: Outgoing,
-    /// How much may wait to be sent; the kernel heeds that for TCP.
+    /// The bound on what may wait to be sent; the kernel heeds it for TCP.
     backlog: Option<Backlog>,
     /// Something was written that TLS may still hold.
     unflushed: bool,

@@ -1,7 +1,8 @@
 //! Connections: where they come from ([`bound`], [`listener`], [`dial`]) and the task that each has
-//! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`backlog`], [`socket`], [`tls`], [`identity`]). Where a node
+//! ([`connection`]), over TCP, Unix sockets and TLS ([`flow`], [`backlog`], [`socket`], [`tls`], [`identity`]). If a node
 //! has more than one thread, the sockets are on the others ([`worker`]), and a [`pipe`] leads to the node's own
-//! ([`relay`]). [`path`] and [`route`] are what the system knows of the path that a connection takes.
+//! ([`relay`]). [`path`] and [`route`] are what the system knows of the path that a connection takes,
+//! [`wishes`] are what the node wants of each stream's task.
 //!
 //! This room never knows what is spoken on a connection.
 
@@ -23,4 +24,5 @@ pub mod rest;
 pub mod route;
 pub mod socket;
 pub mod tls;
+pub mod wishes;
 pub mod worker;

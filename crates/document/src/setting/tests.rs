@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
-use crate::schema::{Absent, Kind, Occurs, Section, key, with_default};
+use crate::schema::{Kind, Occurs, Section, required, with_default};
 use crate::{Document, FileError};
 
 const SCHEMA: &[Section] = &[
@@ -24,7 +24,7 @@ const SCHEMA: &[Section] = &[
         occurs: Occurs::Many,
         meaning: "One that sails.",
         groups: &[&[
-            key("name", Kind::Text, Absent::Refused, "\"dhow\"", "A name."),
+            required("name", Kind::Text, "\"dhow\"", "A name."),
             with_default("load", Kind::Sizes, "\"2kB\"", "What she carries."),
             with_default("leaks", Kind::Part, "0", "How much of it gets wet."),
         ]],

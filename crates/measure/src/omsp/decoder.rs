@@ -46,6 +46,7 @@ impl Batch {
     }
 
     /// Memory that it takes, octets.
+    #[cfg(feature = "collector")]
     pub(crate) fn octets(&self) -> usize {
         let definitions = self.definitions.iter();
         let definitions = definitions.map(|it| size_of::<Definition>() + it.schema.octets());
@@ -150,6 +151,7 @@ impl Decoder {
     }
 
     /// Octets that the row that is held will have, where it says so.
+    #[cfg(any(feature = "collector", test))]
     pub(crate) fn awaited_octets(&self) -> Option<usize> {
         match (&self.state, binary::frame(&self.pending)) {
             (State::Binary, Frame::Packet { head, body }) => Some(head.saturating_add(body)),
@@ -158,6 +160,7 @@ impl Decoder {
     }
 
     /// Does not take the row that is held, for which there is no room.
+    #[cfg(any(feature = "collector", test))]
     pub(crate) fn skip_row(&mut self) {
         match self.state {
             State::Text => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// From when to when.
 pub(super) type Window = (Duration, Duration);
 
-/// What a plan says about one pair of nodes.
+/// A plan's words about one pair of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pair {
     /// Beginnings and ends.

@@ -1,6 +1,6 @@
 //! Sections that make many nodes at once.
 
-use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, with_default};
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 use super::COUNT_MAX;
 use super::kinds::{HOST_KEYS, LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS, RATE};
@@ -23,20 +23,13 @@ const CONTACTS: &[Key] = &[
     ),
 ];
 
-const PREFIX: Key = key(
+const PREFIX: Key = required(
     "name",
     Kind::Text,
-    Absent::Refused,
     "\"n\"",
     "What names of the nodes begin with; a number follows.",
 );
-const COUNT: Key = key(
-    "count",
-    Kind::Integer(1, COUNT_MAX),
-    Absent::Refused,
-    "8",
-    "How many nodes.",
-);
+const COUNT: Key = required("count", Kind::Integer(1, COUNT_MAX), "8", "How many nodes.");
 const FIRST: Key = with_default(
     "first",
     Kind::Integer(0, COUNT_MAX),
@@ -114,20 +107,8 @@ pub(super) const GRID: Section = Section {
     groups: &[
         &[
             PREFIX,
-            key(
-                "width",
-                Kind::Integer(1, COUNT_MAX),
-                Absent::Refused,
-                "4",
-                "Columns.",
-            ),
-            key(
-                "height",
-                Kind::Integer(1, COUNT_MAX),
-                Absent::Refused,
-                "3",
-                "Rows.",
-            ),
+            required("width", Kind::Integer(1, COUNT_MAX), "4", "Columns."),
+            required("height", Kind::Integer(1, COUNT_MAX), "3", "Rows."),
         ],
         NODE_KEYS,
         HOST_KEYS,
@@ -145,24 +126,21 @@ pub(super) const FIELD: Section = Section {
     groups: &[
         SEVERAL,
         &[
-            key(
+            required(
                 "width_m",
                 Kind::Integer(1, 1_000_000),
-                Absent::Refused,
                 "2000",
                 "From west to east, metres.",
             ),
-            key(
+            required(
                 "height_m",
                 Kind::Integer(1, 1_000_000),
-                Absent::Refused,
                 "2000",
                 "From south to north, metres.",
             ),
-            key(
+            required(
                 "reach_m",
                 Kind::Integer(1, 1_000_000),
-                Absent::Refused,
                 "100",
                 "How far apart two nodes with a contact are at most, metres.",
             ),
@@ -215,17 +193,15 @@ pub(super) const BUS: Section = Section {
                 "Buses, spread evenly over the time of a tour.",
             ),
             FIRST,
-            key(
+            required(
                 "stops",
                 Kind::TextList,
-                Absent::Refused,
                 "[\"town\", \"north\"]",
                 "The nodes that it calls at, in order; at least two.",
             ),
-            key(
+            required(
                 "travel",
                 Kind::TextOrList,
-                Absent::Refused,
                 "\"45min\"",
                 "From one stop to the next: the same for all, or a list with one for each way.",
             ),
@@ -269,10 +245,9 @@ pub(super) const MISSION: Section = Section {
     meaning: "Stations on a planet that turns (NAMEstation1, …), an orbiter far away (NAMEorbiter), and a lander below it (NAMElander).",
     groups: &[
         &[
-            key(
+            required(
                 "name",
                 Kind::Text,
-                Absent::Refused,
                 "\"mars-\"",
                 "What names of the nodes begin with.",
             ),
@@ -288,24 +263,21 @@ pub(super) const MISSION: Section = Section {
                 "\"24h\"",
                 "How long the planet takes to turn once.",
             ),
-            key(
+            required(
                 "nearest",
                 Kind::Duration,
-                Absent::Refused,
                 "\"3min\"",
                 "Delay between station and orbiter when they are nearest, as they are at the start.",
             ),
-            key(
+            required(
                 "farthest",
                 Kind::Duration,
-                Absent::Refused,
                 "\"22min\"",
                 "Delay between station and orbiter when they are farthest.",
             ),
-            key(
+            required(
                 "swing",
                 Kind::Duration,
-                Absent::Refused,
                 "\"780d\"",
                 "From nearest to nearest.",
             ),

@@ -1,8 +1,17 @@
 //! Sections that say what happens: traffic, faults, and the end.
 
-use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 use super::COUNT_MAX;
+use super::kinds::WHOSE;
+
+/// The time of what happens once.
+const AT: Key = required(
+    "at",
+    Kind::Duration,
+    "\"90min\"",
+    "When, from the start of the run.",
+);
 
 /// `[[traffic]]`.
 pub(super) const TRAFFIC: Section = Section {
@@ -10,17 +19,15 @@ pub(super) const TRAFFIC: Section = Section {
     occurs: Occurs::Many,
     meaning: "Bundles that one node sends to another.",
     groups: &[&[
-        key(
+        required(
             "from",
             Kind::Text,
-            Absent::Refused,
             "\"east\"",
             "Who sends; with * every node of such a name.",
         ),
-        key(
+        required(
             "to",
             Kind::Text,
-            Absent::Refused,
             "\"west\"",
             "Who receives; with * one node of such a name, drawn for each that sends.",
         ),
@@ -126,20 +133,13 @@ pub(super) const CRASH: Section = Section {
     occurs: Occurs::Many,
     meaning: "A node's power fails.",
     groups: &[&[
-        key(
+        required(
             "node",
             Kind::Text,
-            Absent::Refused,
             "\"east\"",
             "Which; with * every node of such a name.",
         ),
-        key(
-            "at",
-            Kind::Duration,
-            Absent::Refused,
-            "\"90min\"",
-            "When, from the start of the run.",
-        ),
+        AT,
         with_default("down", Kind::Duration, "\"10s\"", "How long it is off."),
     ]],
 };
@@ -150,24 +150,11 @@ pub(super) const CLOCK_STEP: Section = Section {
     occurs: Occurs::Many,
     meaning: "A node's clock jumps.",
     groups: &[&[
-        key(
-            "node",
-            Kind::Text,
-            Absent::Refused,
-            "\"east\"",
-            "Whose; with * that of every node of such a name.",
-        ),
-        key(
-            "at",
-            Kind::Duration,
-            Absent::Refused,
-            "\"90min\"",
-            "When, from the start of the run.",
-        ),
-        key(
+        WHOSE,
+        AT,
+        required(
             "by",
             Kind::Offset,
-            Absent::Refused,
             "\"-1h\"",
             "How far ahead; back where it begins with -.",
         ),
@@ -287,10 +274,9 @@ pub(super) const PAUSE: Section = Section {
     meaning: "When the time of a run stands still, so that what waits for a contact is where it is to wait; on a testbed only.",
     groups: &[&[
         with_default("at", Kind::Duration, "\"0\"", "At which time of the run."),
-        key(
+        required(
             "until_stored_at",
             Kind::Text,
-            Absent::Refused,
             "\"beta\"",
             "Until all that was sent is stored at this node and others on its host.",
         ),
@@ -303,13 +289,7 @@ pub(super) const STOP: Section = Section {
     occurs: Occurs::Once,
     meaning: "When to stop, and what is expected then.",
     groups: &[&[
-        key(
-            "at",
-            Kind::Duration,
-            Absent::Refused,
-            "\"8d\"",
-            "After so long.",
-        ),
+        required("at", Kind::Duration, "\"8d\"", "After so long."),
         with_default(
             "when_delivered",
             Kind::Boolean,

@@ -1,6 +1,22 @@
 //! What nodes and links are like: keys that sections share.
 
-use dhow_document::schema::{Absent, Key, Kind, key, with_default};
+use dhow_document::schema::{Absent, Key, Kind, key, required, with_default};
+
+/// The node that a section is about, or all of such a name.
+pub(super) const WHOSE: Key = required(
+    "node",
+    Kind::Text,
+    "\"east\"",
+    "Whose; with * that of every node of such a name.",
+);
+
+/// The time at which something begins.
+pub(super) const START: Key = with_default(
+    "start",
+    Kind::Duration,
+    "\"0\"",
+    "When it begins, from the start of the run.",
+);
 
 /// What a node is like.
 pub(super) const NODE_KEYS: &[Key] = &[
@@ -140,10 +156,9 @@ pub(super) const HOST_KEYS: &[Key] = &[
     ),
 ];
 
-pub(super) const RATE: Key = key(
+pub(super) const RATE: Key = required(
     "rate",
     Kind::Rate,
-    Absent::Refused,
     "\"1Mbit\"",
     "How fast octets leave, in each direction, bits a second.",
 );

@@ -1,6 +1,8 @@
 //! Sections for those who measure: programs beside nodes, many runs of a scenario, and what is shown of them.
 
-use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, with_default};
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
+
+use super::kinds::START;
 
 /// `[[program]]`.
 pub(super) const PROGRAM: Section = Section {
@@ -8,33 +10,20 @@ pub(super) const PROGRAM: Section = Section {
     occurs: Occurs::Many,
     meaning: "A program that runs on a node; on a testbed only.",
     groups: &[&[
-        key(
+        required(
             "name",
             Kind::Text,
-            Absent::Refused,
             "\"load\"",
             "What it is called in this file.",
         ),
-        key(
-            "node",
-            Kind::Text,
-            Absent::Refused,
-            "\"east\"",
-            "Where it runs.",
-        ),
-        key(
+        required("node", Kind::Text, "\"east\"", "Where it runs."),
+        required(
             "run",
             Kind::Text,
-            Absent::Refused,
             "\"iperf3 -c {west}\"",
             "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {collector:NODE} the same over the link to that node, which passes them on, {run} the run's name, {VALUE} what [values] says.",
         ),
-        with_default(
-            "start",
-            Kind::Duration,
-            "\"0\"",
-            "When it begins, from the start of the run.",
-        ),
+        START,
         key(
             "stop",
             Kind::Duration,
@@ -80,13 +69,7 @@ pub(super) const VARIANT: Section = Section {
     occurs: Occurs::Many,
     meaning: "Values that are set together under one name; each variant is run with every combination of what is swept, as \"variant\" in tables.",
     groups: &[&[
-        key(
-            "name",
-            Kind::Text,
-            Absent::Refused,
-            "\"two threads\"",
-            "What it is called.",
-        ),
+        required("name", Kind::Text, "\"two threads\"", "What it is called."),
         key(
             "set",
             Kind::TextList,

@@ -1,9 +1,9 @@
 //! Sections that say what there is, piece by piece.
 
-use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
+use dhow_document::schema::{Absent, Kind, Occurs, Section, key, required, with_default};
 
 use super::NODE_NUMBER_MAX;
-use super::kinds::{HOST_KEYS, LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS};
+use super::kinds::{HOST_KEYS, LINK_KEYS, LINK_RATE_DELAY, NODE_KEYS, START, WHOSE};
 
 /// The keys before any section.
 pub(super) const TOP: Section = Section {
@@ -53,10 +53,9 @@ pub(super) const NODE: Section = Section {
     meaning: "A node.",
     groups: &[
         &[
-            key(
+            required(
                 "name",
                 Kind::Text,
-                Absent::Refused,
                 "\"east\"",
                 "What it is called in this file.",
             ),
@@ -87,10 +86,9 @@ pub(super) const LINK: Section = Section {
     meaning: "A link between two nodes, the same in both directions; without contacts it is always there.",
     groups: &[
         &[
-            key(
+            required(
                 "between",
                 Kind::TextList,
-                Absent::Refused,
                 "[\"east\", \"west\"]",
                 "Two nodes, of which the first dials.",
             ),
@@ -120,24 +118,16 @@ pub(super) const ROUTE: Section = Section {
     occurs: Occurs::Many,
     meaning: "A route of a node, beside those over the fewest links, which have priority 0 and come before others of it.",
     groups: &[&[
-        key(
-            "node",
-            Kind::Text,
-            Absent::Refused,
-            "\"east\"",
-            "Whose; with * that of every node of such a name.",
-        ),
-        key(
+        WHOSE,
+        required(
             "to",
             Kind::Text,
-            Absent::Refused,
             "\"west\"",
-            "Where bundles go.",
+            "The node to which bundles go.",
         ),
-        key(
+        required(
             "via",
             Kind::Text,
-            Absent::Refused,
             "\"north\"",
             "The neighbour that is next.",
         ),
@@ -156,19 +146,8 @@ pub(super) const CONTACT: Section = Section {
     occurs: Occurs::Many,
     meaning: "When a link can be used; it has a 'for' or an 'end'.",
     groups: &[&[
-        key(
-            "link",
-            Kind::Text,
-            Absent::Refused,
-            "\"east-west\"",
-            "The link.",
-        ),
-        with_default(
-            "start",
-            Kind::Duration,
-            "\"0\"",
-            "When it begins, from the start of the run.",
-        ),
+        required("link", Kind::Text, "\"east-west\"", "The link."),
+        START,
         key(
             "for",
             Kind::Duration,
@@ -200,10 +179,9 @@ pub(super) const CONTACT_PLAN: Section = Section {
     meaning: "Contacts in a file of their own. Its nodes are this file's of those names, or where it has none, of those numbers; links that this file does not have come with it.",
     groups: &[
         &[
-            key(
+            required(
                 "file",
                 Kind::Path,
-                Absent::Refused,
                 "\"plan.txt\"",
                 "The file, relative to this one.",
             ),

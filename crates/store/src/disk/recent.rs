@@ -89,7 +89,7 @@ impl Recent {
         Some(found)
     }
 
-    /// Whoever reads on has come to `offset`: what was read and used before it goes first.
+    /// A reader that reads on has come to `offset`: what was read and used before it goes first.
     fn finish_before(&mut self, offset: u64) {
         let before = self.stretches.range(..offset).next_back();
         if let Some((start, stretch)) = before

@@ -104,7 +104,7 @@ fn take(
         let piece = buffer.get(..read).unwrap_or_default();
         is_right = is_right && expected.as_mut().is_some_and(|it| it.is_next(piece));
     }
-    // What is there after the end of the run is not delivered in it.
+    // A payload that is there after the end of the run is not delivered in it.
     if !clock.is_over() {
         ledger.deliver(name, is_right, clock.now());
     }

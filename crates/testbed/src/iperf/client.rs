@@ -23,10 +23,10 @@ const DATAGRAMS_MAX: u64 = 1 << 31;
 /// How long each time is waited for its answer.
 const ANSWER_WAIT: Duration = Duration::from_millis(250);
 
-/// How long a client waits for the next acknowledgment, when all octets are given.
+/// The time that a client waits for the next acknowledgment, when all octets are given.
 const ACKNOWLEDGMENT_WAIT: Duration = Duration::from_secs(10);
 
-/// How long it sleeps meanwhile.
+/// The time that it sleeps meanwhile.
 const ACKNOWLEDGMENT_LOOK: Duration = Duration::from_millis(1);
 
 /// Octets of the longest answer.
@@ -295,7 +295,7 @@ impl<'a, O: Observer> Counter<'a, O> {
         }
     }
 
-    /// What is acknowledged counts.
+    /// Counts the octets that are acknowledged.
     fn count(&mut self, acknowledged: &Acknowledged) {
         self.intervals.add(acknowledged.known() - self.counted);
         self.counted = acknowledged.known();

@@ -55,7 +55,7 @@ pub struct Network {
 struct Link {
     cut: Cut,
     tally: Option<Tally>,
-    /// What the ends of contacts took, from either end.
+    /// Packets that the ends of contacts took, from either end.
     taken: Mutex<[Taken; 2]>,
 }
 
@@ -210,8 +210,8 @@ impl Network {
         Ok(found.unwrap_or_default())
     }
 
-    /// What left the ends of each link and did not end with a contact, from the end that dials and to it, in the order of the scenario; and the packets
-    /// that were lost of either. One over the wire of another is counted there.
+    /// All that left the ends of each link and did not end with a contact, from the end that dials and to it, in the order of the scenario; and
+    /// the packets that were lost of either. One over the wire of another is counted there.
     ///
     /// # Errors
     /// When the kernel does not say.
@@ -446,7 +446,7 @@ fn tell(writer: &Mutex<io::PipeWriter>, lines: &[u8]) -> io::Result<()> {
     writer.write_all(lines)
 }
 
-/// What left an end of an emulated link, and how many packets were lost.
+/// All that left an end of an emulated link, and the number of packets that were lost.
 fn left(counters: ChannelCounters) -> (Counters, u64) {
     let left = Counters {
         sent_packets: counters.left,

@@ -1,8 +1,8 @@
-//! What passed a link of the kernel in one direction: what left its end, but for what contacts that ended took.
+//! All that passed a link of the kernel in one direction: what left its end, but for what contacts that ended took.
 
 use super::device::Counters;
 
-/// What the ends of contacts took of one direction. Packets that waited go with an interface that goes down; rules drop those that leave the
+/// Packets that the ends of contacts took of one direction. Packets that waited go with an interface that goes down; rules drop those that leave the
 /// queue after them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
@@ -10,7 +10,7 @@ pub(super) struct Taken {
     waited: u64,
     /// Packets and octets that left while rules dropped all.
     dropped: (u64, u64),
-    /// What had left when the rules came into force; none while there are none.
+    /// The counters when the rules came into force; none while there are none.
     since: Option<Counters>,
 }
 
@@ -31,7 +31,7 @@ impl Taken {
         self.since = None;
     }
 
-    /// What passed of all that left by now, and how many packets contacts that ended took.
+    /// The part that passed of all that left by now, and the number of packets that contacts that ended took.
     pub(super) fn passed(&self, sent: Counters) -> (Counters, u64) {
         let (packets, octets) = self.all_dropped(sent);
         let passed = Counters {

@@ -162,8 +162,7 @@ fn mean_part(runs: &[&Told], node: &str, part: fn(&Day) -> f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Passed;
-    use crate::results::{Capacity, Run};
+    use crate::results::Run;
 
     fn told(delivered: u64, disk: f64) -> Told {
         let run = Run {
@@ -220,21 +219,8 @@ mod tests {
 
     #[test]
     fn a_host_is_no_cause_where_a_link_was_full() {
-        let over = |told: Told, octets| Told {
-            capacities: vec![Capacity {
-                name: "wire".to_owned(),
-                amount: Some(1_000.0),
-                ..Capacity::default()
-            }],
-            passed: vec![Passed {
-                link: "wire".to_owned(),
-                octets,
-                time_s: 100.0,
-            }],
-            ..told
-        };
-        let real = over(told(100, 0.9), 99_000);
-        let virtual_ = |octets| over(Told::bare(told(100, 0.0).run), octets);
+        let real = told(100, 0.9).over_wire(99_000, 100.0);
+        let virtual_ = |octets| Told::bare(told(100, 0.0).run).over_wire(octets, 100.0);
         let of = |octets, ratio| cause(&Measure::Goodput, &real, &virtual_(octets), ratio);
         assert_eq!(of(99_000, 1.18), "no cause was found");
         assert!(of(90_000, 1.1).contains("link wire was full, and had 10.0 % more octets"));

@@ -99,7 +99,7 @@ impl std::fmt::Display for Excess {
     }
 }
 
-/// What was delivered across a cut.
+/// Deliveries across a cut.
 #[derive(Clone, Debug)]
 struct Crossing {
     /// The places of its links.
@@ -131,7 +131,7 @@ pub(crate) struct Cuts<'a> {
     edges: Vec<Edge<'a>>,
     /// Of each flow between two nodes the nodes on the side of its source.
     sides: Vec<(&'a Flow, Vec<bool>)>,
-    /// What was delivered across the narrowest of all cuts, and across those around each sender and each receiver.
+    /// Deliveries across the narrowest of all cuts, and across those around each sender and each receiver.
     crossings: Vec<Crossing>,
     positions: BTreeMap<&'a str, usize>,
 }

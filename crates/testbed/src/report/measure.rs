@@ -215,7 +215,7 @@ impl Measure {
 }
 
 impl Measure {
-    /// How such numbers are read.
+    /// The way to read such numbers.
     pub(crate) fn reading(&self, runs: &[Told]) -> Reading {
         let mut figures = runs.iter().flat_map(|told| &told.figures);
         match self {
@@ -228,7 +228,7 @@ impl Measure {
     }
 }
 
-/// How numbers are read: on an axis, or in a unit that only their program knows.
+/// The way to read numbers: on an axis, or in a unit that only their program knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     axis: Axis,

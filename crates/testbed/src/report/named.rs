@@ -9,7 +9,7 @@ use super::measure::{Measure, did_you_mean};
 use super::study::{Question, ReportError};
 use crate::run::measures;
 
-/// What the runs of a study have between them.
+/// The names that the runs of a study have between them.
 #[derive(Clone, Debug, Default)]
 pub struct Named {
     nodes: BTreeSet<String>,
@@ -47,7 +47,7 @@ impl Named {
             .map_or(Ok(()), |what| Err(ReportError::Question(what)))
     }
 
-    /// What is wrong with a measure; nothing where it may have a value.
+    /// The fault of a measure; nothing where it may have a value.
     fn unknown(&self, measure: &Measure) -> Option<String> {
         let node = |node: &String| {
             let names: Vec<&str> = self.nodes.iter().map(String::as_str).collect();
@@ -74,7 +74,7 @@ impl Named {
     }
 }
 
-/// What is wrong, and what may be meant.
+/// A fault, and what may be meant.
 fn with_question(what: String, meant: &str) -> String {
     match meant.trim_end() {
         "" => what,

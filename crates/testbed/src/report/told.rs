@@ -470,6 +470,24 @@ impl Told {
             is_impossible: false,
         }
     }
+
+    /// The same over a link of 1,000 octets a second, which so many passed in so many seconds.
+    pub(crate) fn over_wire(self, octets: u64, time_s: f64) -> Self {
+        let name = "wire".to_owned();
+        Self {
+            capacities: vec![Capacity {
+                name: name.clone(),
+                amount: Some(1_000.0),
+                ..Capacity::default()
+            }],
+            passed: vec![Passed {
+                link: name,
+                octets,
+                time_s,
+            }],
+            ..self
+        }
+    }
 }
 
 #[cfg(test)]
@@ -490,22 +508,10 @@ mod tests {
             ..Told::bare(run(delivered))
         };
         assert!(told(10, 3.0, 3.1).is_bounded_by_load());
-        // What leaves at once is as fast as it can be; not all arrived; a link was full.
+        // A load that leaves at once is as fast as it can be; not all arrived; a link was full.
         assert!(!told(10, 1.0, 3.0).is_bounded_by_load());
         assert!(!told(9, 3.0, 3.1).is_bounded_by_load());
-        let full = Told {
-            capacities: vec![Capacity {
-                name: "wire".to_owned(),
-                amount: Some(1_000.0),
-                ..Capacity::default()
-            }],
-            passed: vec![Passed {
-                link: "wire".to_owned(),
-                octets: 1_900,
-                time_s: 2.0,
-            }],
-            ..told(10, 3.0, 3.1)
-        };
+        let full = told(10, 3.0, 3.1).over_wire(1_900, 2.0);
         assert!(!full.is_bounded_by_load());
     }
 

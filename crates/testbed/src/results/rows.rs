@@ -42,8 +42,8 @@ pub struct Contact {
     pub end_s: f64,
 }
 
-/// What has passed over a link up to a moment: all numbers count from the start. Packets that waited at an end, or were dropped there, when a contact
-/// ended have not passed and are lost; those that were lost on the way have passed.
+/// Octets and packets that have passed over a link up to a moment: all numbers count from the start. Packets that waited at an end, or were dropped
+/// there, when a contact ended have not passed and are lost; those that were lost on the way have passed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct LinkSample {
     /// The link's name.

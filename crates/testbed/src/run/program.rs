@@ -287,7 +287,7 @@ impl Task {
             .split_first()
             .ok_or_else(|| LabError::new(format!("program '{name}' has no words")))?;
         let environment = &self.environment;
-        // Who measures: hosts have one name, that of the machine.
+        // The name of the one that measures: hosts have one name, that of the machine.
         let says_who = |it: &(String, String)| ["OML_NAME", "OML_CONFIG"].contains(&it.0.as_str());
         let sender = (!environment.iter().any(says_who)).then_some(("OML_NAME", name));
         let spawn = move || {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-/// How often the kernel is asked while octets are given: of a connection that breaks no more is known than at the last time.
+/// The time between two questions to the kernel while octets are given: of a connection that breaks no more is known than at the last time.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Length of a question, octets: a netlink message's header and `struct inet_diag_req_v2`.
@@ -19,7 +19,7 @@ const QUESTION_OCTETS: u32 = 72;
 /// Room for an answer, octets: the fixed part takes 88.
 const ANSWER_OCTETS: usize = 1_024;
 
-/// Where an answer says how many octets wait.
+/// The place in an answer of the number of octets that wait.
 const WAITING_AT: usize = 16 + 60;
 
 /// Message type that asks for connections of one family, and answers (`SOCK_DIAG_BY_FAMILY`).

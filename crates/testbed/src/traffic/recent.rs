@@ -1,7 +1,7 @@
 //! The numbers of a flow that came last, so that a packet that comes again is known.
 
-/// How far behind the next number one is remembered, a bit for each: 8 KiB a flow, a second of 65,536 packets. Behind it nobody knows whether a
-/// number came before.
+/// The distance behind the next number to which numbers are remembered, a bit for each: 8 KiB a flow, a second of 65,536 packets. Behind it nobody
+/// knows whether a number came before.
 pub const RECENT_NUMBERS: u64 = 65_536;
 
 /// Bits of a word.

@@ -203,7 +203,7 @@ mod tests {
         flow.end(10);
         flow.end(2);
         assert_eq!((flow.packets, flow.lost, flow.sent()), (4, 5, 9));
-        // What the sender said that it gave may still come.
+        // Packets that the sender said that it gave may still come.
         flow.count(9, 100, 9, None);
         assert_eq!((flow.packets, flow.lost, flow.duplicates), (5, 4, 3));
     }

@@ -17,7 +17,7 @@ pub(super) struct Termination {
     reason: Option<TerminateReason>,
     /// The peer has sent `SESS_TERM`.
     received: bool,
-    /// Where our `SESS_TERM` begins among the messages that have not left.
+    /// The place of the beginning of our `SESS_TERM` among the messages that have not left.
     unsent: Option<usize>,
     /// Nothing may be sent any more.
     silent: bool,
