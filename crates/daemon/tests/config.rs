@@ -9,9 +9,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
-use dhow_node::config::{Enabled, ReadingPolicy, SendOrder, SessionPolicy, Tls};
+use dhow_node::config::{
+    Config, Enabled, LinkConfig, ReadingPolicy, STORE_QUEUE_OCTETS_MOST, SendOrder, Tls,
+    WINDOW_OCTETS_MOST,
+};
 
 const NODE: &str = "[node]\nid = \"ipn:2.0\"\n";
 
@@ -95,29 +97,42 @@ service = 9
 #[test]
 fn what_is_not_written_has_the_documented_default() {
     let file = parse(&format!("{NODE}[[listen]]\naddress = \"[::1]\"\n"));
-    let policy = &file.node.listeners[0].policy;
-    // What it may have under way follows from the machine.
-    assert!((4 << 20..=128 << 20).contains(&policy.window_octets));
-    let expected = SessionPolicy {
-        window_octets: policy.window_octets,
-        window_bundles: 65_536,
-        transfer_mru: 10 << 30,
-        ..SessionPolicy::default()
+    let node = &file.node;
+    // Some follow from the machine.
+    let window_octets = node.listeners[0].policy.window_octets;
+    assert!((4 << 20..=WINDOW_OCTETS_MOST).contains(&window_octets));
+    assert!((512 << 10..=STORE_QUEUE_OCTETS_MOST).contains(&node.store_queue_octets));
+    assert!(node.quota_bundles >= 1_000);
+    // All others are those of every node, also of simulated ones.
+    let mut expected = Config {
+        quota_bundles: node.quota_bundles,
+        memory_octets: node.memory_octets,
+        store_queue_octets: node.store_queue_octets,
+        ..Config::usual(node.node_ids.clone())
     };
-    assert_eq!(format!("{policy:?}"), format!("{expected:?}"));
+    let policy = &mut expected.listeners[0].policy;
+    policy.window_octets = window_octets;
+    policy.transfer_mru = node.quota_octets;
+    assert_eq!(format!("{node:?}"), format!("{expected:?}"));
     assert_eq!(
         (file.listen[0].host.as_str(), file.listen[0].port),
         ("::1", 4556)
     );
-    assert_eq!(file.node.echo_service, Some(7));
-    assert_eq!(file.node.default_lifetime_ms, 86_400_000);
-    assert_eq!(file.node.removed_bound, REMOVED_BOUND);
-    assert!((1 << 20..=128 << 20).contains(&file.node.store_queue_octets));
     assert!(file.store.prepared_octets <= 256 << 20);
-    assert_eq!(file.node.reports.generate, 0);
     assert_eq!(file.store.flush_delay, Duration::ZERO);
     assert_eq!(file.store.durability, DurabilitySetting::Sync);
-    assert!(file.node.quota_bundles >= 1_000);
+}
+
+#[test]
+fn a_link_has_the_defaults_of_every_link() {
+    let file = parse(&format!(
+        "{NODE}[[link]]\nname = \"beta\"\naddress = \"[::1]\"\n"
+    ));
+    let link = &file.node.links[0];
+    let mut expected = LinkConfig::usual("beta".into());
+    expected.policy.window_octets = link.policy.window_octets;
+    expected.policy.transfer_mru = file.node.quota_octets;
+    assert_eq!(format!("{link:?}"), format!("{expected:?}"));
 }
 
 #[test]

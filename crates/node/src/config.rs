@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use dhow_bundle::NodeId;
+use dhow_bundle::storage::REMOVED_BOUND;
 
 /// Everything a node must know at its start.
 #[derive(Clone, Debug)]
@@ -46,6 +47,33 @@ pub struct Config {
     pub seed: u64,
 }
 
+impl Config {
+    /// The defaults, in one place for the node file, for simulated nodes and for tests: a node that dials nobody and
+    /// answers whoever dials it, with a store of 10 GiB and no bound on memory.
+    #[must_use]
+    pub fn usual(node_ids: Vec<NodeId>) -> Self {
+        Self {
+            node_ids,
+            links: Vec::new(),
+            listeners: alloc::vec![ListenerConfig::default()],
+            routes: Vec::new(),
+            quota_octets: 10 << 30,
+            quota_bundles: u64::MAX,
+            memory_octets: u64::MAX,
+            store_queue_octets: STORE_QUEUE_OCTETS_MOST,
+            reports: Reports::default(),
+            echo_service: Some(7),
+            perf_service: Some(5_201),
+            answers_per_second: 100,
+            perf_sources: Vec::new(),
+            payload_checksum: PayloadChecksum::default(),
+            default_lifetime_ms: 86_400_000,
+            removed_bound: REMOVED_BOUND,
+            seed: 0,
+        }
+    }
+}
+
 /// Position in [`Config::links`] (links made at run time follow).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
@@ -71,6 +99,21 @@ pub struct LinkConfig {
     pub backoff_max_ms: u64,
 }
 
+impl LinkConfig {
+    /// A link of this name with the defaults.
+    #[must_use]
+    pub fn usual(name: String) -> Self {
+        Self {
+            name,
+            policy: SessionPolicy::default(),
+            enabled: Enabled::Yes,
+            sessions: 1,
+            backoff_min_ms: 50,
+            backoff_max_ms: 1_000,
+        }
+    }
+}
+
 /// Whether something is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enabled {
@@ -81,7 +124,7 @@ pub enum Enabled {
 }
 
 /// A door for neighbours that dial this node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ListenerConfig {
     /// Policy of its sessions.
     pub policy: SessionPolicy,
@@ -132,6 +175,12 @@ pub enum SendOrder {
 
 /// Largest transfer taken where nothing else is said and the quota is larger, octets: 16 GiB.
 pub const DEFAULT_TRANSFER_MRU: u64 = 16 << 30;
+
+/// Octets that a session may have under way by default, at most: with little memory they are fewer.
+pub const WINDOW_OCTETS_MOST: u64 = 128 << 20;
+
+/// Octets that wait for the store by default, at most: with little memory they are fewer.
+pub const STORE_QUEUE_OCTETS_MOST: u64 = 128 << 20;
 
 /// How sessions of one link or listener behave.
 #[derive(Clone, Debug)]
@@ -209,8 +258,8 @@ impl Default for SessionPolicy {
             peer: None,
             reading: ReadingPolicy::Strict,
             fragment_octets: None,
-            window_octets: 32 << 20,
-            window_bundles: 16_384,
+            window_octets: WINDOW_OCTETS_MOST,
+            window_bundles: 65_536,
             cut_through: Enabled::Yes,
             resume: Enabled::Yes,
             strip_checksum: Enabled::No,
@@ -235,7 +284,7 @@ pub struct Route {
 }
 
 /// Which status reports this node generates (RFC 9171 5.1: none by default).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reports {
     /// Bundle processing control flags of the kinds that are generated (0x4000 reception, 0x10000 forwarding, 0x20000 delivery, 0x40000 deletion).
     pub generate: u64,
@@ -246,4 +295,15 @@ pub struct Reports {
     pub collect_ms: u64,
     /// Most reports that wait for each other; 1 to 65536.
     pub collect_most: usize,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self {
+            generate: 0,
+            per_second: 10_000,
+            collect_ms: 100,
+            collect_most: 4_096,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route, SessionPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
 };
 use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
 use dhow_scenario::{Scenario, ScenarioError};
@@ -30,9 +30,6 @@ const SEGMENT_MRU_MOST: u64 = 1 << 40;
 /// Round trips of a link for which its sessions wait beside what is usual: one sets a session up or ends it, and what is lost takes
 /// one more each time.
 const PATIENCE_ROUND_TRIPS: u32 = 6;
-
-/// First delay before dialling again, milliseconds; as nodes have it.
-const BACKOFF_MIN_MS: u64 = 50;
 
 /// Service number of what receives.
 const RECEIVER_SERVICE: u32 = 1;
@@ -120,8 +117,6 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
         let id: NodeId = id.parse().map_err(|_| NetworkError::NodeId(id))?;
         blueprints.push(Blueprint {
             config: Config {
-                node_ids: vec![id],
-                links: Vec::new(),
                 listeners: vec![ListenerConfig {
                     policy: SessionPolicy {
                         // RFC 9174 4.7: the smaller interval holds, which is that of the link.
@@ -129,20 +124,14 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                         ..policy(node, scenario.fidelity, patience(at))
                     },
                 }],
-                routes: Vec::new(),
                 quota_octets: node.quota_octets,
                 quota_bundles: node.quota_bundles,
-                memory_octets: u64::MAX,
                 store_queue_octets: STORE_QUEUE_OCTETS,
-                reports: Reports::default(),
                 echo_service: None,
                 perf_service: None,
-                answers_per_second: 100,
-                perf_sources: Vec::new(),
-                payload_checksum: PayloadChecksum::default(),
-                default_lifetime_ms: 86_400_000,
                 removed_bound: node.removed_bound,
                 seed: entropy.draw(),
+                ..Config::usual(vec![id])
             },
             options: Options {
                 segment_octets: node.segment_octets,
@@ -218,16 +207,15 @@ fn policy(node: &Node, fidelity: Fidelity, round_trip: Duration) -> SessionPolic
 
 fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
     let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
+    let usual = LinkConfig::usual(link.name.clone());
     LinkConfig {
-        name: link.name.clone(),
         policy: SessionPolicy {
             keepalive_s: link.keepalive_s,
             ..policy(node, fidelity, link.round_trip())
         },
-        enabled: Enabled::Yes,
-        sessions: 1,
-        backoff_min_ms: BACKOFF_MIN_MS.min(backoff_max_ms),
+        backoff_min_ms: usual.backoff_min_ms.min(backoff_max_ms),
         backoff_max_ms,
+        ..usual
     }
 }
 

@@ -14,9 +14,7 @@ use bytes::Bytes;
 use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
-use dhow_node::config::{
-    Config, ListenerConfig, ListenerId, PayloadChecksum, Reports, SessionPolicy,
-};
+use dhow_node::config::{Config, ListenerConfig, ListenerId, SessionPolicy};
 use dhow_node::door::{Event, Purpose, StreamId, Telling};
 use dhow_node::recording::{Content, FILE_HEAD_OCTETS, Finish, Recorder};
 use dhow_scenario::Scenario;
@@ -182,23 +180,16 @@ fn config(keepalive_s: u16) -> Config {
         ..SessionPolicy::default()
     };
     Config {
-        node_ids: vec!["ipn:1.0".parse().unwrap()],
-        links: Vec::new(),
         listeners: vec![ListenerConfig { policy }],
-        routes: Vec::new(),
         quota_octets: 1 << 20,
         quota_bundles: 10,
-        memory_octets: u64::MAX,
         store_queue_octets: 1 << 20,
-        reports: Reports::default(),
         echo_service: None,
         perf_service: None,
-        answers_per_second: 100,
-        perf_sources: Vec::new(),
-        payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 1000,
         removed_bound: 10,
         seed: 1,
+        ..Config::usual(vec!["ipn:1.0".parse().unwrap()])
     }
 }
 

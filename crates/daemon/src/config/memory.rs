@@ -1,6 +1,7 @@
 //! Memory: one quota, and what each part of a node may have of it.
 
 use dhow_document::{Document, FileError};
+use dhow_node::config::{STORE_QUEUE_OCTETS_MOST, WINDOW_OCTETS_MOST};
 
 use crate::machine::memory_octets;
 
@@ -11,7 +12,7 @@ const MACHINE_SHARE: u64 = 4;
 const MEMORY_OCTETS_MIN: u64 = 4 << 20;
 
 /// Octets that may wait for the disk: at most what a disk of 2 GB/s with flushes of 5 ms is kept busy by.
-const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 512 << 10..=128 << 20;
+const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 512 << 10..=STORE_QUEUE_OCTETS_MOST;
 const QUEUE_SHARE: u64 = 16;
 
 /// Octets of the log that are kept in memory: what comes and goes in one contact should be there.
@@ -26,7 +27,7 @@ const CLIENT_OCTETS: std::ops::RangeInclusive<u64> = 256 << 10..=256 << 20;
 const CLIENT_SHARE: u64 = 8;
 
 /// Octets that a session may have sent and that are not acknowledged: as many as a neighbour of the same kind lets wait for its disk.
-const WINDOW_OCTETS: std::ops::RangeInclusive<u64> = 4 << 20..=128 << 20;
+const WINDOW_OCTETS: std::ops::RangeInclusive<u64> = 4 << 20..=WINDOW_OCTETS_MOST;
 const WINDOW_SHARE: u64 = 16;
 
 /// A log that lies in memory as a whole has so many of four parts of what is left for it and the index.

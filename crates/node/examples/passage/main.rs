@@ -19,9 +19,7 @@ mod shelf;
 mod street;
 
 use application::{Reader, requests};
-use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route, SessionPolicy,
-};
+use dhow_node::config::{Config, Enabled, LinkConfig, Route, SessionPolicy};
 use host::Counting;
 use street::Street;
 
@@ -102,28 +100,10 @@ fn config(number: u32, hosts: u32) -> Config {
         priority: 0,
     };
     Config {
-        node_ids: vec![format!("ipn:{number}.0").parse().unwrap()],
         links: (number < hosts).then_some(next).into_iter().collect(),
-        listeners: vec![ListenerConfig {
-            policy: SessionPolicy::default(),
-        }],
         routes: (number + 1..=hosts).map(route).collect(),
-        quota_octets: 1 << 40,
-        quota_bundles: 1 << 24,
-        memory_octets: u64::MAX,
         store_queue_octets: 32 << 20,
-        reports: Reports {
-            generate: 0,
-            per_second: 1_000,
-            ..Reports::default()
-        },
-        echo_service: Some(7),
-        perf_service: Some(5_201),
-        answers_per_second: 100,
-        perf_sources: Vec::new(),
-        payload_checksum: PayloadChecksum::default(),
-        default_lifetime_ms: 86_400_000,
-        removed_bound: 100_000,
         seed: u64::from(number),
+        ..Config::usual(vec![format!("ipn:{number}.0").parse().unwrap()])
     }
 }

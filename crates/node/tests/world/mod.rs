@@ -12,10 +12,7 @@ use dhow_bundle::storage::{Extents, Piece, StoreEvent};
 use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
-use dhow_node::config::{
-    Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum, Reports,
-    Route, SessionPolicy,
-};
+use dhow_node::config::{Config, Enabled, LinkConfig, LinkId, ListenerId, Route, SessionPolicy};
 use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
 use store::Store;
 
@@ -90,30 +87,12 @@ enum Shape {
 
 pub fn config(node: u32) -> Config {
     Config {
-        node_ids: vec![format!("ipn:{node}.0").parse().unwrap()],
-        links: Vec::new(),
-        listeners: vec![ListenerConfig {
-            policy: SessionPolicy::default(),
-        }],
-        routes: Vec::new(),
         quota_octets: 1 << 30,
         quota_bundles: 1 << 20,
-        memory_octets: u64::MAX,
         store_queue_octets: 1 << 20,
-        reports: Reports {
-            generate: 0,
-            per_second: 1_000,
-            collect_ms: 100,
-            collect_most: 4_096,
-        },
-        echo_service: Some(7),
-        perf_service: Some(5_201),
-        answers_per_second: 100,
-        perf_sources: Vec::new(),
-        payload_checksum: PayloadChecksum::default(),
-        default_lifetime_ms: 86_400_000,
         removed_bound: 10_000,
         seed: u64::from(node),
+        ..Config::usual(vec![format!("ipn:{node}.0").parse().unwrap()])
     }
 }
 
