@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|octets: &[u8]| {
-    let _ = dhow_bundle::oracle::check_bundle(octets);
+    let _ = dhow_bundle::v7::oracle::check_bundle(octets);
 });

@@ -10,7 +10,7 @@ mod hex;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use dhow_bundle::admin::{
+use dhow_bundle::v7::admin::{
     AdministrativeRecord, AggregatedReport, GroupHead, ReasonCode, RecordRefusal, ReportGroup,
     Status, StatusReport, Timing,
 };

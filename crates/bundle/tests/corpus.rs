@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use dhow_bundle::oracle::check_bundle;
+use dhow_bundle::v7::oracle::check_bundle;
 
 #[test]
 fn every_file_of_the_corpus_is_read_or_refused() {

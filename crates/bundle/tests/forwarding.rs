@@ -7,8 +7,8 @@
 mod hex;
 
 use bytes::Bytes;
-use dhow_bundle::forward::{ForwardedPayloadCrc, LastHop, UnsupportedBlocks};
-use dhow_bundle::oracle::check_bundle;
+use dhow_bundle::v7::forward::{ForwardedPayloadCrc, LastHop, UnsupportedBlocks};
+use dhow_bundle::v7::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime,
     EndpointId, ExtensionBlock, FragmentPlace, FragmentRange, Header, HopCount, HopEdit, NodeId,

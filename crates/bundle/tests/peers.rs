@@ -8,12 +8,12 @@
 mod hex;
 
 use bytes::Bytes;
-use dhow_bundle::admin::{
-    AdministrativeRecord, Assertion, ReasonCode, RecordRefusal, StatusReport,
-};
 use dhow_bundle::cbor::CborError;
 use dhow_bundle::eid::{EidError, EidRefusal};
-use dhow_bundle::oracle::check_bundle;
+use dhow_bundle::v7::admin::{
+    AdministrativeRecord, Assertion, ReasonCode, RecordRefusal, StatusReport,
+};
+use dhow_bundle::v7::oracle::check_bundle;
 use dhow_bundle::{Bundle, BundleFlags, CrcType, DtnTime, HopCount, Reading, Refusal};
 
 use hex::hex;

@@ -6,8 +6,8 @@
 )]
 
 use bytes::Bytes;
-use dhow_bundle::forward::{ForwardedPayloadCrc, LastHop};
-use dhow_bundle::oracle::check_bundle;
+use dhow_bundle::v7::forward::{ForwardedPayloadCrc, LastHop};
+use dhow_bundle::v7::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime,
     EndpointId, FragmentPlace, Header, HeaderReader, HopEdit, PayloadVerifier, Reading, Refusal,

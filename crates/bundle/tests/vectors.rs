@@ -7,10 +7,10 @@
 mod hex;
 
 use bytes::Bytes;
-use dhow_bundle::admin::{
+use dhow_bundle::v7::admin::{
     AdministrativeRecord, Assertion, ReasonCode, RecordRefusal, StatusReport,
 };
-use dhow_bundle::oracle::check_bundle;
+use dhow_bundle::v7::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleId, CrcType, CreationTimestamp, DtnTime,
     EndpointId, FragmentRange, HopCount, Reading, Refusal,

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::admin::{AdministrativeRecord, StatusReport};
+use dhow_bundle::v7::admin::{AdministrativeRecord, StatusReport};
 use dhow_bundle::{BundleFlags, EndpointId, NodeId, Reading};
 use dhow_client::{Address, Client, Delivery, Error, Receipt, Receiver, Registration};
 

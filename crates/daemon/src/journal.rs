@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 
-use dhow_bundle::admin::ReasonCode;
+use dhow_bundle::v7::admin::ReasonCode;
 use dhow_bundle::{Instant, NodeId};
 use dhow_link::stream::{DownReason, RefuseReason};
 use dhow_node::config::LinkId;

@@ -6,8 +6,8 @@
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::forward::ForwardedPayloadCrc;
 use dhow_bundle::storage::{Extents, Piece};
+use dhow_bundle::v7::forward::ForwardedPayloadCrc;
 use dhow_bundle::{CrcType, Header};
 
 use crate::config::{Enabled, PayloadChecksum};

@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::admin::{
+use dhow_bundle::storage::{BundleKey, StoreCommand};
+use dhow_bundle::v7::admin::{
     AdministrativeRecord, AggregatedReport, GroupHead, ReasonCode, ReportGroup, Timing,
 };
-use dhow_bundle::storage::{BundleKey, StoreCommand};
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, Now};
 
 use crate::bundles::Removal;

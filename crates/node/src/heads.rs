@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::forward::LastHop;
+use dhow_bundle::v7::forward::LastHop;
 use dhow_bundle::{Header, HopEdit, Room};
 
 /// Room for header blocks that is taken at once, octets: of some hundred small bundles.

@@ -13,8 +13,8 @@ use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
-use dhow_bundle::forward::UnsupportedBlocks;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
+use dhow_bundle::v7::forward::UnsupportedBlocks;
 use dhow_bundle::{
     BundleFlags, BundleId, EndpointId, FragmentRange, Header, HopEdit, Instant, Now, OutgoingHeader,
 };

@@ -1,8 +1,8 @@
 //! Status reports (RFC 9171 6.1.1): made only where the configuration says so, and not more than it says.
 
-use dhow_bundle::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::v7::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
 use dhow_bundle::{
     BundleBuilder, BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now,
 };

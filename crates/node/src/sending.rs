@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::forward::UnsupportedBlocks;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
+use dhow_bundle::v7::forward::UnsupportedBlocks;
 use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 

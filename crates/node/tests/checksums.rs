@@ -13,7 +13,7 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use dhow_bundle::oracle::check_bundle;
+use dhow_bundle::v7::oracle::check_bundle;
 use dhow_bundle::{BundleFlags, CrcType};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Enabled, PayloadChecksum};

@@ -18,8 +18,8 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dhow_bundle::admin::{AdministrativeRecord, ReasonCode, StatusReport};
 use dhow_bundle::storage::{BundleKey, StoreEvent, StoreRefusal};
+use dhow_bundle::v7::admin::{AdministrativeRecord, ReasonCode, StatusReport};
 use dhow_bundle::{Now, Reading};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Route};

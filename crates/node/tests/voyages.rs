@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use dhow_bundle::Reading;
-use dhow_bundle::admin::AdministrativeRecord;
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_node::api::wire::{BundleAdu, STATUS_ERROR, STATUS_SUCCESS};
 use dhow_node::config::{Enabled, Route};
 use dhow_node::door::{Event, Occurrence, OperatorCommand, Ticket};

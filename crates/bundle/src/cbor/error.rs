@@ -4,7 +4,7 @@ use core::fmt;
 
 use thiserror::Error;
 
-/// Nested arrays, maps, tags and indefinite strings that [`Reader::skip`] follows: no structure of the
+/// Nested arrays, maps, tags and indefinite strings that [`Reader::skip`](super::Reader::skip) follows: no structure of the
 /// Bundle Protocol nests deeper than 7, and a hostile one must not cost more than this.
 pub const MAX_DEPTH: usize = 16;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dhow_bundle::admin::{Assertion, StatusReport};
+use dhow_bundle::v7::admin::{Assertion, StatusReport};
 use dhow_bundle::{BundleFlags, BundleId, DtnTime, EndpointId, NodeId};
 use dhow_client::{Address, Registration, SendHead};
 use serde::Serialize;
@@ -280,7 +280,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use dhow_bundle::CreationTimestamp;
-    use dhow_bundle::admin::ReasonCode;
+    use dhow_bundle::v7::admin::ReasonCode;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use clap::Args;
-use dhow_bundle::admin::{AdministrativeRecord, RecordRefusal};
+use dhow_bundle::v7::admin::{AdministrativeRecord, RecordRefusal};
 use dhow_bundle::{BundleFlags, Header, Oddity, PayloadVerifier, Reading, Refusal};
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use dhow_bundle::admin::AdministrativeRecord;
-use dhow_bundle::block::{BlockType, ExtensionBlock};
+use dhow_bundle::v7::admin::AdministrativeRecord;
+use dhow_bundle::v7::block::{BlockType, ExtensionBlock};
 use dhow_bundle::{CrcType, CreationTimestamp, Header, Oddity};
 use serde::Serialize;
 use serde_json::{Value, json};

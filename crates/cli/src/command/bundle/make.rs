@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use dhow_bundle::admin::AdministrativeRecord;
+use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::{
     BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime, EndpointId, OutgoingHeader,
     Reading,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dhow_bundle::admin::{
+use dhow_bundle::v7::admin::{
     AdministrativeRecord, Assertion, ReportGroup, Run, Status, StatusReport, Timing,
 };
 use serde_json::{Value, json};

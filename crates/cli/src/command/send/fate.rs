@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use dhow_bundle::admin::StatusReport;
+use dhow_bundle::v7::admin::StatusReport;
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
 use serde::Serialize;
 
@@ -258,7 +258,7 @@ impl Fates {
 #[cfg(test)]
 mod tests {
     use dhow_bundle::BundleId;
-    use dhow_bundle::admin::{Assertion, ReasonCode};
+    use dhow_bundle::v7::admin::{Assertion, ReasonCode};
 
     use super::*;
 

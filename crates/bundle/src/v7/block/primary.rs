@@ -11,8 +11,8 @@ use crate::crc::{CrcType, append_crc};
 use crate::eid::{EidRefusal, EndpointId};
 use crate::id::CreationTimestamp;
 use crate::reading::Reading;
-use crate::refusal::Refusal;
 use crate::time::DtnTime;
+use crate::v7::refusal::Refusal;
 
 /// The version of the Bundle Protocol that this crate reads and writes.
 const VERSION: u64 = 7;

@@ -4,18 +4,18 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::block::{
-    BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
-    PrimaryBlock, encode_aggregated_reports, encode_bundle_age, encode_hop_count,
-};
 use crate::cbor::{write_byte_string_head, write_indefinite_array};
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
-use crate::header::{HeadOctets, Header, PayloadHead};
 use crate::id::CreationTimestamp;
-use crate::payload::PayloadCrc;
 use crate::reading::Reading;
-use crate::refusal::Refusal;
+use crate::v7::block::{
+    BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
+    PrimaryBlock, encode_aggregated_reports, encode_bundle_age, encode_hop_count,
+};
+use crate::v7::header::{HeadOctets, Header, PayloadHead};
+use crate::v7::payload::PayloadCrc;
+use crate::v7::refusal::Refusal;
 
 /// A header to send: first its octets, then the payload, then what [`OutgoingHeader::payload_crc`] makes of the
 /// payload that has passed by.

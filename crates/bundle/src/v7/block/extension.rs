@@ -10,7 +10,7 @@ use super::blocks::ExtensionBlock;
 use crate::cbor::{CborError, Reader, write_array, write_unsigned};
 use crate::eid::EndpointId;
 use crate::reading::Reading;
-use crate::refusal::Refusal;
+use crate::v7::refusal::Refusal;
 
 /// Block numbers that a security block may target: more than any bundle accepted here has blocks.
 const MAX_TARGETS: usize = 128;

@@ -6,19 +6,19 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
-use crate::block::{
+use crate::cbor::{CborError, Kind, Reader};
+use crate::crc::CrcType;
+use crate::eid::EndpointId;
+use crate::id::{BundleId, FragmentRange};
+use crate::reading::{Oddity, Reading};
+use crate::short::ShortOctets;
+use crate::v7::block::{
     BlockFlags, BlockHead, BlockType, ExtensionBlock, ExtensionBlocks, HopCount, PrimaryBlock,
     announces_aggregated_reports, decode_bundle_age, decode_hop_count, decode_previous_node,
     security_targets, verify_block_end,
 };
-use crate::cbor::{CborError, Kind, Reader};
-use crate::crc::CrcType;
-use crate::eid::EndpointId;
-use crate::header_reader::HeaderReader;
-use crate::id::{BundleId, FragmentRange};
-use crate::reading::{Oddity, Reading};
-use crate::refusal::Refusal;
-use crate::short::ShortOctets;
+use crate::v7::header_reader::HeaderReader;
+use crate::v7::refusal::Refusal;
 
 /// Octets from the start of a bundle to the first of its payload: what a node keeps in memory of a bundle
 /// that arrives. Real headers take 40 to 300 octets.

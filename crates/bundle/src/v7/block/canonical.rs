@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::flags::BlockFlags;
 use crate::cbor::{Array, Reader, write_array, write_byte_string, write_unsigned};
 use crate::crc::{CrcDigest, CrcType, append_crc};
-use crate::refusal::Refusal;
+use crate::v7::refusal::Refusal;
 
 /// A block type code (RFC 9171 9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

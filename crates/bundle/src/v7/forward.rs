@@ -4,17 +4,17 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::block::{
-    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, FragmentPlace, HopCount,
-    PrimaryBlock,
-};
 use crate::cbor::{write_byte_string_head, write_indefinite_array, write_unsigned};
 use crate::crc::{CrcType, append_crc};
 use crate::eid::NodeId;
-use crate::encode::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
-use crate::header::{Header, PayloadHead};
 use crate::id::FragmentRange;
 use crate::mutant::{Mutant, planted};
+use crate::v7::block::{
+    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, FragmentPlace, HopCount,
+    PrimaryBlock,
+};
+use crate::v7::encode::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
+use crate::v7::header::{Header, PayloadHead};
 
 /// What happens to extension blocks that this node cannot process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

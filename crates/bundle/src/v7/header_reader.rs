@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use crate::cbor::CborError;
-use crate::glance;
-use crate::header::{Header, MAX_HEADER_OCTETS, decode_header};
 use crate::reading::Reading;
-use crate::refusal::Refusal;
 use crate::short::ShortOctets;
+use crate::v7::glance;
+use crate::v7::header::{Header, MAX_HEADER_OCTETS, decode_header};
+use crate::v7::refusal::Refusal;
 
 /// Reads headers into one place. Those that come one after the other differ in little, most often: what has the same
 /// octets as in the header before is not read again.

@@ -4,10 +4,10 @@ use alloc::string::String;
 
 use thiserror::Error;
 
-use crate::admin::ReasonCode;
 use crate::cbor::CborError;
 use crate::eid::EidRefusal;
-use crate::header::{MAX_EXTENSION_BLOCKS, MAX_HEADER_OCTETS};
+use crate::v7::admin::ReasonCode;
+use crate::v7::header::{MAX_EXTENSION_BLOCKS, MAX_HEADER_OCTETS};
 
 /// Why octets are refused: the rule that they break. Shown as a fragment that fits "cannot read the
 /// bundle: …".

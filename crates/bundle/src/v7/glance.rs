@@ -8,19 +8,19 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::block::{
-    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, ExtensionBlocks, FragmentPlace,
-    HopCount, PrimaryBlock,
-};
 use crate::cbor::Reader;
 use crate::crc::{CrcType, block_crc};
 use crate::eid::EndpointId;
-use crate::header::{HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead, check_head};
-use crate::header_reader::Known;
 use crate::id::CreationTimestamp;
 use crate::reading::Reading;
 use crate::short::ShortOctets;
 use crate::time::DtnTime;
+use crate::v7::block::{
+    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, ExtensionBlocks, FragmentPlace,
+    HopCount, PrimaryBlock,
+};
+use crate::v7::header::{HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead, check_head};
+use crate::v7::header_reader::Known;
 
 /// Major types of CBOR (RFC 8949 3.1), as they stand in a head.
 const UNSIGNED: u8 = 0x00;

@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use crate::cbor::BREAK;
 use crate::crc::{CrcDigest, CrcType, block_crc, write_crc_field};
-use crate::header::{Header, PayloadHead};
 use crate::reading::Reading;
-use crate::refusal::Refusal;
+use crate::v7::header::{Header, PayloadHead};
+use crate::v7::refusal::Refusal;
 
 /// The checksum of a payload block over its head and the payload that passes by (RFC 9171 4.3.2), to write
 /// the octets that follow the payload.

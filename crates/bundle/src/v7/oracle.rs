@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 
-use crate::admin::AdministrativeRecord;
-use crate::block::{BundleFlags, CanonicalBlock};
-use crate::forward::HopEdit;
-use crate::header::Header;
-use crate::header_reader::HeaderReader;
-use crate::payload::{Bundle, PayloadCrc, PayloadVerifier};
 use crate::reading::Reading;
-use crate::refusal::Refusal;
+use crate::v7::admin::AdministrativeRecord;
+use crate::v7::block::{BundleFlags, CanonicalBlock};
+use crate::v7::forward::HopEdit;
+use crate::v7::header::Header;
+use crate::v7::header_reader::HeaderReader;
+use crate::v7::payload::{Bundle, PayloadCrc, PayloadVerifier};
+use crate::v7::refusal::Refusal;
 
 /// Reads the octets both ways and checks what must be true of the result; tells what strict reading said.
 ///
@@ -25,7 +25,7 @@ pub fn check_bundle(octets: &[u8]) -> Result<Bundle, Refusal> {
     for reading in [Reading::Strict, Reading::Lenient, Reading::Strict] {
         if reader.glance(&octets, reading) {
             let header = reader.header().clone();
-            let thorough = crate::header::decode_header(&octets, reading);
+            let thorough = crate::v7::header::decode_header(&octets, reading);
             assert_eq!(Ok(header), thorough, "a glance sees what is there");
         }
     }
@@ -95,7 +95,7 @@ fn check_accepted(octets: &Bytes, bundle: &Bundle) {
         );
     }
     let mut kept = HopEdit {
-        unsupported: crate::forward::UnsupportedBlocks::Keep,
+        unsupported: crate::v7::forward::UnsupportedBlocks::Keep,
         ..HopEdit::default()
     };
     for _ in 0..2 {

@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 
 use crate::crc::{CrcDigest, CrcType, write_crc_field};
-use crate::encode::BundleBuilder;
 use crate::id::CreationTimestamp;
-use crate::payload::PayloadCrc;
-use crate::refusal::Refusal;
+use crate::v7::encode::BundleBuilder;
+use crate::v7::payload::PayloadCrc;
+use crate::v7::refusal::Refusal;
 
 /// A new bundle's header in parts: what comes before and after its creation timestamp, encoded and checked
 /// once for many bundles of one source to one destination.
