@@ -13,7 +13,6 @@ pub mod crc;
 pub mod eid;
 pub mod id;
 pub mod mutant;
-pub mod quantity;
 pub mod reading;
 pub mod room;
 pub mod short;

@@ -31,6 +31,7 @@ pub mod document;
 pub mod fault;
 pub mod json_schema;
 mod loose;
+pub mod quantity;
 pub mod schema;
 mod setting;
 mod settled;

@@ -168,7 +168,7 @@ mod tests {
         ] {
             let time = Duration::from_nanos(nanos);
             assert_eq!(written(time), text);
-            assert_eq!(dhow_bundle::quantity::parse_duration(text), Ok(time));
+            assert_eq!(crate::quantity::parse_duration(text), Ok(time));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dhow_bundle::quantity::{parse_duration, parse_rate, parse_size};
+use crate::quantity::{parse_duration, parse_rate, parse_size};
 use toml::de::DeValue;
 
 use crate::schema::{Key, Kind};

@@ -1,6 +1,6 @@
 //! `[energy]`: what processors, hosts, links and octets take.
 
-use dhow_bundle::quantity::{QuantityError, parse_energy, parse_power};
+use dhow_document::quantity::{QuantityError, parse_energy, parse_power};
 use dhow_document::{Document, Entries, FileError};
 
 /// What a network takes; all that is 0 takes nothing.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use dhow_bundle::quantity::parse_rate;
 use dhow_channel::Part;
+use dhow_document::quantity::parse_rate;
 use dhow_document::{Document, Entries, FileError};
 
 /// Less would not hold a program.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dhow_bundle::quantity::parse_duration;
 use dhow_channel::profile::BILLION;
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
+use dhow_document::quantity::parse_duration;
 use dhow_document::{Document, Entries, FileError};
 
 use crate::host::{read_host, read_wire};

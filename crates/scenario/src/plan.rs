@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::slice;
 
-use dhow_bundle::quantity::{parse_duration, parse_rate, parse_size};
+use dhow_document::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_document::{Document, FileError};
 
 use crate::entropy::Entropy;

@@ -18,8 +18,8 @@ pub mod schema;
 mod sense;
 
 pub use commented::write_commented;
-pub use dhow_bundle::quantity::{QuantityError, parse_duration, parse_rate, parse_size};
 pub use dhow_document::FileError;
+pub use dhow_document::quantity::{QuantityError, parse_duration, parse_rate, parse_size};
 pub use effective::Effective;
 pub use file::NodeFile;
 pub use schema::json_schema;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dhow_bundle::quantity::parse_duration;
+use dhow_document::quantity::parse_duration;
 
 use super::{Pairs, Wrong, between, node};
 

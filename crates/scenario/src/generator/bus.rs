@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dhow_bundle::quantity::parse_duration;
+use dhow_document::quantity::parse_duration;
 use dhow_document::{Document, Entries, FileError};
 
 use super::add_nodes;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use dhow_bundle::quantity::{parse_duration, parse_size};
+use dhow_document::quantity::{parse_duration, parse_size};
 use dhow_document::{Document, Entries, FileError};
 
 use crate::scenario::{Listed, Size};

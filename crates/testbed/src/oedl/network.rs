@@ -1,6 +1,6 @@
 //! The links of a plan: nodes of one network, and those that a topology joins.
 
-use dhow_bundle::quantity::{parse_duration, parse_rate};
+use dhow_document::quantity::{parse_duration, parse_rate};
 
 use super::evaluate::OedlError;
 use super::plan::{Plan, PlannedLink};

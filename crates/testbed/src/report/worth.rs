@@ -1,6 +1,6 @@
 //! What the value of a key is worth, so that it has a place on an axis: `2kB`, `28Mbit`, `250ms`, `10%`, `4`.
 
-use dhow_bundle::quantity::{parse_duration, parse_rate, parse_size};
+use dhow_document::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_page::Axis;
 
 use crate::number::whole;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dhow_bundle::quantity::parse_rate;
+use dhow_document::quantity::parse_rate;
 
 use super::command::{Command, CommandError, Planned};
 use super::schedule::{Bursts, Pace, Pattern};

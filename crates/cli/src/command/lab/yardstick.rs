@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use dhow_bundle::quantity::{parse_duration, parse_size};
+use dhow_document::quantity::{parse_duration, parse_size};
 use dhow_testbed::yardstick::Figure;
 use dhow_testbed::yardstick::disk::{Amount, Disk, Way};
 use dhow_testbed::yardstick::tcp::{BLOCK_MAX, Receive, Send};

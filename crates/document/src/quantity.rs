@@ -1,8 +1,6 @@
 //! Sizes, durations and the like as people write them: `10GiB`, `50kB`, `1d`, `250ms`, `24Mbit`, `800mW`.
 
-use alloc::borrow::ToOwned as _;
-use alloc::string::String;
-use core::time::Duration;
+use std::time::Duration;
 
 /// Why a text is no size, duration or the like.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -204,7 +202,7 @@ fn parse(
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString as _;
+    use std::string::ToString as _;
 
     use super::*;
 
