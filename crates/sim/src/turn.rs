@@ -363,7 +363,7 @@ impl World {
         running.is_unsettled = machine.storage.is_unsettled();
         let has_failed = machine.storage.has_failed();
         if has_failed {
-            machine.troubled = self.now + STORE_RETRY;
+            machine.troubled = machine.troubled.max(self.now + STORE_RETRY);
         }
         if let Some(station) = self.voyages.as_mut().and_then(|it| it.station_mut(at)) {
             let mut covered = BTreeSet::new();
