@@ -2,5 +2,15 @@
 //!
 //! Each version of the protocol is a room of its own and implements [`crate::StreamSession`]:
 //! [`v4`] is TCPCLv4 (RFC 9174).
+//!
+//! Beside them lies what knows of no version: `config`, `event` (what the node has not taken yet), `order` (the list that
+//! both directions of transfers are kept in), `supply` (the octets of a transfer), `pacing` (the length of segments),
+//! `writer` (the gather list under construction).
 
+mod config;
+mod event;
+mod order;
+mod pacing;
+mod supply;
 pub mod v4;
+mod writer;

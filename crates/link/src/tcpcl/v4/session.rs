@@ -4,8 +4,6 @@ use bytes::{Bytes, BytesMut};
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now, Room};
 
-use super::config::{Config, Role};
-use super::event::Events;
 use super::message::Message;
 use super::state::{self, State, Trigger};
 use super::termination::Termination;
@@ -13,11 +11,14 @@ use super::timer::{Expiry, Timers};
 use super::transfer_in::{Limits, TransfersIn};
 use super::transfer_out::{Cancelled, TransfersOut};
 use super::wire::Decoder;
-use super::writer::{HEAD_ROOM, Writer};
 use crate::stream::{
     DownReason, Gather, LinkCommand, LinkEvent, PeerIdentities, SessionParameters, StreamSession,
     TerminateReason,
 };
+use crate::tcpcl::config::{Config, Role};
+use crate::tcpcl::event::Events;
+use crate::tcpcl::writer::Encode;
+use crate::tcpcl::writer::{HEAD_ROOM, Writer};
 
 /// Events that may wait before the session asks for no more octets.
 const MAX_EVENTS_WAITING: usize = 16_384;

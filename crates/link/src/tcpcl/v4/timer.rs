@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use dhow_bundle::Instant;
 
-use super::config::Config;
 use super::state::State;
+use crate::tcpcl::config::Config;
 
 /// A session's clocks. Nothing here is armed or cancelled: deadlines follow from when what happened
 /// last, so handling octets costs a few stores and no timer wheel.
