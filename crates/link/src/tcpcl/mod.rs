@@ -5,12 +5,15 @@
 //!
 //! Beside them lies what knows of no version: `config`, `event` (what the node has not taken yet), `order` (the list that
 //! both directions of transfers are kept in), `supply` (the octets of a transfer), `pacing` (the length of segments),
-//! `writer` (the gather list under construction).
+//! `head` (heads of messages in any chunking), `writer` (the gather list under construction), `timer` (what a session
+//! waits for).
 
 mod config;
 mod event;
+mod head;
 mod order;
 mod pacing;
 mod supply;
+mod timer;
 pub mod v4;
 mod writer;

@@ -3,8 +3,7 @@
 //! Start reading at [`session`] (the machine) and [`state`] (what it goes through). A received octet
 //! passes `wire` (octets to messages), `negotiation` until the session is up, then `reception` (what
 //! each message asks for), `transfer_in` and, on the way back, `answer`. A bundle leaves through
-//! `transfer_out`. `termination` is how a session ends, `timer`
-//! what it waits for. `message`, `extension` and `reason` are the wire's types, `fault` how a peer
+//! `transfer_out`. `termination` is how a session ends. `message`, `extension` and `reason` are the wire's types, `fault` how a peer
 //! breaks the rules of transfers.
 //!
 //! This room never knows a socket, a TLS library, a bundle's content or a clock.
@@ -35,7 +34,6 @@ mod reception;
 pub mod session;
 pub mod state;
 mod termination;
-mod timer;
 mod transfer_in;
 mod transfer_out;
 mod wire;

@@ -7,7 +7,6 @@ use dhow_bundle::{Instant, Now, Room};
 use super::message::Message;
 use super::state::{self, State, Trigger};
 use super::termination::Termination;
-use super::timer::{Expiry, Timers};
 use super::transfer_in::{Limits, TransfersIn};
 use super::transfer_out::{Cancelled, TransfersOut};
 use super::wire::Decoder;
@@ -17,6 +16,7 @@ use crate::stream::{
 };
 use crate::tcpcl::config::{Config, Role};
 use crate::tcpcl::event::Events;
+use crate::tcpcl::timer::{Expiry, Timers};
 use crate::tcpcl::writer::Encode;
 use crate::tcpcl::writer::{HEAD_ROOM, Writer};
 
@@ -116,7 +116,7 @@ impl Session {
     fn deadline(&self) -> Option<(Instant, Expiry)> {
         let timeout = self.config.transfer_timeout;
         let timeout = timeout.filter(|_| self.incoming.is_arriving());
-        self.timers.next(self.state, &self.config, timeout)
+        self.timers.next(self.state.stage(), &self.config, timeout)
     }
 
     fn is_idle(&self) -> bool {
