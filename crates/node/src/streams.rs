@@ -395,7 +395,7 @@ impl Node {
                     neighbour.unverified = Some(transfer);
                 }
             }
-            LinkEvent::Acknowledged { .. } => {}
+            LinkEvent::Acknowledged { .. } | LinkEvent::ReconnectionDelay { .. } => {}
             LinkEvent::Rejected { reason, message } => {
                 let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
                 let peer = peer.cloned();

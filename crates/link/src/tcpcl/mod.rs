@@ -1,7 +1,7 @@
 //! The TCP convergence layer: bundles over an octet stream with acknowledgments.
 //!
 //! Each version of the protocol is a room of its own and implements [`crate::StreamSession`]:
-//! [`v4`] is TCPCLv4 (RFC 9174).
+//! [`v4`] is TCPCLv4 (RFC 9174), [`v3`] is TCPCLv3 (RFC 7242).
 //!
 //! Beside them lies what knows of no version: `config`, `event` (what the node has not taken yet), `order` (the list that
 //! both directions of transfers are kept in), `supply` (the octets of a transfer), `pacing` (the length of segments),
@@ -15,5 +15,6 @@ mod order;
 mod pacing;
 mod supply;
 mod timer;
+pub mod v3;
 pub mod v4;
 mod writer;
