@@ -25,6 +25,7 @@
 //! ```
 
 mod answer;
+mod data;
 mod fault;
 mod message;
 mod negotiation;
@@ -44,5 +45,6 @@ mod wire;
 mod tests;
 
 pub use super::config::Config;
+pub(super) use data::Heads;
 pub use session::Session;
 pub use state::State;

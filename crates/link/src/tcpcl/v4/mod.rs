@@ -42,6 +42,6 @@ mod wire;
 mod tests;
 
 pub use super::config::{Config, IdentityPolicy, Role, TlsPolicy};
-pub use data::{DataReader, Part};
+pub(super) use data::Heads;
 pub use session::Session;
 pub use state::State;
