@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route, SessionPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Route,
+    SessionPolicy,
 };
-use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
+use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -228,6 +229,11 @@ fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
         sessions: 1,
         backoff_min_ms: BACKOFF_MIN_MS.min(backoff_max_ms),
         backoff_max_ms,
+        protocol: match link.protocol {
+            Spoken::Tcpcl4 => Protocol::Tcpcl4,
+            Spoken::Tcpcl3 => Protocol::Tcpcl3,
+            Spoken::Auto => Protocol::Auto,
+        },
     }
 }
 

@@ -81,15 +81,21 @@ impl Session {
         }
     }
 
-    /// The version to dial this peer with the next time, by what this connection showed: the same where the peer spoke it,
-    /// the other one where the peer spoke that or nothing at all. A program of version 3 that is met with version 4 says
-    /// its contact header, waits for the rest of ours, or ends the connection.
+    /// The version that the peer spoke; `None` where it has said nothing of one.
     #[must_use]
-    pub const fn version_to_dial(&self) -> Version {
-        match (self.version(), self.greeting.version()) {
-            (_, Some(version)) => version,
-            (Version::V3, None) => Version::V4,
-            (Version::V4, None) => Version::V3,
+    pub const fn peer_version(&self) -> Option<Version> {
+        self.greeting.version()
+    }
+
+    /// True where nothing of a transfer that is not verified leaves before all of it is there.
+    #[must_use]
+    pub const fn holds_unverified(&self) -> bool {
+        match &self.speaker {
+            Speaker::V3(session) => match session.parameters() {
+                Some(parameters) => parameters.keeps_prefixes,
+                None => false,
+            },
+            Speaker::V4(_) => false,
         }
     }
 

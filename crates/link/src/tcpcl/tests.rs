@@ -74,7 +74,7 @@ fn who_accepts_speaks_the_version_that_the_peer_begins_with() {
                 };
                 assert_eq!(parameters.peer, peer.parse().unwrap());
                 assert_eq!(sessions[side].version(), version);
-                assert_eq!(sessions[side].version_to_dial(), version);
+                assert_eq!(sessions[side].peer_version(), Some(version));
                 assert_eq!(sessions[side].parameters(), Some(parameters));
             }
             let (transfer, length) = (TransferId(0), 3);
@@ -122,7 +122,7 @@ fn peers_of_version_3_are_found_by_dialling_version_4() {
             session.handle_octets(now(), Bytes::copy_from_slice(&[*octet]));
         }
         assert!(mismatch(&events(&mut session)));
-        assert_eq!(session.version_to_dial(), Version::V3);
+        assert_eq!(session.peer_version(), Some(Version::V3));
         assert!(
             drain(&mut session).is_empty(),
             "a peer of version 3 knows no SESS_TERM"
@@ -133,7 +133,7 @@ fn peers_of_version_3_are_found_by_dialling_version_4() {
             events(&mut session).first(),
             Some(LinkEvent::Up(_))
         ));
-        assert_eq!(session.version_to_dial(), Version::V3);
+        assert_eq!(session.peer_version(), Some(Version::V3));
     }
 }
 
@@ -147,7 +147,7 @@ fn peers_of_version_4_are_found_by_dialling_version_3() {
         Bytes::from_static(capture!("ibrdtn-tcpclv3-meets-s2c")),
     );
     assert!(mismatch(&events(&mut session)));
-    assert_eq!(session.version_to_dial(), Version::V4);
+    assert_eq!(session.peer_version(), Some(Version::V4));
     assert_eq!(
         drain(&mut session),
         b"\x52\x01",
@@ -174,13 +174,13 @@ fn ibrdtn_is_answered_in_its_own_version() {
 
 /// A peer that ends the connection, or waits for more of a contact header, has not said what it speaks.
 #[test]
-fn a_peer_that_says_nothing_is_dialled_with_the_other_version() {
-    for (version, other) in [(Version::V4, Version::V3), (Version::V3, Version::V4)] {
+fn a_peer_that_ends_before_its_contact_header_speaks_no_version() {
+    for version in [Version::V4, Version::V3] {
         let mut session = Session::dial(version, config("ipn:9.0"), now());
         session.handle_octets(now(), Bytes::from_static(b"dtn"));
         session.handle_command(now(), LinkCommand::Disconnected);
         assert!(matches!(events(&mut session)[..], [LinkEvent::Down(_)]));
-        assert_eq!(session.version_to_dial(), other);
+        assert_eq!(session.peer_version(), None);
     }
 }
 
