@@ -9,7 +9,7 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "clients", "kill", "hostile", "memory", "full_disk", "limits",
+    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "older", "clients", "kill", "hostile", "memory", "full_disk", "limits",
     "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "instructions", "figures",
 ]
 

@@ -31,6 +31,7 @@ class Link:
     name: str
     address: str
     policy: str = ""  # further keys of its table, as TOML
+    protocol: str = "tcpcl"
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Settings:
             f'[[listen]]\nprotocol = "tcpcl"\naddress = "{self.listen}"\n{self.listen_policy}\n',
         ]
         parts += [
-            f'[[link]]\nname = "{link.name}"\nprotocol = "tcpcl"\naddress = "{link.address}"\n{link.policy}\n'
+            f'[[link]]\nname = "{link.name}"\nprotocol = "{link.protocol}"\naddress = "{link.address}"\n{link.policy}\n'
             for link in self.links
         ]
         parts += [f'[[route]]\nto = "{to}"\nvia = "{via}"\n' for to, via in self.routes]

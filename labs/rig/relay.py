@@ -19,6 +19,7 @@ class Bucket:
 
     def __init__(self) -> None:
         self.octets_per_s = float("inf")
+        self.taken_octets = 0
         self._lock = threading.Lock()
         self._free_at = 0.0
 
@@ -26,6 +27,7 @@ class Bucket:
         """Waits until the octets may pass."""
         with self._lock:
             now = time.monotonic()
+            self.taken_octets += octets
             self._free_at = max(self._free_at, now - BURST_S) + octets / self.octets_per_s
             wait = self._free_at - now
         if wait > 0:
@@ -51,6 +53,11 @@ class Relay:
         """Where the relay accepts."""
         host, port = self._listener.getsockname()
         return f"{host}:{port}"
+
+    @property
+    def passed_octets(self) -> int:
+        """Octets of all connections in both directions."""
+        return sum(bucket.taken_octets for bucket in self._buckets)
 
     def limit(self, octets_per_s: float) -> None:
         """Limits the rate of each direction, all connections together."""

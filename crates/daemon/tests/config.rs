@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ReadingPolicy, STORE_QUEUE_OCTETS_MOST, SendOrder, Tls,
+    Config, Enabled, LinkConfig, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST, SendOrder, Tls,
     WINDOW_OCTETS_MOST,
 };
 
@@ -170,6 +170,20 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         (
             format!("{NODE}[store]\nquota = \"10gb\"\n"),
             "node.toml:4: 'quota' is no size: 'gb' is no unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)\nhint: for example: quota = \"10GiB\"",
+        ),
+        (
+            format!("{NODE}{link}protocol = \"tcpcl5\"\n"),
+            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\")\nhint: for example: protocol = \"tcpcl\"",
+        ),
+        (
+            format!("{NODE}[[listen]]\nprotocol = \"tcpcl3\"\n"),
+            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\")\nhint: for example: protocol = \"tcpcl\"",
+        ),
+        (
+            format!(
+                "{NODE}[tls]\ncertificate = \"a\"\nkey = \"b\"\nauthorities = [\"c\"]\n{link}tls = \"required\"\nprotocol = \"tcpcl3\"\n"
+            ),
+            "node.toml:11: 'protocol' \"tcpcl3\" has no TLS\nhint: write protocol = \"tcpcl\", or tls = \"never\" beside it",
         ),
         (
             format!("{NODE}{link}sessions = 17\n"),
@@ -395,6 +409,20 @@ fn files_that_are_named_and_not_there_are_refused() {
 }
 
 /// RFC 9174 4.4.4: who need not use TLS proves no node ID.
+#[test]
+fn a_link_is_dialled_with_the_protocol_that_is_written() {
+    let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\n";
+    for (written, protocol) in [
+        ("", Protocol::Tcpcl4),
+        ("protocol = \"tcpcl\"\n", Protocol::Tcpcl4),
+        ("protocol = \"tcpcl3\"\n", Protocol::Tcpcl3),
+        ("protocol = \"auto\"\n", Protocol::Auto),
+    ] {
+        let file = parse(&format!("{NODE}{link}{written}"));
+        assert_eq!(file.node.links[0].protocol, protocol);
+    }
+}
+
 #[test]
 fn a_node_id_cannot_be_required_of_sessions_without_tls() {
     let tls = "[tls]\ncertificate = \"a\"\nkey = \"b\"\nauthorities = [\"c\"]\n";

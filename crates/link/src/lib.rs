@@ -1,7 +1,7 @@
 //! Convergence-layer machines: octets and datagrams on one side, bundle transfers on the other, no I/O.
 //!
 //! This room never knows a socket, a clock, a route or a store. Start reading at [`stream`], the seam
-//! that every convergence layer over octet streams has, then at `tcpcl::v4`.
+//! that every convergence layer over octet streams has, then at `tcpcl`.
 #![no_std]
 
 extern crate alloc;

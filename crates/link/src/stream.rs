@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::storage::Piece;
@@ -256,6 +257,11 @@ pub enum LinkEvent {
         reason: u8,
         /// Type code of the rejected message (RFC 9174 table 2).
         message: u8,
+    },
+    /// The peer asks not to be dialled again before that (RFC 7242 6.1).
+    ReconnectionDelay {
+        /// From now on; `None` for ever.
+        delay: Option<Duration>,
     },
     /// The session is ending, by whichever side's wish: open no new transfers on it. Those that had not
     /// begun have failed.

@@ -97,6 +97,20 @@ pub struct LinkConfig {
     pub backoff_min_ms: u64,
     /// Largest delay before dialling again, milliseconds (default 1000).
     pub backoff_max_ms: u64,
+    /// What is spoken on it.
+    pub protocol: Protocol,
+}
+
+/// The version of TCPCL that a link is dialled with. Who listens answers either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCPCLv4 (RFC 9174).
+    #[default]
+    Tcpcl4,
+    /// TCPCLv3 (RFC 7242).
+    Tcpcl3,
+    /// Version 4, and version 3 with a peer that does not speak it.
+    Auto,
 }
 
 impl LinkConfig {
@@ -110,6 +124,7 @@ impl LinkConfig {
             sessions: 1,
             backoff_min_ms: 50,
             backoff_max_ms: 1_000,
+            protocol: Protocol::default(),
         }
     }
 }

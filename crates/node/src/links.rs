@@ -6,8 +6,9 @@ use core::time::Duration;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId};
+use dhow_link::tcpcl::Version;
 
-use crate::config::{Enabled, LinkConfig};
+use crate::config::{Enabled, LinkConfig, Protocol, Tls};
 use crate::door::{Carrier, StreamId};
 
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
@@ -22,6 +23,17 @@ enum Pace {
     /// After delays that grow from the smallest: the network has just changed, and what is sent in its first
     /// moments may be lost.
     Hurried,
+}
+
+/// What a peer was found to speak, of a link whose protocol is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    /// Version 4, as far as is known.
+    Unknown,
+    /// It said nothing to version 4: version 3 is tried, once.
+    Perhaps3,
+    /// It answered version 4 with version 3.
+    Only3,
 }
 
 /// One configured link.
@@ -41,6 +53,9 @@ pub(crate) struct Link {
     pace: Pace,
     pub(crate) failures: u32,
     pub(crate) next_attempt: Option<Instant>,
+    /// The peer asked not to be dialled before that.
+    not_before: Option<Instant>,
+    dialect: Dialect,
     pub(crate) peer: Option<NodeId>,
     /// Why the last attempt failed or the last session ended.
     pub(crate) last_error: Option<String>,
@@ -60,6 +75,8 @@ impl Link {
             pace: Pace::Steady,
             failures: 0,
             next_attempt: (enabled == Enabled::Yes).then_some(Instant::START),
+            not_before: None,
+            dialect: Dialect::Unknown,
             peer: None,
             last_error: None,
         }
@@ -169,6 +186,42 @@ impl Link {
         } else {
             self.back_off(now, jitter);
         }
+        if let (Some(at), Some(least)) = (&mut self.next_attempt, self.not_before.take()) {
+            *at = least.max(*at);
+        }
+    }
+
+    /// The version to dial with now.
+    pub(crate) fn version(&self) -> Version {
+        let is_3 = match self.config.protocol {
+            Protocol::Tcpcl4 => false,
+            Protocol::Tcpcl3 => true,
+            // Version 3 has no TLS.
+            Protocol::Auto => {
+                self.dialect != Dialect::Unknown && self.config.policy.tls != Tls::Required
+            }
+        };
+        if is_3 { Version::V3 } else { Version::V4 }
+    }
+
+    /// A connection on which this node spoke a version is over; the peer answered with this one, if it said anything.
+    ///
+    /// A program of version 3 answers version 4 with its own contact header, and never speaks another. One that says
+    /// nothing may have been cut off, so version 4 has its turn again after the next connection.
+    pub(crate) fn spoke(&mut self, version: Version, answered: Option<Version>) {
+        self.dialect = match (version, answered) {
+            (Version::V4, Some(Version::V3)) => Dialect::Only3,
+            (Version::V4, None) => Dialect::Perhaps3,
+            (Version::V3, Some(Version::V3)) if self.dialect == Dialect::Only3 => Dialect::Only3,
+            _ => Dialect::Unknown,
+        };
+    }
+
+    /// The peer asks not to be dialled for so long (RFC 7242 6.1), which it is for the longest pause at most: `None`, for
+    /// ever, is also what programs say that mean nothing by it (HDTN, IBR-DTN), and a link is there to come back.
+    pub(crate) fn postpone(&mut self, now: Instant, delay: Option<Duration>) {
+        let longest = self.longest_delay();
+        self.not_before = Some(now + delay.map_or(longest, |delay| delay.min(longest)));
     }
 
     /// A peer has taken a bundle: whatever happens next, this link works.
@@ -270,6 +323,7 @@ mod tests {
             sessions: 1,
             backoff_min_ms: 50,
             backoff_max_ms: 1_000,
+            protocol: Protocol::default(),
         })
     }
 
@@ -377,5 +431,71 @@ mod tests {
         assert_eq!(link.dials_wanted(Instant::START, 0), 0);
         link.bring_up(Instant::START);
         assert_eq!(link.dials_wanted(Instant::START, 0), 1);
+    }
+
+    #[test]
+    fn a_peer_of_version_3_is_found_and_stays_found() {
+        let mut link = link();
+        link.config.protocol = Protocol::Auto;
+        assert_eq!(link.version(), Version::V4);
+        link.spoke(Version::V4, Some(Version::V3));
+        for _ in 0..3 {
+            assert_eq!(link.version(), Version::V3);
+            link.spoke(Version::V3, Some(Version::V3));
+        }
+        link.spoke(Version::V3, Some(Version::V4));
+        assert_eq!(link.version(), Version::V4);
+    }
+
+    #[test]
+    fn a_connection_that_was_cut_before_the_peer_spoke_costs_one_session_of_version_3() {
+        let mut link = link();
+        link.config.protocol = Protocol::Auto;
+        link.spoke(Version::V4, None);
+        assert_eq!(link.version(), Version::V3);
+        // The peer speaks both.
+        link.spoke(Version::V3, Some(Version::V3));
+        assert_eq!(link.version(), Version::V4);
+        link.spoke(Version::V4, None);
+        link.config.policy.tls = Tls::Required;
+        assert_eq!(link.version(), Version::V4, "version 3 has no TLS");
+    }
+
+    #[test]
+    fn a_version_that_is_configured_is_not_found_out() {
+        for (protocol, version) in [
+            (Protocol::Tcpcl4, Version::V4),
+            (Protocol::Tcpcl3, Version::V3),
+        ] {
+            let mut link = link();
+            link.config.protocol = protocol;
+            link.spoke(Version::V4, Some(Version::V3));
+            assert_eq!(link.version(), version);
+            link.spoke(Version::V3, Some(Version::V4));
+            assert_eq!(link.version(), version);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_asks_for_a_delay_is_not_dialled_before_unless_it_is_longer_than_any() {
+        for (asked, waited_ms) in [
+            (Some(Duration::from_millis(700)), 700),
+            (Some(Duration::from_secs(90)), 1_000),
+            (None, 1_000),
+        ] {
+            let mut link = link();
+            link.dials_wanted(Instant::START, 0);
+            link.connected(StreamId(1));
+            link.is_sated();
+            link.postpone(Instant::START, asked);
+            link.disconnected(Instant::START, StreamId(1), None, 0);
+            let waited = link.next_attempt.expect("it waits") - Instant::START;
+            assert_eq!(waited.as_millis(), waited_ms);
+            link.dials_wanted(Instant::START + waited, 0);
+            link.connected(StreamId(2));
+            link.disconnected(Instant::START + waited, StreamId(2), None, 0);
+            let at = Instant::START + waited + Duration::from_millis(100);
+            assert!(link.is_due(at), "it is asked once");
+        }
     }
 }

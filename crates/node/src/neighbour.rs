@@ -1,4 +1,4 @@
-//! A neighbour on one stream: its TCPCLv4 session and the transfers under way on it.
+//! A neighbour on one stream: its TCPCL session and the transfers under way on it.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId, Now, Reading};
 use dhow_link::StreamSession;
 use dhow_link::stream::{LinkCommand, RefuseReason, SessionParameters, TransferId};
-use dhow_link::tcpcl::v4;
+use dhow_link::tcpcl::{self, Version};
 
 use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
 use crate::endpoints::EndpointIndex;
@@ -24,7 +24,7 @@ use crate::window::Window;
 
 /// One neighbour's stream.
 pub(crate) struct Neighbour {
-    pub(crate) session: v4::Session,
+    pub(crate) session: tcpcl::Session,
     pub(crate) link: Option<LinkId>,
     pub(crate) policy: Box<SessionPolicy>,
     pub(crate) accept_sources: Vec<EidPattern>,
@@ -152,9 +152,10 @@ impl Trial {
 }
 
 impl Neighbour {
+    /// One that this node dialled with a version of TCPCL, or that dialled this node.
     pub(crate) fn new(
         node_id: NodeId,
-        role: v4::Role,
+        dialled: Option<Version>,
         (policy, announced_mru): (&SessionPolicy, u64),
         link: Option<LinkId>,
         now: Now,
@@ -162,7 +163,10 @@ impl Neighbour {
         let mut config = session_config(node_id, policy);
         config.transfer_mru = announced_mru;
         Self {
-            session: v4::Session::new(role, config, now),
+            session: match dialled {
+                Some(version) => tcpcl::Session::dial(version, config, now),
+                None => tcpcl::Session::accept(config, now),
+            },
             announced_mru,
             link,
             policy: Box::new(policy.clone()),
@@ -392,19 +396,19 @@ fn reading(policy: ReadingPolicy) -> Reading {
     }
 }
 
-fn session_config(node_id: NodeId, policy: &SessionPolicy) -> v4::Config {
-    let mut config = v4::Config::new(node_id);
+fn session_config(node_id: NodeId, policy: &SessionPolicy) -> tcpcl::Config {
+    let mut config = tcpcl::Config::new(node_id);
     config.keepalive_s = policy.keepalive_s;
     config.segment_mru = policy.segment_mru;
     config.segment_length = policy.segment_octets;
     config.tls = match policy.tls {
-        Tls::Required => v4::TlsPolicy::Required,
-        Tls::Preferred => v4::TlsPolicy::Preferred,
-        Tls::Never => v4::TlsPolicy::Never,
+        Tls::Required => tcpcl::TlsPolicy::Required,
+        Tls::Preferred => tcpcl::TlsPolicy::Preferred,
+        Tls::Never => tcpcl::TlsPolicy::Never,
     };
     config.identity = match policy.require_node_id {
-        Enabled::Yes => v4::IdentityPolicy::NodeId,
-        Enabled::No => v4::IdentityPolicy::NodeIdElseNetwork,
+        Enabled::Yes => tcpcl::IdentityPolicy::NodeId,
+        Enabled::No => tcpcl::IdentityPolicy::NodeIdElseNetwork,
     };
     config.expected_peer.clone_from(&policy.peer);
     let unless_zero = |seconds: u32| (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));

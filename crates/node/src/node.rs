@@ -13,7 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
 use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
-use dhow_link::tcpcl::v4::Session;
+use dhow_link::tcpcl::Session;
 
 use crate::answers::Answers;
 use crate::arrivals::Arrivals;

@@ -171,6 +171,7 @@ impl Node {
             self.neighbours.get(stream).is_some_and(|neighbour| {
                 let whole = neighbour.policy.fragment_octets;
                 neighbour.policy.cut_through == Enabled::Yes
+                    && !neighbour.session.holds_unverified()
                     && entry.previous != neighbour.peer
                     && whole.is_none_or(|limit| header.payload_octets() <= limit)
                     && is_free(**stream, neighbour)

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities, TerminateReason};
-use dhow_link::tcpcl::v4::Role;
 use dhow_link::{Gather, StreamSession};
 
 use crate::api::ClientSession;
@@ -47,7 +46,7 @@ impl Node {
         link: Option<LinkId>,
         listener: Option<ListenerId>,
     ) {
-        let (role, mut policy) = match (link, listener) {
+        let (dialled, mut policy) = match (link, listener) {
             (Some(link), _) => {
                 let Some(link) = self.link_mut(link) else {
                     return;
@@ -58,14 +57,14 @@ impl Node {
                     self.act(Action::Close { stream });
                     return;
                 }
-                (Role::Active, policy)
+                (Some(link.version()), policy)
             }
             (None, Some(ListenerId(id))) => {
                 let listener = usize::try_from(id)
                     .ok()
                     .and_then(|id| self.config.listeners.get(id));
                 let Some(listener) = listener else { return };
-                (Role::Passive, listener.policy.clone())
+                (None, listener.policy.clone())
             }
             (None, None) => return,
         };
@@ -74,7 +73,7 @@ impl Node {
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let announced = self.announced_mru(policy.transfer_mru);
         let node_id = self.local.node_id().clone();
-        let neighbour = Neighbour::new(node_id, role, (&policy, announced), link, now);
+        let neighbour = Neighbour::new(node_id, dialled, (&policy, announced), link, now);
         self.neighbours.insert(stream, Box::new(neighbour));
         self.attend(now, stream);
         self.watch_paths(now);
@@ -396,6 +395,12 @@ impl Node {
                 }
             }
             LinkEvent::Acknowledged { .. } => {}
+            LinkEvent::ReconnectionDelay { delay } => {
+                let link = self.neighbours.get(&stream).and_then(|it| it.link);
+                if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+                    link.postpone(now.monotonic, delay);
+                }
+            }
             LinkEvent::Rejected { reason, message } => {
                 let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
                 let peer = peer.cloned();
@@ -454,6 +459,10 @@ impl Node {
             neighbour.since,
             neighbour.peer_id().cloned(),
         );
+        let (spoken, answered) = (
+            neighbour.session.version(),
+            neighbour.session.peer_version(),
+        );
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {
             self.abandon_reception(now, stream, transfer, None);
@@ -469,6 +478,7 @@ impl Node {
         let jitter = self.random();
         if let Some(link) = link.and_then(|link| self.link_mut(link)) {
             link.last_error = Some(said);
+            link.spoke(spoken, answered);
             link.disconnected(now.monotonic, stream, since, jitter);
         }
         if let Some(peer) = peer

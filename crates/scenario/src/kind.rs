@@ -10,7 +10,7 @@ use dhow_document::{Document, Entries, FileError};
 
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
-use crate::scenario::{AtEnd, Clock, Host, Link, Node, NodeIndex, Presence, Wire};
+use crate::scenario::{AtEnd, Clock, Host, Link, Node, NodeIndex, Presence, Protocol, Wire};
 
 /// What a session takes at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
@@ -132,6 +132,7 @@ pub(crate) struct LinkKind {
     at_end: AtEnd,
     retry: Duration,
     keepalive_s: u16,
+    protocol: Protocol,
     wire: Arc<Wire>,
 }
 
@@ -171,6 +172,11 @@ impl LinkKind {
             },
             retry: entries.duration("retry"),
             keepalive_s,
+            protocol: match entries.text("protocol") {
+                Some("tcpcl3") => Protocol::Tcpcl3,
+                Some("auto") => Protocol::Auto,
+                _ => Protocol::Tcpcl4,
+            },
             wire: Arc::new(read_wire(document, entries)?),
         })
     }
@@ -189,6 +195,7 @@ impl LinkKind {
             at_end: self.at_end,
             retry: self.retry,
             keepalive_s: self.keepalive_s,
+            protocol: self.protocol,
             wire: Arc::clone(&self.wire),
             over: None,
         }

@@ -140,6 +140,30 @@ pub enum Clock {
     },
 }
 
+/// The version of TCPCL that a link is dialled with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCPCLv4 (RFC 9174).
+    #[default]
+    Tcpcl4,
+    /// TCPCLv3 (RFC 7242).
+    Tcpcl3,
+    /// Version 4, and version 3 with a peer that does not speak it.
+    Auto,
+}
+
+impl Protocol {
+    /// Its name in files, also in those of nodes.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcpcl4 => "tcpcl",
+            Self::Tcpcl3 => "tcpcl3",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 /// A link between two nodes, the same in both directions.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -165,6 +189,8 @@ pub struct Link {
     pub retry: Duration,
     /// Keepalive interval of sessions, seconds; 0 for none.
     pub keepalive_s: u16,
+    /// What its sessions speak.
+    pub protocol: Protocol,
     /// What makes it on a testbed.
     pub wire: Arc<Wire>,
     /// The link whose wire it shares; that one has its own.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, Reports, Route, SessionPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, Protocol, Reports, Route, SessionPolicy,
 };
-use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
+use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -215,6 +215,11 @@ fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
         },
         backoff_min_ms: usual.backoff_min_ms.min(backoff_max_ms),
         backoff_max_ms,
+        protocol: match link.protocol {
+            Spoken::Tcpcl4 => Protocol::Tcpcl4,
+            Spoken::Tcpcl3 => Protocol::Tcpcl3,
+            Spoken::Auto => Protocol::Auto,
+        },
         ..usual
     }
 }

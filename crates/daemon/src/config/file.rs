@@ -6,7 +6,7 @@ use std::time::Duration;
 use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Route,
+    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Route, Tls,
 };
 
 use super::address::split_address;
@@ -405,13 +405,29 @@ fn read_link(
             "'backoff_min' must be at least 1ms and at most 'backoff_max'",
         ));
     }
+    let policy = read_policy(document, entries, tls, memory)?;
+    let protocol = match entries.text("protocol") {
+        Some("tcpcl3") => Protocol::Tcpcl3,
+        Some("auto") => Protocol::Auto,
+        _ => Protocol::Tcpcl4,
+    };
+    // RFC 7242 7: the version has none of its own.
+    if protocol == Protocol::Tcpcl3 && policy.tls == Tls::Required {
+        return Err(document
+            .fault(
+                entries.line_of("protocol"),
+                "'protocol' \"tcpcl3\" has no TLS",
+            )
+            .with_hint("write protocol = \"tcpcl\", or tls = \"never\" beside it"));
+    }
     let link = LinkConfig {
         name: entries.text("name").unwrap_or_default().to_owned(),
-        policy: read_policy(document, entries, tls, memory)?,
+        policy,
         enabled: enabled(entries.is_true("enabled")),
         sessions: small(entries, "sessions").unwrap_or(1),
         backoff_min_ms,
         backoff_max_ms,
+        protocol,
     };
     Ok((
         link,

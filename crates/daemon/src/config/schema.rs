@@ -174,13 +174,6 @@ const POLICY: &[Key] = &[
     ),
 ];
 
-const PROTOCOL: Key = with_default(
-    "protocol",
-    Kind::Choice(&["tcpcl"]),
-    "\"tcpcl\"",
-    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174).",
-);
-
 /// Every section in the order in which a commented file shows them.
 pub const SECTIONS: &[Section] = &[
     Section {
@@ -369,7 +362,12 @@ pub const SECTIONS: &[Section] = &[
         meaning: "An address where neighbours connect, and what they may do there.",
         groups: &[
             &[
-                PROTOCOL,
+                with_default(
+                    "protocol",
+                    Kind::Choice(&["tcpcl"]),
+                    "\"tcpcl\"",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with.",
+                ),
                 required(
                     "address",
                     Kind::Text,
@@ -398,7 +396,12 @@ pub const SECTIONS: &[Section] = &[
                     "\"gamma\"",
                     "A name for routes and commands, unique in this file.",
                 ),
-                PROTOCOL,
+                with_default(
+                    "protocol",
+                    Kind::Choice(&["tcpcl", "tcpcl3", "auto"]),
+                    "\"tcpcl\"",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it.",
+                ),
                 required(
                     "address",
                     Kind::Text,

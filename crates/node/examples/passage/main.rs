@@ -93,6 +93,7 @@ fn config(number: u32, hosts: u32) -> Config {
         sessions: 1,
         backoff_min_ms: 50,
         backoff_max_ms: 1_000,
+        protocol: dhow_node::config::Protocol::default(),
     };
     let route = |to| Route {
         to: format!("ipn:{to}.*"),

@@ -60,12 +60,17 @@ pub trait Item: Sized {
 
 /// Writes and reads a structure as an array of all its fields.
 macro_rules! structure {
-    ($type:ident { $($field:ident),* $(,)? }) => {
+    // The field that came last to a type is there only where it is not the default: recordings from before are read as they
+    // were.
+    ($type:ident { $($field:ident),* $(,)? $(; $late:ident)? }) => {
         impl $crate::recording::item::Item for $type {
             fn write(&self, out: &mut alloc::vec::Vec<u8>) {
-                let Self { $($field),* } = self;
+                let Self { $($field,)* $($late)? } = self;
                 dhow_bundle::cbor::write_indefinite_array(out);
                 $($crate::recording::item::Item::write($field, out);)*
+                $(if *$late != Default::default() {
+                    $crate::recording::item::Item::write($late, out);
+                })?
                 out.push(dhow_bundle::cbor::BREAK);
             }
 
@@ -76,7 +81,10 @@ macro_rules! structure {
                 let value = Self { $($field: {
                     array.item(reader)?;
                     $crate::recording::item::Item::read(reader)?
-                }),* };
+                },)* $($late: match array.next(reader)? {
+                    true => $crate::recording::item::Item::read(reader)?,
+                    false => Default::default(),
+                })? };
                 array.end(reader)?;
                 Ok(value)
             }

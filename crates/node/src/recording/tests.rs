@@ -17,7 +17,7 @@ use super::item::Item;
 use super::*;
 use crate::config::{
     Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
-    ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls,
+    Protocol, ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls,
 };
 use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
@@ -56,6 +56,7 @@ pub(super) fn config() -> Config {
             sessions: 2,
             backoff_min_ms: 50,
             backoff_max_ms: 1000,
+            protocol: Protocol::default(),
         }],
         listeners: vec![ListenerConfig { policy }],
         routes: vec![Route {
@@ -264,6 +265,30 @@ fn every_event_comes_out_as_it_went_in() {
         .map(|it| format!("{it:?}"))
         .collect();
     assert_eq!(entries, expected);
+}
+
+/// Recordings from before the protocol was written are read as they were.
+#[test]
+fn a_protocol_is_recorded_where_it_is_not_the_default() {
+    let mut config = config();
+    let written = |config: &Config| {
+        let mut octets = Vec::new();
+        config.write(&mut octets);
+        octets
+    };
+    let usual = written(&config);
+    for (protocol, more) in [
+        (Protocol::Tcpcl4, 0),
+        (Protocol::Tcpcl3, 3),
+        (Protocol::Auto, 3),
+    ] {
+        config.links[0].protocol = protocol;
+        let octets = written(&config);
+        assert_eq!(octets.len(), usual.len() + more);
+        let read = Config::read(&mut Reader::new(&octets)).unwrap();
+        assert_eq!(read.links[0].protocol, protocol);
+        assert_eq!(written(&read), octets);
+    }
 }
 
 /// `docs/recording.md` shows the same octets.

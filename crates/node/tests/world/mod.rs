@@ -127,6 +127,7 @@ impl World {
                     sessions: 1,
                     backoff_min_ms: 50,
                     backoff_max_ms: 1_000,
+                    protocol: dhow_node::config::Protocol::default(),
                 });
                 config.routes = (number + 1..=count)
                     .map(|to| Route {

@@ -239,6 +239,12 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "\"30s\"",
         "Keepalive interval of sessions, whole seconds up to 65535s (RFC 9174 5.1.1), not less than the longest round trip; 0 for none. Where it is not set, at least four of the longest round trips.",
     ),
+    with_default(
+        "protocol",
+        Kind::Choice(&["tcpcl", "tcpcl3", "auto"]),
+        "\"tcpcl\"",
+        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it.",
+    ),
 ];
 
 pub(super) const LINK_RATE_DELAY: &[Key] = &[

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::BundleFlags;
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Clock, HostKind, Link, Node};
+use dhow_scenario::scenario::{Clock, HostKind, Link, Node, Protocol};
 
 use super::route::{Routes, routes};
 use crate::failure::LabError;
@@ -115,6 +115,9 @@ fn tables(
                 "connect_timeout",
                 time(CONNECT_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS),
             );
+        if link.protocol != Protocol::default() {
+            table = table.with("protocol", quoted(link.protocol.name()));
+        }
         if round_trip > PROBED_MAX {
             table = table.with("path_check", quoted("0s"));
         }

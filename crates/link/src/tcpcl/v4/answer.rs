@@ -5,9 +5,9 @@ use alloc::collections::VecDeque;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use super::message::{END, Message, XferSegment};
-use super::order::TransferOrder;
-use super::writer::Writer;
 use crate::stream::{RefuseReason, TransferId};
+use crate::tcpcl::order::TransferOrder;
+use crate::tcpcl::writer::Writer;
 
 /// Incoming transfers that have not been answered to their end.
 ///

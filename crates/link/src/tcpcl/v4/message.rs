@@ -5,6 +5,7 @@ use alloc::string::String;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::extension::TransferExtensions;
+use crate::tcpcl::writer::Encode;
 
 /// Octets that every contact header begins with (RFC 9174 4.2).
 pub(super) const MAGIC: [u8; 4] = *b"dtn!";
@@ -119,9 +120,10 @@ impl Message {
             Self::SessInit(_) => kind::SESS_INIT,
         }
     }
+}
 
-    /// Write the message; of `XFER_SEGMENT` all but its data.
-    pub(super) fn encode(&self, out: &mut BytesMut) {
+impl Encode for Message {
+    fn encode(&self, out: &mut BytesMut) {
         // One of these two goes with nearly every bundle: its fields are put there at once.
         match self {
             Self::XferAck {

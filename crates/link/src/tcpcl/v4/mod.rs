@@ -3,10 +3,8 @@
 //! Start reading at [`session`] (the machine) and [`state`] (what it goes through). A received octet
 //! passes `wire` (octets to messages), `negotiation` until the session is up, then `reception` (what
 //! each message asks for), `transfer_in` and, on the way back, `answer`. A bundle leaves through
-//! `transfer_out`, which keeps its octets in `supply`. `termination` is how a session ends, `timer`
-//! what it waits for. `message`, `extension` and `reason` are the wire's types, `fault` how a peer
-//! breaks the rules of transfers, `order` the list that both directions of transfers are kept in,
-//! `writer` the gather list under construction, `event` what the node has not taken yet.
+//! `transfer_out`. `termination` is how a session ends. `message`, `extension` and `reason` are the wire's types, `fault` how a peer
+//! breaks the rules of transfers.
 //!
 //! This room never knows a socket, a TLS library, a bundle's content or a clock.
 //!
@@ -24,33 +22,26 @@
 //! ```
 
 mod answer;
-mod config;
 mod data;
-mod event;
 mod extension;
 mod fault;
 mod message;
 mod negotiation;
 #[doc(hidden)]
 pub mod oracle;
-mod order;
-mod pacing;
 mod reason;
 mod reception;
 pub mod session;
 pub mod state;
-mod supply;
 mod termination;
-mod timer;
 mod transfer_in;
 mod transfer_out;
 mod wire;
-mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, IdentityPolicy, Role, TlsPolicy};
-pub use data::{DataReader, Part};
+pub use super::config::{Config, IdentityPolicy, Role, TlsPolicy};
+pub(super) use data::Heads;
 pub use session::Session;
 pub use state::State;

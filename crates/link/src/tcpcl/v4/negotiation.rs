@@ -7,13 +7,14 @@ use bytes::Bytes;
 use dhow_bundle::{NodeId, Now};
 use thiserror::Error;
 
-use super::config::{IdentityPolicy, Role, TlsPolicy};
 use super::extension::{ExtensionFault, SessionExtensions};
 use super::message::{CAN_TLS, ContactHeader, Message, SessInit, VERSION};
 use super::session::{Session, peer_fault};
 use super::state::Trigger;
 use super::transfer_out::Keeping;
 use crate::stream::{DownReason, LinkEvent, PeerIdentities, SessionParameters, TerminateReason};
+use crate::tcpcl::config::{IdentityPolicy, Role, TlsPolicy};
+use crate::tcpcl::writer::Encode;
 
 /// The smallest Segment MRU that a peer may have, octets: below it, heads outweigh data (the "data
 /// dribble" of RFC 9174 7.10).

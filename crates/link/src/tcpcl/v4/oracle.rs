@@ -14,6 +14,7 @@ use super::{Config, Role, Session, State};
 use crate::stream::{
     Gather, LinkCommand, LinkEvent, RefuseReason, StreamSession, TerminateReason, TransferId,
 };
+use crate::tcpcl::writer::Encode;
 
 /// Runs and transfers that a session under test keeps: few, so that the bound is met.
 const AWAITING: usize = 64;

@@ -4,20 +4,21 @@ use bytes::{Bytes, BytesMut};
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now, Room};
 
-use super::config::{Config, Role};
-use super::event::Events;
 use super::message::Message;
 use super::state::{self, State, Trigger};
 use super::termination::Termination;
-use super::timer::{Expiry, Timers};
 use super::transfer_in::{Limits, TransfersIn};
 use super::transfer_out::{Cancelled, TransfersOut};
 use super::wire::Decoder;
-use super::writer::{HEAD_ROOM, Writer};
 use crate::stream::{
     DownReason, Gather, LinkCommand, LinkEvent, PeerIdentities, SessionParameters, StreamSession,
     TerminateReason,
 };
+use crate::tcpcl::config::{Config, Role};
+use crate::tcpcl::event::Events;
+use crate::tcpcl::timer::{Expiry, Timers};
+use crate::tcpcl::writer::Encode;
+use crate::tcpcl::writer::{HEAD_ROOM, Writer};
 
 /// Events that may wait before the session asks for no more octets.
 const MAX_EVENTS_WAITING: usize = 16_384;
@@ -115,7 +116,7 @@ impl Session {
     fn deadline(&self) -> Option<(Instant, Expiry)> {
         let timeout = self.config.transfer_timeout;
         let timeout = timeout.filter(|_| self.incoming.is_arriving());
-        self.timers.next(self.state, &self.config, timeout)
+        self.timers.next(self.state.stage(), &self.config, timeout)
     }
 
     fn is_idle(&self) -> bool {

@@ -30,6 +30,8 @@
 //!                        +--------+
 //! ```
 
+use crate::tcpcl::timer::Stage;
+
 /// A session's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -103,6 +105,17 @@ impl State {
     #[must_use]
     pub const fn is_established(self) -> bool {
         matches!(self, Self::Idle | Self::Live | Self::Ending)
+    }
+
+    /// What the session's clocks make of it.
+    pub(super) const fn stage(self) -> Stage {
+        match self {
+            Self::Contact | Self::Securing | Self::Initiation => Stage::SettingUp,
+            Self::Idle => Stage::Idle,
+            Self::Live => Stage::Live,
+            Self::Ending => Stage::Ending,
+            Self::Closed => Stage::Over,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::session::{Session, peer_fault};
 use super::state::{State, Trigger};
 use super::wire::WireFault;
 use crate::stream::{DownReason, LinkEvent, TerminateReason};
+use crate::tcpcl::config::Role;
 
 /// Octets of a `SESS_TERM` (RFC 9174 6.1): type, flags, reason.
 const SESS_TERM_OCTETS: usize = 3;
@@ -60,7 +61,7 @@ impl Session {
 
     fn may_say_farewell(&self) -> bool {
         match self.state {
-            State::Contact => self.role == super::config::Role::Active,
+            State::Contact => self.role == Role::Active,
             State::Securing => false,
             _ => true,
         }

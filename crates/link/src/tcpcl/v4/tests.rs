@@ -24,6 +24,7 @@ use super::message::Message;
 use super::wire::{Decoder, Item};
 use super::{Config, Role, Session, State};
 use crate::stream::{Gather, LinkCommand, LinkEvent, StreamSession, TransferId};
+use crate::tcpcl::writer::Encode;
 
 /// A log whose octet at each offset is known.
 fn log_octet(offset: u64) -> u8 {

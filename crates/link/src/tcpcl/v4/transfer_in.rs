@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::answer::Answers;
-use super::event::Events;
 use super::fault::SegmentFault;
 use super::message::{END, START, XferSegment};
-use super::writer::Writer;
 use crate::stream::{LinkEvent, RefuseReason, TransferId};
+use crate::tcpcl::event::Events;
+use crate::tcpcl::writer::Writer;
 
 /// Incoming transfers, from their first segment to the last acknowledgment or the refusal.
 #[derive(Debug)]

@@ -5,15 +5,15 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::reading::{Oddity, Reading};
 use dhow_bundle::storage::Piece;
 
-use super::event::Events;
 use super::extension::TransferExtensions;
 use super::fault::AnswerFault;
 use super::message::{END, Message, START, XferSegment};
-use super::order::TransferOrder;
-use super::pacing::SegmentLength;
-use super::supply::{Supplies, Supply};
-use super::writer::Writer;
 use crate::stream::{LinkEvent, RefuseReason, TransferId};
+use crate::tcpcl::event::Events;
+use crate::tcpcl::order::TransferOrder;
+use crate::tcpcl::pacing::SegmentLength;
+use crate::tcpcl::supply::{Supplies, Supply};
+use crate::tcpcl::writer::Writer;
 
 /// Finished transfers that may stay in the queue behind one that the peer never answers. RFC 9174
 /// asks for no order of acknowledgments, so this is generous; each takes about 200 octets.

@@ -1,7 +1,6 @@
 //! Octets of a stream to messages, in any chunking.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use bytes::{Buf, Bytes};
 use thiserror::Error;
@@ -11,6 +10,7 @@ use super::message::{
     ACK_OCTETS, ContactHeader, END, MAGIC, Message, START, SessInit, WHOLE_HEAD_OCTETS,
     XferSegment, kind,
 };
+use crate::tcpcl::head::{self, Heads, Reader};
 
 /// Octets of extension items that one message may carry: the only message parts of free length are
 /// these and the node ID, so this bounds what is kept of an incomplete message. The extensions known
@@ -40,6 +40,8 @@ pub(super) enum WireFault {
     NodeIdNotText,
 }
 
+type Stop = head::Stop<WireFault>;
+
 /// The flags of a transfer's only segment.
 const WHOLE: u8 = START | END;
 
@@ -56,8 +58,7 @@ pub(super) enum Item {
 /// an incomplete message head is copied and kept.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The beginning of a message whose rest has not arrived.
-    partial: Vec<u8>,
+    heads: Heads,
     /// Octets of the current segment's data still to come.
     data_remaining: u64,
 }
@@ -68,7 +69,7 @@ impl Decoder {
         &mut self,
         chunk: &mut Bytes,
     ) -> Result<Option<ContactHeader>, WireFault> {
-        let head = self.head(chunk, contact_header)?;
+        let head = self.heads.next(chunk, contact_header)?;
         Ok(head)
     }
 
@@ -77,7 +78,7 @@ impl Decoder {
         if self.data_remaining > 0 {
             return Ok(self.data(chunk));
         }
-        let Some(message) = self.head(chunk, message)? else {
+        let Some(message) = self.heads.next(chunk, message)? else {
             return Ok(None);
         };
         if let Message::XferSegment(segment) = &message {
@@ -89,7 +90,7 @@ impl Decoder {
     /// A transfer of one segment without extension items that lies whole at the front of the chunk, as most small
     /// ones do; `None`, and nothing is taken, where something else does.
     pub(super) fn whole_transfer(&self, chunk: &mut Bytes) -> Option<(XferSegment, Bytes)> {
-        if self.data_remaining > 0 || !self.partial.is_empty() {
+        if self.data_remaining > 0 || !self.heads.is_empty() {
             return None;
         }
         let (head, data) = chunk.split_first_chunk::<WHOLE_HEAD_OCTETS>()?;
@@ -117,7 +118,7 @@ impl Decoder {
     /// An acknowledgment at the front of the chunk: its flags, transfer and length; `None`, and nothing is taken,
     /// where something else lies there.
     pub(super) fn acknowledgment(&self, chunk: &mut Bytes) -> Option<(u8, u64, u64)> {
-        if self.data_remaining > 0 || !self.partial.is_empty() {
+        if self.data_remaining > 0 || !self.heads.is_empty() {
             return None;
         }
         let head = chunk.first_chunk::<ACK_OCTETS>()?;
@@ -147,111 +148,6 @@ impl Decoder {
             last: self.data_remaining == 0,
         })
     }
-
-    /// Decode a head from what is kept of it and the chunk.
-    fn head<T>(
-        &mut self,
-        chunk: &mut Bytes,
-        decode: fn(&mut Reader<'_>) -> Result<T, Stop>,
-    ) -> Result<Option<T>, WireFault> {
-        if self.partial.is_empty() {
-            let mut reader = Reader::new(chunk);
-            return match decode(&mut reader) {
-                Ok(head) => {
-                    let used = reader.used();
-                    chunk.advance(used);
-                    Ok(Some(head))
-                }
-                Err(Stop::Short(_)) => {
-                    self.partial.extend_from_slice(chunk);
-                    chunk.clear();
-                    Ok(None)
-                }
-                Err(Stop::Fault(fault)) => Err(fault),
-            };
-        }
-        // Each turn takes as many octets as the head is known to need, so none beyond it is copied,
-        // and the loop ends with the chunk.
-        loop {
-            match decode(&mut Reader::new(&self.partial)) {
-                Ok(head) => {
-                    self.partial.clear();
-                    return Ok(Some(head));
-                }
-                Err(Stop::Fault(fault)) => return Err(fault),
-                Err(Stop::Short(missing)) => {
-                    let taken = missing.min(chunk.len());
-                    if taken == 0 {
-                        return Ok(None);
-                    }
-                    self.partial.extend_from_slice(&chunk.split_to(taken));
-                }
-            }
-        }
-    }
-}
-
-/// Why decoding stopped.
-enum Stop {
-    /// At least this many octets more are needed.
-    Short(usize),
-    Fault(WireFault),
-}
-
-/// Reads fields from the front of some octets.
-struct Reader<'a> {
-    all: usize,
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    const fn new(octets: &'a [u8]) -> Self {
-        Self {
-            all: octets.len(),
-            rest: octets,
-        }
-    }
-
-    const fn used(&self) -> usize {
-        self.all - self.rest.len()
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
-        let Some((field, rest)) = self.rest.split_first_chunk() else {
-            return Err(Stop::Short(N - self.rest.len()));
-        };
-        self.rest = rest;
-        Ok(*field)
-    }
-
-    fn octets(&mut self, length: usize) -> Result<&'a [u8], Stop> {
-        let Some((field, rest)) = self.rest.split_at_checked(length) else {
-            return Err(Stop::Short(length - self.rest.len()));
-        };
-        self.rest = rest;
-        Ok(field)
-    }
-
-    fn u8(&mut self) -> Result<u8, Stop> {
-        self.array().map(|[octet]| octet)
-    }
-
-    fn u16(&mut self) -> Result<u16, Stop> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, Stop> {
-        self.array().map(u64::from_be_bytes)
-    }
-
-    /// A list of extension items behind its length.
-    fn extension_items(&mut self) -> Result<&'a [u8], Stop> {
-        let length = self.array().map(u32::from_be_bytes)?;
-        if length > MAX_EXTENSION_OCTETS {
-            return Err(Stop::Fault(WireFault::ExtensionsTooLong(length)));
-        }
-        self.octets(usize::try_from(length).unwrap_or(usize::MAX))
-    }
 }
 
 fn contact_header(reader: &mut Reader<'_>) -> Result<ContactHeader, Stop> {
@@ -274,7 +170,7 @@ fn message(reader: &mut Reader<'_>) -> Result<Message, Stop> {
             let items = if flags & START == 0 {
                 &[]
             } else {
-                reader.extension_items()?
+                extension_items(reader)?
             };
             let data_length = reader.u64()?;
             let extensions = TransferExtensions::decode(items);
@@ -324,7 +220,7 @@ fn sess_init(reader: &mut Reader<'_>) -> Result<SessInit, Stop> {
         return Err(Stop::Fault(WireFault::NodeIdTooLong(node_id_length)));
     }
     let node_id = reader.octets(usize::from(node_id_length))?;
-    let extensions = reader.extension_items()?;
+    let extensions = extension_items(reader)?;
     let Ok(node_id) = core::str::from_utf8(node_id) else {
         return Err(Stop::Fault(WireFault::NodeIdNotText));
     };
@@ -335,4 +231,13 @@ fn sess_init(reader: &mut Reader<'_>) -> Result<SessInit, Stop> {
         node_id: String::from(node_id),
         extensions: Bytes::copy_from_slice(extensions),
     })
+}
+
+/// A list of extension items behind its length.
+fn extension_items<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Stop> {
+    let length = reader.array().map(u32::from_be_bytes)?;
+    if length > MAX_EXTENSION_OCTETS {
+        return Err(Stop::Fault(WireFault::ExtensionsTooLong(length)));
+    }
+    reader.octets(usize::try_from(length).unwrap_or(usize::MAX))
 }

@@ -2,7 +2,7 @@
 //!
 //! A node looks at no payload but those that it reads itself (`Locality::Administrative`, `Echo` and `Perf`), so with zeros it does the
 //! same, as long as checksums say the same of them: the CRC of a payload block is changed along with it, so that it is
-//! right where it was right and wrong where it was wrong (`bundle`). Where payloads lie, `link::tcpcl::v4::DataReader` tells
+//! right where it was right and wrong where it was wrong (`bundle`). Where payloads lie, `link::tcpcl::DataReader` tells
 //! of what neighbours send, and `application` of what applications do.
 
 mod application;
@@ -12,7 +12,7 @@ mod runs;
 use alloc::collections::BTreeMap;
 
 use bytes::Bytes;
-use dhow_link::tcpcl::v4::{DataReader, Part};
+use dhow_link::tcpcl::{DataReader, Part};
 
 use self::application::ApplicationOmission;
 use self::bundle::BundleOmission;

@@ -1,6 +1,8 @@
-//! What is said in a session, read from its octets as RFC 9174 lays them out and from nothing else.
+//! What is said in a session, read from its octets as RFC 9174 lays them out, or RFC 7242 (`older`), and from nothing else.
 
-/// START and END of an `XFER_SEGMENT` (RFC 9174 table 5).
+use super::older::{self, Older};
+
+/// START and END of an `XFER_SEGMENT` (RFC 9174 table 5); in a `DATA_SEGMENT` they are the same (RFC 7242 5.2).
 pub const START: u8 = 0x02;
 /// See [`START`].
 pub const END: u8 = 0x01;
@@ -41,6 +43,21 @@ pub enum Message {
     Term { flags: u8, reason: u8 },
     /// `MSG_REJECT` (5.1.2).
     Reject { reason: u8, kind: u8 },
+    /// The contact header of version 3 (RFC 7242 4.1).
+    Greeting { flags: u8, offer: Offer },
+    /// `ACK_SEGMENT` or `REFUSE_BUNDLE`, which say neither a transfer nor flags (RFC 7242 5.3, 5.4).
+    Answer(Answer),
+    /// SHUTDOWN (RFC 7242 6.1).
+    Shutdown,
+}
+
+/// An answer to the segment that is to be answered next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// So many octets of its transfer have come.
+    Ack(u64),
+    /// For this reason.
+    Refuse(u8),
 }
 
 /// What one side offers for a session (4.6).
@@ -75,6 +92,8 @@ pub struct Reader {
     /// Data of the segment that are still to come.
     data: u64,
     contact: bool,
+    /// Reads what follows a contact header of version 3.
+    older: Option<Older>,
 }
 
 impl Reader {
@@ -112,10 +131,10 @@ impl Reader {
                 continue;
             }
             let mut fields = Fields(rest);
-            let message = if self.contact {
-                message(&mut fields)
-            } else {
-                contact(&mut fields)
+            let message = match (&mut self.older, self.contact) {
+                (Some(older), true) => older.message(&mut fields),
+                (_, true) => message(&mut fields),
+                (_, false) => contact(&mut fields),
             };
             let Some(message) = message? else {
                 if rest.len() > HEAD_OCTETS_MAX {
@@ -128,6 +147,10 @@ impl Reader {
             self.contact = true;
             let segment = match message {
                 Message::Segment(segment) => Some(segment.octets),
+                Message::Greeting { .. } => {
+                    self.older = Some(Older::default());
+                    None
+                }
                 _ => None,
             };
             tell(message, &[])?;
@@ -141,7 +164,7 @@ impl Reader {
 }
 
 /// Fields from the front of octets; `None` where there are too few.
-struct Fields<'a>(&'a [u8]);
+pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -150,11 +173,11 @@ impl<'a> Fields<'a> {
         Some(*field)
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_be_bytes)
     }
 
-    fn u16(&mut self) -> Option<u16> {
+    pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
@@ -166,7 +189,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    fn octets(&mut self, octets: usize) -> Option<&'a [u8]> {
+    pub fn octets(&mut self, octets: usize) -> Option<&'a [u8]> {
         let (field, rest) = self.0.split_at_checked(octets)?;
         self.0 = rest;
         Some(field)
@@ -179,7 +202,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-type Read = Result<Option<Message>, String>;
+/// A message, `None` where its octets are not all there; or what is wrong with it, as a sentence's end.
+pub type Read = Result<Option<Message>, String>;
 
 fn contact(fields: &mut Fields<'_>) -> Read {
     let Some(magic) = fields.array::<4>() else {
@@ -188,8 +212,13 @@ fn contact(fields: &mut Fields<'_>) -> Read {
     if &magic != b"dtn!" {
         return Err("begins without a contact header (RFC 9174 4.2)".to_owned());
     }
-    let both = fields.u8().zip(fields.u8());
-    Ok(both.map(|(version, flags)| Message::Contact { version, flags }))
+    let Some((version, flags)) = fields.u8().zip(fields.u8()) else {
+        return Ok(None);
+    };
+    match version {
+        3 => older::greeting(fields, flags),
+        _ => Ok(Some(Message::Contact { version, flags })),
+    }
 }
 
 fn message(fields: &mut Fields<'_>) -> Read {

@@ -1,4 +1,4 @@
-//! A session's octets obey RFC 9174.
+//! A session's octets obey RFC 9174, or RFC 7242 where it is of version 3.
 //!
 //! A referee sits at every connection and reads both directions twice: where they are written, to judge what is said, and where
 //! they are read, to know what whoever answers has heard by then. It was written from the standard
@@ -6,6 +6,7 @@
 
 mod freight;
 mod message;
+mod older;
 mod party;
 mod upkeep;
 
@@ -18,6 +19,7 @@ use crate::queue::Side;
 pub use freight::Seen;
 use freight::{Keep, Passage};
 use message::{Message, Reader};
+use older::Unanswered;
 use party::Party;
 
 /// The reason of a refusal that says that the receiver has the whole already (RFC 9174 table 6).
@@ -42,6 +44,9 @@ struct Judged {
     out: Passage,
     /// Bundles that it has heard.
     into: Passage,
+    /// Segments of version 3 that it has said, and that it has heard.
+    said_3: Unanswered,
+    heard_3: Unanswered,
     /// What nobody has been told of yet.
     seen: Vec<Seen>,
     /// When it last said or heard something about a bundle, or the session began.
@@ -56,6 +61,8 @@ impl Judged {
             heard: Reader::default(),
             out: Passage::default(),
             into: Passage::default(),
+            said_3: Unanswered::default(),
+            heard_3: Unanswered::default(),
             seen: Vec::new(),
             stirred: Instant::START,
         }
@@ -108,15 +115,26 @@ impl Referee {
             said,
             out,
             into,
+            said_3,
+            heard_3,
             seen,
             stirred,
             ..
         } = self.judged(side);
         let judged = said.read(octets, &mut |message, data| {
+            let message = match message {
+                Message::Answer(answer) => heard_3.answered(answer)?,
+                message => message,
+            };
             party.say(&message)?;
             match &message {
                 Message::Keepalive => return Ok(()),
-                Message::Segment(_) => out.begin(&message),
+                Message::Segment(segment) => {
+                    if party.is_older() {
+                        said_3.add(segment);
+                    }
+                    out.begin(&message);
+                }
                 Message::Data => seen.extend(out.take(data, Keep::All).map(|read| match read {
                     Ok(parcel) => Seen::Said(parcel),
                     Err(what) => Seen::Nonsense(what),
@@ -202,6 +220,8 @@ impl Referee {
             heard,
             out,
             into,
+            said_3,
+            heard_3,
             seen,
             stirred,
             ..
@@ -209,10 +229,19 @@ impl Referee {
         party.has_heard(now);
         // They were judged where they were written.
         let read = heard.read(octets, &mut |message, data| {
+            let message = match message {
+                Message::Answer(answer) => said_3.answered(answer)?,
+                message => message,
+            };
             party.hear(&message, now);
             match &message {
                 Message::Keepalive => return Ok(()),
-                Message::Segment(_) => into.begin(&message),
+                Message::Segment(segment) => {
+                    if party.is_older() {
+                        heard_3.add(segment);
+                    }
+                    into.begin(&message);
+                }
                 Message::Data => {
                     let read = into.take(data, Keep::Blocks);
                     seen.extend(read.and_then(Result::ok).map(Seen::Heard));

@@ -19,6 +19,8 @@ const REFUSED_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Party {
     side: Side,
+    /// It speaks version 3.
+    is_older: bool,
     said_contact: bool,
     said_init: Option<Offer>,
     said_term: bool,
@@ -64,6 +66,7 @@ impl Party {
     pub fn new(side: Side) -> Self {
         Self {
             side,
+            is_older: false,
             said_contact: false,
             said_init: None,
             said_term: false,
@@ -85,6 +88,11 @@ impl Party {
     pub fn is_established(&self) -> bool {
         let is_agreed = self.said_init.is_some() && self.heard_init.is_some();
         is_agreed && !self.said_term && self.heard_term.is_none()
+    }
+
+    /// Whether it speaks version 3.
+    pub const fn is_older(&self) -> bool {
+        self.is_older
     }
 
     /// Octets that a transfer may have which it sends, once it has heard so.
@@ -133,6 +141,11 @@ impl Party {
     pub fn hear(&mut self, message: &Message, now: Instant) {
         match message {
             Message::Contact { .. } => self.heard_contact = true,
+            Message::Greeting { offer, .. } => {
+                self.heard_contact = true;
+                self.heard_init = Some(*offer);
+                self.agree(now);
+            }
             Message::Init(offer) => {
                 self.heard_init = Some(*offer);
                 self.agree(now);
@@ -165,7 +178,12 @@ impl Party {
                 remember(&mut self.refused_to_it, *transfer);
             }
             Message::Term { flags, reason } => self.heard_term = Some((*flags, *reason)),
-            Message::Ack { .. } | Message::Keepalive | Message::Reject { .. } | Message::Data => {}
+            Message::Shutdown => self.heard_term = Some((0, 0)),
+            Message::Ack { .. }
+            | Message::Answer(_)
+            | Message::Keepalive
+            | Message::Reject { .. }
+            | Message::Data => {}
         }
     }
 
@@ -176,13 +194,15 @@ impl Party {
     pub fn say(&mut self, message: &Message) -> Result<(), String> {
         match message {
             Message::Contact { version, flags } => self.say_contact(*version, *flags),
+            Message::Greeting { flags, offer } => self.say_greeting(*flags, *offer),
             Message::Init(offer) => self.say_init(*offer),
+            Message::Shutdown => self.say_shutdown(),
             Message::Term { flags, reason } => self.say_term(*flags, *reason),
             // Between two nodes that obey there is nothing to reject.
             Message::Reject { reason, kind } => Err(format!(
                 "rejects a message of type {kind:#04x} for reason {reason} (RFC 9174 5.1.2)"
             )),
-            Message::SegmentEnd | Message::Data => Ok(()),
+            Message::SegmentEnd | Message::Data | Message::Answer(_) => Ok(()),
             _ if self.said_init.is_none() || self.heard_init.is_none() => {
                 Err("goes on before both sides have said SESS_INIT (RFC 9174 4.6)".to_owned())
             }
@@ -214,6 +234,31 @@ impl Party {
         Ok(())
     }
 
+    fn say_greeting(&mut self, flags: u8, offer: Offer) -> Result<(), String> {
+        refuse_if(flags & !0x0f != 0, || {
+            format!("sets flags {flags:#04x} of its contact header (RFC 7242 4.1)")
+        })?;
+        // RFC 7242 table 1: refusals with acknowledgments alone.
+        refuse_if(flags & 0x5 == 0x4, || {
+            "offers refusals and no acknowledgments (RFC 7242 4.1)".to_owned()
+        })?;
+        self.is_older = true;
+        self.said_contact = true;
+        self.said_init = Some(offer);
+        Ok(())
+    }
+
+    fn say_shutdown(&mut self) -> Result<(), String> {
+        refuse_if(!self.said_contact, || {
+            "says SHUTDOWN before its contact header (RFC 7242 6.1)".to_owned()
+        })?;
+        refuse_if(self.said_term, || {
+            "says SHUTDOWN again (RFC 7242 6.1)".to_owned()
+        })?;
+        self.said_term = true;
+        Ok(())
+    }
+
     fn say_init(&mut self, offer: Offer) -> Result<(), String> {
         refuse_if(!self.heard_contact, || {
             "says SESS_INIT before the other's contact header (RFC 9174 4.3)".to_owned()
@@ -237,6 +282,9 @@ impl Party {
         } = *segment;
         refuse_if(flags & !(START | END) != 0, || {
             format!("sets flags {flags:#04x} of a segment (RFC 9174 5.2.2)")
+        })?;
+        refuse_if(self.is_older && self.said_term, || {
+            "sends a segment after SHUTDOWN (RFC 7242 3)".to_owned()
         })?;
         if flags & START != 0 {
             self.begin(transfer, total)?;

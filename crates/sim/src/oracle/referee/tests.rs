@@ -263,3 +263,57 @@ fn where_one_side_wants_no_keepalives_none_are_missed() {
     let day = Instant::START + Duration::from_secs(86_400);
     assert_eq!(referee.check_time(Side::Dialling, day), Ok(()));
 }
+
+/// A contact header of version 3 that offers all but fragments, with keepalive 30 s (RFC 7242 4.1).
+const GREETING: &[u8] = b"dtn!\x03\x0d\x00\x1e\x07ipn:1.0";
+
+/// A session of version 3 that stands.
+fn older_session(piece: usize) -> Play {
+    let mut play = Play {
+        referee: Referee::default(),
+        piece,
+        now: Instant::START,
+    };
+    for side in [Side::Dialling, Side::Accepting] {
+        play.says(side, GREETING).unwrap();
+    }
+    play
+}
+
+#[test]
+fn what_obeys_version_3_passes_in_any_pieces() {
+    for piece in [1, 3, 1000] {
+        let mut play = older_session(piece);
+        // Two segments of 3 octets and one of 2, each in its own bundle or not, with and without LENGTH.
+        let said = b"\x60\x06\x12\x03one\x11\x03two\x13\x02xy\x40\x12\x03abc\x10\x01d";
+        play.says(Side::Dialling, said).unwrap();
+        play.says(Side::Accepting, b"\x20\x03\x20\x06\x20\x02\x32\x32")
+            .unwrap();
+        // Another bundle after one that was refused and left off.
+        play.says(Side::Dialling, b"\x13\x01z\x50").unwrap();
+        play.says(Side::Accepting, b"\x20\x01\x52\x00").unwrap();
+    }
+}
+
+#[test]
+fn what_breaks_version_3_is_told_with_its_section() {
+    for (accepted, answered, section) in [
+        (&b"\x10\x01a"[..], &b""[..], "5.2"),
+        (b"\x12\x01a\x12\x01b", b"", "5.2"),
+        (b"\x60\x01\x40", b"", "5.5"),
+        (b"\x60\x03\x13\x04four", b"", "5.2.5.1"),
+        (b"\x50\x13\x01a", b"", "RFC 7242 3"),
+        (b"\x50\x50", b"", "6.1"),
+        (b"\x70", b"", "table 2"),
+        (b"\x13\x02ab", b"\x20\x01", "5.2.3"),
+        (b"\x13\x02ab", b"\x20\x02\x20\x02", "RFC 7242 5.4"),
+        (b"\x13\x02ab", b"\x30\x30", "RFC 7242 5.4"),
+        (b"\x12\x02ab\x11\x01c", b"\x30\x20\x03", "5.2.3"),
+    ] {
+        let mut play = older_session(1);
+        let said = play.says(Side::Dialling, accepted);
+        let foul = said.and_then(|()| play.says(Side::Accepting, answered));
+        let told = foul.unwrap_err().to_string();
+        assert!(told.contains(section), "{told}");
+    }
+}

@@ -4,7 +4,6 @@ use bytes::BytesMut;
 use dhow_bundle::Room;
 use dhow_bundle::storage::Piece;
 
-use super::message::Message;
 use crate::stream::Gather;
 
 /// Pieces of at most this many octets are copied beside the message heads around them: an entry of
@@ -13,6 +12,12 @@ const COPIED_OCTETS: usize = 256;
 
 /// Room for heads that is taken at once, octets.
 pub(super) const HEAD_ROOM: usize = 16 * 1024;
+
+/// A message of one version of the protocol, as octets.
+pub(super) trait Encode {
+    /// Write the message; of one that carries data all but these.
+    fn encode(&self, out: &mut BytesMut);
+}
 
 /// Writes messages and data to a gather list, up to a limit, with as few entries as possible.
 pub(super) struct Writer<'a> {
@@ -43,8 +48,8 @@ impl<'a> Writer<'a> {
         self.written == 0
     }
 
-    /// Add a message (of `XFER_SEGMENT` all but its data).
-    pub(super) fn message(&mut self, message: &Message) {
+    /// Add a message (of one that carries data all but these).
+    pub(super) fn message(&mut self, message: &impl Encode) {
         self.reserve(64);
         let before = self.heads.len();
         message.encode(self.heads.open());

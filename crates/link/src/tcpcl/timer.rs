@@ -5,7 +5,6 @@ use core::time::Duration;
 use dhow_bundle::Instant;
 
 use super::config::Config;
-use super::state::State;
 
 /// A session's clocks. Nothing here is armed or cancelled: deadlines follow from when what happened
 /// last, so handling octets costs a few stores and no timer wheel.
@@ -25,6 +24,21 @@ pub(super) struct Timers {
     keepalive: Option<Duration>,
     /// A KEEPALIVE waits for its turn.
     keepalive_due: bool,
+}
+
+/// What a session is about, as far as its clocks are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It is being set up.
+    SettingUp,
+    /// It is established, and no transfer is under way.
+    Idle,
+    /// Transfers are under way.
+    Live,
+    /// It is ending.
+    Ending,
+    /// It is over.
+    Over,
 }
 
 /// Which deadline has passed.
@@ -96,7 +110,7 @@ impl Timers {
     /// The next deadline and what it is for; `transfer_timeout` of a transfer that has begun to come, if one has.
     pub(super) fn next(
         &self,
-        state: State,
+        stage: Stage,
         config: &Config,
         transfer_timeout: Option<Duration>,
     ) -> Option<(Instant, Expiry)> {
@@ -106,10 +120,10 @@ impl Timers {
                 next = Some((at, expiry));
             }
         };
-        match state {
-            State::Closed => return None,
+        match stage {
+            Stage::Over => return None,
             // RFC 9174 4.1, 3.3: waiting for the contact header and for SESS_INIT is bounded.
-            State::Contact | State::Securing | State::Initiation => {
+            Stage::SettingUp => {
                 consider(
                     self.opened + config.negotiation_timeout,
                     Expiry::Negotiation,
@@ -117,13 +131,13 @@ impl Timers {
                 return next;
             }
             // RFC 9174 6.2: only an idle session ends by idleness.
-            State::Idle => {
+            Stage::Idle => {
                 if let Some(timeout) = config.idle_timeout {
                     consider(self.moved + timeout, Expiry::Idle);
                 }
             }
-            State::Live => {}
-            State::Ending => {
+            Stage::Live => {}
+            Stage::Ending => {
                 consider(self.moved + config.termination_timeout, Expiry::Termination);
             }
         }
