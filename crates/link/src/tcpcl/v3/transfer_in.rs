@@ -200,12 +200,13 @@ impl TransfersIn {
             return Err(SegmentFault::NotUnderWay);
         };
         let (transfer, length, before) = (current.transfer, current.length, current.received);
-        if current.fate == Fate::Accepted {
-            if let Some(reason) = self.refusal_of(segment, before, length)? {
-                self.abandon(transfer, reason, events);
-            } else if self.awaiting() >= self.limits.awaiting {
-                return Err(SegmentFault::Exhausted);
-            }
+        let is_accepted = current.fate == Fate::Accepted;
+        // The segments of a bundle that is refused await their answer behind those of bundles before it.
+        if self.awaiting() >= self.limits.awaiting {
+            return Err(SegmentFault::Exhausted);
+        }
+        if is_accepted && let Some(reason) = self.refusal_of(segment, before, length)? {
+            self.abandon(transfer, reason, events);
         }
         let Some(current) = &mut self.current else {
             return Ok(());

@@ -452,6 +452,22 @@ fn too_many_unanswered_segments_end_the_session() {
     assert!(!session.wants_octets());
     let came = receive(&mut session, at(0), &[data(START | END, 1)]);
     assert!(fault(&came).contains("too many"));
+    // Those of a bundle that is refused count while one before it has no answer.
+    for fate in [data(START, 1), data(START, 2_000_000)] {
+        let few = Config {
+            awaiting_acknowledgment: 10,
+            transfer_mru: 1_000_000,
+            ..config("ipn:2.0")
+        };
+        let mut session = established(few, ALL);
+        receive(&mut session, at(0), &[data(START | END, 1), fate]);
+        let mut came = Vec::new();
+        for length in 1..10 {
+            assert!(session.incoming.awaiting() <= 10);
+            came.extend(receive(&mut session, at(0), &[data(0, length)]));
+        }
+        assert!(fault(&came).contains("too many"), "{came:?}");
+    }
     // Equal segments of one bundle take the room of one.
     let mut session = established(small(), ALL);
     receive(&mut session, at(0), &[data(START, 1)]);
