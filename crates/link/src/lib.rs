@@ -2,7 +2,7 @@
 //!
 //! This room never knows a socket, a clock, a route or a store. Start reading at [`stream`], the seam
 //! that every convergence layer over octet streams has, then at `tcpcl::v4`; and at [`datagram`], the seam of
-//! those over datagrams.
+//! those over datagrams, then at [`udpcl`].
 #![no_std]
 
 extern crate alloc;
@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod datagram;
 pub mod stream;
 pub mod tcpcl;
+pub mod udpcl;
 
 pub use datagram::{Batch, DatagramEvent, DatagramLink};
 pub use stream::{Gather, LinkCommand, LinkEvent, StreamSession};
