@@ -1,4 +1,4 @@
-//! The corpus of the fuzz target `tcpcl_v4_session`, replayed.
+//! The corpora of the fuzz targets `tcpcl_v4_session` and `udpcl_conversation`, replayed.
 #![allow(
     clippy::unwrap_used,
     reason = "a test fails where it finds something else than expected"
@@ -8,17 +8,28 @@ use std::fs;
 use std::path::Path;
 
 use dhow_link::tcpcl::v4::oracle::check_session;
+use dhow_link::udpcl::oracle::check_conversation;
 
-#[test]
-fn no_file_of_the_corpus_breaks_a_session() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/tcpcl_v4_session");
+/// Give each file of a corpus to `check`, which counts transfers.
+fn replay(corpus: &str, check: fn(&[u8]) -> usize) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let (mut files, mut transfers) = (0, 0);
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(folder.join(corpus)).unwrap() {
         files += 1;
-        transfers += check_session(&fs::read(entry.unwrap().path()).unwrap());
+        transfers += check(&fs::read(entry.unwrap().path()).unwrap());
     }
     assert!(
         files >= 60 && transfers >= 100,
         "{files} files and {transfers} transfers: the corpus is not there"
     );
+}
+
+#[test]
+fn no_file_of_the_corpus_breaks_a_session() {
+    replay("tcpcl_v4_session", check_session);
+}
+
+#[test]
+fn no_file_of_the_corpus_breaks_a_conversation() {
+    replay("udpcl_conversation", check_conversation);
 }

@@ -314,6 +314,9 @@ impl DatagramLink for Conversation {
     }
 
     fn handle_path(&mut self, now: Now, path: Path) {
+        if self.phase == Phase::Down {
+            return;
+        }
         let now = now.monotonic;
         self.path = path;
         match (path.incoming, self.deaf_since) {
