@@ -1,8 +1,17 @@
 //! The seam of convergence layers over datagrams: [`DatagramLink`].
 //!
 //! One value stands for one peer: a driver has a socket, finds the value by the address that a datagram came
-//! from, and sends to that address what the value gives. Commands are those of stream layers
-//! ([`LinkCommand`]); `Secured`, `Insecure` and `Unverified` mean nothing here and are ignored.
+//! from, and sends to that address what the value gives.
+//!
+//! # Commands
+//!
+//! They are those of stream layers ([`LinkCommand`]), with these differences:
+//!
+//! * A transfer whose octets are there waits for no other: datagrams need no order.
+//! * `Cancel` of a transfer that is wholly given out changes nothing. One that has begun stops, and fails once its
+//!   datagrams have left; one that has not begun fails at once.
+//! * `Acknowledge` says that octets are durable. Layers without acknowledgments ignore it.
+//! * `Secured`, `Insecure` and `Unverified` mean nothing and are ignored.
 //!
 //! # Octets with their offset
 //!
@@ -36,7 +45,8 @@
 //! * Timers of checkpoints, reports and cancellations start when a segment is radiated (RFC 5326 6.2, 6.3,
 //!   6.15), which is the cue of [`DatagramLink::handle_left`]. Timers stop while the remote engine is known to be
 //!   unable to transmit, and go on later (6.5, 6.6): [`DatagramLink::handle_path`] gives that cue, for each
-//!   direction by itself, from a contact plan or from the carrier.
+//!   direction by itself, from a contact plan or from the carrier. The distance to the remote engine (5), of which
+//!   timers are computed, will be one more field of [`Path`].
 //! * A report tells of what is durable: the engine answers a checkpoint once `Acknowledge` covers what it gave
 //!   the node before it, or holds the claim of the last octets back until then. A complete red part is thus
 //!   `Transmitted` for the sender only after the receiver's sync.
