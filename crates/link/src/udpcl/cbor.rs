@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An integer of either sign; what `i64` cannot hold is malformed.
+    /// An integer of either sign; one that `i64` cannot hold is malformed.
     pub(super) fn integer(&mut self) -> Result<i64, Malformed> {
         match self.head()? {
             Head::Unsigned(value) => i64::try_from(value).map_err(|_| Malformed),

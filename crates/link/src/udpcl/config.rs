@@ -71,7 +71,8 @@ pub struct Config {
     /// Default 1,250,000 octets a second (10 Mbit/s) and 65,507 at once. Nothing slows the sender down but this
     /// (RFC 8085 3.1): the path must take it.
     pub rate: Rate,
-    /// Largest transfer in either direction, octets, at most [`MAX_TRANSFER_OCTETS`] (the default).
+    /// Largest transfer in either direction, octets, at most [`MAX_TRANSFER_OCTETS`] (the default). A peer that knows
+    /// RFC 7122 alone takes no more than one datagram.
     pub transfer_mru: u64,
     /// An incoming transfer is given up when no segment of it came for so long. Default 10 s; draft 3.6.2 asks
     /// for at most 60 s. Transfers that ended are known as long.

@@ -13,7 +13,7 @@ use super::config::{Announcement, Config};
 use super::fault::{Fault, Faults};
 use super::pacing::Bucket;
 use super::transfer_in::TransfersIn;
-use super::transfer_out::{Plan, Segments, TransfersOut};
+use super::transfer_out::{Plan, TransfersOut};
 use super::wire::{EcnCounts, Extensions, KEEPALIVE, Message, Packet, write_announcement};
 use crate::datagram::{
     Assurance, Batch, Capabilities, DatagramEvent, DatagramLink, Limit, Path, Way,
@@ -136,13 +136,6 @@ impl Conversation {
     }
 
     fn handle_extensions(&mut self, now: Instant, extensions: Extensions) {
-        if let Some(takes) = extensions.takes_transfers {
-            self.outgoing.peer_takes(if takes {
-                Segments::Taken
-            } else {
-                Segments::Unknown
-            });
-        }
         self.ecn = extensions.ecn.or(self.ecn);
         self.peer
             .handle(now, &extensions, &mut self.faults, &mut self.events);

@@ -23,8 +23,6 @@ pub(super) struct TransfersOut {
     mtu: u64,
     transfer_mru: u64,
     framing: Framing,
-    /// Whether the peer takes Transfer items.
-    segments: Segments,
     /// Not wholly given out.
     open: BTreeMap<TransferId, TransferOut>,
     /// Transfers of which the next datagram's octets are there, in the order in which that came to be.
@@ -36,13 +34,6 @@ pub(super) struct TransfersOut {
     next_id: u64,
     heads: Room,
     scratch: Vec<u8>,
-}
-
-/// What the peer takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Segments {
-    Taken,
-    Unknown,
 }
 
 #[derive(Debug)]
@@ -89,7 +80,6 @@ impl TransfersOut {
             mtu: config.mtu,
             transfer_mru: config.transfer_mru,
             framing: config.framing,
-            segments: Segments::Taken,
             open: BTreeMap::new(),
             ready: VecDeque::new(),
             leaving: VecDeque::new(),
@@ -101,11 +91,8 @@ impl TransfersOut {
     }
 
     /// Largest transfer, octets.
-    pub(super) fn transfer_mru(&self) -> u64 {
-        match self.segments {
-            Segments::Taken => self.transfer_mru,
-            Segments::Unknown => self.transfer_mru.min(self.mtu),
-        }
+    pub(super) const fn transfer_mru(&self) -> u64 {
+        self.transfer_mru
     }
 
     /// Octets of transfers of which nothing has been given out.
@@ -118,11 +105,6 @@ impl TransfersOut {
         self.open.is_empty() && self.leaving.is_empty()
     }
 
-    /// The peer says whether it takes Transfer items. It concerns transfers that come now.
-    pub(super) fn peer_takes(&mut self, segments: Segments) {
-        self.segments = segments;
-    }
-
     /// Queue a transfer.
     pub(super) fn transmit(
         &mut self,
@@ -133,7 +115,7 @@ impl TransfersOut {
         // No bundle is empty, and an empty datagram would be none.
         let refused = match length {
             0 => Some(RefuseReason::NotAcceptable),
-            length if length > self.transfer_mru() => Some(RefuseReason::NoResources),
+            length if length > self.transfer_mru => Some(RefuseReason::NoResources),
             _ => None,
         };
         if refused.is_some() {
@@ -288,8 +270,7 @@ impl TransfersOut {
     fn plan_of(&mut self, transfer: TransferId) -> Option<Plan> {
         let out = self.open.get_mut(&transfer)?;
         let has_begun = out.given > 0;
-        let alone = self.framing == Framing::WhenNeeded || self.segments == Segments::Unknown;
-        if alone && !has_begun && out.length <= self.mtu {
+        if self.framing == Framing::WhenNeeded && !has_begun && out.length <= self.mtu {
             return Some(Plan {
                 transfer,
                 segment: None,

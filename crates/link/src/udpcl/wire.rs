@@ -53,8 +53,6 @@ pub(super) enum Message {
 /// The items of an extension map that we know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extensions {
-    /// Whether the sender takes Transfer items, where it says which items it takes.
-    pub(super) takes_transfers: Option<bool>,
     pub(super) segment: Option<Segment>,
     pub(super) listens: Option<Duration>,
     pub(super) node_id: Option<NodeId>,
@@ -193,10 +191,6 @@ impl MapItems<'_> {
     fn item(&mut self, key: u8, mut value: Reader<'_>) -> Result<Option<Fault>, Malformed> {
         let extensions = &mut self.extensions;
         match key {
-            key::SUPPORT => {
-                let takes = in_range(value.array()?, i64::from(key::TRANSFER))?;
-                extensions.takes_transfers = Some(takes);
-            }
             key::TRANSFER => extensions.segment = Some(segment(value.array()?, self.whole)?),
             key::LISTEN => {
                 let interval = Duration::from_millis(value.unsigned()?);
@@ -212,7 +206,8 @@ impl MapItems<'_> {
             }
             key::DTLS => return Ok(Some(Fault::Dtls)),
             key::ECN => extensions.ecn = Some(ecn_counts(value.array()?)?),
-            // Peer Probe and Peer Confirmation are not for us.
+            // Extension Support proves nothing, so that nothing can follow from it; Peer Probe and Peer Confirmation
+            // are not for us.
             _ => {}
         }
         Ok(None)
@@ -249,27 +244,6 @@ fn ecn_counts(mut items: Items<'_, '_>) -> Result<EcnCounts, Malformed> {
     let (ect0, ect1, ce) = (count()?, count()?, count()?);
     items.end()?;
     Ok(EcnCounts { ect0, ect1, ce })
-}
-
-/// Whether a range of extension IDs holds one (draft 3.5.1.1).
-fn in_range(mut items: Items<'_, '_>, wanted: i64) -> Result<bool, Malformed> {
-    let least = items.required()?.integer()?;
-    let mut from = i64::from(i16::try_from(least).map_err(|_| Malformed)?);
-    let mut width = |reader: &mut Reader<'_>| {
-        let width = u16::try_from(reader.unsigned()?).map_err(|_| Malformed)?;
-        let (first, last) = (from, from.saturating_add(i64::from(width)));
-        if last > i64::from(i16::MAX) {
-            return Err(Malformed);
-        }
-        from = last.saturating_add(1);
-        Ok(first <= wanted && wanted <= last)
-    };
-    let mut holds = width(&mut items.required()?)?;
-    while let Some(mut excluded) = items.next()? {
-        width(&mut excluded)?;
-        holds |= width(&mut items.required()?)?;
-    }
-    Ok(holds)
 }
 
 /// Write the head of a Transfer item: what its datagram begins with, but the data.

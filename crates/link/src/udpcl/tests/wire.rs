@@ -127,6 +127,9 @@ fn unknown_items_are_ignored() {
         "a3 18 64 c1 00 18 64 fb 0000000000000000 02 82 01 41 9f",
         whole,
     );
+    // Extension Support, which nothing follows from.
+    expect("a2 01 82 03 04 02 82 01 41 9f", whole);
+    expect("a2 01 f6 02 82 01 41 9f", whole);
     // Peer Probe and Peer Confirmation are of no use here.
     expect("a3 06 83 01 00 00 07 82 01 82 00 00 02 82 01 41 9f", whole);
     let key = "1 x an extension ID is no 16-bit integer (3.5)";
@@ -140,12 +143,6 @@ fn unknown_items_are_ignored() {
 #[test]
 fn an_item_that_is_not_as_defined_is_dropped_alone() {
     let items = [
-        "01 80",            // no range at all
-        "01 81 01",         // without a width
-        "01 82 01 20",      // a negative width
-        "01 82 19 8000 00", // beyond 16 bits
-        "01 82 01 19 ffff", // up to beyond 16 bits
-        "01 83 01 00 00",   // ends with what is excluded
         "02 80",
         "02 81 01",
         "02 82 01 01",
@@ -188,33 +185,6 @@ fn a_map_that_is_no_map_is_dropped_as_a_whole() {
         "a2 09 f8 10 02 82 01 41 9f",       // a simple value that has one octet
     ] {
         expect(hex, &[MAP]);
-    }
-}
-
-/// The examples of draft 3.5.1 and 3.5.1.1.
-#[test]
-fn extension_support_is_read_as_a_range() {
-    for (range, takes) in [
-        ("82 01 07", true),
-        ("82 39 7fff 19 ffff", true),
-        ("82 02 00", true),
-        ("82 03 04", false),
-        ("82 01 00", false),
-        ("84 01 00 00 00", false), // 1, not 2, 3
-        ("84 20 00 01 00", true),  // -1, not 0 and 1, 2
-        ("84 01 03 02 00", true),
-    ] {
-        let mut conversation = Conversation::new(Config::default(), 0, at(0));
-        let mut hex = alloc::format!("a1 01 {range}");
-        hex.retain(|digit| digit != ' ');
-        let octets = (0..hex.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-            .collect();
-        receive(&mut conversation, at(0), &[octets]);
-        assert_eq!(told(&mut conversation), Vec::<String>::new());
-        let mru = conversation.capabilities().transfer_mru;
-        assert_eq!(mru, if takes { 4 << 20 } else { 1_232 }, "{range}");
     }
 }
 
