@@ -112,8 +112,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The items of a map: keys and values by turns.
+    pub(super) fn map(&mut self) -> Result<Items<'a, '_>, Malformed> {
+        match self.head()? {
+            Head::Map(pairs) => {
+                let left = match pairs {
+                    Some(pairs) => Some(pairs.checked_mul(2).ok_or(Malformed)?),
+                    None => None,
+                };
+                Ok(Items { reader: self, left })
+            }
+            _ => Err(Malformed),
+        }
+    }
+
     /// One item of any kind with all that it contains: its octets.
-    pub(super) fn item(&mut self) -> Result<&'a [u8], Malformed> {
+    fn item(&mut self) -> Result<&'a [u8], Malformed> {
         let whole = self.rest;
         self.skip(MAX_DEPTH)?;
         let length = whole.len().saturating_sub(self.rest.len());
@@ -121,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 
     /// True when a break comes next, which is then read.
-    pub(super) fn take_break(&mut self) -> bool {
+    fn take_break(&mut self) -> bool {
         match self.rest.split_first() {
             Some((0xff, rest)) => {
                 self.rest = rest;
@@ -200,7 +214,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The items of an array, one after another. To be read to its end.
+/// The items of an array or map, one after another. To be read to their end.
 pub(super) struct Items<'a, 'r> {
     reader: &'r mut Reader<'a>,
     left: Length,

@@ -122,32 +122,20 @@ impl Packet {
         None
     }
 
-    /// The extension map that begins at `start`; what follows it is next.
+    /// The extension map that begins at `start`; what follows it is next. Nothing of a map with a fault is heeded.
     fn extensions(&mut self, start: usize, faults: &mut Faults) -> Result<Message, Malformed> {
         let octets = self.whole.get(start..).unwrap_or_default();
         let mut reader = Reader::new(octets);
-        let Head::Map(pairs) = reader.head()? else {
-            return Err(Malformed);
-        };
-        // A map is read twice: nothing of one that ends too early is heeded.
-        let mut ahead = Reader::new(octets);
-        ahead.item()?;
-        let mut items = MapItems {
+        let mut items = reader.map()?;
+        let mut map = MapItems {
             whole: &self.whole,
             seen: 0,
             extensions: Extensions::default(),
         };
-        let mut left = pairs;
-        loop {
-            match &mut left {
-                Some(0) => break,
-                Some(left) => *left = left.saturating_sub(1),
-                None if reader.take_break() => break,
-                None => {}
-            }
-            items.read(&mut reader, faults)?;
+        while let Some(key) = items.next()? {
+            map.pair(key, items.required()?, faults)?;
         }
-        let extensions = items.extensions;
+        let extensions = map.extensions;
         self.at = self.whole.len().saturating_sub(reader.rest().len());
         Ok(Message::Extensions(extensions))
     }
@@ -163,10 +151,13 @@ struct MapItems<'a> {
 
 impl MapItems<'_> {
     /// Read one pair.
-    fn read(&mut self, reader: &mut Reader<'_>, faults: &mut Faults) -> Result<(), Malformed> {
-        let key = Reader::new(reader.item()?).integer();
-        let value = reader.item()?;
-        let Some(key) = key.ok().and_then(|key| i16::try_from(key).ok()) else {
+    fn pair(
+        &mut self,
+        mut key: Reader<'_>,
+        value: Reader<'_>,
+        faults: &mut Faults,
+    ) -> Result<(), Malformed> {
+        let Some(key) = key.integer().ok().and_then(|key| i16::try_from(key).ok()) else {
             faults.count(Fault::KeyOutOfRange);
             return Ok(());
         };
@@ -180,7 +171,7 @@ impl MapItems<'_> {
             return Err(Malformed);
         }
         self.seen |= bit;
-        match self.item(key, Reader::new(value)) {
+        match self.item(key, value) {
             Ok(None) => {}
             Ok(Some(fault)) => faults.count(fault),
             Err(Malformed) => faults.count(Fault::ItemMalformed),
