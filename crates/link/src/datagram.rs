@@ -103,6 +103,9 @@ pub struct Path {
     pub outgoing: Way,
     /// From the peer to here. While it is closed no timer that waits for the peer runs.
     pub incoming: Way,
+    /// Octets of payload in the largest datagram that passes, where the system knows. It makes datagrams smaller than
+    /// is configured, never larger.
+    pub mtu: Option<u64>,
 }
 
 /// The most that one call is to give.

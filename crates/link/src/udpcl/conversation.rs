@@ -9,7 +9,7 @@ use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, Now};
 
 use super::announcement::PeerState;
-use super::config::{Announcement, Config};
+use super::config::{Announcement, Config, LEAST_MTU};
 use super::fault::{Fault, Faults};
 use super::pacing::Bucket;
 use super::transfer_in::TransfersIn;
@@ -209,10 +209,16 @@ impl Conversation {
         }
     }
 
+    /// Octets of the largest datagram.
+    fn mtu(&self) -> u64 {
+        let passes = self.path.mtu.unwrap_or(u64::MAX);
+        self.config.mtu.min(passes).max(LEAST_MTU)
+    }
+
     /// Write an announcement, without the node ID where that does not fit.
     fn write_announcement(&mut self, announcement: &Announcement) {
         let node_id = announcement.node_id.to_string();
-        let mtu = usize::try_from(self.config.mtu).unwrap_or(usize::MAX);
+        let mtu = usize::try_from(self.mtu()).unwrap_or(usize::MAX);
         for node_id in [Some(node_id.as_str()), None] {
             self.scratch.clear();
             write_announcement(&mut self.scratch, announcement.interval, node_id);
@@ -312,6 +318,7 @@ impl DatagramLink for Conversation {
         }
         let now = now.monotonic;
         self.path = path;
+        self.outgoing.limit(self.mtu());
         match (path.incoming, self.deaf_since) {
             (Way::Closed, None) => {
                 self.expire(now);

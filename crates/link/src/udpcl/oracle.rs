@@ -242,6 +242,7 @@ impl Ordeal {
                 let path = Path {
                     outgoing: way(choice & 0x10 != 0),
                     incoming: way(choice & 0x20 != 0),
+                    mtu: (choice & 0x40 != 0).then_some(150),
                 };
                 self.conversation.handle_path(self.now, path);
             }

@@ -105,6 +105,19 @@ impl TransfersOut {
         self.open.is_empty() && self.leaving.is_empty()
     }
 
+    /// Datagrams have so many octets at most from now on.
+    pub(super) fn limit(&mut self, mtu: u64) {
+        if mtu == core::mem::replace(&mut self.mtu, mtu) {
+            return;
+        }
+        // The next datagrams have other lengths now. Those that are ready stay before those that become it.
+        let mut again = core::mem::take(&mut self.ready);
+        let waiting = self.open.iter().filter(|(_, out)| !out.is_ready);
+        again.extend(waiting.map(|(transfer, _)| *transfer));
+        again.retain(|transfer| self.has_next(*transfer));
+        self.ready = again;
+    }
+
     /// Queue a transfer.
     pub(super) fn transmit(
         &mut self,

@@ -357,3 +357,61 @@ fn no_announcement_stops_a_transfer() {
     transmit(&mut sender, at(0), 0, &bundle(0, 1_233));
     assert_eq!(drain(&mut sender, at(0)).len(), 2);
 }
+
+#[test]
+fn a_path_may_take_less_and_more_again() {
+    let mut sender = new(fast());
+    let octets = bundle(0, 5_000);
+    let path = |mtu| Path {
+        mtu,
+        ..Path::default()
+    };
+    let one = |sender: &mut Conversation| {
+        let mut batch = Batch::new();
+        sender.poll_datagrams(
+            at(0),
+            Limit {
+                datagrams: 1,
+                ..ALL
+            },
+            &mut batch,
+        );
+        flatten(&batch)
+    };
+    // One that waits for its octets gets ready as less is enough.
+    let (waiting, length) = (TransferId(1), 5_000);
+    sender.handle_command(
+        at(0),
+        LinkCommand::Transmit {
+            transfer: waiting,
+            length,
+        },
+    );
+    let few = Piece::Octets(Bytes::from(bundle(1, 500)));
+    sender.handle_command(
+        at(0),
+        LinkCommand::Supply {
+            transfer: waiting,
+            octets: few,
+        },
+    );
+    transmit(&mut sender, at(0), 0, &octets);
+    let mut datagrams = one(&mut sender);
+    for mtu in [Some(500), Some(0), Some(1_000), None, Some(9_000)] {
+        sender.handle_path(at(0), path(mtu));
+        datagrams.extend(one(&mut sender));
+    }
+    let sizes: Vec<_> = datagrams.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [1_232, 500, 128, 1_000, 1_232, 983]);
+    sender.handle_path(at(0), path(Some(300)));
+    assert_eq!(one(&mut sender)[0].len(), 300);
+    sender.handle_path(at(0), path(None));
+    assert!(one(&mut sender).is_empty(), "its octets are not there yet");
+    let mut receiver = new(fast());
+    receive(&mut receiver, at(0), &datagrams);
+    let mut ledger = Ledger::default();
+    events(&mut receiver)
+        .iter()
+        .for_each(|event| ledger.note(event));
+    assert_eq!(ledger.whole, [octets]);
+}
