@@ -31,7 +31,7 @@ fn fate(damage: bool) -> impl Strategy<Value = Fate> {
 
 /// A sender's steps: wait so many milliseconds, then transmit a bundle of so many octets.
 fn traffic() -> impl Strategy<Value = Vec<(u64, usize)>> {
-    let length = prop_oneof![1_usize..300, 300_usize..5_000];
+    let length = prop_oneof![9_usize..300, 300_usize..5_000];
     proptest::collection::vec((0_u64..2_000, length), 1..30)
 }
 
@@ -175,7 +175,9 @@ fn play(
     let mut bundles = Vec::new();
     for (number, (wait, length)) in (0..).zip(traffic) {
         world.pass(world.now + wait);
-        let octets = bundle(seed << 8 | number, *length);
+        let mut octets = bundle(seed << 8 | number, *length);
+        // No two are equal.
+        octets[1..9].copy_from_slice(&number.to_be_bytes());
         transmit(&mut world.sender, at(world.now), number, &octets);
         bundles.push(octets);
     }
