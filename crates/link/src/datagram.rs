@@ -130,8 +130,8 @@ pub enum DatagramEvent {
     Announced {
         /// Its node ID, where it says one.
         node_id: Option<NodeId>,
-        /// How often it promises to say again that it listens at the address that it sends from; `None` when it
-        /// does not listen there, or no more.
+        /// The time after which it promises to say again that it listens at the address that it sends from; `None`
+        /// when it does not listen there, or no more.
         listens: Option<Duration>,
     },
     /// Octets of an incoming transfer. No octet of a transfer comes twice.
@@ -159,8 +159,8 @@ pub enum DatagramEvent {
         /// Why the layer gave it up; `None` when its pieces did not come in time, or the link is over.
         refused: Option<RefuseReason>,
     },
-    /// All datagrams of an outgoing transfer left the socket. Where [`Assurance::Sent`] is the most, this is the
-    /// transfer's end, and it may be lost.
+    /// All datagrams of an outgoing transfer left the socket. This ends the transfer of a layer with
+    /// [`Assurance::Sent`]; the peer may have nothing of it.
     Sent {
         /// The transfer.
         transfer: TransferId,
@@ -185,7 +185,7 @@ pub enum DatagramEvent {
     Fault {
         /// The rule with its section, as a sentence's part.
         rule: &'static str,
-        /// How often it was broken since the last event of this rule.
+        /// Times that it was broken since the last event of this rule.
         count: u64,
     },
     /// The link is ending: open no new transfers. Those that had not begun have failed.
@@ -197,7 +197,7 @@ pub enum DatagramEvent {
 /// A convergence layer over datagrams towards one peer, as a machine: events in by `handle_*`, actions out by
 /// `poll_*`.
 pub trait DatagramLink {
-    /// What the layer gives now; it may change with every call of `handle_datagrams`.
+    /// The services of the layer now; they may change with every call of `handle_datagrams`.
     fn capabilities(&self) -> Capabilities;
     /// Datagrams came from the peer, in this order. Slices are kept, never copied.
     fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes]);
@@ -213,7 +213,7 @@ pub trait DatagramLink {
     fn handle_timeout(&mut self, now: Now);
     /// Add datagrams to send to `out`, within `limit`. To be asked after every other call, until it gives none.
     fn poll_datagrams(&mut self, now: Now, limit: Limit, out: &mut Batch);
-    /// What happened since the last call; `None` when nothing did. To be asked after every other call.
+    /// The oldest event that was not taken yet. To be asked after every other call, until there is none.
     fn poll_event(&mut self) -> Option<DatagramEvent>;
     /// When `handle_timeout` wants to be called.
     fn poll_timeout(&self) -> Option<Instant>;

@@ -55,7 +55,7 @@ impl Side {
         }
     }
 
-    /// What a driver does when it has time: send, receive, take events.
+    /// A driver's turn: send, receive, take events.
     fn turn(&mut self, now: Now) {
         self.conversation.handle_timeout(now);
         let mut batch = Batch::new();

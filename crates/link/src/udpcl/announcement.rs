@@ -1,4 +1,4 @@
-//! What the peer says of itself (draft 3.7).
+//! The peer's announcements (draft 3.7).
 
 use alloc::collections::VecDeque;
 use core::time::Duration;

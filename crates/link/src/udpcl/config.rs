@@ -1,4 +1,4 @@
-//! What a conversation is told when it begins.
+//! The configuration of a conversation.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ pub const LEAST_MTU: u64 = 128;
 /// RFC 7122 3.4: keepalives are no more frequent than this.
 pub const LEAST_KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Who the peer is.
+/// The node at the other end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
     /// A node that the configuration names. Announcements change nothing.
@@ -49,7 +49,7 @@ pub struct Rate {
     pub burst_octets: u64,
 }
 
-/// What we say of ourselves, to peers that look for it (draft 3.7).
+/// An announcement of this node to peers that look for it (draft 3.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// Our node ID.
@@ -58,7 +58,7 @@ pub struct Announcement {
     pub interval: Duration,
 }
 
-/// What a conversation offers and puts up with.
+/// The offers and limits of a conversation.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The peer. Default `Unknown`.
@@ -86,7 +86,7 @@ pub struct Config {
     /// Announce ourselves; not when `None` (the default): peers that are configured need no announcement
     /// (draft 4.3).
     pub announcement: Option<Announcement>,
-    /// How long an ending conversation waits until what has begun has left. Default 10 s.
+    /// An ending conversation waits so long until the transfers that have begun have left. Default 10 s.
     pub termination_timeout: Duration,
 }
 

@@ -58,7 +58,7 @@ pub struct Conversation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// What has begun leaves, until the instant at the latest.
+    /// The transfers that have begun leave, until the instant at the latest.
     Ending(TerminateReason, Instant),
     Down,
 }

@@ -1,4 +1,4 @@
-//! How datagrams break rules: counted, never fatal.
+//! Rules that datagrams break: counted, never fatal.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;

@@ -4,8 +4,8 @@
 //! Start reading at [`conversation`], the machine: the standard knows no sessions but "UDP conversations". A
 //! received datagram passes `wire` (octets to messages, with `cbor` below it), then `transfer_in`, which knows by
 //! `span` what has come and by `ended` what is over. A bundle leaves through `transfer_out`, which keeps its octets
-//! in `supply`; `pacing` says when. `announcement` is what peers say of themselves, `fault` how they break rules,
-//! and docs/udpcl.md which of the draft's options are here.
+//! in `supply`, at the pace of `pacing`. `announcement` keeps what the peer says of itself, and `fault` counts broken
+//! rules. docs/udpcl.md lists the draft's options and our choices among them.
 //!
 //! This room never knows a socket, an address, a bundle's content beyond its first octet, or a clock.
 //!

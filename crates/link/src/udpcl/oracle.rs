@@ -232,7 +232,7 @@ impl Ordeal {
             0 => {
                 let transfer = TransferId(u64::from(choice) / 8);
                 let reason = RefuseReason::NoResources;
-                // What is refused comes no further, and nothing more is said of it.
+                // A refused transfer comes no further, and no event tells of its end.
                 self.ledger.arriving.remove(&transfer);
                 self.conversation
                     .handle_command(self.now, LinkCommand::Refuse { transfer, reason });
@@ -284,7 +284,7 @@ impl Ordeal {
     }
 
     fn end(mut self) -> usize {
-        // Whatever came, time ends what is incomplete.
+        // Time ends all that is incomplete.
         self.conversation.handle_path(self.now, Path::default());
         while let Some(at) = self.conversation.poll_timeout()
             && self.ledger.held().0 > 0

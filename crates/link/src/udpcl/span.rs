@@ -32,7 +32,7 @@ impl Spans {
         self.ranges.len()
     }
 
-    /// What of a range that is not empty is there.
+    /// The part that is there of a range that is not empty.
     pub(super) fn overlap(&self, start: u64, end: u64) -> Overlap {
         match self.ranges.get(self.first_behind(start)) {
             Some((from, to)) if *from <= start && end <= *to => Overlap::Everything,

@@ -69,7 +69,7 @@ pub(super) struct Segment {
     pub(super) octets: Bytes,
 }
 
-/// What the peer counted of the marks on IP packets from here (draft 3.5.8), each modulo 2^32.
+/// The peer's counts of the marks on IP packets from here (draft 3.5.8), each modulo 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnCounts {
     /// Packets marked ECT(0).

@@ -76,7 +76,7 @@ fn a_peer_is_known_from_the_configuration_or_from_its_announcement() {
             .iter()
             .filter(|event| matches!(event, DatagramEvent::Fault { .. }));
         assert_eq!(faults.count(), usize::from(is_other), "{peer:?}");
-        // What is said again is no news, and no second Up comes of another name.
+        // The same announcement again is no news, and no second Up comes of another name.
         receive(&mut conversation, at(8), &announcement);
         assert!(events(&mut conversation).is_empty());
         let other = drain(
@@ -149,7 +149,7 @@ fn a_keepalive_is_four_zeros_after_a_rest() {
     };
     let mut conversation = Conversation::new(config, 0, at(0));
     assert_eq!(conversation.poll_timeout(), Some(at(15_000).monotonic));
-    // What is sent puts it off.
+    // A bundle puts it off.
     transmit(&mut conversation, at(10_000), 0, &bundle(0, 10));
     assert_eq!(drain(&mut conversation, at(10_000)).len(), 1);
     conversation.handle_timeout(at(15_000));
@@ -157,7 +157,7 @@ fn a_keepalive_is_four_zeros_after_a_rest() {
     conversation.handle_timeout(at(25_000));
     assert_eq!(drain(&mut conversation, at(25_000)), [[0; 4]]);
     assert_eq!(conversation.poll_timeout(), Some(at(40_000).monotonic));
-    // Where nothing can leave, it waits.
+    // It waits while nothing can leave.
     let path = Path {
         outgoing: Way::Closed,
         ..Path::default()

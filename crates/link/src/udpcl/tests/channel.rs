@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::transfer_in::MAX_INCOMPLETE;
 use super::*;
 
-/// What happens to a datagram on its way.
+/// The fate of a datagram on its way.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives(u64),
@@ -191,7 +191,7 @@ fn play(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is lost, doubled and reordered: a bundle comes whole as it was sent, and twice only where a datagram
+    /// A bundle comes whole as it was sent, and twice only where a datagram
     /// that was all of it was doubled.
     #[test]
     fn what_arrives_whole_is_what_was_sent(

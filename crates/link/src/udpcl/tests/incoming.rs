@@ -115,7 +115,7 @@ fn an_incomplete_transfer_is_given_up_when_nothing_more_comes() {
     assert_eq!(told(&mut conversation), ["abandoned 0: None"]);
     assert_eq!(conversation.incoming.held(), (0, 0));
     assert_eq!(conversation.poll_timeout(), None);
-    // What comes too late begins nothing that could not end.
+    // A segment that comes too late begins no transfer, which could not be whole.
     receive(
         &mut conversation,
         at(19_000),
@@ -230,7 +230,7 @@ fn separate_parts_of_a_transfer_are_bounded() {
         told(&mut conversation),
         ["1 x too many separate parts of a transfer came"]
     );
-    // What joins two parts is welcome.
+    // A segment that joins two parts is welcome.
     receive(&mut conversation, at(0), &[segment(0, length, 2, b"x")]);
     assert_eq!(told(&mut conversation).len(), 1);
     receive(

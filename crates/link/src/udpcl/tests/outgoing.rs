@@ -69,7 +69,7 @@ fn no_bundle_is_empty_and_none_longer_than_a_transfer_may_be() {
     sender.handle_command(at(0), LinkCommand::Transmit { transfer, length });
     assert_eq!(super::told(&mut sender), ["failed 0: Some(NoResources)"]);
     assert_eq!(sender.capabilities().transfer_mru, 4 << 20);
-    // What is supplied all the same goes nowhere.
+    // Octets that are supplied all the same go nowhere.
     let octets = Piece::Extent(Extent { offset: 0, length });
     sender.handle_command(at(0), LinkCommand::Supply { transfer, octets });
     assert!(drain(&mut sender, at(0)).is_empty());

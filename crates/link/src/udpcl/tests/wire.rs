@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::super::wire::{Place, segment_head_octets, segment_room, write_segment_head};
 use super::*;
 
-/// What a new conversation tells of one datagram in hexadecimal.
+/// The events of a new conversation to which one datagram came, in hexadecimal.
 fn read(hex: &str) -> Vec<String> {
     let digits: Vec<u8> = hex.bytes().filter(|digit| *digit != b' ').collect();
     let octet = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
