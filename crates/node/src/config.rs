@@ -91,7 +91,7 @@ pub struct LinkConfig {
     pub policy: SessionPolicy,
     /// Whether the link starts up; an operator may change it.
     pub enabled: Enabled,
-    /// Parallel sessions to hold open; 1 to 16.
+    /// Parallel sessions to hold open; 1 to 16. Over UDP always 1.
     pub sessions: u8,
     /// First delay before dialling again, milliseconds (default 50).
     pub backoff_min_ms: u64,
@@ -101,7 +101,7 @@ pub struct LinkConfig {
     pub protocol: Protocol,
 }
 
-/// The version of TCPCL that a link is dialled with. Who listens answers either.
+/// What a link speaks. Who listens answers either version of TCPCL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// TCPCLv4 (RFC 9174).
@@ -109,8 +109,29 @@ pub enum Protocol {
     Tcpcl4,
     /// TCPCLv3 (RFC 7242).
     Tcpcl3,
-    /// Version 4, and version 3 with a peer that does not speak it.
+    /// TCPCLv4, and version 3 with a peer that does not speak it.
     Auto,
+    /// Bundles over UDP (RFC 7122, draft-ietf-dtn-udpcl-04), with the peer that the policy names. Nothing is acknowledged:
+    /// a bundle is removed when its last datagram has left, and may be lost.
+    Udp(UdpPolicy),
+}
+
+/// How a link over UDP behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpPolicy {
+    /// Largest datagram sent, octets of UDP payload; 128 to 65,507 (default 1232).
+    pub mtu_octets: u64,
+    /// UDP payload sent, octets a second: nothing else slows the sender down (default 1,250,000).
+    pub octets_per_s: u64,
+}
+
+impl Default for UdpPolicy {
+    fn default() -> Self {
+        Self {
+            mtu_octets: 1_232,
+            octets_per_s: 1_250_000,
+        }
+    }
 }
 
 impl LinkConfig {

@@ -16,7 +16,7 @@ use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParamet
 
 use crate::config::{LinkId, ListenerId, Route};
 
-/// An octet stream (a connection) that a driver has opened or accepted; never used twice.
+/// An octet stream (a connection) that a driver has opened or accepted, or a conversation with a peer by datagrams; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
@@ -27,7 +27,7 @@ pub struct Ticket(pub u64);
 /// What a stream is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A dialled connection of a link: answer to `Action::Dial`.
+    /// A dialled connection of a link: answer to `Action::Dial`. Of a link over UDP a conversation with its address.
     Dialled {
         /// The link.
         link: LinkId,
@@ -106,6 +106,21 @@ pub enum Event {
         stream: StreamId,
         /// The octets.
         octets: Bytes,
+    },
+    /// Datagrams came from the peer of a conversation, in this order.
+    Datagrams {
+        /// The conversation.
+        stream: StreamId,
+        /// Their octets; slices of one buffer need not be copied.
+        datagrams: Vec<Bytes>,
+    },
+    /// So many more of the datagrams that `poll_datagrams` gave have left, in the order in which it gave them: the socket took them, or
+    /// refused them for good. Never more than it gave.
+    Left {
+        /// The conversation.
+        stream: StreamId,
+        /// How many.
+        datagrams: u64,
     },
     /// The TLS handshake on a stream succeeded.
     Secured {
@@ -194,7 +209,8 @@ pub enum Action {
         /// What to read, in order.
         extents: Extents,
     },
-    /// Connect to a link's address; answer with `Connected` or `DialFailed`.
+    /// Connect to a link's address; answer with `Connected` or `DialFailed`. Over UDP there is nothing to wait for: `Connected` says that datagrams
+    /// from that address are the conversation's.
     Dial {
         /// The link.
         link: LinkId,
@@ -209,7 +225,7 @@ pub enum Action {
         /// The stream.
         stream: StreamId,
     },
-    /// A stream has octets to write: call `poll_octets`.
+    /// A stream has octets to write: call `poll_octets`, or, of a link over UDP, `poll_datagrams`, until it gives none.
     Flush {
         /// The stream.
         stream: StreamId,
@@ -224,7 +240,8 @@ pub enum Action {
         /// The stream.
         stream: StreamId,
     },
-    /// Write what `poll_octets` still gives, then close the stream and forget it.
+    /// Write what `poll_octets` still gives, then close the stream and forget it. A conversation by datagrams has nothing to write: what was
+    /// given and has not left is not to leave.
     Close {
         /// The stream.
         stream: StreamId,

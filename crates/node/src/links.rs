@@ -8,7 +8,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId};
 use dhow_link::tcpcl::Version;
 
-use crate::config::{Enabled, LinkConfig, Protocol, Tls};
+use crate::config::{Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
 use crate::door::{Carrier, StreamId};
 
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
@@ -34,6 +34,13 @@ enum Dialect {
     Perhaps3,
     /// It answered version 4 with version 3.
     Only3,
+}
+
+/// What a link speaks with its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tongue {
+    Tcpcl(Version),
+    Udp(UdpPolicy),
 }
 
 /// One configured link.
@@ -62,8 +69,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(config: LinkConfig) -> Self {
+    pub(crate) fn new(mut config: LinkConfig) -> Self {
         let enabled = config.enabled;
+        if let Protocol::Udp(_) = config.protocol {
+            config.sessions = 1;
+        }
         Self {
             config,
             enabled,
@@ -191,8 +201,8 @@ impl Link {
         }
     }
 
-    /// The version to dial with now.
-    pub(crate) fn version(&self) -> Version {
+    /// What is spoken now.
+    pub(crate) fn tongue(&self) -> Tongue {
         let is_3 = match self.config.protocol {
             Protocol::Tcpcl4 => false,
             Protocol::Tcpcl3 => true,
@@ -200,8 +210,9 @@ impl Link {
             Protocol::Auto => {
                 self.dialect != Dialect::Unknown && self.config.policy.tls != Tls::Required
             }
+            Protocol::Udp(policy) => return Tongue::Udp(policy),
         };
-        if is_3 { Version::V3 } else { Version::V4 }
+        Tongue::Tcpcl(if is_3 { Version::V3 } else { Version::V4 })
     }
 
     /// A connection on which this node spoke a version is over; the peer answered with this one, if it said anything.
@@ -437,14 +448,14 @@ mod tests {
     fn a_peer_of_version_3_is_found_and_stays_found() {
         let mut link = link();
         link.config.protocol = Protocol::Auto;
-        assert_eq!(link.version(), Version::V4);
+        assert_eq!(link.tongue(), Tongue::Tcpcl(Version::V4));
         link.spoke(Version::V4, Some(Version::V3));
         for _ in 0..3 {
-            assert_eq!(link.version(), Version::V3);
+            assert_eq!(link.tongue(), Tongue::Tcpcl(Version::V3));
             link.spoke(Version::V3, Some(Version::V3));
         }
         link.spoke(Version::V3, Some(Version::V4));
-        assert_eq!(link.version(), Version::V4);
+        assert_eq!(link.tongue(), Tongue::Tcpcl(Version::V4));
     }
 
     #[test]
@@ -452,13 +463,17 @@ mod tests {
         let mut link = link();
         link.config.protocol = Protocol::Auto;
         link.spoke(Version::V4, None);
-        assert_eq!(link.version(), Version::V3);
+        assert_eq!(link.tongue(), Tongue::Tcpcl(Version::V3));
         // The peer speaks both.
         link.spoke(Version::V3, Some(Version::V3));
-        assert_eq!(link.version(), Version::V4);
+        assert_eq!(link.tongue(), Tongue::Tcpcl(Version::V4));
         link.spoke(Version::V4, None);
         link.config.policy.tls = Tls::Required;
-        assert_eq!(link.version(), Version::V4, "version 3 has no TLS");
+        assert_eq!(
+            link.tongue(),
+            Tongue::Tcpcl(Version::V4),
+            "version 3 has no TLS"
+        );
     }
 
     #[test]
@@ -470,9 +485,9 @@ mod tests {
             let mut link = link();
             link.config.protocol = protocol;
             link.spoke(Version::V4, Some(Version::V3));
-            assert_eq!(link.version(), version);
+            assert_eq!(link.tongue(), Tongue::Tcpcl(version));
             link.spoke(Version::V3, Some(Version::V4));
-            assert_eq!(link.version(), version);
+            assert_eq!(link.tongue(), Tongue::Tcpcl(version));
         }
     }
 

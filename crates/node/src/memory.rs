@@ -61,7 +61,7 @@ pub(crate) fn text_octets(id: &EndpointId) -> usize {
 
 impl Node {
     /// Octets of memory that the index takes: the tables of bundles, endpoint IDs, queues and sessions, responses that applications
-    /// have not taken, and what the store's tables take for these bundles. Octets under way between sockets and the disk are not part of it.
+    /// have not taken, octets of datagrams that came before others, and what the store's tables take for these bundles. Octets under way between sockets and the disk are not part of it.
     #[must_use]
     pub fn memory_octets(&self) -> u64 {
         let bundles = usize::try_from(self.bundles.count()).unwrap_or(usize::MAX);
@@ -79,6 +79,7 @@ impl Node {
             .saturating_add(tree_octets::<(u64, u64)>(self.rests.len()))
             .saturating_add(self.delivering.saturating_mul(DELIVERY_OCTETS))
             .saturating_add(self.response_octets)
+            .saturating_add(usize::try_from(self.early_octets).unwrap_or(usize::MAX))
             .saturating_add(sessions.saturating_mul(SESSION_OCTETS));
         let portions = self.bundles.octets() / PORTION_OCTETS;
         length(tables).saturating_add(portions.saturating_mul(PORTION_MEMORY_OCTETS))

@@ -1,4 +1,4 @@
-//! A neighbour on one stream: its TCPCL session and the transfers under way on it.
+//! A neighbour: the convergence layer that speaks with it, and the transfers under way on it.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -8,12 +8,12 @@ use core::time::Duration;
 use dhow_bundle::eid::EidPattern;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId, Now, Reading};
-use dhow_link::StreamSession;
 use dhow_link::stream::{LinkCommand, RefuseReason, SessionParameters, TransferId};
-use dhow_link::tcpcl::{self, Version};
+use dhow_link::tcpcl;
 
 use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
 use crate::endpoints::EndpointIndex;
+use crate::layer::Layer;
 use crate::passing::Queueing;
 use crate::probing::Probe;
 use crate::reception::Reception;
@@ -22,9 +22,9 @@ use crate::sending::{Outgoing, Split};
 use crate::series::Series;
 use crate::window::Window;
 
-/// One neighbour's stream.
+/// One neighbour's stream, or its link over datagrams.
 pub(crate) struct Neighbour {
-    pub(crate) session: tcpcl::Session,
+    pub(crate) session: Layer,
     pub(crate) link: Option<LinkId>,
     pub(crate) policy: Box<SessionPolicy>,
     pub(crate) accept_sources: Vec<EidPattern>,
@@ -33,6 +33,8 @@ pub(crate) struct Neighbour {
     pub(crate) since: Option<Instant>,
     /// When octets last came.
     pub(crate) heard: Instant,
+    /// What the node has counted of its early octets.
+    pub(crate) early_octets: u64,
     /// What follows if its path turns out to be lost.
     pub(crate) if_lost: IfLost,
     /// The peer's node ID among the endpoints, once established.
@@ -152,21 +154,15 @@ impl Trial {
 }
 
 impl Neighbour {
-    /// One that this node dialled with a version of TCPCL, or that dialled this node.
+    /// One with which nothing has been spoken.
     pub(crate) fn new(
-        node_id: NodeId,
-        dialled: Option<Version>,
+        session: Layer,
         (policy, announced_mru): (&SessionPolicy, u64),
         link: Option<LinkId>,
         now: Now,
     ) -> Self {
-        let mut config = session_config(node_id, policy);
-        config.transfer_mru = announced_mru;
         Self {
-            session: match dialled {
-                Some(version) => tcpcl::Session::dial(version, config, now),
-                None => tcpcl::Session::accept(config, now),
-            },
+            session,
             announced_mru,
             link,
             policy: Box::new(policy.clone()),
@@ -178,6 +174,7 @@ impl Neighbour {
             parameters: None,
             since: None,
             heard: now.monotonic,
+            early_octets: 0,
             if_lost: IfLost::Keep,
             peer: None,
             hops: Vec::new(),
@@ -371,9 +368,9 @@ impl Neighbour {
     }
 
     /// True when another session is wanted should this one's path be lost: this node dialled it, or has bundles
-    /// under way on it.
+    /// under way on it. A link over datagrams has no connection that could be replaced.
     pub(crate) fn needs_path(&self) -> bool {
-        self.link.is_some() || self.in_flight > 0
+        !self.session.is_datagrams() && (self.link.is_some() || self.in_flight > 0)
     }
 
     /// What was acknowledged of a transfer that fails stays where it is, in both directions.
@@ -396,7 +393,8 @@ fn reading(policy: ReadingPolicy) -> Reading {
     }
 }
 
-fn session_config(node_id: NodeId, policy: &SessionPolicy) -> tcpcl::Config {
+/// How a session of TCPCL behaves.
+pub(crate) fn session_config(node_id: NodeId, policy: &SessionPolicy) -> tcpcl::Config {
     let mut config = tcpcl::Config::new(node_id);
     config.keepalive_s = policy.keepalive_s;
     config.segment_mru = policy.segment_mru;

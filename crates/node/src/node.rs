@@ -91,6 +91,8 @@ pub struct Node {
     pub(crate) delivering: usize,
     /// Octets of responses that applications have not taken.
     pub(crate) response_octets: usize,
+    /// Octets of datagrams that came before others and wait for them.
+    pub(crate) early_octets: u64,
     /// So many bundles find memory before it is counted again.
     pub(crate) memory_credit: u64,
     /// Octets of memory that the queues of recovered bundles will take.
@@ -198,6 +200,7 @@ impl Node {
             ),
             delivering: 0,
             response_octets: 0,
+            early_octets: 0,
             expected_octets: 0,
             memory_credit: 0,
             creation: Creation::default(),
@@ -303,6 +306,10 @@ impl Node {
                 Purpose::Client => self.welcome(now, stream),
             },
             Event::Octets { stream, octets } => self.handle_octets(now, stream, octets),
+            Event::Datagrams { stream, datagrams } => {
+                self.handle_datagrams(now, stream, &datagrams);
+            }
+            Event::Left { stream, datagrams } => self.handle_left(now, stream, datagrams),
             Event::Secured { stream, identities } => self.secured(now, stream, identities),
             Event::Insecure { stream } => self.insecure(now, stream),
             Event::Disconnected { stream } => self.disconnected(now, stream),

@@ -52,7 +52,15 @@ impl Node {
             }
             Carrier::Absent => {
                 link.carrier = Carrier::Absent;
+                let streams = link.streams.clone();
                 self.stop_dialling(id);
+                // Datagrams would leave for nowhere, and their bundles with them.
+                for stream in streams {
+                    let neighbour = self.neighbours.get(&stream);
+                    if neighbour.is_some_and(|it| it.session.is_datagrams()) {
+                        self.command(now, stream, LinkCommand::Disconnected);
+                    }
+                }
             }
         }
     }

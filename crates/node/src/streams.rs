@@ -7,18 +7,22 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now};
+use dhow_link::datagram::Limit;
 use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities, TerminateReason};
-use dhow_link::{Gather, StreamSession};
+use dhow_link::tcpcl::Session;
+use dhow_link::{Batch, Gather, StreamSession};
 
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::api::session::RESPONSES_OCTETS_MAX;
 use crate::client::Client;
 use crate::config::{Enabled, LinkId, ListenerId};
+use crate::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
 use crate::door::{Action, Occurrence, StreamId};
-use crate::links::{Link, Welcome};
+use crate::layer::Layer;
+use crate::links::{Link, Tongue, Welcome};
 use crate::memory::length;
-use crate::neighbour::Neighbour;
+use crate::neighbour::{Neighbour, session_config};
 use crate::node::{Attending, Node, Stage};
 use crate::routing::Hop;
 
@@ -57,7 +61,7 @@ impl Node {
                     self.act(Action::Close { stream });
                     return;
                 }
-                (Some(link.version()), policy)
+                (Some(link.tongue()), policy)
             }
             (None, Some(ListenerId(id))) => {
                 let listener = usize::try_from(id)
@@ -72,8 +76,25 @@ impl Node {
         // it and each bundle in flight), and the store would refuse what is longer than the quota.
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let announced = self.announced_mru(policy.transfer_mru);
-        let node_id = self.local.node_id().clone();
-        let neighbour = Neighbour::new(node_id, dialled, (&policy, announced), link, now);
+        let session = match dialled {
+            Some(Tongue::Udp(udp)) => {
+                // Nobody takes back what has left, so none leaves before it is durable here.
+                policy.cut_through = Enabled::No;
+                let seed = self.random();
+                let mut link = Datagrams::new(udp, policy.peer.clone(), seed, now);
+                link.translate_all(now);
+                Layer::Datagrams(Box::new(link))
+            }
+            tcpcl => {
+                let mut config = session_config(self.local.node_id().clone(), &policy);
+                config.transfer_mru = announced;
+                Layer::Stream(Box::new(match tcpcl {
+                    Some(Tongue::Tcpcl(version)) => Session::dial(version, config, now),
+                    _ => Session::accept(config, now),
+                }))
+            }
+        };
+        let neighbour = Neighbour::new(session, (&policy, announced), link, now);
         self.neighbours.insert(stream, Box::new(neighbour));
         self.attend(now, stream);
         self.watch_paths(now);
@@ -110,6 +131,29 @@ impl Node {
             client.session.handle_octets(now, octets);
         }
         self.attend(now, stream);
+    }
+
+    /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
+    pub(crate) fn handle_datagrams(&mut self, now: Now, stream: StreamId, datagrams: &[Bytes]) {
+        let most_octets = EARLY_OCTETS.min(self.config.memory_octets / EARLY_SHARE);
+        if let Some(neighbour) = self.neighbours.get_mut(&stream)
+            && let Some(link) = neighbour.session.datagrams()
+        {
+            neighbour.heard = now.monotonic;
+            let of_others = self.early_octets.saturating_sub(neighbour.early_octets);
+            link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
+            self.attend(now, stream);
+        }
+    }
+
+    /// Datagrams for a neighbour have left.
+    pub(crate) fn handle_left(&mut self, now: Now, stream: StreamId, datagrams: u64) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream)
+            && let Some(link) = neighbour.session.datagrams()
+        {
+            link.handle_left(now, datagrams);
+            self.attend(now, stream);
+        }
     }
 
     pub(crate) fn secured(&mut self, now: Now, stream: StreamId, identities: PeerIdentities) {
@@ -210,6 +254,27 @@ impl Node {
         }
     }
 
+    /// Datagrams that a conversation is to send, within `limit`, in `out`, which is emptied first; `Event::Left` says when they have left. To be
+    /// asked until it gives none.
+    pub fn poll_datagrams(&mut self, now: Now, stream: StreamId, limit: Limit, out: &mut Batch) {
+        out.clear();
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            neighbour.session.poll_datagrams(now, limit, out);
+            neighbour.flush_pending = !out.is_empty();
+            if neighbour.has_moved_on() {
+                self.to_serve.insert(stream);
+            }
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.given(now, stream, limit, out);
+        }
+        let happened = self.listen(now, stream);
+        self.arm(stream);
+        if happened {
+            self.flush(stream);
+        }
+    }
+
     /// False once all that a stream is to write has been given, so that it need not be asked again.
     #[must_use]
     pub fn may_have_octets(&self, stream: StreamId) -> bool {
@@ -302,6 +367,9 @@ impl Node {
     /// Set a stream's timer to what its session wants.
     fn arm(&mut self, stream: StreamId) {
         let (wanted, armed) = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            let early_octets = neighbour.session.early_octets();
+            let before = core::mem::replace(&mut neighbour.early_octets, early_octets);
+            self.early_octets = self.early_octets.saturating_add(early_octets) - before;
             let wanted = neighbour.session.poll_timeout();
             (wanted, core::mem::replace(&mut neighbour.timeout, wanted))
         } else if let Some(client) = self.clients.get_mut(&stream) {
@@ -459,10 +527,8 @@ impl Node {
             neighbour.since,
             neighbour.peer_id().cloned(),
         );
-        let (spoken, answered) = (
-            neighbour.session.version(),
-            neighbour.session.peer_version(),
-        );
+        let session = neighbour.session.session();
+        let spoken = session.map(|session| (session.version(), session.peer_version()));
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {
             self.abandon_reception(now, stream, transfer, None);
@@ -478,7 +544,9 @@ impl Node {
         let jitter = self.random();
         if let Some(link) = link.and_then(|link| self.link_mut(link)) {
             link.last_error = Some(said);
-            link.spoke(spoken, answered);
+            if let Some((version, answered)) = spoken {
+                link.spoke(version, answered);
+            }
             link.disconnected(now.monotonic, stream, since, jitter);
         }
         if let Some(peer) = peer
@@ -504,7 +572,10 @@ impl Node {
         }
         // The session may still have last octets to write: it stays until the driver reports the end.
         if let Some(neighbour) = self.neighbours.remove(&stream) {
-            self.parting.insert(stream, Box::new(neighbour.session));
+            self.early_octets = self.early_octets.saturating_sub(neighbour.early_octets);
+            if let Layer::Stream(session) = neighbour.session {
+                self.parting.insert(stream, session);
+            }
         }
         // Another way may be the best one now.
         self.serve_everybody();

@@ -7,7 +7,7 @@ use dhow_bundle::cbor::Reader;
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
     Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
-    Protocol, ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls,
+    Protocol, ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::door::Telling;
 
@@ -32,7 +32,11 @@ choice!(Tls { 0 => Required {}, 1 => Preferred {}, 2 => Never {} });
 choice!(Acknowledge { 0 => Here {}, 1 => NextHop {} });
 choice!(PayloadChecksum { 0 => Crc32C {}, 1 => None {} });
 choice!(SendOrder { 0 => Arrival {}, 1 => Expiry {} });
-choice!(Protocol { 0 => Tcpcl4 {}, 1 => Tcpcl3 {}, 2 => Auto {} });
+structure!(UdpPolicy {
+    mtu_octets,
+    octets_per_s,
+});
+choice!(Protocol { 0 => Tcpcl4 {}, 1 => Tcpcl3 {}, 2 => Auto {}, 3 => Udp { 0: policy } });
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });
 choice!(Telling { 0 => Everything {}, 1 => Exceptions {} });
 

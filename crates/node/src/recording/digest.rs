@@ -5,6 +5,7 @@ use core::hash::{Hash, Hasher};
 use dhow_bundle::CrcType;
 use dhow_bundle::crc::CrcDigest;
 use dhow_bundle::storage::{Piece, StoreCommand};
+use dhow_link::Batch;
 
 use super::entry::Content;
 use crate::door::Action;
@@ -61,6 +62,17 @@ impl Digest {
             (Piece::Extent(extent), _) => {
                 self.write_u8(3);
                 extent.hash(self);
+            }
+        }
+    }
+
+    /// Adds datagrams, each with where its pieces were cut.
+    pub fn add_datagrams(&mut self, datagrams: &Batch, content: Content) {
+        self.write_usize(datagrams.len());
+        for pieces in datagrams.datagrams() {
+            self.write_usize(pieces.len());
+            for piece in pieces {
+                self.add_piece(piece, content);
             }
         }
     }

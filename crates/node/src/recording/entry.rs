@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use dhow_bundle::Now;
 use dhow_bundle::cbor::{BREAK, Reader, write_array, write_indefinite_array, write_unsigned};
 
@@ -81,6 +82,21 @@ pub enum Entry {
         /// The digest of all that has come so far.
         digest: u64,
     },
+    /// `Node::poll_datagrams`.
+    Given {
+        /// Of which conversation.
+        stream: StreamId,
+        /// How many datagrams were wanted, at most.
+        limit: usize,
+        /// Octets in them, at most.
+        limit_octets: u64,
+        /// Datagrams that came.
+        datagrams: usize,
+        /// Octets in them.
+        octets: u64,
+        /// The digest of all that has come so far.
+        digest: u64,
+    },
     /// Nothing follows.
     End {
         /// Why.
@@ -97,6 +113,9 @@ const READ: u64 = 3;
 /// Code of [`Event::Octets`].
 const OCTETS: u64 = 5;
 
+/// Code of [`Event::Datagrams`].
+const DATAGRAMS: u64 = 16;
+
 choice!(Content { 0 => Whole {}, 1 => Without {} });
 choice!(Finish { 0 => Node {}, 1 => Limit {} });
 choice!(Entry {
@@ -107,6 +126,7 @@ choice!(Entry {
     4 => Polled { calls: calls, actions: actions, digest: digest },
     5 => Written { stream: stream, limit: limit, held: held, octets: octets, digest: digest },
     6 => End { finish: finish },
+    7 => Given { stream: stream, limit: limit, limit_octets: limit_octets, datagrams: datagrams, octets: octets, digest: digest },
 });
 
 impl Entry {
@@ -126,6 +146,27 @@ impl Entry {
         write_unsigned(out, OCTETS);
         stream.write(out);
         runs.write(out);
+        out.extend_from_slice(&[BREAK, BREAK]);
+    }
+
+    /// As `write_event` for datagrams of which some octets are left out: `next` finds those of one after the other.
+    pub(super) fn write_datagrams(
+        out: &mut Vec<u8>,
+        stream: StreamId,
+        datagrams: &[Bytes],
+        runs: &mut Runs,
+        mut next: impl FnMut(&Bytes, &mut Runs),
+    ) {
+        write_indefinite_array(out);
+        write_unsigned(out, EVENT);
+        write_indefinite_array(out);
+        write_unsigned(out, DATAGRAMS);
+        stream.write(out);
+        write_array(out, u64::try_from(datagrams.len()).unwrap_or(u64::MAX));
+        for datagram in datagrams {
+            next(datagram, runs);
+            runs.write(out);
+        }
         out.extend_from_slice(&[BREAK, BREAK]);
     }
 

@@ -58,4 +58,6 @@ choice!(Event {
     13 => Shutdown {},
     14 => TellsPaths {},
     15 => CarrierChanged { link: link, carrier: carrier },
+    16 => Datagrams { stream: stream, datagrams: datagrams },
+    17 => Left { stream: stream, datagrams: datagrams },
 });

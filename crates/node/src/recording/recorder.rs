@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 
 use dhow_bundle::Now;
 use dhow_bundle::storage::Piece;
+use dhow_link::Batch;
+use dhow_link::datagram::Limit;
 
 use super::digest::Digest;
 use super::entry::{CALLS_MAX, Content, Entry, Finish};
@@ -80,6 +82,10 @@ impl Recorder {
                 omission.stored(octets, stored, &mut self.runs);
                 Entry::write_read(&mut self.out, *ticket, &mut self.runs);
             }
+            (Some(omission), Event::Datagrams { stream, datagrams }) => {
+                let omit = |datagram: &_, runs: &mut _| omission.datagram(datagram, runs);
+                Entry::write_datagrams(&mut self.out, *stream, datagrams, &mut self.runs, omit);
+            }
             (omission, event) => {
                 if let Some(omission) = omission {
                     omission.watch(event);
@@ -126,6 +132,20 @@ impl Recorder {
             limit: u64::try_from(limit).unwrap_or(u64::MAX),
             held,
             octets,
+            digest: self.digest.value(),
+        });
+    }
+
+    /// The node has been asked for a conversation's datagrams, and gave these.
+    pub(crate) fn given(&mut self, now: Now, stream: StreamId, limit: Limit, given: &Batch) {
+        self.at(now);
+        self.digest.add_datagrams(given, self.content);
+        self.write(&Entry::Given {
+            stream,
+            limit: limit.datagrams,
+            limit_octets: limit.octets,
+            datagrams: given.len(),
+            octets: given.octets(),
             digest: self.digest.value(),
         });
     }

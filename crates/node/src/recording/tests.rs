@@ -17,7 +17,7 @@ use super::item::Item;
 use super::*;
 use crate::config::{
     Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
-    Protocol, ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls,
+    Protocol, ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
@@ -169,7 +169,10 @@ fn events() -> Vec<Event> {
             ticket,
             octets: None,
         },
-        Event::Octets { stream, octets },
+        Event::Octets {
+            stream,
+            octets: octets.clone(),
+        },
         Event::Secured { stream, identities },
         Event::Insecure { stream },
         Event::Disconnected { stream },
@@ -196,6 +199,14 @@ fn events() -> Vec<Event> {
             octets: 11,
             medium: Medium::Memory,
         }),
+        Event::Datagrams {
+            stream,
+            datagrams: vec![octets, Bytes::new()],
+        },
+        Event::Left {
+            stream,
+            datagrams: 2,
+        },
     ];
     let stores = stores.into_iter().map(Event::Store);
     let connected = |purpose| Event::Connected { stream, purpose };
@@ -281,6 +292,7 @@ fn a_protocol_is_recorded_where_it_is_not_the_default() {
         (Protocol::Tcpcl4, 0),
         (Protocol::Tcpcl3, 3),
         (Protocol::Auto, 3),
+        (Protocol::Udp(UdpPolicy::default()), 13),
     ] {
         config.links[0].protocol = protocol;
         let octets = written(&config);

@@ -1,11 +1,13 @@
 //! A few nodes, the plainest stores and pipes between them, driven step by step from one seed.
 
+pub mod air;
 pub mod client;
 pub mod store;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use air::Air;
 use bytes::{Bytes, BytesMut};
 use client::Client;
 use dhow_bundle::storage::{Extents, Piece, StoreEvent};
@@ -55,6 +57,7 @@ struct Connection {
 pub struct World {
     pub machines: Vec<Machine>,
     connections: Vec<Connection>,
+    pub air: Air,
     pub monotonic: Instant,
     next_stream: u64,
     random: u64,
@@ -156,6 +159,7 @@ impl World {
         let mut world = Self {
             machines: machines.collect(),
             connections: Vec::new(),
+            air: Air::default(),
             monotonic: Instant::START,
             next_stream: 0,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
@@ -226,6 +230,7 @@ impl World {
         self.machines[at].node = None;
         self.machines[at].clients.clear();
         self.machines[at].reads.clear();
+        self.air.forget(at, None);
         self.disconnect(|ends| ends.iter().any(|(machine, _)| *machine == at));
     }
 
@@ -392,9 +397,13 @@ impl World {
                     self.handle(at, Event::PathChecked { stream, path });
                 }
                 Action::Flush { stream } | Action::StartTls { stream } => self.flush(at, stream),
-                Action::Abort { stream } => self.disconnect(|ends| ends.contains(&(at, stream))),
+                Action::Abort { stream } => {
+                    self.air.forget(at, Some(stream));
+                    self.disconnect(|ends| ends.contains(&(at, stream)));
+                }
                 Action::Close { stream } => {
                     self.flush(at, stream);
+                    self.air.forget(at, Some(stream));
                     self.close(at, stream);
                     if self.machines[at].clients.remove(&stream).is_some() {
                         self.handle(at, Event::Disconnected { stream });
@@ -436,6 +445,9 @@ impl World {
             .get(usize::try_from(link.0).unwrap())
             .unwrap_or(&leads[0]);
         self.dials.push(self.monotonic);
+        if self.speaks_datagrams(at, link) {
+            return self.converse(at, link, to);
+        }
         if self.silent.contains(&(at.min(to), at.max(to))) {
             return;
         }
@@ -499,6 +511,9 @@ impl World {
     fn flush(&mut self, at: usize, stream: StreamId) {
         if self.machines[at].stuffed {
             return;
+        }
+        if self.air.has(at, stream) {
+            return self.send_datagrams(at, stream);
         }
         let now = self.now(at);
         loop {
@@ -592,6 +607,10 @@ impl World {
                 return true;
             }
         }
+        if !self.air.is_empty() && self.random(3) > 0 {
+            self.carry_datagrams();
+            return true;
+        }
         for offset in 0..self.machines.len() {
             let at = (first + offset) % self.machines.len();
             if self.machines[at].node.is_some()
@@ -600,7 +619,7 @@ impl World {
                 return true;
             }
         }
-        (0..self.connections.len()).any(|place| self.carry(place, most))
+        (0..self.connections.len()).any(|place| self.carry(place, most)) || self.carry_datagrams()
     }
 
     fn client_octets(&mut self, at: usize) -> bool {

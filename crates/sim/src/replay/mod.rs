@@ -9,7 +9,8 @@ use std::io::Read;
 
 use dhow_bundle::storage::{Extent, Piece};
 use dhow_bundle::{Instant, NodeId, Now};
-use dhow_link::Gather;
+use dhow_link::datagram::Limit;
+use dhow_link::{Batch, Gather};
 use dhow_node::Node;
 use dhow_node::door::{Action, Event, StreamId};
 use dhow_node::recording::entry::CALLS_MAX;
@@ -238,6 +239,30 @@ impl<R: Read> Replay<R> {
                         "asked for octets of stream {}, it gave {octets} when it was recorded and gives {came} now",
                         stream.0
                     ),
+                }));
+            }
+            Entry::Given {
+                stream,
+                limit,
+                limit_octets,
+                digest,
+                ..
+            } => {
+                let limit = Limit {
+                    datagrams: limit,
+                    octets: limit_octets,
+                };
+                let mut given = Batch::new();
+                self.node
+                    .poll_datagrams(self.now, stream, limit, &mut given);
+                self.digest.add_datagrams(&given, self.content);
+                self.passed.octets = self.passed.octets.saturating_add(given.octets());
+                show(Sight::Octets(stream, given.octets()));
+                return Ok(self.compare(digest, || {
+                    format!(
+                        "asked for datagrams of stream {}, it gave others than when it was recorded",
+                        stream.0
+                    )
                 }));
             }
             Entry::Start { .. } | Entry::Polled { .. } => {

@@ -21,6 +21,9 @@ use crate::config::Config;
 use crate::door::{Event, Purpose, StreamId};
 use crate::local::Local;
 
+/// The first octet of a bundle (RFC 9171 4.1), and of a datagram that has nothing else.
+const BUNDLE: u8 = 0x9f;
+
 /// What octets from the store are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
@@ -102,6 +105,15 @@ impl Omission {
                 application.pass(octets, &self.local, runs);
             }
             None => runs.omit(octets.len()),
+        }
+    }
+
+    /// A datagram, without payloads. A segment of a bundle is left out as a whole, since it may be any part of it.
+    pub(super) fn datagram(&self, datagram: &Bytes, runs: &mut Runs) {
+        if datagram.first() == Some(&BUNDLE) {
+            BundleOmission::default().pass(datagram, &self.local, runs);
+        } else {
+            runs.omit(datagram.len());
         }
     }
 

@@ -1,0 +1,253 @@
+//! A neighbour's link over datagrams, as the rest of the node sees it: a session whose transfers come in order.
+//!
+//! The store takes a bundle's octets in order, and datagrams overtake each other. So octets that come early wait here, in memory,
+//! until those before them have come, or the layer gives their transfer up. All neighbours together have [`EARLY_OCTETS`] for that.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use dhow_bundle::{NodeId, Now};
+use dhow_link::datagram::Limit;
+use dhow_link::stream::{LinkCommand, LinkEvent, RefuseReason, SessionParameters, TransferId};
+use dhow_link::udpcl::{self, Conversation};
+use dhow_link::{Batch, DatagramEvent, DatagramLink};
+
+use crate::config::UdpPolicy;
+use crate::memory::length;
+
+/// Octets that came early, of all neighbours, with [`PIECE_OCTETS`] for each piece, at most.
+pub(crate) const EARLY_OCTETS: u64 = 32 << 20;
+
+/// Early octets have no more than this part of the index's memory.
+pub(crate) const EARLY_SHARE: u64 = 16;
+
+/// Memory for an early piece beside its octets, so that pieces of one octet are not free.
+const PIECE_OCTETS: u64 = 128;
+
+/// A conversation with a configured peer.
+pub(crate) struct Datagrams {
+    link: Conversation,
+    segment_mru: u64,
+    /// Known from the beginning or never; bundles of nobody known are not taken.
+    peer: Option<NodeId>,
+    transfers: BTreeMap<TransferId, Coming>,
+    /// The first transfer that has not begun.
+    next: TransferId,
+    early_octets: u64,
+    /// What `early_octets` may be.
+    room_octets: u64,
+    events: VecDeque<LinkEvent>,
+}
+
+/// A transfer of which some octets have come.
+#[derive(Default)]
+struct Coming {
+    /// Octets that the node has.
+    given: u64,
+    early: BTreeMap<u64, Bytes>,
+}
+
+impl Datagrams {
+    pub(crate) fn new(policy: UdpPolicy, peer: Option<NodeId>, seed: u64, now: Now) -> Self {
+        let mut config = udpcl::Config {
+            mtu: policy.mtu_octets,
+            peer: peer.map_or(udpcl::Peer::Unknown, udpcl::Peer::Known),
+            ..udpcl::Config::default()
+        };
+        config.rate.octets_per_s = policy.octets_per_s;
+        Self {
+            segment_mru: config.mtu,
+            link: Conversation::new(config, seed, now),
+            peer: None,
+            transfers: BTreeMap::new(),
+            next: TransferId(0),
+            early_octets: 0,
+            room_octets: 0,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Datagrams came; `room_octets` may wait here in all.
+    pub(crate) fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes], room_octets: u64) {
+        self.room_octets = room_octets;
+        self.link.handle_datagrams(now, datagrams);
+        self.translate_all(now);
+    }
+
+    pub(crate) fn handle_left(&mut self, now: Now, datagrams: u64) {
+        self.link.handle_left(now, datagrams);
+        self.translate_all(now);
+    }
+
+    pub(crate) fn handle_command(&mut self, now: Now, command: LinkCommand) {
+        if let LinkCommand::Refuse { transfer, .. } = &command {
+            self.forget(*transfer);
+        }
+        self.link.handle_command(now, command);
+        self.translate_all(now);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Now) {
+        self.link.handle_timeout(now);
+        self.translate_all(now);
+    }
+
+    pub(crate) fn poll_datagrams(&mut self, now: Now, limit: Limit, out: &mut Batch) {
+        self.link.poll_datagrams(now, limit, out);
+        self.translate_all(now);
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    pub(crate) const fn link(&self) -> &Conversation {
+        &self.link
+    }
+
+    /// Octets that wait for others, and what they take beside.
+    pub(crate) const fn early_octets(&self) -> u64 {
+        self.early_octets
+    }
+
+    /// Take what the layer says; a new value has said nothing yet.
+    pub(crate) fn translate_all(&mut self, now: Now) {
+        while let Some(event) = self.link.poll_event() {
+            self.translate(now, event);
+        }
+    }
+
+    fn translate(&mut self, now: Now, event: DatagramEvent) {
+        let event = match event {
+            DatagramEvent::Up { peer } => {
+                self.peer = Some(peer.clone());
+                LinkEvent::Up(SessionParameters {
+                    peer,
+                    secured: false,
+                    keepalive_s: 0,
+                    segment_mru: self.segment_mru,
+                    transfer_mru: self.link.capabilities().transfer_mru,
+                    keeps_prefixes: false,
+                })
+            }
+            DatagramEvent::Piece {
+                transfer,
+                offset,
+                octets,
+                length,
+            } => return self.piece(now, transfer, (offset, octets), length),
+            DatagramEvent::Complete { transfer, length } => return self.complete(transfer, length),
+            DatagramEvent::Abandoned { transfer, refused } => match self.forget(transfer) {
+                Some(coming) if coming.given > 0 => LinkEvent::Abandoned { transfer, refused },
+                _ => return,
+            },
+            // Nobody will say more: what has left is the network's.
+            DatagramEvent::Sent { transfer } | DatagramEvent::Transmitted { transfer } => {
+                LinkEvent::Transmitted { transfer }
+            }
+            DatagramEvent::Failed {
+                transfer,
+                refused,
+                acknowledged,
+            } => LinkEvent::Failed {
+                transfer,
+                refused,
+                acknowledged,
+            },
+            DatagramEvent::Ending => LinkEvent::Ending,
+            DatagramEvent::Down(reason) => LinkEvent::Down(reason),
+            DatagramEvent::Announced { .. } | DatagramEvent::Fault { .. } => return,
+        };
+        self.events.push_back(event);
+    }
+
+    fn piece(
+        &mut self,
+        now: Now,
+        transfer: TransferId,
+        (offset, octets): (u64, Bytes),
+        total: Option<u64>,
+    ) {
+        // What the node has refused may still come: of a transfer that has begun and is not here.
+        if transfer >= self.next {
+            self.next = TransferId(transfer.0.saturating_add(1));
+            if self.peer.is_some() {
+                self.transfers.insert(transfer, Coming::default());
+            } else {
+                self.refuse(now, transfer);
+            }
+        }
+        let Some(coming) = self.transfers.get_mut(&transfer) else {
+            return;
+        };
+        if offset > coming.given {
+            let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
+            let early_octets = self.early_octets.saturating_add(cost);
+            if early_octets > self.room_octets {
+                return self.refuse(now, transfer);
+            }
+            self.early_octets = early_octets;
+            // A slice would keep the buffer that it came in.
+            coming.early.insert(offset, Bytes::copy_from_slice(&octets));
+            return;
+        }
+        self.give(transfer, octets, total);
+        while let Some(coming) = self.transfers.get_mut(&transfer)
+            && let Some(octets) = coming.early.remove(&coming.given)
+        {
+            let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
+            self.early_octets = self.early_octets.saturating_sub(cost);
+            self.give(transfer, octets, total);
+        }
+    }
+
+    /// The next octets of a transfer, which may be the last.
+    fn give(&mut self, transfer: TransferId, octets: Bytes, total: Option<u64>) {
+        let Some(coming) = self.transfers.get_mut(&transfer) else {
+            return;
+        };
+        let start = coming.given == 0;
+        coming.given = coming.given.saturating_add(length(octets.len()));
+        let end = total == Some(coming.given);
+        if end {
+            self.forget(transfer);
+        }
+        self.events.push_back(LinkEvent::Segment {
+            transfer,
+            octets,
+            start,
+            end,
+            length: total.filter(|_| start),
+        });
+    }
+
+    /// The layer learned only now that nothing follows.
+    fn complete(&mut self, transfer: TransferId, length: u64) {
+        if self.transfers.contains_key(&transfer) {
+            self.give(transfer, Bytes::new(), Some(length));
+        }
+    }
+
+    fn refuse(&mut self, now: Now, transfer: TransferId) {
+        let coming = self.forget(transfer);
+        let reason = RefuseReason::NoResources;
+        self.link
+            .handle_command(now, LinkCommand::Refuse { transfer, reason });
+        if coming.is_some_and(|coming| coming.given > 0) {
+            self.events.push_back(LinkEvent::Abandoned {
+                transfer,
+                refused: Some(reason),
+            });
+        }
+    }
+
+    fn forget(&mut self, transfer: TransferId) -> Option<Coming> {
+        let coming = self.transfers.remove(&transfer)?;
+        for octets in coming.early.values() {
+            let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
+            self.early_octets = self.early_octets.saturating_sub(cost);
+        }
+        Some(coming)
+    }
+}

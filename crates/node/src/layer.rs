@@ -1,0 +1,126 @@
+//! The convergence layer that speaks with a neighbour: a session over an octet stream, or a link over datagrams.
+
+use alloc::boxed::Box;
+
+use bytes::Bytes;
+use dhow_bundle::{Instant, Now};
+use dhow_link::datagram::Limit;
+use dhow_link::stream::{LinkCommand, LinkEvent};
+use dhow_link::tcpcl::Session;
+use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
+
+use crate::datagrams::Datagrams;
+
+/// One of them.
+pub(crate) enum Layer {
+    Stream(Box<Session>),
+    Datagrams(Box<Datagrams>),
+}
+
+impl Layer {
+    /// The session, where there is one.
+    pub(crate) const fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Stream(session) => Some(session),
+            Self::Datagrams(_) => None,
+        }
+    }
+
+    /// The link over datagrams, where it is one.
+    pub(crate) const fn datagrams(&mut self) -> Option<&mut Datagrams> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagrams(link) => Some(link),
+        }
+    }
+
+    pub(crate) const fn is_datagrams(&self) -> bool {
+        matches!(self, Self::Datagrams(_))
+    }
+
+    /// Octets that came on a stream.
+    pub(crate) fn handle_octets(&mut self, now: Now, octets: Bytes) {
+        if let Self::Stream(session) = self {
+            session.handle_octets(now, octets);
+        }
+    }
+
+    pub(crate) fn handle_command(&mut self, now: Now, command: LinkCommand) {
+        match self {
+            Self::Stream(session) => session.handle_command(now, command),
+            Self::Datagrams(link) => link.handle_command(now, command),
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Now) {
+        match self {
+            Self::Stream(session) => session.handle_timeout(now),
+            Self::Datagrams(link) => link.handle_timeout(now),
+        }
+    }
+
+    /// Octets for a stream.
+    pub(crate) fn poll_octets(&mut self, now: Now, limit: usize, out: &mut Gather) {
+        if let Self::Stream(session) = self {
+            session.poll_octets(now, limit, out);
+        }
+    }
+
+    /// Datagrams to send; none of a stream.
+    pub(crate) fn poll_datagrams(&mut self, now: Now, limit: Limit, out: &mut Batch) {
+        if let Self::Datagrams(link) = self {
+            link.poll_datagrams(now, limit, out);
+        }
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
+        match self {
+            Self::Stream(session) => session.poll_event(),
+            Self::Datagrams(link) => link.poll_event(),
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        match self {
+            Self::Stream(session) => session.poll_timeout(),
+            Self::Datagrams(link) => link.link().poll_timeout(),
+        }
+    }
+
+    /// False while what comes is to wait.
+    pub(crate) fn wants_octets(&self) -> bool {
+        match self {
+            Self::Stream(session) => session.wants_octets(),
+            Self::Datagrams(link) => link.link().wants_datagrams(),
+        }
+    }
+
+    /// False while there is nothing to give.
+    pub(crate) fn may_have_octets(&self) -> bool {
+        match self {
+            Self::Stream(session) => session.may_have_octets(),
+            Self::Datagrams(_) => true,
+        }
+    }
+
+    /// Octets of transfers of which nothing has been given out yet.
+    pub(crate) fn queued_octets(&self) -> u64 {
+        match self {
+            Self::Stream(session) => session.queued_octets(),
+            Self::Datagrams(link) => link.link().queued_octets(),
+        }
+    }
+
+    /// True where nothing of a transfer that is not verified leaves before all of it is there.
+    pub(crate) fn holds_unverified(&self) -> bool {
+        self.session().is_none_or(Session::holds_unverified)
+    }
+
+    /// Octets that came before others and wait for them.
+    pub(crate) fn early_octets(&self) -> u64 {
+        match self {
+            Self::Stream(_) => 0,
+            Self::Datagrams(link) => link.early_octets(),
+        }
+    }
+}

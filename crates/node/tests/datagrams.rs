@@ -1,0 +1,213 @@
+//! Two nodes that speak by datagrams, which are lost, doubled and overtake each other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    dead_code,
+    missing_docs,
+    reason = "a test says what is wrong by failing, and uses a part of the world"
+)]
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dhow_node::api::wire::BundleAdu;
+use dhow_node::config::{Config, LinkId, Protocol, UdpPolicy};
+use dhow_node::door::{Carrier, Event};
+use proptest::prelude::*;
+use world::World;
+use world::client::Client;
+
+/// Nodes 1 and 2, each with a link over UDP to the other.
+fn pair(seed: u64, edit: impl Fn(&mut Config)) -> World {
+    let mut world = World::circle(2, seed, |number, config| {
+        let link = &mut config.links[0];
+        link.protocol = Protocol::Udp(UdpPolicy::default());
+        link.policy.peer = Some(format!("ipn:{}.0", 3 - number).parse().unwrap());
+        edit(config);
+    });
+    world.hostile = true;
+    world.refusals = 0;
+    world
+}
+
+fn payload(number: u32, octets: usize) -> Vec<u8> {
+    let number = usize::try_from(number).unwrap();
+    let octet = |place: usize| u8::try_from((place * 7 + number * 13) % 251).unwrap();
+    (0..octets).map(octet).collect()
+}
+
+fn adu(destination: &str) -> BundleAdu {
+    BundleAdu {
+        dst_eid: destination.into(),
+        lifetime_ms: Some(60_000),
+        ..BundleAdu::default()
+    }
+}
+
+fn stored(world: &World, at: usize) -> u64 {
+    world.machines[at].node.as_ref().unwrap().stored().0
+}
+
+/// Sends bundles of these sizes from node 1 to node 2, and waits until all have left it.
+fn send(world: &mut World, sizes: &[usize]) {
+    let mut sender = Client::new("ipn:1.5", false);
+    for (number, size) in (0..).zip(sizes) {
+        sender.send(adu("ipn:2.42"), &payload(number, *size));
+    }
+    let sender = world.connect(0, sender);
+    world.until("all are durable at the source", |world| {
+        world.client(0, sender).responses.len() == sizes.len() + 1
+    });
+    world.until("all have left", |world| stored(world, 0) == 0);
+    world.settle();
+}
+
+#[test]
+fn bundles_of_all_sizes_arrive_by_datagrams_and_leave_nothing_behind() {
+    for shuffled in [false, true] {
+        let mut world = pair(3, |_| ());
+        world.air.shuffled = shuffled;
+        world.air.doubled = 200;
+        let sizes = [0, 1, 1_000, 1_232, 3_000, 70_000, 5_000_000];
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        send(&mut world, &sizes);
+        world.until("all are delivered", |world| {
+            world.client(1, receiver).received.len() == sizes.len()
+        });
+        let mut received: Vec<_> = (world.client(1, receiver).received.iter())
+            .map(|(adu, octets)| (adu.sequence_number, octets.clone()))
+            .collect();
+        received.sort();
+        for (number, (_, octets)) in (0..).zip(received) {
+            let size = sizes[usize::try_from(number).unwrap()];
+            assert!(octets == payload(number, size), "bundle {number} of {size}");
+        }
+        world.until("nothing is left", |world| stored(world, 1) == 0);
+    }
+}
+
+#[test]
+fn a_bundle_that_is_lost_is_sent_only_once_and_others_arrive() {
+    let mut world = pair(4, |_| ());
+    world.air.lost = 1_000;
+    send(&mut world, &[10, 3_000]);
+    assert!(world.air.is_empty());
+    world.air.lost = 0;
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    send(&mut world, &[20]);
+    world.until("one is delivered", |world| {
+        world.client(1, receiver).received.len() == 1
+    });
+    world.settle();
+    assert_eq!(world.client(1, receiver).received[0].1, payload(0, 20));
+}
+
+#[test]
+fn bundles_wait_while_there_is_no_carrier_and_for_the_rate() {
+    let mut world = pair(5, |config| {
+        config.links[0].protocol = Protocol::Udp(UdpPolicy {
+            octets_per_s: 100_000,
+            ..UdpPolicy::default()
+        });
+    });
+    world.settle();
+    let link = LinkId(0);
+    let carrier = Carrier::Absent;
+    world.handle(0, Event::CarrierChanged { link, carrier });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:2.42"), &payload(0, 300_000));
+    world.connect(0, sender);
+    world.settle();
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    assert_eq!(stored(&world, 0), 1);
+    let carrier = Carrier::Present;
+    world.handle(0, Event::CarrierChanged { link, carrier });
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let began = world.monotonic;
+    world.until("it is delivered", |world| {
+        world.client(1, receiver).received.len() == 1
+    });
+    // 65,507 octets may leave at once.
+    let took = world.monotonic - began;
+    assert!(took >= Duration::from_millis(2_300), "{took:?}");
+}
+
+#[test]
+fn octets_that_come_early_have_one_bound_and_let_go_of_it() {
+    // A 16th of the memory: 64 KiB.
+    let mut world = pair(6, |config| config.memory_octets = 1 << 20);
+    world.settle();
+    // All but the first segment, of several transfers.
+    let mut peak = 0;
+    for transfer in 0..64_u8 {
+        for number in 1..20_u16 {
+            let octets = segment(transfer, number * 1_000, 20_000, 1_000);
+            world.air.inject(0, 1, octets);
+        }
+        world.settle();
+        peak = peak.max(world.machines[1].node.as_ref().unwrap().memory_octets());
+    }
+    assert!(peak < 200_000, "{peak} octets");
+    world.pass(Duration::from_secs(61));
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.air.shuffled = true;
+    send(&mut world, &[30_000]);
+    world.until("it is delivered", |world| {
+        world.client(1, receiver).received.len() == 1
+    });
+}
+
+/// A map with one Transfer item of zeros (draft-ietf-dtn-udpcl-04 3.5.2).
+fn segment(transfer: u8, offset: u16, length: u16, octets: u16) -> Bytes {
+    let mut out = vec![0xa1, 0x02, 0x84, 0x18, 100 + transfer];
+    for number in [length, offset] {
+        out.push(0x19);
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+    out.push(0x59);
+    out.extend_from_slice(&octets.to_be_bytes());
+    out.resize(out.len() + usize::from(octets), 0);
+    Bytes::from(out)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// What arrives is as it was sent, and comes once.
+    #[test]
+    fn what_arrives_is_unaltered_and_comes_once(
+        seed: u64,
+        lost in 0..200_u64,
+        doubled in 0..300_u64,
+        crash: bool,
+    ) {
+        let mut world = pair(seed, |_| ());
+        world.air.shuffled = true;
+        (world.air.lost, world.air.doubled) = (lost, doubled);
+        let sizes: Vec<usize> = (0..30_usize).map(|number| number * number * 40).collect();
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        send(&mut world, &sizes[..15]);
+        if crash {
+            world.crash(0);
+            world.start(0);
+        }
+        send(&mut world, &sizes);
+        world.pass(Duration::from_secs(11));
+        world.settle();
+        let received = &world.client(1, receiver).received;
+        let mut names = BTreeSet::new();
+        for (adu, octets) in received {
+            prop_assert!(names.insert((adu.creation_timestamp_ms, adu.sequence_number)));
+            let is_sent = (0..).zip(&sizes).any(|(number, size)| *octets == payload(number, *size));
+            prop_assert!(is_sent);
+        }
+        prop_assert!(lost > 0 || names.len() == sizes.len() + 15);
+    }
+}
