@@ -37,6 +37,10 @@ pub(crate) struct Datagrams {
     /// What `early_octets` may be.
     room_octets: u64,
     events: VecDeque<LinkEvent>,
+    /// Rules that were broken, and how often.
+    faults: VecDeque<(&'static str, u64)>,
+    /// Transfers for whose early octets there was no room.
+    refused: u64,
 }
 
 /// A transfer of which some octets have come.
@@ -64,6 +68,8 @@ impl Datagrams {
             early_octets: 0,
             room_octets: 0,
             events: VecDeque::new(),
+            faults: VecDeque::new(),
+            refused: 0,
         }
     }
 
@@ -100,6 +106,16 @@ impl Datagrams {
     /// What happened since the last call.
     pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
         self.events.pop_front()
+    }
+
+    /// A rule that was broken, and how often.
+    pub(crate) fn poll_fault(&mut self) -> Option<(&'static str, u64)> {
+        self.faults.pop_front()
+    }
+
+    /// Transfers given up since the last call because there was no room for early octets.
+    pub(crate) const fn take_refused(&mut self) -> u64 {
+        core::mem::replace(&mut self.refused, 0)
     }
 
     pub(crate) const fn link(&self) -> &Conversation {
@@ -157,7 +173,8 @@ impl Datagrams {
             },
             DatagramEvent::Ending => LinkEvent::Ending,
             DatagramEvent::Down(reason) => LinkEvent::Down(reason),
-            DatagramEvent::Announced { .. } | DatagramEvent::Fault { .. } => return,
+            DatagramEvent::Fault { rule, count } => return self.faults.push_back((rule, count)),
+            DatagramEvent::Announced { .. } => return,
         };
         self.events.push_back(event);
     }
@@ -185,6 +202,7 @@ impl Datagrams {
             let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
             let early_octets = self.early_octets.saturating_add(cost);
             if early_octets > self.room_octets {
+                self.refused = self.refused.saturating_add(1);
                 return self.refuse(now, transfer);
             }
             self.early_octets = early_octets;

@@ -433,6 +433,15 @@ pub enum Occurrence {
         /// The state and the event.
         transition: String,
     },
+    /// Datagrams of a neighbour, or parts of them, broke a rule and were dropped. At most once a second for each rule.
+    DatagramsDropped {
+        /// The conversation.
+        stream: StreamId,
+        /// The rule with its section, as a sentence's part.
+        rule: &'static str,
+        /// Times that it was broken since it was last told.
+        count: u64,
+    },
 }
 
 #[cfg(test)]

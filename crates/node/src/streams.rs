@@ -346,6 +346,7 @@ impl Node {
     /// Carry out what a session says; false when it says nothing.
     fn listen(&mut self, now: Now, stream: StreamId) -> bool {
         let mut happened = false;
+        self.tell_faults(stream);
         while let Some(neighbour) = self.neighbours.get_mut(&stream) {
             let Some(event) = neighbour.session.poll_event() else {
                 return happened;
@@ -362,6 +363,23 @@ impl Node {
             self.handle_client_event(now, stream, event);
         }
         happened
+    }
+
+    /// Tell what was wrong with datagrams, and count the bundles that this cost.
+    fn tell_faults(&mut self, stream: StreamId) {
+        while let Some(link) =
+            (self.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
+        {
+            self.counters.refused += link.take_refused();
+            let Some((rule, count)) = link.poll_fault() else {
+                return;
+            };
+            self.occurred(Occurrence::DatagramsDropped {
+                stream,
+                rule,
+                count,
+            });
+        }
     }
 
     /// Set a stream's timer to what its session wants.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, LinkId, Protocol, UdpPolicy};
-use dhow_node::door::{Carrier, Event};
+use dhow_node::door::{Carrier, Event, Occurrence};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -139,6 +139,27 @@ fn bundles_wait_while_there_is_no_carrier_and_for_the_rate() {
 }
 
 #[test]
+fn datagrams_that_are_none_are_told_once_and_end_nothing() {
+    let mut world = pair(7, |_| ());
+    world.settle();
+    for octets in [&[0x20][..], &[0xff; 50], &[0xa1, 0x02]] {
+        world.air.inject(0, 1, Bytes::from_static(octets));
+    }
+    world.settle();
+    world.pass(Duration::from_secs(2));
+    let dropped = world.machines[1].occurrences.iter().map(|it| match it {
+        Occurrence::DatagramsDropped { count, .. } => *count,
+        _ => 0,
+    });
+    assert_eq!(dropped.sum::<u64>(), 3);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    send(&mut world, &[20]);
+    world.until("it is delivered", |world| {
+        world.client(1, receiver).received.len() == 1
+    });
+}
+
+#[test]
 fn octets_that_come_early_have_one_bound_and_let_go_of_it() {
     // A 16th of the memory: 64 KiB.
     let mut world = pair(6, |config| config.memory_octets = 1 << 20);
@@ -154,6 +175,8 @@ fn octets_that_come_early_have_one_bound_and_let_go_of_it() {
         peak = peak.max(world.machines[1].node.as_ref().unwrap().memory_octets());
     }
     assert!(peak < 200_000, "{peak} octets");
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert!(node.counters().refused > 0, "it is counted");
     world.pass(Duration::from_secs(61));
     world.settle();
     let receiver = world.connect(1, Client::new("ipn:2.42", true));

@@ -56,7 +56,6 @@ fn bundle(destination: &str, octet: u8) -> Bytes {
     BundleBuilder::new(source, destination, creation, 60_000)
         .bundle(&vec![octet; 900])
         .unwrap()
-        .into()
 }
 
 /// A recording writes one place as such.
