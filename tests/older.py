@@ -30,6 +30,9 @@ NOT_KNOWN_TO_TSHARK = {"Message type is unknown", "XFER_SEGMENT has no related X
 VERSION_3 = b"dtn!\x03"
 VERSION_4 = b"dtn!\x04"
 
+# A contact header that offers acknowledgments alone, as ION's does.
+GREETING_3 = VERSION_3 + b"\x01\x00\x0f\x07ipn:2.0"
+
 
 class Older(Workplace):
     """A sender that dials a receiver, or a test, with a protocol of its choice."""
@@ -122,19 +125,30 @@ class Older(Workplace):
                 stream.sendall(said)
                 self.assertEqual(read(stream, len(answer)), answer)
 
-    def test_peer_of_version_3_is_dialled_again_in_its_own(self) -> None:
+    def listen(self, protocol: str) -> socket.socket:
+        """A neighbour of the sender's."""
         listener = socket.create_server(("127.0.0.1", 0))
         listener.settimeout(PATIENCE_S)
         self.addCleanup(listener.close)
         host, port = listener.getsockname()
-        self.dial("auto", f"{host}:{port}")
+        self.dial(protocol, f"{host}:{port}")
         self.sender.start()
+        return listener
+
+    def test_operator_is_told_that_a_peer_speaks_version_3(self) -> None:
+        listener = self.listen("tcpcl")
+        with listener.accept()[0] as stream:
+            stream.sendall(GREETING_3)
+            self.until(lambda: "tcpcl3" in str(self.sender.show("links")["links"][0]["last_error"]))
+
+    def test_peer_of_version_3_is_dialled_again_in_its_own(self) -> None:
+        listener = self.listen("auto")
         for expected in (VERSION_4, VERSION_3, VERSION_3):
             stream, _ = listener.accept()
             with stream:
                 stream.settimeout(PATIENCE_S)
                 self.assertEqual(read(stream, len(expected)), expected)
-                stream.sendall(VERSION_3 + b"\x01\x00\x0f\x07ipn:2.0")
+                stream.sendall(GREETING_3)
                 if expected == VERSION_3:
                     read(stream, len(b"\x0f\x00\x1e\x07ipn:1.0"))
                 else:
