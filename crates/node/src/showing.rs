@@ -73,6 +73,7 @@ impl Node {
                         .and_then(|link| self.link(link))
                         .map(|link| link.config.name.clone()),
                     peer: parameters.peer.clone(),
+                    version: neighbour.session.version(),
                     secured: parameters.secured,
                     since: neighbour.since.unwrap_or(Instant::START),
                     bundles_sent: neighbour.bundles_sent,

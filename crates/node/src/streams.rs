@@ -16,7 +16,7 @@ use crate::api::session::RESPONSES_OCTETS_MAX;
 use crate::client::Client;
 use crate::config::{Enabled, LinkId, ListenerId};
 use crate::door::{Action, Occurrence, StreamId};
-use crate::links::{Link, Welcome};
+use crate::links::{self, Link, Welcome};
 use crate::memory::length;
 use crate::neighbour::Neighbour;
 use crate::node::{Attending, Node, Stage};
@@ -469,7 +469,7 @@ impl Node {
         }
         self.return_outgoing(now, stream);
         self.act(Action::Close { stream });
-        let said = reason.to_string();
+        let said = links::told(spoken, answered, &reason);
         self.occurred(Occurrence::SessionDown {
             stream,
             link,
