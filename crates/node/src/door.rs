@@ -270,7 +270,8 @@ pub enum Telling {
     Exceptions,
 }
 
-/// Something that happened in a node: for logs, metrics and measurements, none of which the node knows.
+/// Something that happened in a node: for logs, metrics and measurements, none of which the node knows. Recordings know each
+/// by its place in this list: new ones come last.
 #[derive(Clone, Debug, Hash)]
 pub enum Occurrence {
     /// A link's or listener's session is established.
@@ -387,13 +388,6 @@ pub enum Occurrence {
         /// The bundle.
         id: BundleId,
     },
-    /// An event came that the state of a bundle does not allow: a mistake in this program. The bundle stays as it is.
-    TransitionRefused {
-        /// The bundle.
-        id: BundleId,
-        /// The state and the event.
-        transition: String,
-    },
     /// The wall clock jumped by this many milliseconds against the monotonic one.
     ClockJumped {
         /// Positive for forward.
@@ -414,6 +408,13 @@ pub enum Occurrence {
         effective: u64,
         /// The quota that it was given, octets.
         quota: u64,
+    },
+    /// An event came that the state of a bundle does not allow: a mistake in this program. The bundle stays as it is.
+    TransitionRefused {
+        /// The bundle.
+        id: BundleId,
+        /// The state and the event.
+        transition: String,
     },
 }
 
