@@ -260,6 +260,7 @@ fn tls_protects(threads: usize) {
         );
     }
     let sessions = alpha.admin("GET", "/v1/sessions", "").1;
+    assert_eq!(sessions[0]["protocol"], "tcpcl", "{sessions}");
     assert!(sessions[0]["secured"].as_bool().unwrap(), "{sessions}");
     assert_eq!(sessions[0]["peer"], "ipn:2.0");
 }

@@ -111,14 +111,10 @@ impl Node {
             self.backlog.settle(arrival.origin, arrival.waiting());
         }
         let is_part = matches!(&arrival, Some(it) if it.origin == Origin::Prefix);
-        self.advance(
-            key,
-            if is_part {
-                Trigger::PartStored
-            } else {
-                Trigger::Stored
-            },
-        );
+        match is_part {
+            true => self.advance(key, Trigger::PartStored),
+            false => self.advance(key, Trigger::Stored),
+        };
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };

@@ -287,8 +287,8 @@ pub enum Telling {
     Exceptions,
 }
 
-/// Something that happened in a node: for logs, metrics and measurements, none of which the node knows.
-/// New variants come last: digests of recordings count the position of each.
+/// Something that happened in a node: for logs, metrics and measurements, none of which the node knows. Recordings know each
+/// by its place in this list: new ones come last.
 #[derive(Clone, Debug, Hash)]
 pub enum Occurrence {
     /// A link's or listener's session is established.

@@ -1,11 +1,12 @@
 //! Configured links: when to dial, and how long to wait before dialling again.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId};
+use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
 
 use crate::config::{Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
@@ -310,6 +311,20 @@ impl Link {
     }
 }
 
+/// Why a connection ended on which this node spoke a version, as the operator of its link is told.
+pub(crate) fn told(version: Version, answered: Option<Version>, reason: &DownReason) -> String {
+    let mismatch = *reason == DownReason::Terminated(TerminateReason::VersionMismatch);
+    match (version, answered) {
+        (Version::V4, Some(Version::V3)) if mismatch => {
+            "the neighbour speaks TCPCLv3: protocol = \"tcpcl3\" or \"auto\"".into()
+        }
+        (Version::V3, Some(Version::V4)) if mismatch => {
+            "the neighbour speaks TCPCLv4: protocol = \"tcpcl\" or \"auto\"".into()
+        }
+        _ => reason.to_string(),
+    }
+}
+
 /// What becomes of a connection that a dial led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Welcome {
@@ -321,8 +336,6 @@ pub(crate) enum Welcome {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
     use crate::config::SessionPolicy;
 
@@ -511,6 +524,22 @@ mod tests {
             link.disconnected(Instant::START + waited, StreamId(2), None, 0);
             let at = Instant::START + waited + Duration::from_millis(100);
             assert!(link.is_due(at), "it is asked once");
+        }
+    }
+
+    #[test]
+    fn an_operator_is_told_the_version_that_a_neighbour_speaks() {
+        let mismatch = DownReason::Terminated(TerminateReason::VersionMismatch);
+        let (v3, v4) = (Version::V3, Version::V4);
+        assert!(told(v4, Some(v3), &mismatch).contains("\"tcpcl3\""));
+        assert!(told(v3, Some(v4), &mismatch).contains("\"tcpcl\""));
+        // The neighbour said it of itself, or ended for another reason.
+        for (spoken, answered, reason) in [
+            (v4, Some(v4), &mismatch),
+            (v3, Some(v3), &mismatch),
+            (v4, Some(v3), &DownReason::Disconnected),
+        ] {
+            assert_eq!(told(spoken, answered, reason), reason.to_string());
         }
     }
 }

@@ -202,6 +202,9 @@ impl Node {
     /// or as a whole of fragments, and is neither leaving nor damaged. Nobody knows without a source (RFC 9171 4.2.3).
     pub(crate) fn other_whole(&self, key: BundleKey) -> Option<BundleKey> {
         let entry = self.bundles.entry(key)?;
+        if entry.fragment.is_none() && self.reassembly.whole_of.is_empty() {
+            return None;
+        }
         if self.endpoints.id(entry.source).is_null() {
             return None;
         }

@@ -100,7 +100,9 @@ pub(crate) enum Trigger {
     Deleted,
 }
 
-/// The transition table; `None` where the trigger cannot occur.
+/// The transition table; `None` where the trigger cannot occur. Where the trigger is known, what is left of it is a
+/// comparison.
+#[inline(always)]
 const fn next(state: State, trigger: Trigger) -> Option<State> {
     use State as S;
     use Trigger as T;
@@ -155,6 +157,7 @@ impl Retention {
     }
 
     /// Move on; the state stays where the table has no transition.
+    #[inline(always)]
     pub(crate) fn advance(&mut self, trigger: Trigger) -> Result<(), Impossible> {
         let state = self.0;
         self.0 = next(state, trigger).ok_or(Impossible { state, trigger })?;
@@ -169,20 +172,28 @@ impl Node {
     }
 
     /// Move a bundle on. False where its state does not allow that: it stays as it is, and somebody is told of the mistake.
+    #[inline(always)]
     pub(crate) fn advance(&mut self, key: BundleKey, trigger: Trigger) -> bool {
         let Some(entry) = self.bundles.entry_mut(key) else {
             return false;
         };
-        let Err(impossible) = entry.retention.advance(trigger) else {
-            return true;
-        };
+        match entry.retention.advance(trigger) {
+            Ok(()) => true,
+            Err(impossible) => {
+                self.transition_refused(key, impossible);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn transition_refused(&mut self, key: BundleKey, impossible: Impossible) {
         let Impossible { state, trigger } = impossible;
         self.counters.transitions_refused += 1;
         if let Some(id) = self.bundles.entry(key).map(|entry| self.bundle_id(entry)) {
             let transition = format!("{state:?} + {trigger:?}");
             self.occurred(Occurrence::TransitionRefused { id, transition });
         }
-        false
     }
 }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
+use dhow_link::tcpcl::Session;
 
 use crate::bundles::Entry;
 use crate::config::{Enabled, Route};
@@ -73,6 +74,7 @@ impl Node {
                         .and_then(|link| self.link(link))
                         .map(|link| link.config.name.clone()),
                     peer: parameters.peer.clone(),
+                    version: neighbour.session.session().map(Session::version),
                     secured: parameters.secured,
                     since: neighbour.since.unwrap_or(Instant::START),
                     bundles_sent: neighbour.bundles_sent,

@@ -20,7 +20,7 @@ use crate::config::{Enabled, LinkId, ListenerId};
 use crate::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
 use crate::door::{Action, Occurrence, StreamId};
 use crate::layer::Layer;
-use crate::links::{Link, Tongue, Welcome};
+use crate::links::{self, Link, Tongue, Welcome};
 use crate::memory::length;
 use crate::neighbour::{Neighbour, session_config};
 use crate::node::{Attending, Node, Stage};
@@ -553,7 +553,10 @@ impl Node {
         }
         self.return_outgoing(now, stream);
         self.act(Action::Close { stream });
-        let said = reason.to_string();
+        let said = match spoken {
+            Some((version, answered)) => links::told(version, answered, &reason),
+            None => reason.to_string(),
+        };
         self.occurred(Occurrence::SessionDown {
             stream,
             link,

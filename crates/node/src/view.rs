@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
+use dhow_link::tcpcl::Version;
 
 use crate::api::seam::DeliveryFailureAction;
 use crate::config::{Enabled, Route};
@@ -80,6 +81,8 @@ pub struct SessionView {
     pub link: Option<String>,
     /// The neighbour.
     pub peer: NodeId,
+    /// The version of TCPCL that both sides speak; `None` over UDP.
+    pub version: Option<Version>,
     /// True under TLS.
     pub secured: bool,
     /// When it was established.

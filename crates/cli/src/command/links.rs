@@ -34,6 +34,7 @@ const SESSIONS: Listing = Listing {
         Column("SESSION WITH", "peer", Show::Plain),
         Column("LINK", "link", Show::Plain),
         Column("TLS", "secured", Show::Either("yes", "no")),
+        Column("PROTOCOL", "protocol", Show::Plain),
         Column("SENT", "bundles_sent", Show::Count),
         Column("", "octets_sent", Show::Size),
         Column("RECEIVED", "bundles_received", Show::Count),

@@ -1,6 +1,7 @@
 //! What the operator is shown, as JSON; field names are stable and carry their unit.
 
 use dhow_bundle::{Instant, Now};
+use dhow_link::tcpcl::Version;
 use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
 use dhow_node::config::Enabled;
@@ -121,6 +122,7 @@ pub struct SessionStatus {
     session: u64,
     link: Option<String>,
     peer: String,
+    protocol: &'static str,
     secured: bool,
     age_ms: u64,
     bundles_sent: u64,
@@ -157,6 +159,11 @@ impl SessionStatus {
             session: view.stream.0,
             link: view.link,
             peer: view.peer.to_string(),
+            protocol: match view.version {
+                Some(Version::V3) => "tcpcl3",
+                Some(Version::V4) => "tcpcl",
+                None => "udp",
+            },
             secured: view.secured,
             age_ms: millis(now.monotonic.since(view.since)),
             bundles_sent: view.bundles_sent,
