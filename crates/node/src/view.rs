@@ -81,7 +81,7 @@ pub struct SessionView {
     pub link: Option<String>,
     /// The neighbour.
     pub peer: NodeId,
-    /// What both sides speak.
+    /// The version that both sides speak.
     pub version: Version,
     /// True under TLS.
     pub secured: bool,
