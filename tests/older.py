@@ -152,7 +152,7 @@ class Older(Workplace):
                 if expected == VERSION_3:
                     read(stream, len(b"\x0f\x00\x1e\x07ipn:1.0"))
                 else:
-                    # What it has not read of our contact header resets the connection.
+                    # Octets of our contact header that it has not read reset the connection.
                     with contextlib.suppress(ConnectionResetError):
                         self.assertEqual(stream.recv(100)[1:], b"", "nothing follows but the flags of version 4")
 

@@ -97,7 +97,7 @@ pub struct LinkConfig {
     pub backoff_min_ms: u64,
     /// Largest delay before dialling again, milliseconds (default 1000).
     pub backoff_max_ms: u64,
-    /// What is spoken on it.
+    /// The protocol that is spoken on it.
     pub protocol: Protocol,
 }
 

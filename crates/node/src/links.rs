@@ -26,7 +26,7 @@ enum Pace {
     Hurried,
 }
 
-/// What a peer was found to speak, of a link whose protocol is found out.
+/// The version that a peer was found to speak, of a link whose protocol is found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     /// Version 4, as far as is known.

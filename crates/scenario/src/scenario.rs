@@ -189,7 +189,7 @@ pub struct Link {
     pub retry: Duration,
     /// Keepalive interval of sessions, seconds; 0 for none.
     pub keepalive_s: u16,
-    /// What its sessions speak.
+    /// The protocol of its sessions.
     pub protocol: Protocol,
     /// What makes it on a testbed.
     pub wire: Arc<Wire>,

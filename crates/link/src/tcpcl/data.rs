@@ -29,7 +29,7 @@ impl Default for Stage {
     }
 }
 
-/// What octets are.
+/// The meaning of octets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Heads and messages, so many octets.
@@ -41,11 +41,11 @@ pub enum Part {
         /// These are the first.
         begins: bool,
     },
-    /// What no session reads, so many octets.
+    /// So many octets that no session reads.
     Lost(usize),
 }
 
-/// What the decoder of a version found at the front of some octets.
+/// The item that the decoder of a version found at the front of some octets.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A message, or a part of one.
@@ -59,7 +59,7 @@ pub(super) enum Found {
 }
 
 impl DataReader {
-    /// What the first octets of `chunk` are, which it loses; `None` when it is empty.
+    /// The meaning of the first octets of `chunk`, which it loses; `None` when it is empty.
     pub fn next(&mut self, chunk: &mut Bytes) -> Option<Part> {
         if chunk.is_empty() {
             return None;

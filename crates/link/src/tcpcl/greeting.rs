@@ -12,10 +12,10 @@ pub enum Version {
     V4,
 }
 
-/// What a connection of version 3 begins with (RFC 7242 4.1); whatever begins otherwise is for version 4 to judge.
+/// The first octets of a connection of version 3 (RFC 7242 4.1); version 4 judges all others.
 const OF_VERSION_3: [u8; 5] = *b"dtn!\x03";
 
-/// What a peer has said, until it is known what version it speaks.
+/// The first octets from a peer, until its version is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Greeting {
     /// Octets of `OF_VERSION_3` that have come.

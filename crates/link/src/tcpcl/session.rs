@@ -12,7 +12,7 @@ use crate::stream::{Gather, LinkCommand, LinkEvent, SessionParameters, StreamSes
 
 /// One TCPCL session over one TCP connection, of either version.
 ///
-/// Who accepts a connection speaks the version that the peer begins with; who dials is told which. See [`StreamSession`].
+/// The side that accepts a connection speaks the version that the peer begins with; the side that dials is told which. See [`StreamSession`].
 #[derive(Debug)]
 pub struct Session {
     speaker: Speaker,
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// What both sides agreed on; `None` before that.
+    /// The parameters that both sides agreed on; `None` before that.
     #[must_use]
     pub const fn parameters(&self) -> Option<&SessionParameters> {
         match &self.speaker {
@@ -126,7 +126,7 @@ impl Session {
     /// The first octets of a connection; true when they go on to the session, with all that came before them.
     fn greet(&mut self, now: Now, octets: &[u8]) -> bool {
         let Some((version, held)) = self.greeting.add(octets) else {
-            // Who dialled knows its version. All else waits for the octet that tells.
+            // The side that dialled knows its version. All else waits for the octet that tells.
             return self.accepted.is_none();
         };
         let Some(accepted) = self.accepted.take() else {

@@ -26,7 +26,7 @@ pub(super) struct Timers {
     keepalive_due: bool,
 }
 
-/// What a session is about, as far as its clocks are concerned.
+/// The phase of a session, as far as its clocks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// It is being set up.

@@ -1,4 +1,4 @@
-//! How the peer's bundles are answered: acknowledgments and refusals (RFC 7242 5.3, 5.4).
+//! Answers to the peer's bundles: acknowledgments and refusals (RFC 7242 5.3, 5.4).
 
 use alloc::collections::VecDeque;
 
@@ -264,7 +264,7 @@ impl Answers {
                 .runs
                 .front()
                 .is_some_and(|run| run.sequence == sequence);
-            // What still comes of a refused bundle is refused without an entry.
+            // Segments that still come of a refused bundle are refused without an entry.
             if ends || (refused && !more) {
                 self.order.pop_front();
             }

@@ -1,8 +1,8 @@
-//! How a peer breaks the rules of transfers. RFC 7242 has no message that rejects another, so each ends the session.
+//! Breaches of the rules of transfers by a peer. RFC 7242 has no message that rejects another, so each ends the session.
 
 use thiserror::Error;
 
-/// How a peer broke the order of segments.
+/// A breach of the order of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum SegmentFault {
     /// A bundle began inside another.
@@ -27,7 +27,7 @@ pub(super) enum SegmentFault {
     Exhausted,
 }
 
-/// How a peer's answer to a bundle was wrong.
+/// A wrong answer of a peer to a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum AnswerFault {
     /// An answer of a kind that was not agreed on.

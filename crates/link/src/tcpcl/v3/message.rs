@@ -17,7 +17,7 @@ pub(super) const VERSION: u8 = 3;
 pub(super) mod offer {
     /// Segments are acknowledged.
     pub(in super::super) const ACKNOWLEDGMENTS: u8 = 0x01;
-    /// What was acknowledged of a bundle that fails is kept as a fragment.
+    /// The acknowledged octets of a bundle that fails are kept as a fragment.
     pub(in super::super) const FRAGMENTATION: u8 = 0x02;
     /// Bundles may be refused.
     pub(in super::super) const REFUSALS: u8 = 0x04;
@@ -50,7 +50,7 @@ pub(super) mod kind {
 /// The contact header (RFC 7242 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContactHeader {
-    /// What the sender offers and asks for.
+    /// The offers and wishes of the sender.
     pub(super) offer: u8,
     pub(super) keepalive_s: u16,
     /// An endpoint of the sender's node, as received.
@@ -88,7 +88,7 @@ pub(super) enum Message {
     },
 }
 
-/// What comes before a segment's octets (RFC 7242 5.2).
+/// The head of a segment, before its octets (RFC 7242 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DataSegment {
     /// START and END.

@@ -1,4 +1,4 @@
-//! How a session is set up: contact headers (RFC 7242 4).
+//! Setting up a session: contact headers (RFC 7242 4).
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,11 +18,11 @@ use crate::tcpcl::config::{Config, TlsPolicy};
 /// A limit that the peer cannot announce: RFC 7242 has no such field.
 const NO_LIMIT: u64 = u64::MAX;
 
-/// What both sides agreed on for bundles.
+/// The terms for bundles that both sides agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) answering: Answering,
-    /// What was acknowledged of a bundle that fails is kept as a fragment.
+    /// The acknowledged octets of a bundle that fails are kept as a fragment.
     pub(super) keeps_prefixes: bool,
     /// The peer is told the lengths of bundles.
     pub(super) lengths: bool,
@@ -55,7 +55,7 @@ impl Agreed {
     }
 }
 
-/// What a session of ours offers: all that there is, and to keep parts where the node does.
+/// The offer of a session of ours: all that there is, and to keep parts where the node does.
 pub(super) const fn offered(config: &Config) -> u8 {
     let always = offer::ACKNOWLEDGMENTS | offer::REFUSALS | offer::LENGTHS;
     if config.keeps_prefixes {

@@ -1,4 +1,4 @@
-//! What a session does about each message that it receives.
+//! The reaction of a session to each message that it receives.
 
 use dhow_bundle::Now;
 

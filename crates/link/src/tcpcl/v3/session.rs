@@ -82,13 +82,13 @@ impl Session {
         session
     }
 
-    /// What the session is going through.
+    /// The state of the session.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// What both sides agreed on; `None` before that.
+    /// The parameters that both sides agreed on; `None` before that.
     #[must_use]
     pub const fn parameters(&self) -> Option<&SessionParameters> {
         self.parameters.as_ref()
@@ -244,7 +244,7 @@ impl StreamSession for Session {
             // RFC 7242 5.6: a KEEPALIVE after an interval without any message; it waits for the end
             // of a segment that is under way.
             Expiry::Keepalive => self.timers.set_keepalive_due(),
-            // What the peer sent may lie in the socket because we want no more.
+            // Octets of the peer may lie in the socket because we want no more.
             Expiry::Silence if !self.wants_octets() => self.timers.octets_received(now.monotonic),
             Expiry::Stalled if !self.wants_octets() => self.timers.transfer_arrived(now.monotonic),
             Expiry::Stalled => self.fail(
@@ -305,7 +305,7 @@ impl StreamSession for Session {
         }
         writer.flush();
         self.settle(now);
-        // What left may have been what SHUTDOWN waited for.
+        // SHUTDOWN may have waited for the octets that left.
         if !self.outgoing.is_inside_segment() && !self.control.is_empty() {
             let mut writer = Writer::new(&mut self.heads, out, limit);
             writer.take(&mut self.control);

@@ -1,4 +1,4 @@
-//! What a session goes through: RFC 7242 3 to 6.
+//! The states of a session: RFC 7242 3 to 6.
 //!
 //! ```text
 //!                      TCP connected, contact header sent
@@ -49,7 +49,7 @@ pub enum State {
     Closed,
 }
 
-/// What moves a session from one state to another.
+/// The events that move a session from one state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// The contact headers agree.
@@ -96,7 +96,7 @@ impl State {
         )
     }
 
-    /// What the session's clocks make of it.
+    /// The phase that the session's clocks know it by.
     pub(super) const fn stage(self) -> Stage {
         match self {
             Self::Contact => Stage::SettingUp,

@@ -1,4 +1,4 @@
-//! How a session ends: RFC 7242 6.
+//! The end of a session: RFC 7242 6.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use super::state::{State, Trigger};
 use super::wire::WireFault;
 use crate::stream::{DownReason, LinkEvent, TerminateReason};
 
-/// Who has said what about the end.
+/// The words about the end that each side has said.
 #[derive(Debug, Default)]
 pub(super) struct Termination {
     /// The reason that was said first, by either side.
@@ -154,7 +154,7 @@ impl Session {
     }
 
     fn close(&mut self, reason: DownReason) {
-        // What is under way has failed.
+        // Bundles under way have failed.
         self.outgoing.close(&mut self.events);
         self.incoming.close(&mut self.events);
         self.events.push(LinkEvent::Down(reason));

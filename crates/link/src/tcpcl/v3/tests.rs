@@ -173,7 +173,7 @@ fn messages(octets: &[u8]) -> Vec<Message> {
     messages
 }
 
-/// What a session says now.
+/// The octets that a session gives now.
 fn said(session: &mut Session) -> Vec<Message> {
     messages(&drain(session, at(0)))
 }

@@ -22,7 +22,7 @@ pub(super) struct TransfersIn {
     limits: Limits,
 }
 
-/// What incoming bundles are held to.
+/// The terms that incoming bundles are held to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Largest bundle taken, octets.
@@ -42,7 +42,7 @@ pub(super) enum Answering {
     Refusals,
 }
 
-/// What becomes of a refusal.
+/// The outcome of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The peer is told, or need not be.

@@ -15,7 +15,7 @@ use crate::tcpcl::head::{self, Heads, Reader};
 /// head with a free length, so this bounds what is kept of an incomplete one.
 pub(super) const MAX_ENDPOINT_OCTETS: u64 = 1024;
 
-/// How a peer broke the framing: nothing after it in the stream can be understood.
+/// A breach of the framing by a peer: nothing after it in the stream can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum WireFault {
     /// The stream does not begin with "dtn!".
@@ -40,7 +40,7 @@ pub(super) enum WireFault {
 
 type Stop = head::Stop<WireFault>;
 
-/// What the stream holds next.
+/// The next item of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A message; after a `DATA_SEGMENT` with data its `Data` items follow.
@@ -67,7 +67,7 @@ impl Decoder {
         self.heads.next(chunk, contact_header)
     }
 
-    /// What comes next in the stream; `None` when `chunk` is used up.
+    /// The next item of the stream; `None` when `chunk` is used up.
     pub(super) fn next(&mut self, chunk: &mut Bytes) -> Result<Option<Item>, WireFault> {
         if self.data_remaining > 0 {
             return Ok(self.data(chunk));
@@ -106,7 +106,7 @@ fn contact_header(reader: &mut Reader<'_>) -> Result<ContactHeader, Stop> {
             return Err(Stop::Fault(WireFault::NoMagic));
         }
     }
-    // What follows is known of this version only.
+    // The octets behind it are known of this version only.
     let version = reader.u8()?;
     if version != VERSION {
         return Err(Stop::Fault(WireFault::Version(version)));

@@ -23,7 +23,7 @@ impl Heads {
         heads
     }
 
-    /// What the first octets of `chunk` are, which it loses.
+    /// The meaning of the first octets of `chunk`, which it loses.
     pub(in crate::tcpcl) fn next(&mut self, chunk: &mut Bytes) -> Found {
         if !self.is_greeted {
             return match self.decoder.contact(chunk) {

@@ -107,7 +107,7 @@ impl State {
         matches!(self, Self::Idle | Self::Live | Self::Ending)
     }
 
-    /// What the session's clocks make of it.
+    /// The phase that the session's clocks know it by.
     pub(super) const fn stage(self) -> Stage {
         match self {
             Self::Contact | Self::Securing | Self::Initiation => Stage::SettingUp,

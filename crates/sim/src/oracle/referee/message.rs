@@ -1,4 +1,4 @@
-//! What is said in a session, read from its octets as RFC 9174 lays them out, or RFC 7242 (`older`), and from nothing else.
+//! The messages of a session, read from its octets as RFC 9174 lays them out, or RFC 7242 (`older`), and from nothing else.
 
 use super::older::{self, Older};
 

@@ -1,4 +1,4 @@
-//! What is said in a session of version 3, as RFC 7242 lays it out, in the words of version 4.
+//! The messages of a session of version 3, as RFC 7242 lays it out, in the words of version 4.
 //!
 //! No octet says which transfer a segment or an answer belongs to: the n-th bundle is the n-th that begins, and the n-th answer
 //! is for the n-th segment (RFC 7242 5.4).

@@ -26,7 +26,7 @@ struct Capture {
     s2c: &'static [u8],
 }
 
-/// What one side of a recording sent.
+/// The octets that one side of a recording sent.
 struct Recorded {
     header: ContactHeader,
     /// Octets of the contact header.
