@@ -182,6 +182,12 @@ mistakes! {
     DetourBehindOthers,
     /// A bundle that does not fit with its header for the next hop is kept for that one.
     GrowthIgnored,
+    /// A bundle that its destination's node has is deleted while another copy is on its way.
+    DeletedWhileCopied,
+    /// What one neighbour has of a bundle counts as what every other has.
+    MarkShared,
+    /// A copy goes back to the neighbour that the bundle came from.
+    CopySentBack,
 }
 
 impl Mutant {

@@ -75,6 +75,7 @@ impl Node {
             if let Some(key) = self.bundles.find(&identity)
                 && self.meet_copy(now, key, hops)? == Copy::Held
             {
+                self.copy_known(key, stream);
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -218,10 +219,16 @@ impl Node {
                 reason: RefuseReason::NoResources,
                 why: "another copy of the bundle is on its way to or from the disk".into(),
             }),
-            State::InFlight if remote && !self.was_never_here(key, hops) => Err(Refused {
-                reason: RefuseReason::NoResources,
-                why: "another copy of the bundle is on its way to a neighbour".into(),
-            }),
+            State::InFlight
+                if remote
+                    && self.copies.router(key).is_none()
+                    && !self.was_never_here(key, hops) =>
+            {
+                Err(Refused {
+                    reason: RefuseReason::NoResources,
+                    why: "another copy of the bundle is on its way to a neighbour".into(),
+                })
+            }
             _ => {
                 // The copy ends here, so that the bundle is what is left of it as well: wherever the copy was, it is known for one that
                 // has gone further.

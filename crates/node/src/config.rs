@@ -17,6 +17,8 @@ pub struct Config {
     pub listeners: Vec<ListenerConfig>,
     /// Static routes.
     pub routes: Vec<Route>,
+    /// The routers of destinations, by pattern; static routes decide about all others.
+    pub routing: Vec<Routing>,
     /// Most octets in the store, bundles as stored.
     pub quota_octets: u64,
     /// Most bundles in the store.
@@ -57,6 +59,7 @@ impl Config {
             links: Vec::new(),
             listeners: alloc::vec![ListenerConfig::default()],
             routes: Vec::new(),
+            routing: Vec::new(),
             quota_octets: 10 << 30,
             quota_bundles: u64::MAX,
             memory_octets: u64::MAX,
@@ -317,6 +320,25 @@ pub struct Route {
     pub via: String,
     /// Routes of a higher priority are used first; default 0. Implicit routes to peers come after all.
     pub priority: i32,
+}
+
+/// The router of all destinations of a pattern. The most specific pattern of a destination counts, the first of equals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// Endpoint-ID pattern, as text (`ipn:*.*`).
+    pub to: String,
+    /// What decides about their bundles.
+    pub router: RouterKind,
+}
+
+/// Who decides which neighbours get a bundle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RouterKind {
+    /// [`Config::routes`]: one neighbour, the best that is up.
+    #[default]
+    Static,
+    /// All neighbours, each once: a copy stays here until the bundle expires or its destination's node has it.
+    Flood,
 }
 
 /// Which status reports this node generates (RFC 9171 5.1: none by default).

@@ -109,6 +109,7 @@ impl Node {
                 .insert(now, endpoints, identity, expires, removal, (0, None));
         }
         self.handed.remove(&key);
+        self.forget_copies(key);
         self.store_behind_reports(StoreCommand::Delete { key, remember });
     }
 
@@ -119,7 +120,7 @@ impl Node {
             return;
         };
         match entry.state() {
-            State::Waiting => {
+            State::Waiting if self.copies.router(key).is_none() => {
                 let (queue, place) = (queue(entry), place(entry));
                 self.queues.remove(queue, place, key);
             }
@@ -135,6 +136,7 @@ impl Node {
             State::Arriving
             | State::Kept
             | State::DispatchPending
+            | State::Waiting
             | State::InFlight
             | State::Quarantined
             | State::Deleting => {}

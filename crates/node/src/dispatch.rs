@@ -265,6 +265,9 @@ impl Node {
         let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
         let bars = (entry.previous, must_not_fragment(entry.flags));
         let is_own = self.endpoints.locality(destination) != Locality::Remote;
+        if !is_own && self.spread(key) {
+            return;
+        }
         let (routes, endpoints) = (&self.routes, &self.endpoints);
         self.queues.push(queue, place, key, || match is_own {
             true => Vec::new(),

@@ -55,18 +55,19 @@ impl Node {
         self.discharge(stream, octets);
         if piece_octets == 0 {
             // The peer's transfer MRU has no room for even one octet of payload.
-            self.rest(now, key, NOT_ACCEPTABLE_REST);
+            self.give_back(now, stream, key, Some(NOT_ACCEPTABLE_REST));
             return;
         }
+        let next = self.handed_to(stream, key).unwrap_or(0);
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.splits.push_back(Split {
                 key,
                 piece_octets,
-                next: self.handed.get(&key).copied().unwrap_or(0),
+                next,
             });
         }
         self.splits.insert(
-            key,
+            (key, stream),
             SplitBundle {
                 header,
                 outstanding: 0,
@@ -85,7 +86,8 @@ impl Node {
             return;
         };
         let key = split.key;
-        let (Some(state), Some(entry)) = (self.splits.get_mut(&key), self.bundles.entry(key))
+        let (Some(state), Some(entry)) =
+            (self.splits.get_mut(&(key, stream)), self.bundles.entry(key))
         else {
             return;
         };
@@ -122,7 +124,7 @@ impl Node {
             .neighbours
             .get(&stream)
             .is_some_and(|neighbour| !neighbour.ending);
-        let Some(state) = self.splits.get(&key).filter(|_| ready) else {
+        let Some(state) = self.splits.get(&(key, stream)).filter(|_| ready) else {
             self.discharge(stream, range.length);
             self.settle_fragment(now, stream, key, Some(None));
             return;
@@ -161,18 +163,49 @@ impl Node {
     }
 
     /// A next hop has so many octets of a bundle's payload behind `start`.
-    pub(crate) fn handed_over(&mut self, key: BundleKey, start: u64, octets: u64) {
+    pub(crate) fn handed_over(
+        &mut self,
+        stream: StreamId,
+        key: BundleKey,
+        start: u64,
+        octets: u64,
+    ) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
         let may = !must_not_fragment(entry.flags) && !self.endpoints.id(entry.source).is_null();
-        let before = self.handed.get(&key).copied().unwrap_or(0);
+        let before = self.handed_to(stream, key).unwrap_or(0);
         // A fragment has at least one octet, and the last one tells that all were taken.
         let most = entry.payload_octets.saturating_sub(1);
         let beyond = u64::from(planted(Mutant::HandedTooFar));
         let end = start.saturating_add(octets + beyond).min(most);
         if may && start <= before && end > before {
-            self.handed.insert(key, end);
+            self.set_handed(stream, key, Some(end));
+        }
+    }
+
+    /// Payload octets of a bundle that need not go over a session: of a copy those that this neighbour has, else those that any has,
+    /// which has them to forward.
+    pub(crate) fn handed_to(&self, stream: StreamId, key: BundleKey) -> Option<u64> {
+        if self.copies.router(key).is_none() || planted(Mutant::MarkShared) {
+            return self.handed.get(&key).copied();
+        }
+        self.copies
+            .handed(key, self.neighbours.get(&stream)?.peer_id()?)
+    }
+
+    /// Note how many that are; none any more.
+    pub(crate) fn set_handed(&mut self, stream: StreamId, key: BundleKey, octets: Option<u64>) {
+        if self.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
+            let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+            if let Some(peer) = peer.cloned() {
+                self.copies.set_handed(key, peer, octets);
+            }
+            return;
+        }
+        match octets {
+            Some(octets) => drop(self.handed.insert(key, octets)),
+            None => drop(self.handed.remove(&key)),
         }
     }
 
@@ -184,7 +217,7 @@ impl Node {
         key: BundleKey,
         failed: Option<Option<RefuseReason>>,
     ) {
-        let Some(split) = self.splits.get_mut(&key) else {
+        let Some(split) = self.splits.get_mut(&(key, stream)) else {
             return;
         };
         split.outstanding = split.outstanding.saturating_sub(1);
@@ -210,7 +243,7 @@ impl Node {
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.splits.retain(|split| split.key != key);
         }
-        if let Some(split) = self.splits.get_mut(&key) {
+        if let Some(split) = self.splits.get_mut(&(key, stream)) {
             split.failed.get_or_insert(refused);
             split.complete = true;
         }
@@ -218,15 +251,19 @@ impl Node {
     }
 
     fn finish_split(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let done = self.splits.get(&key).is_some_and(|split| {
+        let done = self.splits.get(&(key, stream)).is_some_and(|split| {
             split.complete && (split.outstanding == 0 || planted(Mutant::LastFragmentNotAwaited))
         });
         if !done {
             return;
         }
-        match self.splits.remove(&key).and_then(|split| split.failed) {
+        match self
+            .splits
+            .remove(&(key, stream))
+            .and_then(|split| split.failed)
+        {
             None => self.forwarded(now, stream, key),
-            Some(refused) => self.come_back(now, key, refused),
+            Some(refused) => self.come_back(now, stream, key, refused),
         }
     }
 }

@@ -62,7 +62,12 @@ impl Node {
             })?;
         }
         self.check_passes()?;
-        for key in self.splits.keys() {
+        for key in self.copies.keys() {
+            expect(self.bundles.entry(key).is_some(), || {
+                format!("{key:?} is given away and is not held")
+            })?;
+        }
+        for (key, _) in self.splits.keys() {
             let state = self.state(*key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is cut and {state:?}")
@@ -94,7 +99,10 @@ impl Node {
             self.passes.get(&key),
             Some(Pass::UnderWay(_) | Pass::Left(..) | Pass::Handed | Pass::Orphaned(_))
         );
-        let wanted = u32::from(entry.state() == State::InFlight || passes);
+        let wanted = match self.copies.router(key) {
+            Some(_) => u32::try_from(self.copies.sessions(key)).unwrap_or(u32::MAX),
+            None => u32::from(entry.state() == State::InFlight || passes),
+        };
         expect(holders == wanted, || format!("has {holders} holders"))?;
         let timed = self.expiries.contains(entry, key);
         let part = self.reassembly.stand_in(key).is_some();
@@ -114,7 +122,11 @@ impl Node {
             State::Deleting => return expect(!timed, || "has an expiry".into()),
             State::DispatchPending => return Err("goes nowhere".into()),
             State::InFlight => {
+                expect(holders > 0, || "is with nobody".into())?;
                 return expect(timed || entry.doomed.is_some(), || "never expires".into());
+            }
+            State::Waiting if self.copies.router(key).is_some() => {
+                expect(holders == 0, || "waits and is on its way".into())?;
             }
             State::Waiting => {
                 expect(self.queues.holds(queue(entry), place(entry), key), || {
@@ -196,7 +208,7 @@ impl Node {
             .chain(sent)
             .chain(delivered.copied())
             .chain(self.perf.held());
-        for key in all.chain(self.splits.keys().copied()) {
+        for key in all.chain(self.splits.keys().map(|(key, _)| *key)) {
             *held.entry(key).or_insert(0) += 1;
         }
         held

@@ -72,6 +72,8 @@ impl Node {
             .saturating_add(bundles.saturating_mul(STORE_OCTETS))
             .saturating_add(self.endpoints.memory_octets())
             .saturating_add(self.queues.memory_octets())
+            .saturating_add(self.copies.memory_octets())
+            .saturating_add(self.routers.memory_octets())
             .saturating_add(self.expected_octets)
             .saturating_add(self.expiries.memory_octets())
             .saturating_add(self.removed.memory_octets())

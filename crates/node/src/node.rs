@@ -3,7 +3,7 @@
 //! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
 //! `streams` (connections), `paths` (whether they still carry anything), `reception` and `admission` (bundles
 //! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
-//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `probing` (those that a neighbour may have no room for), `passing`
+//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `copies` (those of which several neighbours get one), `probing` (those that a neighbour may have no room for), `passing`
 //! (those that still come in), `ahead` (those that are not durable yet), `prefix` (what is kept of those that may not), `delivery` (registrations, and
 //! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
 //! `answers` (whom these two answer), `own` (bundles that the node makes for itself), `operator`.
@@ -22,6 +22,7 @@ use crate::bundles::Bundles;
 use crate::client::Client;
 use crate::collection::Collections;
 use crate::config::{Config, LinkId, SendOrder};
+use crate::copies::Copies;
 use crate::creation::Creation;
 use crate::delivery::Registrations;
 use crate::disk_room::DiskRoom;
@@ -41,6 +42,7 @@ use crate::reassembly::Reassembly;
 use crate::recording::{Recorder, Stored};
 use crate::removed::Removed;
 use crate::reports::ReportRate;
+use crate::routing::Routers;
 use crate::routing::static_routes::StaticRoutes;
 use crate::sending::{PendingRead, SplitBundle};
 use crate::series::Series;
@@ -99,6 +101,7 @@ pub struct Node {
     pub(crate) expected_octets: usize,
     pub(crate) creation: Creation,
     pub(crate) routes: StaticRoutes,
+    pub(crate) routers: Routers,
     pub(crate) links: alloc::vec::Vec<Link>,
     /// When the network, which has just changed, is looked at.
     pub(crate) settles: Option<Instant>,
@@ -123,9 +126,12 @@ pub struct Node {
     pub(crate) sharing: Sharing,
     /// Payload octets of bundles here that next hops have already, from the first.
     pub(crate) handed: BTreeMap<BundleKey, u64>,
+    /// Bundles of which several neighbours get a copy.
+    pub(crate) copies: Copies,
     /// Acknowledgments that wait for the next hop's.
     pub(crate) owed: BTreeMap<BundleKey, Owed>,
-    pub(crate) splits: BTreeMap<BundleKey, SplitBundle>,
+    /// Bundles that sessions are cutting into fragments.
+    pub(crate) splits: BTreeMap<(BundleKey, StreamId), SplitBundle>,
     /// Reads that the driver has not answered, by ticket.
     pub(crate) reads: Series<PendingRead>,
     pub(crate) heads: Heads,
@@ -205,6 +211,7 @@ impl Node {
             memory_credit: 0,
             creation: Creation::default(),
             routes: StaticRoutes::default(),
+            routers: Routers::new(&config.routing),
             links: config.links.iter().cloned().map(Link::new).collect(),
             settles: None,
             path_check: None,
@@ -221,6 +228,7 @@ impl Node {
             retracted: Retracted::new(),
             sharing: Sharing::default(),
             handed: BTreeMap::new(),
+            copies: Copies::default(),
             owed: BTreeMap::new(),
             splits: BTreeMap::new(),
             reads: Series::default(),

@@ -162,7 +162,8 @@ impl Node {
     ) -> Option<StreamId> {
         let entry = self.bundles.entry(key)?;
         let destination = self.endpoints.id(entry.destination);
-        if entry.returns > 0 || self.local.locality(destination) != Locality::Remote {
+        let is_remote = self.local.locality(destination) == Locality::Remote;
+        if entry.returns > 0 || !is_remote || self.is_routed(key) {
             return None;
         }
         let hops = self.routes.hops(destination);
@@ -251,7 +252,7 @@ impl Node {
             Pass::Confirmed if planted(Mutant::ConfirmedAheadNotDeleted) => {}
             Pass::Confirmed | Pass::Answered => self.delivered(now, key),
             Pass::Taken(stream) => self.forwarded(now, stream, key),
-            Pass::Failed(refused) => self.come_back(now, key, refused),
+            Pass::Failed(refused) => self.not_taken(now, key, refused),
         }
         true
     }

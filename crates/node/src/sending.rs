@@ -7,20 +7,20 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
+use dhow_bundle::storage::{BundleKey, Extents, Piece};
 use dhow_bundle::v7::forward::UnsupportedBlocks;
 use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::bundles::Removal;
 use crate::checksums::Ending;
+use crate::copies::CopyEnd;
 use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::queues::{Choice, QueueId};
 use crate::reports::ReportKind;
-use crate::retention::State;
 use crate::routing::Hop;
 
 /// Bundles up to this size are read from the store in one piece; of larger ones only the header blocks.
@@ -130,7 +130,8 @@ impl Node {
                 }
                 following => following,
             };
-            let Some(Choice { key, .. }) = last else {
+            let copy = self.next_copy(now, stream, last.as_ref());
+            let Some(key) = copy.or(last.map(|choice| choice.key)) else {
                 if self.clear_the_way(now, stream) {
                     continue;
                 }
@@ -139,9 +140,12 @@ impl Node {
             if self.has_expired(now, key) {
                 continue;
             }
-            self.dequeue(key);
+            match copy {
+                Some(_) => self.take_copy(stream, key),
+                None => self.dequeue(key),
+            }
             if self.is_doubtful(key) {
-                self.verify(now, key);
+                self.verify_for(now, stream, key);
                 if !self.may_verify(key) {
                     return;
                 }
@@ -300,7 +304,7 @@ impl Node {
             (PendingRead::Send { stream, key }, None) => {
                 let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
                 self.discharge(stream, octets);
-                self.rest(now, key, RETRANSMIT_REST);
+                self.give_back(now, stream, key, Some(RETRANSMIT_REST));
             }
             (PendingRead::Fragment { stream, key, range }, None) => {
                 self.discharge(stream, range.length);
@@ -320,7 +324,7 @@ impl Node {
         let length = entry.octets;
         if self.neighbours.get(&stream).is_none_or(|it| it.ending) {
             self.discharge(stream, length);
-            self.put_back(now, key);
+            self.give_back(now, stream, key, None);
             return;
         }
         // What was accepted on reception is read again as leniently as it may have been then.
@@ -331,7 +335,9 @@ impl Node {
             self.send_behind(now, (stream, key), reader.header(), &octets);
         } else {
             self.discharge(stream, length);
-            self.enqueue(key);
+            if self.copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_REST)) {
+                self.enqueue(key);
+            }
             self.corrupt(now, key);
         }
         reader.release();
@@ -358,13 +364,13 @@ impl Node {
         let mru = neighbour.transfer_mru();
         let (head, total) = self.forwarded_head(now, stream, key, header);
         let payload = header.payload_octets();
-        let resumes = !self.handed.is_empty() && self.handed.contains_key(&key);
+        let resumes = self.handed_to(stream, key).is_some();
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
             if self.is_stale(now, key) {
                 // A fragment has a checksum of its own: it would be right for octets that are not.
                 self.discharge(stream, length);
-                return self.verify(now, key);
+                return self.verify_for(now, stream, key);
             }
             let overhead = total.saturating_sub(payload);
             self.counters.resumed += u64::from(resumes);
@@ -375,6 +381,9 @@ impl Node {
         if total > mru {
             // It must not be fragmented, and its header grew past what the peer takes.
             self.discharge(stream, length);
+            if self.copies.router(key).is_some() {
+                return self.copy_back(now, stream, key, CopyEnd::Barred);
+            }
             match planted(Mutant::GrowthIgnored) {
                 true => drop(self.rest(now, key, NOT_ACCEPTABLE_REST)),
                 false => self.divert(now, key, total),
@@ -398,7 +407,7 @@ impl Node {
         } else if ending == Ending::Bare && self.is_stale(now, key) {
             // The peer has no checksum to compare it with.
             self.discharge(stream, length);
-            self.verify(now, key);
+            self.verify_for(now, stream, key);
         } else if let Some(entry) = self.bundles.entry(key) {
             let from = u64::from(header.header_octets());
             let body = ending.of_extents(&entry.extents, from, from.saturating_add(payload));
@@ -521,7 +530,7 @@ impl Node {
         self.discharge(stream, outgoing.octets);
         self.tell_transfer(now, stream, &outgoing);
         if outgoing.fragment {
-            self.handed_over(outgoing.key, outgoing.start, outgoing.octets);
+            self.handed_over(stream, outgoing.key, outgoing.start, outgoing.octets);
             self.settle_fragment(now, stream, outgoing.key, None);
         } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
@@ -563,103 +572,9 @@ impl Node {
         if let Some((id, to)) = id.zip(peer.cloned()) {
             self.occurred(Occurrence::Forwarded { id, to, octets });
         }
-        self.delete(now, key, Removal::Forwarded, None);
-    }
-
-    /// A transfer failed: the bundle waits, rests or takes another way, and never in a hot loop.
-    pub(crate) fn failed(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        transfer: TransferId,
-        (refused, acknowledged): (Option<RefuseReason>, u64),
-    ) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
-            return;
-        };
-        let keeps = neighbour.keeps_prefixes();
-        neighbour.probe_over(now.monotonic, transfer, refused.is_some());
-        let Some(outgoing) = neighbour.closed(transfer) else {
-            return;
-        };
-        neighbour.window.lost(outgoing.octets);
-        let key = outgoing.key;
-        match refused {
-            None if keeps && acknowledged > outgoing.header_octets => {
-                let octets = acknowledged - outgoing.header_octets;
-                self.handed_over(key, outgoing.start, octets);
-            }
-            // RFC 9174 table 6: the whole is wanted again.
-            Some(RefuseReason::Retransmit) => drop(self.handed.remove(&key)),
-            _ => {}
-        }
-        if let Some(reason) = refused {
-            self.refused_by_peer(now, stream, key, reason);
-        }
-        self.discharge(stream, outgoing.octets);
-        if outgoing.fragment {
-            self.settle_fragment(now, stream, key, Some(refused));
-        } else if !self.pass_over(now, stream, key, Pass::Failed(refused)) {
-            self.come_back(now, key, refused);
-            self.pay(now, key);
-        }
-    }
-
-    /// A bundle that a session could not get rid of.
-    pub(crate) fn come_back(&mut self, now: Now, key: BundleKey, refused: Option<RefuseReason>) {
-        let Some(entry) = self.bundles.entry(key) else {
-            return;
-        };
-        let is_lost = entry.detour > 0 && planted(Mutant::DetourLostWithSession);
-        if entry.state() != State::InFlight || is_lost {
-            return;
-        }
-        let rest = match refused {
-            None | Some(RefuseReason::NoResources | RefuseReason::SessionTerminating) => None,
-            Some(RefuseReason::Retransmit | RefuseReason::Unknown) => Some(RETRANSMIT_REST),
-            Some(_) => Some(NOT_ACCEPTABLE_REST),
-        };
-        match rest {
-            Some(duration) => {
-                self.rest(now, key, duration);
-            }
-            None => self.put_back(now, key),
-        }
-    }
-
-    /// A session is gone: everything that it was sending comes back.
-    pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
-            return;
-        };
-        neighbour.probe = None;
-        let outgoing = neighbour.all_closed();
-        let splits = core::mem::take(&mut neighbour.splits);
-        // The oldest last: it is the first of its queue again.
-        for outgoing in outgoing.into_values().rev() {
-            if outgoing.fragment {
-                self.settle_fragment(now, stream, outgoing.key, Some(None));
-            } else if !self.pass_over(now, stream, outgoing.key, Pass::Failed(None)) {
-                self.come_back(now, outgoing.key, None);
-                self.pay(now, outgoing.key);
-            }
-        }
-        for split in splits {
-            self.stop_split(now, stream, split.key, None);
-        }
-    }
-
-    /// Nobody reads a bundle's octets, or those of the fragments that it stands for: let go of the places
-    /// that they had before they moved.
-    pub(crate) fn release_moved(&mut self, key: BundleKey) {
-        if self.moved.is_empty() {
-            return;
-        }
-        let members = self.reassembly.members(key).iter().copied();
-        for key in members.chain([key]).collect::<Vec<_>>() {
-            if self.moved.remove(&key) {
-                self.store(StoreCommand::Released { key });
-            }
+        match self.copies.router(key) {
+            Some(_) => self.copy_given(now, stream, key),
+            None => self.delete(now, key, Removal::Forwarded, None),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::links::{self, Link, Tongue, Welcome};
 use crate::memory::length;
 use crate::neighbour::{Neighbour, session_config};
 use crate::node::{Attending, Node, Stage};
-use crate::routing::Hop;
+use crate::routing::{Contact, Hop};
 
 /// Applications that do not take their responses have this part of the index's memory together before each is held to
 /// [`RESPONSES_OCTETS_MIN`].
@@ -445,10 +445,12 @@ impl Node {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
                 }
-                self.peers
-                    .entry(parameters.peer.clone())
-                    .or_default()
-                    .insert(stream);
+                let sessions = self.peers.entry(parameters.peer.clone()).or_default();
+                let is_first = sessions.is_empty();
+                sessions.insert(stream);
+                if is_first {
+                    self.contact_changed(now, &parameters.peer, Contact::Up);
+                }
                 self.to_serve.insert(stream);
                 self.occurred(Occurrence::SessionUp {
                     stream,
@@ -576,6 +578,7 @@ impl Node {
             streams.remove(&stream);
             if streams.is_empty() {
                 self.peers.remove(&peer);
+                self.contact_changed(now, &peer, Contact::Down);
             }
         }
         let armed = self

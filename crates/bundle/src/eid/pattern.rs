@@ -80,6 +80,14 @@ impl EidPattern {
         self.items.iter().any(|item| item.matches(endpoint))
     }
 
+    /// Rank of the pattern among those that match an endpoint, greater for smaller sets: schemes before everything, then nodes before
+    /// services, numbers before intervals before `*`, and longer names of demuxes. `None` where it does not match.
+    #[must_use]
+    pub fn specificity(&self, endpoint: &EndpointId) -> Option<u64> {
+        let items = self.items.iter().filter(|item| item.matches(endpoint));
+        items.map(Item::specificity).max()
+    }
+
     /// The one endpoint that the pattern matches, if it is written as one.
     #[must_use]
     pub fn as_endpoint(&self) -> Option<EndpointId> {
@@ -128,6 +136,31 @@ impl From<&EndpointId> for EidPattern {
 }
 
 impl Item {
+    /// Greater for smaller sets.
+    fn specificity(&self) -> u64 {
+        /// One digit for each part; the first weighs most.
+        const DIGIT: u64 = 1 << 16;
+        let [first, second, third] = match self {
+            Self::AnyScheme => [0, 0, 0],
+            Self::AnyDtn | Self::AnyIpn => [1, 0, 0],
+            Self::Null => [u64::from(u16::MAX), 0, 0],
+            Self::Ipn {
+                allocator,
+                node,
+                service,
+            } => [
+                2 + node.specificity(),
+                allocator.specificity(),
+                service.specificity(),
+            ],
+            Self::Dtn { name, demux } => {
+                let one = u64::from(*name != NodeName::Any);
+                [2 + 2 * one, demux.specificity(), 0]
+            }
+        };
+        first * DIGIT * DIGIT + second * DIGIT + third
+    }
+
     fn matches(&self, endpoint: &EndpointId) -> bool {
         match (self, endpoint) {
             (Self::AnyScheme, _)
@@ -164,6 +197,14 @@ impl Item {
 }
 
 impl Numbers {
+    const fn specificity(&self) -> u64 {
+        match self {
+            Self::Any => 0,
+            Self::Intervals(_) => 1,
+            Self::One(_) => 2,
+        }
+    }
+
     fn has(&self, number: u32) -> bool {
         match self {
             Self::Any => true,
@@ -185,6 +226,16 @@ impl NodeName {
 }
 
 impl Demux {
+    fn specificity(&self) -> u64 {
+        let (Self::One(start) | Self::Level(start) | Self::Below(start)) = self;
+        let kind = match self {
+            Self::Below(_) => 0,
+            Self::Level(_) => 1,
+            Self::One(_) => 2,
+        };
+        u64::try_from(start.len()).unwrap_or(0).min(16_000) * 3 + kind
+    }
+
     fn has(&self, demux: &str) -> bool {
         match self {
             Self::One(one) => one.as_ref() == demux,

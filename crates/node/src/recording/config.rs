@@ -7,7 +7,8 @@ use dhow_bundle::cbor::Reader;
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
     Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
-    Protocol, ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls, UdpPolicy,
+    Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, Tls,
+    UdpPolicy,
 };
 use crate::door::Telling;
 
@@ -77,6 +78,8 @@ structure!(LinkConfig {
 
 structure!(ListenerConfig { policy });
 structure!(Route { to, via, priority });
+choice!(RouterKind { 0 => Static {}, 1 => Flood {} });
+structure!(Routing { to, router });
 structure!(Reports {
     generate,
     per_second,
@@ -102,4 +105,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
+    ; routing
 });

@@ -68,7 +68,7 @@ macro_rules! structure {
                 let Self { $($field,)* $($late)? } = self;
                 dhow_bundle::cbor::write_indefinite_array(out);
                 $($crate::recording::item::Item::write($field, out);)*
-                $(if *$late != Default::default() {
+                $(if !$crate::recording::item::is_default($late) {
                     $crate::recording::item::Item::write($late, out);
                 })?
                 out.push(dhow_bundle::cbor::BREAK);
@@ -90,6 +90,11 @@ macro_rules! structure {
             }
         }
     };
+}
+
+/// True for a value that need not be written.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Writes and reads an enumeration as an array of a variant's code and all its fields.

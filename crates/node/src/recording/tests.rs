@@ -17,7 +17,8 @@ use super::item::Item;
 use super::*;
 use crate::config::{
     Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
-    Protocol, ReadingPolicy, Reports, Route, SendOrder, SessionPolicy, Tls, UdpPolicy,
+    Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, Tls,
+    UdpPolicy,
 };
 use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
@@ -76,6 +77,10 @@ pub(super) fn config() -> Config {
         payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10,
+        routing: vec![Routing {
+            to: "ipn:*".into(),
+            router: RouterKind::Flood,
+        }],
         seed: u64::MAX,
     }
 }

@@ -1,13 +1,21 @@
-//! Which way a bundle leaves: candidates for the next hop of a destination, best first.
+//! Which way a bundle leaves.
 //!
-//! A router sees endpoint IDs and links; never octets, sessions or clocks. Start reading at
-//! [`static_routes`].
+//! Static routes name the next hops of a destination, best first ([`static_routes`]): its bundles wait in a queue of their own, and
+//! nobody is asked for each. For destinations of other patterns a [`Router`] decides bundle by bundle, and may give copies to several
+//! neighbours ([`flood`]). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
+mod flood;
 pub(crate) mod static_routes;
 
-use dhow_bundle::NodeId;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use crate::config::LinkId;
+use dhow_bundle::eid::EidPattern;
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{EndpointId, Instant, NodeId};
+
+use crate::config::{LinkId, RouterKind, Routing};
+use flood::Flood;
 
 /// A next hop: a configured link, or any session to a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,4 +24,146 @@ pub(crate) enum Hop {
     Link(LinkId),
     /// Over any session to this node, dialled or accepted.
     Peer(NodeId),
+}
+
+/// The change of a contact with a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contact {
+    /// Its first session is established.
+    Up,
+    /// Its last session is gone.
+    Down,
+}
+
+/// The change of a bundle that a router decides about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BundleChange<'a> {
+    /// It is held, and may leave. Comes again when it could not leave for a while.
+    Held,
+    /// A session with this node has a copy on its way.
+    Taken(&'a NodeId),
+    /// This node has it.
+    Given(&'a NodeId),
+    /// This node has not got the copy that was on its way, and gets none before this time.
+    Returned(&'a NodeId, Instant),
+    /// This node is to have no copy of it.
+    Barred(&'a NodeId),
+    /// It is held no more; its key may come back as another bundle's.
+    Removed,
+}
+
+/// Whether a bundle may go to a neighbour, as far as that is not the router's to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// It may.
+    Open,
+    /// Not now: it is being compared with its checksums, or the neighbour has no room for bundles of its size.
+    Later,
+    /// Never: it came from there, or does not fit.
+    Barred,
+}
+
+/// The decisions about bundles one by one. Copies are a router's to multiply: a bundle is held until it expires, its destination's node
+/// has it, or an operator or a router drops it.
+pub(crate) trait Router: Send {
+    /// A neighbour has come or gone.
+    fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact);
+
+    /// A bundle has changed.
+    fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>);
+
+    /// The next bundle for a neighbour that has room, of those that `passage` lets through. The same one each time until it has changed.
+    fn next(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        passage: &dyn Fn(BundleKey) -> Passage,
+    ) -> Option<BundleKey>;
+
+    /// When a neighbour for which [`Router::next`] has nothing is to be asked for again although nothing happens.
+    fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant>;
+
+    /// Octets of memory that it takes.
+    fn memory_octets(&self) -> usize;
+}
+
+/// A router of this kind, as it is when nothing has happened; none for static routes.
+fn router(kind: RouterKind) -> Option<Box<dyn Router>> {
+    match kind {
+        RouterKind::Static => None,
+        RouterKind::Flood => Some(Box::new(Flood::default())),
+    }
+}
+
+/// The position of a router among those of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RouterId(u8);
+
+/// The routers of a node, and the destinations of each.
+#[derive(Default)]
+pub(crate) struct Routers {
+    /// None for static routes.
+    patterns: Vec<(EidPattern, Option<RouterId>)>,
+    routers: Vec<(RouterKind, Box<dyn Router>)>,
+}
+
+impl Routers {
+    /// The routers that a configuration names. Patterns that are none are left out: whoever reads the configuration has checked them.
+    pub(crate) fn new(routing: &[Routing]) -> Self {
+        let mut routers = Self::default();
+        for Routing { to, router: kind } in routing {
+            if let Ok(pattern) = to.parse() {
+                let id = routers.id_of(*kind);
+                routers.patterns.push((pattern, id));
+            }
+        }
+        routers
+    }
+
+    fn id_of(&mut self, kind: RouterKind) -> Option<RouterId> {
+        let place = self.routers.iter().position(|(known, _)| *known == kind);
+        let place = match place {
+            Some(place) => place,
+            None => {
+                self.routers.push((kind, router(kind)?));
+                self.routers.len() - 1
+            }
+        };
+        u8::try_from(place).ok().map(RouterId)
+    }
+
+    /// True where static routes decide about all destinations.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.routers.is_empty()
+    }
+
+    /// The router that the most specific pattern of a destination names, the first of equals; none where static routes decide.
+    pub(crate) fn find(&self, destination: &EndpointId) -> Option<RouterId> {
+        let mut best: Option<(u64, Option<RouterId>)> = None;
+        for (pattern, id) in &self.patterns {
+            if let Some(specificity) = pattern.specificity(destination)
+                && best.is_none_or(|(other, _)| specificity > other)
+            {
+                best = Some((specificity, *id));
+            }
+        }
+        best.and_then(|(_, id)| id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut Box<dyn Router>> {
+        let place = usize::from(id.0);
+        self.routers.get_mut(place).map(|(_, router)| router)
+    }
+
+    /// All of them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (RouterId, &mut Box<dyn Router>)> {
+        let ids = (0..).map(RouterId);
+        ids.zip(self.routers.iter_mut().map(|(_, router)| router))
+    }
+
+    /// Octets of memory that they take.
+    pub(crate) fn memory_octets(&self) -> usize {
+        let routers = self.routers.iter();
+        routers.map(|(_, router)| router.memory_octets()).sum()
+    }
 }

@@ -104,7 +104,12 @@ impl Store {
         for extent in extents {
             let arriving = self.arriving.values().flatten();
             let held = self.committed.values().flat_map(|(_, extents, _)| extents);
-            if arriving.chain(held).any(|other| *other == extent) {
+            let left = self.old.values().flatten();
+            if arriving
+                .chain(held)
+                .chain(left)
+                .any(|other| *other == extent)
+            {
                 // Another bundle shares it.
                 continue;
             }

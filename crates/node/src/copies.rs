@@ -1,0 +1,326 @@
+//! Bundles of which several neighbours get a copy, as a router decides: sessions have it on their way at a time, and it stays.
+//!
+//! Such a bundle is in no queue. A session that has room asks the router of its destination for the next one. Of the states in
+//! `retention.rs` it has `Waiting` while no session has it, and `InFlight` while any has; what belongs to one transfer is kept for each
+//! neighbour by itself.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{Instant, NodeId, Now};
+
+use crate::bundles::Removal;
+use crate::door::StreamId;
+use crate::memory::tree_octets;
+use crate::neighbour::Neighbour;
+use crate::node::Node;
+use crate::queues::Choice;
+use crate::retention::{State, Trigger};
+use crate::routing::{BundleChange, Contact, Passage, Router, RouterId, Routers};
+
+/// All such bundles.
+#[derive(Default)]
+pub(crate) struct Copies {
+    bundles: BTreeMap<BundleKey, Spread>,
+}
+
+/// One of them.
+struct Spread {
+    router: RouterId,
+    /// Sessions that have it on their way, and to whom.
+    sessions: Vec<(StreamId, NodeId)>,
+    /// Payload octets that nodes have already, from the first.
+    handed: BTreeMap<NodeId, u64>,
+    /// Its destination's node has it: it is deleted once no session has it.
+    is_over: bool,
+}
+
+impl Copies {
+    /// The router that decides about a bundle; none where its queue does.
+    pub(crate) fn router(&self, key: BundleKey) -> Option<RouterId> {
+        if self.bundles.is_empty() {
+            return None;
+        }
+        self.bundles.get(&key).map(|spread| spread.router)
+    }
+
+    /// Sessions that have a bundle on their way.
+    pub(crate) fn sessions(&self, key: BundleKey) -> usize {
+        self.bundles
+            .get(&key)
+            .map_or(0, |spread| spread.sessions.len())
+    }
+
+    /// All bundles.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = BundleKey> {
+        self.bundles.keys().copied()
+    }
+
+    /// Payload octets that a node has already.
+    pub(crate) fn handed(&self, key: BundleKey, peer: &NodeId) -> Option<u64> {
+        self.bundles.get(&key)?.handed.get(peer).copied()
+    }
+
+    /// A node has so many payload octets; none any more.
+    pub(crate) fn set_handed(&mut self, key: BundleKey, peer: NodeId, octets: Option<u64>) {
+        if let Some(spread) = self.bundles.get_mut(&key) {
+            match octets {
+                Some(octets) => spread.handed.insert(peer, octets),
+                None => spread.handed.remove(&peer),
+            };
+        }
+    }
+
+    /// Octets of memory that it takes.
+    pub(crate) fn memory_octets(&self) -> usize {
+        tree_octets::<(BundleKey, Spread)>(self.bundles.len())
+    }
+}
+
+/// What became of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyEnd {
+    /// The neighbour has it.
+    Given,
+    /// It has not, and is given none before so long.
+    Returned(Duration),
+    /// It is never to have one.
+    Barred,
+}
+
+impl Node {
+    /// True when a router decides about a destination's bundles.
+    pub(crate) fn is_routed(&self, key: BundleKey) -> bool {
+        self.router_of(key).is_some()
+    }
+
+    fn router_of(&self, key: BundleKey) -> Option<RouterId> {
+        if self.routers.is_empty() {
+            return None;
+        }
+        let entry = self.bundles.entry(key)?;
+        self.routers.find(self.endpoints.id(entry.destination))
+    }
+
+    /// A bundle waits: its router is told, and sessions ask for it. False where it is to wait in its queue.
+    pub(crate) fn spread(&mut self, key: BundleKey) -> bool {
+        let Some(router) = self.router_of(key) else {
+            return false;
+        };
+        let spread = Spread {
+            router,
+            sessions: Vec::new(),
+            handed: BTreeMap::new(),
+            is_over: false,
+        };
+        self.copies.bundles.entry(key).or_insert(spread);
+        self.tell_router(key, BundleChange::Held);
+        let sessions = self.peers.values().flatten();
+        self.to_serve.extend(sessions);
+        true
+    }
+
+    fn tell_router(&mut self, key: BundleKey, change: BundleChange<'_>) {
+        if let Some(router) = self.copies.router(key)
+            && let Some(router) = self.routers.get_mut(router)
+        {
+            router.handle_bundle(key, change);
+        }
+    }
+
+    /// A neighbour's first session is there, or its last is gone.
+    pub(crate) fn contact_changed(&mut self, now: Now, peer: &NodeId, contact: Contact) {
+        for (_, router) in self.routers.iter_mut() {
+            router.handle_contact(now.monotonic, peer, contact);
+        }
+    }
+
+    /// The next bundle of which a session is to carry a copy, if its turn is before that of a choice from the queues.
+    #[inline(always)]
+    pub(crate) fn next_copy(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        other: Option<&Choice>,
+    ) -> Option<BundleKey> {
+        if self.copies.bundles.is_empty() {
+            return None;
+        }
+        self.look_for_copy(now, stream, other)
+    }
+
+    fn look_for_copy(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        other: Option<&Choice>,
+    ) -> Option<BundleKey> {
+        let peer = self.neighbours.get(&stream)?.peer_id()?.clone();
+        let mut routers = core::mem::take(&mut self.routers);
+        let next = self.next_of(now.monotonic, &mut routers, (stream, &peer));
+        if next.is_none() {
+            let wake = |(_, router): (_, &mut Box<dyn Router>)| router.wakes(now.monotonic, &peer);
+            let at = routers.iter_mut().filter_map(wake).min();
+            self.pauses.extend(at.map(|at| (at, stream)));
+        }
+        self.routers = routers;
+        let (order, key) = next?;
+        let other = other.and_then(|choice| self.bundles.entry(choice.key));
+        other.is_none_or(|other| order < other.order).then_some(key)
+    }
+
+    fn next_of(
+        &self,
+        now: Instant,
+        routers: &mut Routers,
+        (stream, peer): (StreamId, &NodeId),
+    ) -> Option<(u64, BundleKey)> {
+        let neighbour = self.neighbours.get(&stream)?;
+        let mut first = |most_octets: Option<u64>| {
+            let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
+                let passage = |key| self.passage(neighbour, id, key, most_octets);
+                let key = router.next(now, peer, &passage)?;
+                Some((self.bundles.entry(key)?.order, key))
+            };
+            routers.iter_mut().filter_map(of_router).min()
+        };
+        // Where the neighbour had no room for a size, smaller ones go before.
+        let below = neighbour
+            .ceiling_octets()
+            .map(|ceiling| ceiling.saturating_sub(1));
+        below
+            .and_then(|below| first(Some(below)))
+            .or_else(|| first(None))
+    }
+
+    fn passage(
+        &self,
+        neighbour: &Neighbour,
+        router: RouterId,
+        key: BundleKey,
+        most_octets: Option<u64>,
+    ) -> Passage {
+        let (Some(entry), Some(spread)) = (self.bundles.entry(key), self.copies.bundles.get(&key))
+        else {
+            return Passage::Barred;
+        };
+        let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
+        let may_go = self.may_go(neighbour, key) || is_back && planted(Mutant::CopySentBack);
+        if spread.router != router || !may_go {
+            return Passage::Barred;
+        }
+        // What is doubtful is compared with its checksums while nobody reads it.
+        let is_doubtful = entry.sound_until == Instant::START && !spread.sessions.is_empty();
+        let leaves = matches!(entry.state(), State::Waiting | State::InFlight)
+            && entry.doomed.is_none()
+            && !spread.is_over
+            && !is_doubtful;
+        match leaves && most_octets.is_none_or(|most| entry.octets <= most) {
+            true => Passage::Open,
+            false => Passage::Later,
+        }
+    }
+
+    /// A session takes a copy of a bundle.
+    pub(crate) fn take_copy(&mut self, stream: StreamId, key: BundleKey) {
+        if self.state(key) == Some(State::Waiting) {
+            self.advance(key, Trigger::Taken);
+            if let Some(order) = self.bundles.entry(key).map(|entry| entry.order) {
+                self.turns.leave(order);
+            }
+        }
+        let Some(peer) = self.peer_of(stream) else {
+            return;
+        };
+        self.tell_router(key, BundleChange::Taken(&peer));
+        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+            spread.sessions.push((stream, peer));
+        }
+    }
+
+    fn peer_of(&self, stream: StreamId) -> Option<NodeId> {
+        self.neighbours.get(&stream)?.peer_id().cloned()
+    }
+
+    /// A session has no copy of a bundle on its way any more. True when no other has, either.
+    pub(crate) fn copy_over(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        end: CopyEnd,
+    ) -> bool {
+        let Some(spread) = self.copies.bundles.get_mut(&key) else {
+            return true;
+        };
+        let place = spread.sessions.iter().position(|(it, _)| *it == stream);
+        let Some((_, peer)) = place.map(|place| spread.sessions.swap_remove(place)) else {
+            return spread.sessions.is_empty();
+        };
+        let is_last = spread.sessions.is_empty();
+        let change = match end {
+            CopyEnd::Given => BundleChange::Given(&peer),
+            CopyEnd::Barred => BundleChange::Barred(&peer),
+            CopyEnd::Returned(rest) => BundleChange::Returned(&peer, now.monotonic + rest),
+        };
+        if !matches!(end, CopyEnd::Returned(_)) {
+            spread.handed.remove(&peer);
+        }
+        self.tell_router(key, change);
+        is_last
+    }
+
+    /// A neighbour has a copy of a bundle, which stays for others unless it was the destination's node.
+    pub(crate) fn copy_given(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let is_last = self.copy_over(now, stream, key, CopyEnd::Given);
+        let peer = self.peer_of(stream);
+        let destination = self
+            .bundles
+            .entry(key)
+            .map(|entry| self.endpoints.id(entry.destination));
+        let is_there = destination.is_some_and(|it| it.node_id() == peer && peer.is_some());
+        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+            spread.is_over |= is_there;
+        }
+        self.settle_copies(now, key, is_last);
+    }
+
+    /// A session could not get rid of a copy of a bundle.
+    pub(crate) fn copy_back(&mut self, now: Now, stream: StreamId, key: BundleKey, end: CopyEnd) {
+        let is_last = self.copy_over(now, stream, key, end);
+        self.settle_copies(now, key, is_last);
+    }
+
+    /// A bundle that no session has on its way waits again, or was to be deleted once that is so.
+    fn settle_copies(&mut self, now: Now, key: BundleKey, is_last: bool) {
+        let is_over = self.copies.bundles.get(&key).is_some_and(|it| it.is_over);
+        let deletes = is_over && planted(Mutant::DeletedWhileCopied);
+        if !is_last && !deletes {
+            return;
+        }
+        if is_over {
+            self.delete(now, key, Removal::Delivered, None);
+        } else if self.state(key) == Some(State::InFlight) {
+            self.put_back(now, key);
+        }
+    }
+
+    /// A neighbour says that it has a bundle of which it brought a copy.
+    pub(crate) fn copy_known(&mut self, key: BundleKey, stream: StreamId) {
+        if let Some(peer) = self.peer_of(stream) {
+            self.tell_router(key, BundleChange::Barred(&peer));
+        }
+    }
+
+    /// A bundle is held no more.
+    pub(crate) fn forget_copies(&mut self, key: BundleKey) {
+        if self.copies.router(key).is_some() {
+            self.tell_router(key, BundleChange::Removed);
+            self.copies.bundles.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Flooding: each neighbour gets a copy of every bundle that it has not had, in the order in which bundles came.
+//!
+//! The router numbers bundles as they come, and remembers for each neighbour up to which number it has had its turn: a contact costs
+//! nothing where nothing is new, however many bundles are held.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{Instant, NodeId};
+
+use super::{BundleChange, Contact, Passage, Router};
+use crate::memory::{text_octets, tree_octets};
+
+/// Neighbours that are remembered, at most. Of more, the one that went first is forgotten, and is given copies again should it come back, which
+/// it then says that it has.
+const PEERS_BOUND: usize = 4_096;
+
+/// Bundles that are looked at for one choice, of those that were passed by and of others.
+const LOOK_BOUND: usize = 64;
+
+/// The router.
+#[derive(Default)]
+pub(crate) struct Flood {
+    next_number: u64,
+    bundles: BTreeMap<u64, BundleKey>,
+    numbers: BTreeMap<BundleKey, u64>,
+    peers: BTreeMap<NodeId, Peer>,
+    /// Neighbours without a session, by when they went.
+    gone: BTreeSet<(Instant, NodeId)>,
+}
+
+/// A neighbour, present or remembered.
+#[derive(Default)]
+struct Peer {
+    /// All bundles before this number have had their turn.
+    turn: u64,
+    /// Those of them that have another, and when.
+    again: BTreeMap<u64, Instant>,
+    /// Those of them that rest until then, the first to wake first.
+    resting: BTreeSet<(Instant, u64)>,
+    /// Those behind that have none: it has them.
+    known: BTreeSet<u64>,
+    /// When it went, while it is away.
+    went: Option<Instant>,
+}
+
+impl Peer {
+    /// A bundle has another turn from this time on.
+    fn repeat(&mut self, number: u64, at: Instant, now: Option<Instant>) {
+        self.finish(number);
+        self.again.insert(number, at);
+        if now.is_none_or(|now| at > now) {
+            self.resting.insert((at, number));
+        }
+    }
+
+    /// A bundle has no other turn.
+    fn finish(&mut self, number: u64) {
+        if let Some(at) = self.again.remove(&number) {
+            self.resting.remove(&(at, number));
+        }
+    }
+}
+
+impl Flood {
+    /// Bundles that are held no more have no turns.
+    fn tidy(&mut self, peer: &NodeId) {
+        let bundles = &self.bundles;
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.again.retain(|number, _| bundles.contains_key(number));
+            peer.resting
+                .retain(|(_, number)| bundles.contains_key(number));
+            peer.known.retain(|number| bundles.contains_key(number));
+        }
+    }
+
+    /// A neighbour, remembered from now on.
+    fn peer(&mut self, peer: &NodeId) -> &mut Peer {
+        self.peers.entry(peer.clone()).or_default()
+    }
+}
+
+impl Router for Flood {
+    fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact) {
+        self.tidy(peer);
+        let went = (contact == Contact::Down).then_some(now);
+        let before = core::mem::replace(&mut self.peer(peer).went, went);
+        if let Some(at) = before {
+            self.gone.remove(&(at, peer.clone()));
+        }
+        if let Some(at) = went {
+            self.gone.insert((at, peer.clone()));
+        }
+        while self.peers.len() > PEERS_BOUND
+            && let Some((_, oldest)) = self.gone.pop_first()
+        {
+            self.peers.remove(&oldest);
+        }
+    }
+
+    fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
+        let number = self.numbers.get(&key).copied();
+        match (change, number) {
+            (BundleChange::Held, None) => {
+                let number = self.next_number;
+                self.next_number += 1;
+                self.bundles.insert(number, key);
+                self.numbers.insert(key, number);
+            }
+            (BundleChange::Removed, Some(number)) => {
+                self.numbers.remove(&key);
+                self.bundles.remove(&number);
+            }
+            (
+                BundleChange::Taken(peer) | BundleChange::Given(peer) | BundleChange::Barred(peer),
+                Some(number),
+            ) => {
+                let peer = self.peer(peer);
+                peer.finish(number);
+                if number >= peer.turn {
+                    peer.known.insert(number);
+                }
+            }
+            (BundleChange::Returned(peer, at), Some(number)) => {
+                let peer = self.peer(peer);
+                if number < peer.turn || peer.known.contains(&number) {
+                    peer.repeat(number, at, None);
+                }
+            }
+            (BundleChange::Held, Some(_)) | (_, None) => {}
+        }
+    }
+
+    fn next(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        passage: &dyn Fn(BundleKey) -> Passage,
+    ) -> Option<BundleKey> {
+        let peer = self.peers.get_mut(peer)?;
+        let mut over = alloc::vec::Vec::new();
+        let due = peer.again.iter().filter(|(_, at)| **at <= now);
+        let mut found = None;
+        for (&number, _) in due.take(LOOK_BOUND) {
+            let key = self.bundles.get(&number).copied();
+            match key.map(|key| (key, passage(key))) {
+                Some((key, Passage::Open)) => {
+                    found = Some(key);
+                    break;
+                }
+                Some((_, Passage::Later)) => {}
+                Some((_, Passage::Barred)) | None => over.push(number),
+            }
+        }
+        for number in over {
+            peer.finish(number);
+        }
+        if found.is_some() {
+            return found;
+        }
+        for _ in 0..LOOK_BOUND {
+            let (&number, &key) = self.bundles.range(peer.turn..).next()?;
+            if peer.known.remove(&number) {
+                peer.turn = number + 1;
+                continue;
+            }
+            match passage(key) {
+                Passage::Open => return Some(key),
+                Passage::Later => peer.repeat(number, now, Some(now)),
+                Passage::Barred => {}
+            }
+            peer.turn = number + 1;
+        }
+        None
+    }
+
+    fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant> {
+        let peer = self.peers.get_mut(peer)?;
+        while let Some(&(at, _)) = peer.resting.first()
+            && at <= now
+        {
+            peer.resting.pop_first();
+        }
+        peer.resting.first().map(|&(at, _)| at)
+    }
+
+    fn memory_octets(&self) -> usize {
+        let of_peer = |(id, peer): (&NodeId, &Peer)| {
+            text_octets(id.endpoint())
+                + tree_octets::<(u64, Instant)>(peer.again.len())
+                + tree_octets::<(Instant, u64)>(peer.resting.len())
+                + tree_octets::<u64>(peer.known.len())
+        };
+        tree_octets::<(u64, BundleKey)>(self.bundles.len())
+            .saturating_add(tree_octets::<(BundleKey, u64)>(self.numbers.len()))
+            .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
+            .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
+            .saturating_add(self.peers.iter().map(of_peer).sum())
+    }
+}

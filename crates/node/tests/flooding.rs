@@ -1,0 +1,304 @@
+//! Copies: nodes in a circle that give every neighbour what it has not had.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "a test says what is wrong by failing"
+)]
+
+#[allow(
+    dead_code,
+    reason = "each test program uses what it needs of the world"
+)]
+mod world;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dhow_bundle::storage::REMOVED_BOUND;
+use dhow_bundle::{BundleFlags, BundleId};
+use dhow_node::api::wire::BundleAdu;
+use dhow_node::config::{Config, RouterKind, Routing};
+use dhow_node::door::{Occurrence, StreamId};
+use proptest::prelude::*;
+use world::World;
+use world::client::Client;
+
+/// Nodes in a circle, each with a session to the next, which flood everything.
+fn circle(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> World {
+    let mut world = World::circle(count, seed, |number, config| {
+        config.routes.clear();
+        config.routing = vec![Routing {
+            to: "ipn:*".into(),
+            router: RouterKind::Flood,
+        }];
+        config.removed_bound = REMOVED_BOUND;
+        edit(number, config);
+    });
+    world.hostile = true;
+    world.refusals = 0;
+    world.until("all sessions are up", |world| {
+        world.machines.iter().all(|machine| {
+            let sessions = machine.node.as_ref().unwrap().sessions();
+            sessions.len() == 2
+        })
+    });
+    world
+}
+
+fn payload(number: usize, octets: usize) -> Vec<u8> {
+    let octet = |place: usize| u8::try_from((place * 7 + number * 13) % 251).unwrap();
+    (0..octets).map(octet).collect()
+}
+
+fn adu(destination: &str, lifetime: Duration, flags: BundleFlags) -> BundleAdu {
+    BundleAdu {
+        dst_eid: destination.into(),
+        lifetime_ms: Some(u64::try_from(lifetime.as_millis()).unwrap()),
+        bundle_flags: Some(flags.bits()),
+        ..BundleAdu::default()
+    }
+}
+
+/// Sends bundles of these sizes.
+fn send(world: &mut World, from: usize, to: &str, sizes: &[usize], lifetime: Duration) {
+    let mut sender = Client::new(&format!("ipn:{}.5", from + 1), false);
+    for (number, size) in sizes.iter().enumerate() {
+        let adu = adu(to, lifetime, BundleFlags::NONE);
+        sender.send(adu, &payload(number, *size));
+    }
+    let sender = world.connect(from, sender);
+    world.until("all are durable at the source", |world| {
+        world.client(from, sender).responses.len() == sizes.len() + 1
+    });
+}
+
+fn stored(world: &World, at: usize) -> u64 {
+    world.machines[at].node.as_ref().unwrap().stored().0
+}
+
+fn delivered(world: &mut World, at: usize, receiver: StreamId) -> usize {
+    world.client(at, receiver).received.len()
+}
+
+/// How often each node gave each bundle to each neighbour.
+fn given(world: &World) -> BTreeMap<(usize, String, BundleId), u32> {
+    let mut given = BTreeMap::new();
+    for (at, machine) in world.machines.iter().enumerate() {
+        for occurrence in &machine.occurrences {
+            if let Occurrence::Forwarded { id, to, .. } = occurrence {
+                *given.entry((at, to.to_string(), id.clone())).or_insert(0) += 1;
+            }
+        }
+    }
+    given
+}
+
+fn check_all(world: &World) {
+    for at in 0..world.machines.len() {
+        world.check(at);
+    }
+}
+
+#[test]
+fn every_node_gets_a_copy_and_the_destination_delivers_one() {
+    let mut world = circle(6, 1, |_, _| ());
+    let receiver = world.connect(3, Client::new("ipn:4.42", true));
+    send(
+        &mut world,
+        0,
+        "ipn:4.42",
+        &[0, 10, 20_000, 300_000],
+        Duration::from_secs(600),
+    );
+    world.until("all are delivered", |world| {
+        delivered(world, 3, receiver) == 4
+    });
+    // Neighbours of the destination gave it all and have none left; those behind keep their copies.
+    world.until("all have had theirs", |world| {
+        let held: Vec<u64> = (0..6).map(|at| stored(world, at)).collect();
+        held == [4, 4, 0, 0, 0, 4]
+    });
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    check_all(&world);
+    assert_eq!(delivered(&mut world, 3, receiver), 4);
+    for ((at, to, id), times) in given(&world) {
+        assert_eq!(times, 1, "{at} gave {id} to {to} so often");
+    }
+    world.pass(Duration::from_secs(601));
+    world.settle();
+    check_all(&world);
+    for at in 0..6 {
+        assert_eq!(stored(&world, at), 0);
+        assert!(world.machines[at].node.as_ref().unwrap().is_at_rest());
+    }
+}
+
+#[test]
+fn a_neighbour_that_comes_later_gets_what_it_has_not_had() {
+    let mut world = circle(4, 2, |_, _| ());
+    // Node 4 is away; the others flood among themselves.
+    world.cut(2, 3);
+    world.cut(3, 0);
+    send(
+        &mut world,
+        0,
+        "ipn:9.1",
+        &[100; 50],
+        Duration::from_secs(900),
+    );
+    world.until("they have all", |world| {
+        (stored(world, 1), stored(world, 2)) == (50, 50)
+    });
+    assert_eq!(stored(&world, 3), 0);
+    let before = given(&world);
+    world.join(2, 3);
+    world.until("it has all", |world| stored(world, 3) == 50);
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    // A contact that brings nothing new costs nothing.
+    for _ in 0..3 {
+        world.cut(2, 3);
+        world.settle();
+        world.join(2, 3);
+        world.pass(Duration::from_secs(3));
+        world.settle();
+    }
+    let after = given(&world);
+    let to_last = |((_, to, _), times): (&(usize, String, BundleId), &u32)| match to.as_str() {
+        "ipn:4.0" => *times,
+        _ => 0,
+    };
+    assert_eq!(before.iter().map(to_last).sum::<u32>(), 0);
+    let new: u32 = after.iter().map(to_last).sum();
+    assert_eq!(new, 50, "each is given once");
+    check_all(&world);
+}
+
+#[test]
+fn a_bundle_that_two_neighbours_take_in_fragments_arrives_whole_at_both() {
+    for seed in 0..8 {
+        // Node 1 has node 2 as its next, and node 4 before it; both take small transfers, and one is cut in the middle.
+        let mut world = circle(4, seed, |_, config| {
+            for link in &mut config.links {
+                link.policy.segment_octets = 20_000;
+                link.policy.fragment_octets = Some(100_000);
+            }
+        });
+        world.pace = Duration::from_millis(2);
+        send(
+            &mut world,
+            0,
+            "ipn:3.42",
+            &[900_000],
+            Duration::from_secs(900),
+        );
+        let carried = world.carried.get(&1).copied().unwrap_or(0);
+        world.until("much has come", |world| {
+            world.carried.get(&1).copied().unwrap_or(0) > carried + 300_000
+        });
+        world.cut(0, 1);
+        world.settle();
+        let receiver = world.connect(2, Client::new("ipn:3.42", true));
+        world.join(0, 1);
+        world.until("it is delivered", |world| {
+            delivered(world, 2, receiver) == 1
+        });
+        world.settle();
+        assert!(world.client(2, receiver).received[0].1 == payload(0, 900_000));
+        check_all(&world);
+    }
+}
+
+#[test]
+fn destinations_of_other_patterns_go_by_routes() {
+    let mut world = circle(4, 5, |number, config| {
+        config.routing.push(Routing {
+            to: "ipn:2.*".into(),
+            router: RouterKind::Static,
+        });
+        if number == 1 {
+            config.routes.push(dhow_node::config::Route {
+                to: "ipn:2.*".into(),
+                via: "next".into(),
+                priority: 0,
+            });
+        }
+    });
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    send(
+        &mut world,
+        0,
+        "ipn:2.42",
+        &[10, 100_000],
+        Duration::from_secs(600),
+    );
+    world.until("both are delivered", |world| {
+        delivered(world, 1, receiver) == 2
+    });
+    world.settle();
+    assert_eq!(given(&world).len(), 2, "nobody else had one");
+    assert_eq!(stored(&world, 0), 0);
+    check_all(&world);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// With crashes, cuts, disks that answer late and stores that refuse.
+    #[test]
+    fn what_is_flooded_arrives_unaltered_and_once(
+        seed: u64,
+        sizes in proptest::collection::vec(prop_oneof![0_usize..2_000, 20_000..400_000_usize], 1..12),
+        troubles in proptest::collection::vec((0_usize..5, any::<bool>()), 0..8),
+        limit in prop_oneof![Just(None), Just(Some(60_000_u64))],
+        mru in prop_oneof![Just(1_u64 << 40), Just(100_000_u64)],
+    ) {
+        let mut world = circle(5, seed, |number, config| {
+            for link in &mut config.links {
+                link.policy.segment_octets = 20_000;
+                link.policy.fragment_octets = limit.filter(|_| number % 2 == 0);
+            }
+            for listener in &mut config.listeners {
+                listener.policy.transfer_mru = mru;
+            }
+        });
+        world.pace = Duration::from_millis(1);
+        let receiver = world.connect(2, Client::new("ipn:3.42", true));
+        send(&mut world, 0, "ipn:3.42", &sizes, Duration::from_secs(6_000));
+        world.refusals = 20;
+        for (at, crashes) in troubles {
+            world.settle_some(200);
+            let next = (at + 1) % 5;
+            if crashes && at != 2 {
+                world.crash(at);
+                world.settle_some(50);
+                world.start(at);
+            } else {
+                world.cut(at, next);
+                world.settle_some(100);
+                world.join(at, next);
+            }
+        }
+        world.until("all are delivered", |world| delivered(world, 2, receiver) == sizes.len());
+        world.pass(Duration::from_secs(30));
+        world.settle();
+        let received = &world.client(2, receiver).received;
+        prop_assert_eq!(received.len(), sizes.len());
+        for (number, size) in sizes.iter().enumerate() {
+            prop_assert!(received.iter().any(|(_, octets)| *octets == payload(number, *size)));
+        }
+        // What a session had kept of a transfer is found to have expired when the session has ended.
+        for _ in 0..2 {
+            world.pass(Duration::from_secs(3_100));
+            world.settle();
+        }
+        for at in 0..5 {
+            world.check(at);
+            prop_assert_eq!(stored(&world, at), 0, "node {} keeps some", at + 1);
+        }
+    }
+}
