@@ -54,6 +54,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
     read_contacts(&document, &mut network)?;
     contact_plan::read(&document, &mut network, stop.at)?;
     let routes = route::read(&document, &network)?;
+    let routing = route::read_routing(&document, &network)?;
     let traffic = traffic::read(&document, &network, seed)?;
     check_hosts(&document, &network, &traffic)?;
     let stem = || {
@@ -74,6 +75,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         },
         congestion_control: read_congestion_control(&document, top)?,
         routes,
+        routing,
         traffic,
         crashes: read_crashes(&document, &network)?,
         clock_steps: read_clock_steps(&document, &network)?,

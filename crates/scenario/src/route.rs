@@ -1,9 +1,11 @@
-//! `[[route]]`: which neighbour is next, beside those over the fewest links.
+//! `[[route]]`: which neighbour is next, beside those over the fewest links; `[[routing]]`: who decides about bundles.
+
+use std::collections::BTreeSet;
 
 use dhow_document::{Document, Entries, FileError};
 
 use crate::network::Network;
-use crate::scenario::Route;
+use crate::scenario::{Route, Router, Routing};
 
 /// Reads all routes of a file.
 pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Route>, FileError> {
@@ -24,6 +26,40 @@ pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Rou
         }
     }
     Ok(routes)
+}
+
+/// Reads who decides about bundles.
+pub(crate) fn read_routing(
+    document: &Document<'_>,
+    network: &Network,
+) -> Result<Vec<Routing>, FileError> {
+    let mut all = Vec::new();
+    let mut known = BTreeSet::new();
+    for entries in document.all("routing") {
+        let destinations = match entries.text("to") {
+            Some(_) => {
+                let nodes = network.nodes(document, entries, "to")?;
+                nodes.into_iter().map(Some).collect()
+            }
+            None => vec![None],
+        };
+        let router = match entries.text("router") {
+            Some("flood") => Router::Flood,
+            _ => Router::Static,
+        };
+        for node in network.nodes(document, entries, "node")? {
+            for &to in &destinations {
+                if !known.insert((node, to)) {
+                    let name = network.nodes.get(node.0).map_or("", |node| &node.name);
+                    let what = format!("'{name}' has two routers for one destination");
+                    let error = document.fault(entries.line_of("router"), what);
+                    return Err(error.with_hint("leave one out"));
+                }
+                all.push(Routing { node, to, router });
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// A route leads to another node over a link, and is there once.

@@ -47,6 +47,8 @@ pub struct Scenario {
     pub contacts: Vec<Contact>,
     /// Routes beside those over the fewest links.
     pub routes: Vec<Route>,
+    /// The routers of nodes.
+    pub routing: Vec<Routing>,
     /// Who sends what to whom.
     pub traffic: Vec<Traffic>,
     /// Crashes at given times.
@@ -248,6 +250,46 @@ pub struct Route {
     pub via: NodeIndex,
     /// Routes of a higher priority come first; among equals, in the order of the file.
     pub priority: i32,
+}
+
+/// The router of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// Whose.
+    pub node: NodeIndex,
+    /// The node to which bundles go; none for every node that has no line of its own.
+    pub to: Option<NodeIndex>,
+    /// Who decides about them.
+    pub router: Router,
+}
+
+impl Routing {
+    /// The endpoint-ID pattern of its destinations among all nodes.
+    #[must_use]
+    pub fn pattern(&self, nodes: &[Node]) -> String {
+        let to = self.to.and_then(|to| nodes.get(to.0));
+        to.map_or_else(|| "ipn:*.*".into(), |to| format!("ipn:{}.*", to.number))
+    }
+}
+
+/// Who decides which neighbours get a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Router {
+    /// Routes: one neighbour at a time.
+    Static,
+    /// All neighbours get a copy.
+    Flood,
+}
+
+impl Router {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Flood => "flood",
+        }
+    }
 }
 
 /// Bundles that one node sends to another.

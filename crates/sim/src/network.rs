@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, Protocol, Reports, Route, SessionPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, Protocol, Reports, Route, RouterKind, Routing,
+    SessionPolicy,
 };
-use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
+use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex, Protocol as Spoken, Router};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -167,6 +168,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
         }
     }
     add_routes(scenario, &mut blueprints)?;
+    add_routing(scenario, &mut blueprints);
     add_applications(scenario, &mut blueprints);
     Ok(blueprints)
 }
@@ -278,6 +280,21 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
         blueprint.config.routes = routes.collect();
     }
     Ok(())
+}
+
+/// Who decides about bundles at each node.
+fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
+    for routing in &scenario.routing {
+        if let Some(blueprint) = blueprints.get_mut(routing.node.0) {
+            blueprint.config.routing.push(Routing {
+                to: routing.pattern(&scenario.nodes),
+                router: match routing.router {
+                    Router::Static => RouterKind::Static,
+                    Router::Flood => RouterKind::Flood,
+                },
+            });
+        }
+    }
 }
 
 /// Routes from sources over the fewest links; `pass` is told of each node on the way from one to another, the first included.

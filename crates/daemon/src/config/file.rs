@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dhow_bundle::NodeId;
-use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Route, Tls,
+    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Tls,
 };
 
 use super::address::split_address;
 use super::measure::read_measure;
 use super::memory::Memory;
 use super::policy::{read_patterns, read_policy};
+use super::routing::{read_route, read_routing};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
-use dhow_document::{Document, Entries, FileError, nearest};
+use dhow_document::{Document, Entries, FileError};
 
 /// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
 const FILE_OCTETS_MAX: u64 = 4 << 20;
@@ -216,6 +216,9 @@ impl NodeFile {
             .all("route")
             .map(|entries| read_route(&document, entries, &links))
             .collect::<Result<Vec<_>, _>>()?;
+        let routing = document.all("routing");
+        let routing = routing.map(|entries| read_routing(&document, entries));
+        let routing = routing.collect::<Result<Vec<_>, _>>()?;
         let node = document.one("node")?;
         let node_ids = read_node_ids(&document, &node)?;
         check_sense(&document, &node_ids)?;
@@ -237,6 +240,7 @@ impl NodeFile {
             links,
             listeners,
             routes,
+            routing,
             quota_octets,
             quota_bundles: store
                 .integer("quota_bundles")
@@ -461,44 +465,6 @@ fn check_names(
         }
     }
     Ok(())
-}
-
-fn read_route(
-    document: &Document<'_>,
-    entries: &Entries,
-    links: &[LinkConfig],
-) -> Result<Route, FileError> {
-    let to = entries.text("to").unwrap_or_default();
-    to.parse::<EidPattern>().map_err(|error| {
-        document
-            .fault(
-                entries.line_of("to"),
-                format!("'{to}' is no endpoint-ID pattern: {error}"),
-            )
-            .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/*\"")
-    })?;
-    let via = entries.text("via").unwrap_or_default();
-    if !links.iter().any(|link| link.name == via) && via.parse::<NodeId>().is_err() {
-        let error = document.fault(
-            entries.line_of("via"),
-            format!("no [[link]] is named '{via}'"),
-        );
-        return Err(
-            match nearest(via, links.iter().map(|link| link.name.as_str())) {
-                Some(name) => error.with_hint(format!("did you mean '{name}'?")),
-                None => error.with_hint("a route leads over a [[link]] of this file, by its name"),
-            },
-        );
-    }
-    let priority = entries
-        .integer("priority")
-        .and_then(|priority| i32::try_from(priority).ok())
-        .unwrap_or(0);
-    Ok(Route {
-        to: to.to_owned(),
-        via: via.to_owned(),
-        priority,
-    })
 }
 
 fn read_reports(entries: &Entries) -> Reports {

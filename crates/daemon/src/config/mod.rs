@@ -14,6 +14,7 @@ mod measure;
 pub mod memory;
 mod named_files;
 mod policy;
+mod routing;
 pub mod schema;
 mod sense;
 

@@ -474,6 +474,25 @@ pub const SECTIONS: &[Section] = &[
         ]],
     },
     Section {
+        name: "routing",
+        occurs: Occurs::Many,
+        meaning: "Who decides which neighbours get bundles. The most specific pattern of a destination counts; without one, routes do.",
+        groups: &[&[
+            required(
+                "to",
+                Kind::Text,
+                "\"ipn:*.*\"",
+                "Endpoint-ID pattern of destinations.",
+            ),
+            required(
+                "router",
+                Kind::Choice(&["static", "flood"]),
+                "\"flood\"",
+                "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it.",
+            ),
+        ]],
+    },
+    Section {
         name: "tls",
         occurs: Occurs::Once,
         meaning: "This node's certificate and whom it trusts, for sessions with TLS. Both sides show a certificate.",

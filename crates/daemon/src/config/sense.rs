@@ -26,6 +26,7 @@ pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(),
     check_services(document)?;
     check_peers(document, own)?;
     check_routes(document, own)?;
+    check_routing(document)?;
     check_admin(document)?;
     check_listening(document)?;
     check_dialling(document)
@@ -174,6 +175,26 @@ fn check_routes(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError
                     format!("the route to '{to}' via '{via}' stands in line {line} already"),
                 )
                 .with_hint("keep one of the two, with the priority that it is to have"));
+        }
+    }
+    Ok(())
+}
+
+fn check_routing(document: &Document<'_>) -> Result<(), FileError> {
+    let mut seen: BTreeMap<EidPattern, usize> = BTreeMap::new();
+    for entries in document.all("routing") {
+        let to = entries.text("to").unwrap_or_default();
+        // What is no pattern was refused before.
+        let Ok(pattern) = to.parse::<EidPattern>() else {
+            continue;
+        };
+        if let Some(line) = seen.insert(pattern, entries.line()) {
+            return Err(document
+                .fault(
+                    entries.line(),
+                    format!("the router of '{to}' stands in line {line} already"),
+                )
+                .with_hint("keep one of the two"));
         }
     }
     Ok(())

@@ -30,6 +30,7 @@ pub const SECTIONS: &[Section] = &[
     written::CONTACT,
     written::CONTACT_PLAN,
     written::ROUTE,
+    written::ROUTING,
     happening::TRAFFIC,
     happening::CRASH,
     happening::CLOCK_STEP,

@@ -140,6 +140,29 @@ pub(super) const ROUTE: Section = Section {
     ]],
 };
 
+/// `[[routing]]`.
+pub(super) const ROUTING: Section = Section {
+    name: "routing",
+    occurs: Occurs::Many,
+    meaning: "Who decides which neighbours of a node get a bundle; without it, routes do.",
+    groups: &[&[
+        WHOSE,
+        key(
+            "to",
+            Kind::Text,
+            Absent::Means("every node without a line of its own"),
+            "\"west\"",
+            "The node to which bundles go; with * every node of such a name.",
+        ),
+        required(
+            "router",
+            Kind::Choice(&["static", "flood"]),
+            "\"flood\"",
+            "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it.",
+        ),
+    ]],
+};
+
 /// `[[contact]]`.
 pub(super) const CONTACT: Section = Section {
     name: "contact",

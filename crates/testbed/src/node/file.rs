@@ -124,6 +124,12 @@ fn tables(
         tables.push(policy(table, node, round_trip));
     }
     tables.extend(route_tables(scenario, routes, at));
+    let routing = scenario.routing.iter().filter(|it| it.node.0 == at);
+    tables.extend(routing.map(|routing| {
+        Table::many("routing")
+            .with("to", quoted(&routing.pattern(&scenario.nodes)))
+            .with("router", quoted(routing.router.name()))
+    }));
     tables
 }
 
