@@ -31,8 +31,8 @@ pub(crate) struct Copies {
 /// One of them.
 struct Spread {
     router: RouterId,
-    /// Sessions that have it on their way, and to whom.
-    sessions: Vec<(StreamId, NodeId)>,
+    /// Sessions that have it on their way.
+    sessions: Vec<Carrier>,
     /// Payload octets that nodes have already, from the first.
     handed: BTreeMap<NodeId, u64>,
     /// Its destination's node has it: it is deleted once no session has it.
@@ -79,6 +79,14 @@ impl Copies {
     pub(crate) fn memory_octets(&self) -> usize {
         tree_octets::<(BundleKey, Spread)>(self.bundles.len())
     }
+}
+
+/// A session that has a copy on its way.
+struct Carrier {
+    stream: StreamId,
+    peer: NodeId,
+    /// The node has brought a copy of it meanwhile: it needs none, whatever becomes of this one.
+    has_it: bool,
 }
 
 /// What became of a copy.
@@ -238,7 +246,11 @@ impl Node {
         };
         self.tell_router(key, BundleChange::Taken(&peer));
         if let Some(spread) = self.copies.bundles.get_mut(&key) {
-            spread.sessions.push((stream, peer));
+            spread.sessions.push(Carrier {
+                stream,
+                peer,
+                has_it: false,
+            });
         }
     }
 
@@ -257,9 +269,14 @@ impl Node {
         let Some(spread) = self.copies.bundles.get_mut(&key) else {
             return true;
         };
-        let place = spread.sessions.iter().position(|(it, _)| *it == stream);
-        let Some((_, peer)) = place.map(|place| spread.sessions.swap_remove(place)) else {
+        let place = spread.sessions.iter().position(|it| it.stream == stream);
+        let Some(carrier) = place.map(|place| spread.sessions.swap_remove(place)) else {
             return spread.sessions.is_empty();
+        };
+        let peer = carrier.peer;
+        let end = match end {
+            CopyEnd::Returned(_) if carrier.has_it => CopyEnd::Barred,
+            end => end,
         };
         let is_last = spread.sessions.is_empty();
         let change = match end {
@@ -311,9 +328,16 @@ impl Node {
 
     /// A neighbour says that it has a bundle of which it brought a copy.
     pub(crate) fn copy_known(&mut self, key: BundleKey, stream: StreamId) {
-        if let Some(peer) = self.peer_of(stream) {
-            self.tell_router(key, BundleChange::Barred(&peer));
+        let Some(peer) = self.peer_of(stream) else {
+            return;
+        };
+        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+            let carriers = spread.sessions.iter_mut();
+            for carrier in carriers.filter(|carrier| carrier.peer == peer) {
+                carrier.has_it = true;
+            }
         }
+        self.tell_router(key, BundleChange::Barred(&peer));
     }
 
     /// A bundle is held no more.
