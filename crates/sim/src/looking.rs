@@ -101,6 +101,10 @@ impl World {
     }
 
     fn is_receiving(&self, at: MachineIndex) -> bool {
+        let mut sockets = self.sockets_of(at).map(|(_, socket)| socket);
+        if sockets.any(|socket| socket.is_receiving(self.now)) {
+            return true;
+        }
         self.connections_of(at).into_iter().any(|(key, side)| {
             let connection = self.connection(key);
             let referee = connection.and_then(|it| it.referee.as_ref());
@@ -213,6 +217,9 @@ impl World {
                 neighbours.insert(other, Beside::There);
             }
         }
+        // What is given to a socket may wait there for its turn.
+        let used = self.sockets_of(at).filter(|(_, socket)| socket.is_used());
+        neighbours.extend(used.map(|(other, _)| (other, Beside::There)));
         for (key, side) in self.connections_of(at) {
             let Some(connection) = self.connection(key) else {
                 continue;

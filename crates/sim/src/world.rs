@@ -279,9 +279,11 @@ impl World {
             let entropy = Entropy::new(seed, Purpose::Link, at);
             let mut road = Road::new(ends, link, self.fidelity, control, entropy);
             road.contacts = u32::from(link.presence == Presence::Always);
-            let leads = self.machines.get(ends.0.at());
-            let leads = leads.and_then(|it| it.blueprint.leads.binary_search(&number).ok());
-            road.link = LinkId(leads.map_or(0, |it| u32::try_from(it).unwrap_or(u32::MAX)));
+            road.links = [ends.0, ends.1].map(|end| {
+                let leads = self.machines.get(end.at());
+                let place = leads.and_then(|it| it.blueprint.leads.binary_search(&number).ok())?;
+                Some(LinkId(u32::try_from(place).unwrap_or(u32::MAX)))
+            });
             self.roads.push(road);
             for end in [ends.0, ends.1] {
                 if let Some(machine) = self.machines.get_mut(end.at()) {
@@ -364,6 +366,8 @@ impl World {
             Happening::Answered(dial) => self.answered(dial),
             Happening::ContactBegins(number) => self.contact_begins(number),
             Happening::ContactEnds(road) => self.contact_ends(road),
+            Happening::Crossed(road, side) => self.crossed(road, side),
+            Happening::Sendable(road, side) => self.sendable(road, side),
             Happening::Traffic(number) => self.traffic(number),
             Happening::ChanceCrash(at) => self.chance_crash(at),
             Happening::FlushCrash(at, life) => self.flush_crash(at, life),
