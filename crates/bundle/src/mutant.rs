@@ -182,6 +182,10 @@ mistakes! {
     DetourBehindOthers,
     /// A bundle that does not fit with its header for the next hop is kept for that one.
     GrowthIgnored,
+    /// Octets of a transfer by datagrams that came early are given the last first.
+    EarlyOctetsBackwards,
+    /// What is to be kept when it has left over UDP is removed.
+    KeptIsForgotten,
 }
 
 impl Mutant {

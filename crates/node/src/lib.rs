@@ -59,6 +59,7 @@ mod reservation;
 mod retention;
 mod routing;
 mod sending;
+mod sent;
 mod series;
 mod sharing;
 mod showing;

@@ -215,7 +215,8 @@ impl Node {
             // A bundle never goes back to the neighbour that it came from: that one would take it for a
             // copy of what it has got rid of.
             let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
-            fits && (!is_back || planted(Mutant::SentBack))
+            let may_pass = !is_back || planted(Mutant::SentBack);
+            fits && may_pass && !self.has_left(neighbour.link, key)
         })
     }
 
@@ -495,7 +496,7 @@ impl Node {
         Some(transfer)
     }
 
-    /// A neighbour has taken a transfer.
+    /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
     pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
@@ -521,7 +522,9 @@ impl Node {
         self.discharge(stream, outgoing.octets);
         self.tell_transfer(now, stream, &outgoing);
         if outgoing.fragment {
-            self.handed_over(outgoing.key, outgoing.start, outgoing.octets);
+            if !self.keeps_sent(stream) {
+                self.handed_over(outgoing.key, outgoing.start, outgoing.octets);
+            }
             self.settle_fragment(now, stream, outgoing.key, None);
         } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
@@ -547,7 +550,7 @@ impl Node {
         }
     }
 
-    /// RFC 9171 5.4 step 5: the next hop has the bundle.
+    /// RFC 9171 5.4 step 5: the next hop has the bundle, or it has left for there.
     pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
@@ -563,7 +566,10 @@ impl Node {
         if let Some((id, to)) = id.zip(peer.cloned()) {
             self.occurred(Occurrence::Forwarded { id, to, octets });
         }
-        self.delete(now, key, Removal::Forwarded, None);
+        match self.keeps_sent(stream) {
+            true => self.stay(now, stream, key),
+            false => self.delete(now, key, Removal::Forwarded, None),
+        }
     }
 
     /// A transfer failed: the bundle waits, rests or takes another way, and never in a hot loop.

@@ -450,6 +450,7 @@ impl Node {
                     .or_default()
                     .insert(stream);
                 self.to_serve.insert(stream);
+                self.wake_sent(stream);
                 self.occurred(Occurrence::SessionUp {
                     stream,
                     link,
@@ -496,7 +497,9 @@ impl Node {
                     reason,
                 });
             }
-            LinkEvent::Transmitted { transfer } => self.transmitted(now, stream, transfer),
+            LinkEvent::Transmitted { transfer } | LinkEvent::Sent { transfer } => {
+                self.transmitted(now, stream, transfer);
+            }
             LinkEvent::Failed {
                 transfer,
                 refused,

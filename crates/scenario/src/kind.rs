@@ -11,7 +11,9 @@ use dhow_document::{Document, Entries, FileError};
 
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
-use crate::scenario::{AtEnd, Clock, Host, Link, Node, NodeIndex, Presence, Protocol, Udp, Wire};
+use crate::scenario::{
+    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, Udp, Wire,
+};
 
 /// What a session takes at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
@@ -21,7 +23,7 @@ const MTU_OCTETS: RangeInclusive<u64> = 128..=65_507;
 
 /// Keys that say something of links with sessions only, and of links over UDP only.
 const SESSION_KEYS: &[&str] = &["retry", "keepalive"];
-const UDP_KEYS: &[&str] = &["mtu", "send_rate"];
+const UDP_KEYS: &[&str] = &["mtu", "send_rate", "on_sent"];
 
 /// Octets of a log before its segments, and segments without which a store takes nothing (docs/store-format.md).
 const LOG_HEAD_OCTETS: u64 = 8192;
@@ -272,6 +274,10 @@ fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<Udp, FileError
     Ok(Udp {
         mtu_octets,
         octets_per_s: rate.octets_per_s(),
+        on_sent: match entries.text("on_sent") {
+            Some("keep") => OnSent::Keep,
+            _ => OnSent::Forget,
+        },
     })
 }
 

@@ -161,6 +161,18 @@ pub struct Udp {
     pub mtu_octets: u64,
     /// UDP payload that each end sends, octets a second, at most.
     pub octets_per_s: u64,
+    /// What becomes of a bundle when its last datagram has left.
+    pub on_sent: OnSent,
+}
+
+/// What becomes of a bundle that has left over UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSent {
+    /// It is removed.
+    #[default]
+    Forget,
+    /// It is held until it expires.
+    Keep,
 }
 
 impl Protocol {

@@ -3,23 +3,25 @@
 //! Both ends have a link in their configuration, and so a conversation each. Nothing is dialled: a conversation begins as soon as a node
 //! asks for it, and what comes while there is none is lost, as it is where nobody has a socket.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::Instant;
 use dhow_bundle::storage::Piece;
+use dhow_bundle::{FragmentRange, Instant};
 use dhow_channel::{Channel, Profile, channel};
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::config::LinkId;
 use dhow_node::door::{Event, Purpose, StreamId};
-use dhow_scenario::scenario::{Link, Presence, Udp};
+use dhow_scenario::scenario::{Link, OnSent, Presence, Udp};
 
 use crate::clients::CLIENT;
 use crate::connection::length;
 use crate::dialling::road_at;
 use crate::entropy::Entropy;
+use crate::ledger::BundleName;
 use crate::machine::Machine;
 use crate::oracle::{Seen, Witness};
 use crate::queue::{Happening, MachineIndex, Side};
@@ -34,6 +36,9 @@ const HEADERS: [u8; 28] = [0; 28];
 
 /// Datagrams that a node is asked for at once, and that it is told of at once, at most.
 const BATCH: usize = 64;
+
+/// How long after a conversation has begun what the one before it brought is settled.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// Streams with this bit are conversations by datagrams.
 const DATAGRAMS: u64 = 1 << 62;
@@ -59,6 +64,8 @@ pub struct Socket {
     conversation: Option<Conversation>,
     /// A `Sendable` is on its way.
     promised: bool,
+    /// What has left and is kept, since the machine started.
+    kept: BTreeSet<(BundleName, FragmentRange)>,
 }
 
 /// What a node has there.
@@ -97,6 +104,7 @@ impl Air {
                 armed: None,
                 conversation: None,
                 promised: false,
+                kept: BTreeSet::new(),
             }
         };
         Self {
@@ -258,7 +266,9 @@ impl World {
             let sides = [Side::Dialling, Side::Accepting].map(|side| (side, road.machine(side)));
             let Some(air) = &mut road.air else { continue };
             for (side, _) in sides.into_iter().filter(|(_, machine)| *machine == at) {
-                air.socket_mut(side).conversation = None;
+                let socket = air.socket_mut(side);
+                socket.conversation = None;
+                socket.kept.clear();
                 if !has_power {
                     air.cut(side, now);
                 }
@@ -344,34 +354,31 @@ impl World {
             };
             let stream = conversation.stream;
             let Some(next) = conversation.unsent.front() else {
-                break (stream, true);
+                break (stream, Some(true));
             };
             let octets = next.iter().map(Piece::length).sum::<u64>();
             if let Some(again) = again.filter(|_| waiting + octets > SOCKET_OCTETS) {
                 if !std::mem::replace(&mut socket.promised, true) {
                     self.queue.push(again, Happening::Sendable(number, side));
                 }
-                break (stream, false);
+                break (stream, Some(false));
             }
             let pieces = conversation.unsent.pop_front().unwrap_or_default();
             let machine = self.machines.get_mut(at.at());
             let Some(packet) = machine.and_then(|it| it.packet(now, &pieces)) else {
                 // The disk does not give what was to be sent.
                 self.end_conversation(stream);
-                if let Some(running) = self.running_mut(at) {
-                    running.inbox.push_back(Event::Disconnected { stream });
-                }
-                return false;
+                break (stream, None);
             };
             datagrams += 1;
             self.leave((number, side), &packet);
         };
-        if datagrams > 0
-            && let Some(running) = self.running_mut(at)
-        {
-            running.inbox.push_back(Event::Left { stream, datagrams });
+        if let Some(running) = self.running_mut(at) {
+            let left = (datagrams > 0).then_some(Event::Left { stream, datagrams });
+            let over = is_empty.is_none().then_some(Event::Disconnected { stream });
+            running.inbox.extend(left.into_iter().chain(over));
         }
-        is_empty
+        is_empty.unwrap_or(false)
     }
 
     /// A socket takes a datagram.
@@ -494,6 +501,7 @@ impl World {
             return;
         };
         let (at, other) = (road.machine(side), road.machine(side.other()));
+        let on_sent = (road.air.as_ref()).map_or(OnSent::Forget, |air| air.udp.on_sent);
         let conversation = self
             .socket(number, side)
             .and_then(|it| it.conversation.as_ref());
@@ -505,6 +513,13 @@ impl World {
         };
         let moment = self.moment();
         for seen in seen {
+            // What came over the conversation before, and was given up with it, may be on its way from the disk, and bars its copy.
+            let is_settled = moment.now.since(begun) > SETTLED;
+            if let Seen::HeardWhole(parcel) = &seen
+                && is_settled
+            {
+                self.await_taken(at, parcel.name, parcel.range());
+            }
             let left = match &seen {
                 Seen::SaidWhole(parcel, _) => Some(Arc::clone(parcel)),
                 _ => None,
@@ -519,8 +534,13 @@ impl World {
             if let Some(wrong) = judged.err().filter(|_| !is_rotten) {
                 self.accuse_wrong(at, wrong);
             }
-            let (range, total_octets) = (parcel.range(), parcel.total_octets());
-            self.ledger.let_go(parcel.name, range, total_octets);
+            let (range, how) = (parcel.range(), (parcel.total_octets(), on_sent));
+            self.ledger.let_go(parcel.name, range, how);
+            let socket = self.socket_mut(number, side);
+            let kept = socket.filter(|_| on_sent == OnSent::Keep);
+            if kept.is_some_and(|it| !it.kept.insert((parcel.name, range))) {
+                self.call_datagram(at, "sends again what it keeps");
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use dhow_bundle::{BundleId, EndpointId, FragmentRange, Instant};
+use dhow_scenario::scenario::OnSent;
 
 /// Which payload: the traffic's number and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +118,11 @@ pub struct Gone {
     /// Octets of the whole payload.
     pub total_octets: u64,
     /// Those that left over a link that promises nothing and that nobody has made durable since.
-    pub list: Vec<FragmentRange>,
+    pub lost: Vec<FragmentRange>,
+    /// Those of them that whoever sent them need not keep.
+    pub free: Vec<FragmentRange>,
+    /// There were such ones.
+    pub was_free: bool,
 }
 
 /// Everything known of payloads and bundles.
@@ -228,12 +233,21 @@ impl Ledger {
         self.bundles.entry(bundle).or_default()
     }
 
-    /// Octets of a bundle with so many in all have left over a link that promises nothing.
-    pub fn let_go(&mut self, bundle: BundleName, range: FragmentRange, total_octets: u64) {
+    /// Octets of a bundle with so many in all have left over a link that promises nothing, after which they may be removed or not.
+    pub fn let_go(
+        &mut self,
+        bundle: BundleName,
+        range: FragmentRange,
+        (total, on_sent): (u64, OnSent),
+    ) {
         let gone = self.gone.entry(bundle).or_default();
-        gone.total_octets = total_octets;
-        if !gone.list.contains(&range) {
-            gone.list.push(range);
+        gone.total_octets = total;
+        gone.was_free |= on_sent == OnSent::Forget;
+        let free = (on_sent == OnSent::Forget).then_some(&mut gone.free);
+        for list in [Some(&mut gone.lost), free].into_iter().flatten() {
+            if !list.contains(&range) {
+                list.push(range);
+            }
         }
     }
 
@@ -246,8 +260,9 @@ impl Ledger {
         let is_in = |range: &FragmentRange, part: FragmentRange| {
             part.offset <= range.offset && end(range) <= end(&part)
         };
-        gone.list
-            .retain(|range| part.is_some_and(|part| !is_in(range, part)));
+        for list in [&mut gone.lost, &mut gone.free] {
+            list.retain(|range| part.is_some_and(|part| !is_in(range, part)));
+        }
     }
 
     /// The octets of bundles that the network may have lost.

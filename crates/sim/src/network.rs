@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, Protocol, Reports, Route, SessionPolicy, UdpPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, OnSent, Protocol, Reports, Route, SessionPolicy,
+    UdpPolicy,
 };
-use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
+use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -258,6 +259,10 @@ fn link_config(
         Spoken::Udp(udp) => Protocol::Udp(UdpPolicy {
             mtu_octets: udp.mtu_octets,
             octets_per_s: udp.octets_per_s,
+            on_sent: match udp.on_sent {
+                scenario::OnSent::Forget => OnSent::Forget,
+                scenario::OnSent::Keep => OnSent::Keep,
+            },
         }),
     };
     let peer = match protocol {

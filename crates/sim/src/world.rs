@@ -1,5 +1,6 @@
 //! A network in virtual time: what there is, and the loop in which everything happens.
 
+use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::dialling::Dial;
 use crate::disk::Hand;
 use crate::entropy::{Entropy, Purpose};
 use crate::ledger::Ledger;
+use crate::looking::Awaited;
 use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
 use crate::oracle::{Kept, Violation, Voyages, beyond};
@@ -60,6 +62,8 @@ pub struct World {
     pub(crate) free_dials: Vec<u32>,
     /// Room for what a stream is to write.
     pub(crate) gather: Gather,
+    /// Bundles of which nodes have been given all by datagrams, the oldest first.
+    pub(crate) awaited: VecDeque<Awaited>,
     pub(crate) next_serial: u32,
     pub(crate) next_stream: u64,
     pub(crate) contacts: Vec<Contact>,
@@ -243,6 +247,7 @@ impl World {
             dials: Vec::new(),
             free_dials: Vec::new(),
             gather: Gather::new(),
+            awaited: VecDeque::new(),
             next_serial: 0,
             next_stream: 0,
             contacts: scenario.contacts.clone(),
@@ -417,6 +422,7 @@ impl World {
             self.accuse("within", what, &[at]);
         }
         self.look_around();
+        self.look_for_awaited();
     }
 
     /// A machine's name.

@@ -75,6 +75,65 @@ fn nodes_that_know_of_contacts_wait_for_them_and_others_send_for_nothing() {
 }
 
 #[test]
+fn what_is_kept_leaves_by_sessions_that_appear_though_the_datagrams_were_lost() {
+    let text = r#"
+        [[node]]
+        name = "rover"
+        [[node]]
+        name = "base"
+        [[node]]
+        name = "orbiter"
+        [[link]]
+        between = ["rover", "base"]
+        rate = "2Mbit"
+        loss = 0.3
+        protocol = "udp"
+        on_sent = "keep"
+        [[link]]
+        between = ["rover", "orbiter"]
+        rate = "4Mbit"
+        [[link]]
+        between = ["orbiter", "base"]
+        rate = "4Mbit"
+        [[contact]]
+        link = "rover-orbiter"
+        start = "1min"
+        for = "1min"
+        [[route]]
+        node = "rover"
+        to = "base"
+        via = "orbiter"
+        priority = -1
+        [[traffic]]
+        from = "rover"
+        to = "base"
+        count = 50
+        size = "16B..20kB"
+        mean = "1s"
+        [stop]
+        at = "5min"
+        expects_all = true
+    "#;
+    for seed in 1..4 {
+        assert_eq!(delivered(&scenario(text), seed), 50, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_delivered_once_and_leaves_the_store_when_it_expires() {
+    let keys = "on_sent = \"keep\"\nduplicate = 0.1\nreorder = 0.1";
+    let keeping = over(keys, 30, "size = \"16B..50kB\"\nlifetime = \"2min\"");
+    let world = run(&keeping, 1);
+    assert_eq!(world.ledger().delivered, 30);
+    let stored = |at: u64| {
+        let samples = world.samples().iter();
+        let mut samples = samples.filter(|it| it.at >= Instant::START + Duration::from_secs(at));
+        samples.next().unwrap().bundles
+    };
+    assert_eq!((stored(60), stored(200)), (30, 0));
+}
+
+#[test]
 fn a_link_over_udp_needs_octets_and_a_delay_that_stands() {
     let mut scenario = over("", 1, "size = \"1kB\"");
     scenario.fidelity = Fidelity::Bundle;

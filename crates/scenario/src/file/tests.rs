@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::{LinkIndex, Presence, Protocol, Udp};
+use crate::scenario::{LinkIndex, OnSent, Presence, Protocol, Udp};
 
 const TWO: &str = r#"
 [[node]]
@@ -399,14 +399,22 @@ fn a_link_over_udp_has_a_size_of_datagrams_and_a_rate_and_nothing_of_sessions() 
         let scenario = read(Path::new("s.toml"), &text(keys), &[]).unwrap();
         scenario.links[0].protocol
     };
-    for (keys, mtu_octets, octets_per_s) in [
-        ("", 1_232, 1_250_000),
-        ("mtu = \"65507B\"\nsend_rate = \"8kbit\"\n", 65_507, 1_000),
-        ("mtu = \"128B\"\n", 128, 1_250_000),
+    let forget = OnSent::Forget;
+    for (keys, mtu_octets, octets_per_s, on_sent) in [
+        ("", 1_232, 1_250_000, forget),
+        ("on_sent = \"keep\"\n", 1_232, 1_250_000, OnSent::Keep),
+        (
+            "mtu = \"65507B\"\nsend_rate = \"8kbit\"\n",
+            65_507,
+            1_000,
+            forget,
+        ),
+        ("mtu = \"128B\"\n", 128, 1_250_000, forget),
     ] {
         let udp = Udp {
             mtu_octets,
             octets_per_s,
+            on_sent,
         };
         let keys = format!("protocol = \"udp\"\n{keys}");
         assert_eq!(protocol(&keys), Protocol::Udp(udp));

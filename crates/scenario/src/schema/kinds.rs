@@ -257,6 +257,12 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "\"10Mbit\"",
         "How fast each node sends over UDP at most, bits of UDP payload a second; what the link does not carry waits in the socket.",
     ),
+    with_default(
+        "on_sent",
+        Kind::Choice(&["forget", "keep"]),
+        "\"forget\"",
+        "What becomes of a bundle that has left over UDP: it is removed; or held until it expires, for another link that comes up.",
+    ),
 ];
 
 pub(super) const LINK_RATE_DELAY: &[Key] = &[

@@ -15,7 +15,7 @@ pub fn overdue(ledger: &Ledger, now: Instant, tolerance: Duration) -> Vec<UnitNa
     let run = now.since(Instant::START);
     let last = Instant::START + run.saturating_sub(run / LAST_PART);
     let late = ledger.units().filter(|(_, unit)| {
-        let is_gone = |bundle| ledger.gone_of(bundle).is_some_and(|it| !it.list.is_empty());
+        let is_gone = |bundle| ledger.gone_of(bundle).is_some_and(|it| !it.lost.is_empty());
         let is_excused = unit
             .bundle
             .is_some_and(|bundle| ledger.record(bundle).rotten || is_gone(bundle));

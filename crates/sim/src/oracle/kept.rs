@@ -6,14 +6,15 @@
 //! Rot excuses the loss of what it hit and of nothing else: the bundles of whose octets one rotted, and for an octet that was no
 //! bundle's at most one bundle, whose record it may have been; and a store that starts without that bundle has to say that it lost one.
 //!
-//! A link over UDP promises nothing. A node may let go of what has left over one as a whole, as its socket saw it, and what nobody has made durable
-//! since may be lost.
+//! A link over UDP promises nothing. A node may let go of what has left over one as a whole, as its socket saw it, unless the scenario says that it
+//! keeps it; and what nobody has made durable since may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreEvent, StoredBundle};
 use dhow_bundle::{BundleId, EndpointId, FragmentRange, Instant};
+use dhow_scenario::scenario::OnSent;
 use dhow_store::{Count, Loss};
 
 use crate::ledger::{BundleName, Ledger, UnitName};
@@ -140,6 +141,13 @@ impl Kept {
     pub fn facts(&self, at: MachineIndex) -> impl Iterator<Item = &Fact> {
         let holding = self.machines.get(at.at()).into_iter();
         holding.flat_map(|holding| holding.facts.values())
+    }
+
+    /// Octets that a store was given and not asked to delete.
+    #[must_use]
+    pub fn given_octets(&self, at: MachineIndex) -> u64 {
+        let holding = self.machines.get(at.at());
+        holding.map_or(0, |holding| holding.given_octets)
     }
 
     /// Octets of the bundles that a store has, those in common once; `None` while something comes or goes.
@@ -360,7 +368,7 @@ impl Kept {
         for (name, gone) in ledger.gone() {
             let entry = parts.entry(name).or_default();
             entry.0 = gone.total_octets;
-            entry.1.extend(&gone.list);
+            entry.1.extend(&gone.free);
         }
         for (name, (total_octets, mut ranges)) in parts {
             ranges.sort_unstable();
@@ -412,11 +420,12 @@ fn lets_go(held: Held, ledger: &mut Ledger, given: Given<'_>) -> bool {
         length: gone.total_octets,
     };
     let range = held.part.unwrap_or(whole);
-    if given(held.name, range) {
-        ledger.let_go(held.name, range, whole.length);
+    if gone.was_free && given(held.name, range) {
+        let how = (whole.length, OnSent::Forget);
+        ledger.let_go(held.name, range, how);
         return true;
     }
-    covers(gone.list.iter().copied(), range)
+    covers(gone.free.iter().copied(), range)
 }
 
 /// How many bundles a store says that it has lost, at most.

@@ -254,11 +254,14 @@ fn head(rest: &mut &[u8], major: u8) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use dhow_scenario::scenario::OnSent;
+
     use super::*;
 
     const UDP: Udp = Udp {
         mtu_octets: 1_000,
         octets_per_s: 100_000,
+        on_sent: OnSent::Forget,
     };
 
     fn datagram(transfer: u8, total: u16, offset: u16, octets: &[u8]) -> Vec<u8> {
