@@ -1,22 +1,31 @@
 //! Bundles that have left over links that promise nothing, and are kept all the same until they expire ([`OnSent::Keep`]).
 //!
-//! A bundle does not go over such a link twice while this node runs. A session over another link that comes up takes it.
+//! A bundle does not go over such a link twice while this node runs. A session over another link that comes up takes it, and a report that it
+//! was delivered, to this node, ends its keeping.
 //!
 //! [`OnSent::Keep`]: crate::config::OnSent::Keep
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use dhow_bundle::Now;
+use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::v7::admin::AdministrativeRecord;
+use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Now, Reading};
+
+use crate::bundles::Removal;
 
 use crate::config::LinkId;
 use crate::door::StreamId;
 use crate::endpoints::EndpointIndex;
+use crate::local::Locality;
 use crate::memory::tree_octets;
 use crate::node::Node;
 use crate::retention::{State, Trigger};
+
+/// Longer bundles are no status reports.
+const REPORT_OCTETS: usize = 4 * 1024;
 
 /// Which bundles have left over which links, by their destinations.
 #[derive(Default)]
@@ -140,11 +149,56 @@ impl Node {
         self.wake_all_sent(keys);
     }
 
+    /// A whole bundle came in one piece, as reports do: one that says that a bundle which is kept was delivered ends its keeping, where
+    /// the bundle's reports go to this node, and the report comes from the node that the bundle is for.
+    pub(crate) fn hear_of_sent(&mut self, now: Now, octets: &Bytes) {
+        if self.sent.count == 0 || octets.len() > REPORT_OCTETS {
+            return;
+        }
+        let Some((source, destination, id)) = delivered_by(octets) else {
+            return;
+        };
+        let Some(key) = self.find_bundle(&id) else {
+            return;
+        };
+        let is_told = self.bundles.entry(key).is_some_and(|entry| {
+            let is_here = self.endpoints.locality(entry.report_to) != Locality::Remote;
+            let from = self.endpoints.id(entry.destination).node_id();
+            let is_for_us = *self.endpoints.id(entry.report_to) == destination && is_here;
+            entry.state() == State::Sent && is_for_us && from == source.node_id()
+        });
+        if is_told {
+            self.delete(now, key, Removal::Forwarded, None);
+        }
+    }
+
     fn wake_all_sent(&mut self, keys: Vec<BundleKey>) {
         for key in keys {
             if self.state(key) == Some(State::Sent) && self.advance(key, Trigger::Woken) {
                 self.enqueue(key);
             }
         }
+    }
+}
+
+/// Who says to whom that which bundle was delivered, where a bundle is a status report that does.
+fn delivered_by(octets: &Bytes) -> Option<(EndpointId, EndpointId, BundleId)> {
+    let header = Header::decode(octets, Reading::Lenient).ok()??;
+    let is_record = header
+        .primary
+        .flags
+        .contains(BundleFlags::ADMINISTRATIVE_RECORD);
+    if !is_record || header.check_body(octets).is_err() {
+        return None;
+    }
+    let start = usize::try_from(header.header_octets()).ok()?;
+    let end = start.checked_add(usize::try_from(header.payload_octets()).ok()?)?;
+    let payload = (end <= octets.len()).then(|| octets.slice(start..end))?;
+    match AdministrativeRecord::decode(&payload, Reading::Lenient).ok()? {
+        AdministrativeRecord::StatusReport(report) if report.delivered.is_some() => {
+            let ends = (header.primary.source, header.primary.destination);
+            Some((ends.0, ends.1, report.bundle))
+        }
+        _ => None,
     }
 }

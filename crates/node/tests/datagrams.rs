@@ -249,6 +249,32 @@ fn what_is_kept_leaves_once_and_stays_until_it_expires() {
 }
 
 #[test]
+fn what_is_kept_goes_when_it_is_reported_to_be_delivered() {
+    // Only a report to this node, from the destination's, says so.
+    for (report_to, left) in [("ipn:1.6", 0), ("ipn:1.0", 0), ("ipn:3.6", 1)] {
+        let mut world = keeping_pair(12, |_, config| config.reports.generate = 0x2_0000);
+        world.air.lost = 0;
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        let mut sender = Client::new("ipn:1.5", false);
+        let adu = BundleAdu {
+            bundle_flags: Some(0x2_0000),
+            report_to_eid: report_to.into(),
+            ..adu("ipn:2.42")
+        };
+        sender.send(adu, &payload(0, 3_000));
+        world.connect(0, sender);
+        world.until("it is delivered", |world| {
+            world.client(1, receiver).received.len() == 1
+        });
+        world.pass(Duration::from_secs(2));
+        world.settle();
+        // The report itself waits for an application, or another way.
+        let others = u64::from(report_to != "ipn:1.0");
+        assert_eq!(stored(&world, 0), left + others, "{report_to}");
+    }
+}
+
+#[test]
 fn a_restart_sends_what_is_kept_once_more() {
     let mut world = keeping_pair(9, |_, _| ());
     offer(&mut world, &[10, 20]);
