@@ -188,6 +188,10 @@ mistakes! {
     MarkShared,
     /// A copy goes back to the neighbour that the bundle came from.
     CopySentBack,
+    /// Octets of a transfer by datagrams that came early are given the last first.
+    EarlyOctetsBackwards,
+    /// What is to be kept when it has left over UDP is removed.
+    KeptIsForgotten,
 }
 
 impl Mutant {

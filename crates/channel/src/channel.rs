@@ -179,6 +179,12 @@ impl Channel {
         arrivals.map(|next| next.at).chain(soonest).min()
     }
 
+    /// When the next packet that waits now will have left.
+    pub fn poll_departure(&mut self, now: Instant) -> Option<Instant> {
+        self.depart(now);
+        self.waiting.front().map(|waiting| waiting.at)
+    }
+
     /// Octets that wait for their turn, as of the last call.
     #[must_use]
     pub const fn waiting_octets(&self) -> u64 {

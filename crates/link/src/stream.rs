@@ -241,6 +241,12 @@ pub enum LinkEvent {
         /// The transfer.
         transfer: TransferId,
     },
+    /// All of an outgoing transfer has left, and nobody will ever say more: the peer may have nothing of it. Only of layers without
+    /// acknowledgments, which streams have.
+    Sent {
+        /// The transfer.
+        transfer: TransferId,
+    },
     /// An outgoing transfer failed.
     Failed {
         /// The transfer.

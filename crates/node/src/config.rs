@@ -115,7 +115,7 @@ pub enum Protocol {
     /// TCPCLv4, and version 3 with a peer that does not speak it.
     Auto,
     /// Bundles over UDP (RFC 7122, draft-ietf-dtn-udpcl-04), with the peer that the policy names. Nothing is acknowledged:
-    /// a bundle is removed when its last datagram has left, and may be lost.
+    /// a bundle is removed when its last datagram has left ([`OnSent`]), and may be lost.
     Udp(UdpPolicy),
 }
 
@@ -126,6 +126,18 @@ pub struct UdpPolicy {
     pub mtu_octets: u64,
     /// UDP payload sent, octets a second: nothing else slows the sender down (default 1,250,000).
     pub octets_per_s: u64,
+    /// What becomes of a bundle when its last datagram has left.
+    pub on_sent: OnSent,
+}
+
+/// What becomes of a bundle that has left over a link which promises nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSent {
+    /// It is removed.
+    #[default]
+    Forget,
+    /// It is held until it expires, and leaves by another link that comes up, but not over this one again while the node runs.
+    Keep,
 }
 
 impl Default for UdpPolicy {
@@ -133,6 +145,7 @@ impl Default for UdpPolicy {
         Self {
             mtu_octets: 1_232,
             octets_per_s: 1_250_000,
+            on_sent: OnSent::Forget,
         }
     }
 }

@@ -299,7 +299,9 @@ impl Node {
             .bundles
             .entry(key)
             .map(|entry| self.endpoints.id(entry.destination));
-        let is_there = destination.is_some_and(|it| it.node_id() == peer && peer.is_some());
+        let acknowledges = self.neighbours.get(&stream);
+        let acknowledges = acknowledges.is_some_and(|it| !it.session.is_datagrams());
+        let is_there = acknowledges && destination.is_some_and(|it| it.node_id() == peer);
         if let Some(spread) = self.copies.bundles.get_mut(&key) {
             spread.is_over |= is_there;
         }

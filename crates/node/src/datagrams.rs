@@ -1,18 +1,20 @@
 //! A neighbour's link over datagrams, as the rest of the node sees it: a session whose transfers come in order.
 //!
 //! The store takes a bundle's octets in order, and datagrams overtake each other. So octets that come early wait here, in memory,
-//! until those before them have come, or the layer gives their transfer up. All neighbours together have [`EARLY_OCTETS`] for that.
+//! until those before them have come, or the layer gives their transfer up. A transfer whose first octets come behind those of a newer one waits as
+//! a whole: the newer may be the same bundle, sent again by a peer that gave the older up, and the node would take the older for the newest copy. All neighbours together have [`EARLY_OCTETS`] for that.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{NodeId, Now};
 use dhow_link::datagram::Limit;
 use dhow_link::stream::{LinkCommand, LinkEvent, RefuseReason, SessionParameters, TransferId};
 use dhow_link::udpcl::{self, Conversation};
 use dhow_link::{Batch, DatagramEvent, DatagramLink};
 
-use crate::config::UdpPolicy;
+use crate::config::{OnSent, UdpPolicy};
 use crate::memory::length;
 
 /// Octets that came early, of all neighbours, with [`PIECE_OCTETS`] for each piece, at most.
@@ -27,12 +29,15 @@ const PIECE_OCTETS: u64 = 128;
 /// A conversation with a configured peer.
 pub(crate) struct Datagrams {
     link: Conversation,
+    on_sent: OnSent,
     segment_mru: u64,
     /// Known from the beginning or never; bundles of nobody known are not taken.
     peer: Option<NodeId>,
     transfers: BTreeMap<TransferId, Coming>,
     /// The first transfer that has not begun.
     next: TransferId,
+    /// The newest transfer of which the node has the first octets.
+    newest: TransferId,
     early_octets: u64,
     /// What `early_octets` may be.
     room_octets: u64,
@@ -51,6 +56,16 @@ struct Coming {
     early: BTreeMap<u64, Bytes>,
 }
 
+impl Coming {
+    /// Octets that came early and are the next to be given.
+    fn next_early(&mut self) -> Option<Bytes> {
+        if self.early.contains_key(&self.given) && planted(Mutant::EarlyOctetsBackwards) {
+            return self.early.pop_last().map(|(_, octets)| octets);
+        }
+        self.early.remove(&self.given)
+    }
+}
+
 impl Datagrams {
     pub(crate) fn new(policy: UdpPolicy, peer: Option<NodeId>, seed: u64, now: Now) -> Self {
         let mut config = udpcl::Config {
@@ -60,11 +75,13 @@ impl Datagrams {
         };
         config.rate.octets_per_s = policy.octets_per_s;
         Self {
+            on_sent: policy.on_sent,
             segment_mru: config.mtu,
             link: Conversation::new(config, seed, now),
             peer: None,
             transfers: BTreeMap::new(),
             next: TransferId(0),
+            newest: TransferId(0),
             early_octets: 0,
             room_octets: 0,
             events: VecDeque::new(),
@@ -118,6 +135,11 @@ impl Datagrams {
         core::mem::replace(&mut self.refused, 0)
     }
 
+    /// What becomes of a bundle when its last datagram has left.
+    pub(crate) const fn on_sent(&self) -> OnSent {
+        self.on_sent
+    }
+
     pub(crate) const fn link(&self) -> &Conversation {
         &self.link
     }
@@ -158,10 +180,8 @@ impl Datagrams {
                 Some(coming) if coming.given > 0 => LinkEvent::Abandoned { transfer, refused },
                 _ => return,
             },
-            // Nobody will say more: what has left is the network's.
-            DatagramEvent::Sent { transfer } | DatagramEvent::Transmitted { transfer } => {
-                LinkEvent::Transmitted { transfer }
-            }
+            DatagramEvent::Sent { transfer } => LinkEvent::Sent { transfer },
+            DatagramEvent::Transmitted { transfer } => LinkEvent::Transmitted { transfer },
             DatagramEvent::Failed {
                 transfer,
                 refused,
@@ -198,7 +218,9 @@ impl Datagrams {
         let Some(coming) = self.transfers.get_mut(&transfer) else {
             return;
         };
-        if offset > coming.given {
+        let is_late = coming.given == 0 && transfer < self.newest;
+        let is_all = total == Some(length(octets.len()));
+        if offset > coming.given || is_late && !is_all {
             let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
             let early_octets = self.early_octets.saturating_add(cost);
             if early_octets > self.room_octets {
@@ -211,8 +233,13 @@ impl Datagrams {
             return;
         }
         self.give(transfer, octets, total);
+        self.give_early(transfer, total);
+    }
+
+    /// What has come early of a transfer, as far as it is the next.
+    fn give_early(&mut self, transfer: TransferId, total: Option<u64>) {
         while let Some(coming) = self.transfers.get_mut(&transfer)
-            && let Some(octets) = coming.early.remove(&coming.given)
+            && let Some(octets) = coming.next_early()
         {
             let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
             self.early_octets = self.early_octets.saturating_sub(cost);
@@ -226,6 +253,7 @@ impl Datagrams {
             return;
         };
         let start = coming.given == 0;
+        self.newest = self.newest.max(transfer);
         coming.given = coming.given.saturating_add(length(octets.len()));
         let end = total == Some(coming.given);
         if end {
@@ -240,8 +268,9 @@ impl Datagrams {
         });
     }
 
-    /// The layer learned only now that nothing follows.
+    /// All has come: what waited as a whole is given, and where the layer learned only now that nothing follows, the end.
     fn complete(&mut self, transfer: TransferId, length: u64) {
+        self.give_early(transfer, Some(length));
         if self.transfers.contains_key(&transfer) {
             self.give(transfer, Bytes::new(), Some(length));
         }

@@ -43,6 +43,7 @@ impl Node {
             | State::Waiting
             | State::Reassembling
             | State::Resting { .. }
+            | State::Sent
             | State::Quarantined => {
                 self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
             }
@@ -108,6 +109,7 @@ impl Node {
             self.removed
                 .insert(now, endpoints, identity, expires, removal, (0, None));
         }
+        self.sent.remove(entry.destination, key);
         self.handed.remove(&key);
         self.forget_copies(key);
         self.store_behind_reports(StoreCommand::Delete { key, remember });
@@ -138,6 +140,7 @@ impl Node {
             | State::DispatchPending
             | State::Waiting
             | State::InFlight
+            | State::Sent
             | State::Quarantined
             | State::Deleting => {}
         }

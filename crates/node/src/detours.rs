@@ -36,9 +36,10 @@ impl Node {
             return false;
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
-        let obstacles = self
-            .queues
-            .obstacles(&neighbour.hops, best, |key| self.may_go(neighbour, key));
+        // What has left over this session's link may wait for another session with the same neighbour.
+        let obstacles = self.queues.obstacles(&neighbour.hops, best, |key| {
+            self.may_go(neighbour, key) || self.is_sent(key) && self.may_leave(key)
+        });
         for &key in &obstacles {
             // A queue that goes over two of the session's hops is found twice.
             if self.state(key) == Some(State::Waiting) {
@@ -103,6 +104,7 @@ impl Node {
         }
         match detour {
             Some(_) => self.put_back(now, key),
+            None if self.is_sent(key) => self.stay_sent(now, key),
             None => drop(self.rest(now, key, OBSTACLE_REST)),
         }
     }

@@ -279,7 +279,8 @@ impl Node {
             }
             return;
         }
-        let queue = match self.may_be_barred(self.queues.hops(queue), bars) {
+        let is_barred = self.may_be_barred(self.queues.hops(queue), bars) || self.is_sent(key);
+        let queue = match is_barred {
             true => self.aside(key, queue, place),
             false => queue,
         };
@@ -336,7 +337,7 @@ impl Node {
     }
 
     /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
-    fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
+    pub(crate) fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
         let doomed = self.bundles.entry(key).and_then(|entry| entry.doomed);
         let doomed = doomed.filter(|_| !planted(Mutant::DoomForgotten));
         if let Some(reason) = doomed {

@@ -136,6 +136,7 @@ impl Node {
             State::Resting { until } => {
                 expect(self.rests.contains(&(until, key)), || "never wakes".into())?;
             }
+            State::Sent => expect(self.is_sent(key), || "has not left".into())?,
             State::Reassembling | State::Quarantined => {}
         }
         expect(!self.moved.contains(&key) || part, || {

@@ -9,6 +9,7 @@ use dhow_link::stream::{LinkCommand, LinkEvent};
 use dhow_link::tcpcl::Session;
 use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
 
+use crate::config::OnSent;
 use crate::datagrams::Datagrams;
 
 /// One of them.
@@ -36,6 +37,14 @@ impl Layer {
 
     pub(crate) const fn is_datagrams(&self) -> bool {
         matches!(self, Self::Datagrams(_))
+    }
+
+    /// True where bundles stay when they have left, since nobody acknowledges them.
+    pub(crate) fn keeps_sent(&self) -> bool {
+        match self {
+            Self::Stream(_) => false,
+            Self::Datagrams(link) => link.on_sent() == OnSent::Keep,
+        }
     }
 
     /// Octets that came on a stream.

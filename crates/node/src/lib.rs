@@ -61,6 +61,7 @@ mod retention;
 mod returning;
 mod routing;
 mod sending;
+mod sent;
 mod series;
 mod sharing;
 mod showing;

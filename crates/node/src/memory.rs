@@ -79,6 +79,7 @@ impl Node {
             .saturating_add(self.removed.memory_octets())
             .saturating_add(self.arrivals.memory_octets())
             .saturating_add(tree_octets::<(u64, u64)>(self.rests.len()))
+            .saturating_add(self.sent.memory_octets())
             .saturating_add(self.delivering.saturating_mul(DELIVERY_OCTETS))
             .saturating_add(self.response_octets)
             .saturating_add(usize::try_from(self.early_octets).unwrap_or(usize::MAX))

@@ -45,6 +45,7 @@ use crate::reports::ReportRate;
 use crate::routing::Routers;
 use crate::routing::static_routes::StaticRoutes;
 use crate::sending::{PendingRead, SplitBundle};
+use crate::sent::Sent;
 use crate::series::Series;
 use crate::sharing::Sharing;
 use crate::turns::Turns;
@@ -142,6 +143,8 @@ pub struct Node {
     pub(crate) expiries: Expiries,
     /// When bundles that a neighbour refused are tried again.
     pub(crate) rests: BTreeSet<(Instant, BundleKey)>,
+    /// Bundles that have left over links that promise nothing, and are kept.
+    pub(crate) sent: Sent,
     /// When sessions want their `handle_timeout`.
     pub(crate) timeouts: BTreeSet<(Instant, StreamId)>,
     pub(crate) report_rate: ReportRate,
@@ -237,6 +240,7 @@ impl Node {
             headers_out: None,
             expiries: Expiries::default(),
             rests: BTreeSet::new(),
+            sent: Sent::default(),
             timeouts: BTreeSet::new(),
             report_rate: ReportRate::new(config.reports.per_second),
             collections: Collections::default(),

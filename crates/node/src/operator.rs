@@ -87,6 +87,7 @@ impl Node {
                 Vec::new()
             }
         });
+        self.reroute_sent();
         self.serve_everybody();
     }
 

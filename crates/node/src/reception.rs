@@ -113,6 +113,9 @@ impl Node {
         octets: Bytes,
         ends: Ends,
     ) {
+        if ends.start && ends.end {
+            self.hear_of_sent(now, &octets);
+        }
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };

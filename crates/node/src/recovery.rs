@@ -227,7 +227,8 @@ impl Node {
                 self.expiries.insert(&mut self.bundles, key);
                 self.advance(key, Trigger::Damaged);
             }
-            State::Arriving | State::Kept | State::Quarantined | State::Deleting => {}
+            // Nothing of it is read before it leaves by another way, and then it is compared again.
+            State::Arriving | State::Kept | State::Sent | State::Quarantined | State::Deleting => {}
         }
     }
 

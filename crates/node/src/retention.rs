@@ -26,6 +26,11 @@
 //!               +----------------+     +---------+
 //!               |    InFlight    |----------^
 //!               +----------------+   not now
+//!                 | has left, and nobody acknowledges it
+//!                 V
+//!               +------+
+//!               | Sent |----> DispatchPending, for a session over another link
+//!               +------+
 //!
 //!   +-------------+
 //!   | Quarantined |<-- the octets are damaged: from DispatchPending, Waiting, Resting, Reassembling
@@ -64,6 +69,8 @@ pub(crate) enum State {
         /// When the timer does.
         until: Instant,
     },
+    /// It has left over a link that promises nothing, and is kept: for a session over another link, or until it expires.
+    Sent,
     /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
     Quarantined,
     /// Its deletion was asked for and is not durable yet.
@@ -92,7 +99,9 @@ pub(crate) enum Trigger {
         /// At this time.
         until: Instant,
     },
-    /// It has rested, or the event that it rested for has come.
+    /// All of it has left over a link that promises nothing.
+    Left,
+    /// It has rested, or the event that it rested for has come; or a session over another link.
     Woken,
     /// Its octets are damaged.
     Damaged,
@@ -110,12 +119,13 @@ const fn next(state: State, trigger: Trigger) -> Option<State> {
         (S::Arriving, T::PartStored) => S::Kept,
         (S::Arriving | S::Kept, T::Stored)
         | (S::Reassembling, T::UnitWhole)
-        | (S::Resting { .. }, T::Woken) => S::DispatchPending,
+        | (S::Resting { .. } | S::Sent, T::Woken) => S::DispatchPending,
         (S::DispatchPending | S::InFlight, T::Queued) => S::Waiting,
         (S::DispatchPending | S::Waiting, T::Taken) => S::InFlight,
         (S::DispatchPending, T::PartOfUnit)
         | (S::Waiting | S::Resting { .. } | S::Reassembling, T::UnitBroken) => S::Reassembling,
         (S::DispatchPending | S::InFlight, T::Rest { until }) => S::Resting { until },
+        (S::InFlight, T::Left) => S::Sent,
         (S::DispatchPending | S::Waiting | S::Resting { .. } | S::Reassembling, T::Damaged) => {
             S::Quarantined
         }
@@ -127,6 +137,7 @@ const fn next(state: State, trigger: Trigger) -> Option<State> {
             | S::InFlight
             | S::Reassembling
             | S::Resting { .. }
+            | S::Sent
             | S::Quarantined,
             T::Deleted,
         ) => S::Deleting,
@@ -215,6 +226,7 @@ mod tests {
             State::InFlight,
             State::Reassembling,
             State::Resting { until },
+            State::Sent,
             State::Quarantined,
             State::Deleting,
         ];
@@ -227,6 +239,7 @@ mod tests {
             Trigger::UnitWhole,
             Trigger::UnitBroken,
             Trigger::Rest { until },
+            Trigger::Left,
             Trigger::Woken,
             Trigger::Damaged,
             Trigger::Deleted,

@@ -219,7 +219,8 @@ impl Node {
             // A bundle never goes back to the neighbour that it came from: that one would take it for a
             // copy of what it has got rid of.
             let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
-            fits && (!is_back || planted(Mutant::SentBack))
+            let may_pass = !is_back || planted(Mutant::SentBack);
+            fits && may_pass && !self.has_left(neighbour.link, key)
         })
     }
 
@@ -504,7 +505,7 @@ impl Node {
         Some(transfer)
     }
 
-    /// A neighbour has taken a transfer.
+    /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
     pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
@@ -530,7 +531,9 @@ impl Node {
         self.discharge(stream, outgoing.octets);
         self.tell_transfer(now, stream, &outgoing);
         if outgoing.fragment {
-            self.handed_over(stream, outgoing.key, outgoing.start, outgoing.octets);
+            if !self.keeps_sent(stream) {
+                self.handed_over(stream, outgoing.key, outgoing.start, outgoing.octets);
+            }
             self.settle_fragment(now, stream, outgoing.key, None);
         } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
@@ -556,7 +559,7 @@ impl Node {
         }
     }
 
-    /// RFC 9171 5.4 step 5: the next hop has the bundle.
+    /// RFC 9171 5.4 step 5: the next hop has the bundle, or it has left for there.
     pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
         let Some(entry) = self.bundles.entry(key) else {
             return;
@@ -574,6 +577,7 @@ impl Node {
         }
         match self.copies.router(key) {
             Some(_) => self.copy_given(now, stream, key),
+            None if self.keeps_sent(stream) => self.stay(now, stream, key),
             None => self.delete(now, key, Removal::Forwarded, None),
         }
     }

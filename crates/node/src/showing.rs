@@ -263,6 +263,7 @@ fn state_of(entry: &Entry) -> BundleState {
         | State::Deleting => BundleState::Waiting,
         State::InFlight => BundleState::InFlight,
         State::Resting { .. } => BundleState::Resting,
+        State::Sent => BundleState::Sent,
         State::Reassembling => BundleState::Reassembling,
         State::Quarantined => BundleState::Damaged,
     }

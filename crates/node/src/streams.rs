@@ -452,6 +452,7 @@ impl Node {
                     self.contact_changed(now, &parameters.peer, Contact::Up);
                 }
                 self.to_serve.insert(stream);
+                self.wake_sent(stream);
                 self.occurred(Occurrence::SessionUp {
                     stream,
                     link,
@@ -498,7 +499,9 @@ impl Node {
                     reason,
                 });
             }
-            LinkEvent::Transmitted { transfer } => self.transmitted(now, stream, transfer),
+            LinkEvent::Transmitted { transfer } | LinkEvent::Sent { transfer } => {
+                self.transmitted(now, stream, transfer);
+            }
             LinkEvent::Failed {
                 transfer,
                 refused,

@@ -34,6 +34,8 @@ pub enum BundleState {
     InFlight,
     /// It is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
     Resting,
+    /// It has left over a link that promises nothing, and is kept until it expires.
+    Sent,
     /// A fragment that waits for the others.
     Reassembling,
     /// Its octets are damaged on disk: neither sent nor delivered.
@@ -41,12 +43,13 @@ pub enum BundleState {
 }
 
 impl fmt::Display for BundleState {
-    /// `waiting`, `in_flight`, `resting`, `reassembling`, `damaged`.
+    /// `waiting`, `in_flight`, `resting`, `sent`, `reassembling`, `damaged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Waiting => "waiting",
             Self::InFlight => "in_flight",
             Self::Resting => "resting",
+            Self::Sent => "sent",
             Self::Reassembling => "reassembling",
             Self::Damaged => "damaged",
         })

@@ -15,9 +15,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Config, LinkId, Protocol, UdpPolicy};
-use dhow_node::door::{Carrier, Event, Occurrence};
+use dhow_node::config::{Config, Enabled, LinkId, OnSent, Protocol, Route, UdpPolicy};
+use dhow_node::door::{Carrier, Event, Occurrence, OperatorCommand, Ticket};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -187,6 +188,137 @@ fn octets_that_come_early_have_one_bound_and_let_go_of_it() {
     });
 }
 
+/// Nodes 1 and 2, which keep what they have sent, and over whose link nothing arrives.
+fn keeping_pair(seed: u64, edit: impl Fn(u32, &mut Config)) -> World {
+    let mut world = World::circle(2, seed, |number, config| {
+        let link = &mut config.links[0];
+        link.protocol = Protocol::Udp(UdpPolicy {
+            on_sent: OnSent::Keep,
+            ..UdpPolicy::default()
+        });
+        link.policy.peer = Some(format!("ipn:{}.0", 3 - number).parse().unwrap());
+        edit(number, config);
+    });
+    world.hostile = true;
+    world.refusals = 0;
+    world.air.lost = 1_000;
+    world
+}
+
+/// Gives node 1 bundles of these sizes for node 2, and waits until nothing more happens.
+fn offer(world: &mut World, sizes: &[usize]) {
+    let mut sender = Client::new("ipn:1.5", false);
+    for (number, size) in (0..).zip(sizes) {
+        sender.send(adu("ipn:2.42"), &payload(number, *size));
+    }
+    let sender = world.connect(0, sender);
+    world.until("all are durable at the source", |world| {
+        world.client(0, sender).responses.len() == sizes.len() + 1
+    });
+    world.settle();
+}
+
+fn set_carrier(world: &mut World, carrier: Carrier) {
+    let link = LinkId(0);
+    world.handle(0, Event::CarrierChanged { link, carrier });
+    world.pass(Duration::from_secs(1));
+    world.settle();
+}
+
+#[test]
+fn what_is_kept_leaves_once_and_stays_until_it_expires() {
+    // The longest leaves in two fragments.
+    let mut world = keeping_pair(8, |_, _| ());
+    offer(&mut world, &[10, 3_000, 5_000_000]);
+    for _ in 0..100 {
+        world.pass(Duration::from_millis(60));
+        world.settle();
+    }
+    let sent = world.air.sent;
+    world.air.lost = 0;
+    for _ in 0..3 {
+        set_carrier(&mut world, Carrier::Absent);
+        set_carrier(&mut world, Carrier::Present);
+    }
+    world.pass(Duration::from_secs(10));
+    world.settle();
+    assert_eq!((stored(&world, 0), world.air.sent), (3, sent));
+    world.pass(Duration::from_secs(60));
+    world.settle();
+    assert_eq!((stored(&world, 0), world.air.sent), (0, sent));
+}
+
+#[test]
+fn what_is_kept_goes_when_it_is_reported_to_be_delivered() {
+    // Only a report to this node, from the destination's, says so.
+    for (report_to, left) in [("ipn:1.6", 0), ("ipn:1.0", 0), ("ipn:3.6", 1)] {
+        let mut world = keeping_pair(12, |_, config| config.reports.generate = 0x2_0000);
+        world.air.lost = 0;
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        let mut sender = Client::new("ipn:1.5", false);
+        let adu = BundleAdu {
+            bundle_flags: Some(0x2_0000),
+            report_to_eid: report_to.into(),
+            ..adu("ipn:2.42")
+        };
+        sender.send(adu, &payload(0, 3_000));
+        world.connect(0, sender);
+        world.until("it is delivered", |world| {
+            world.client(1, receiver).received.len() == 1
+        });
+        world.pass(Duration::from_secs(2));
+        world.settle();
+        // The report itself waits for an application, or another way.
+        let others = u64::from(report_to != "ipn:1.0");
+        assert_eq!(stored(&world, 0), left + others, "{report_to}");
+    }
+}
+
+#[test]
+fn a_restart_sends_what_is_kept_once_more() {
+    let mut world = keeping_pair(9, |_, _| ());
+    offer(&mut world, &[10, 20]);
+    assert_eq!(world.air.sent, 2);
+    world.crash(0);
+    world.air.lost = 0;
+    world.start(0);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.until("both are delivered", |world| {
+        world.client(1, receiver).received.len() == 2
+    });
+    set_carrier(&mut world, Carrier::Absent);
+    set_carrier(&mut world, Carrier::Present);
+    assert_eq!((stored(&world, 0), world.air.sent), (2, 4));
+}
+
+#[test]
+fn what_is_kept_leaves_by_another_link_that_appears() {
+    // The second node dials the first by TCP, once it is told to.
+    let mut world = keeping_pair(10, |number, config| {
+        if number == 2 {
+            config.links[0].protocol = Protocol::Tcpcl4;
+            config.links[0].enabled = Enabled::No;
+        } else {
+            config.routes.push(Route {
+                to: "ipn:2.*".into(),
+                via: "ipn:2.0".into(),
+                priority: -1,
+            });
+        }
+    });
+    offer(&mut world, &[10, 3_000, 200_000]);
+    world.until("all have left", |world| world.air.sent > 160);
+    assert_eq!(stored(&world, 0), 3);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let command = OperatorCommand::LinkUp("next".into());
+    let ticket = Ticket(7);
+    world.handle(1, Event::Operator { ticket, command });
+    world.until("all are delivered", |world| {
+        world.client(1, receiver).received.len() == 3
+    });
+    world.until("the neighbour has them", |world| stored(world, 0) == 0);
+}
+
 /// A map with one Transfer item of zeros (draft-ietf-dtn-udpcl-04 3.5.2).
 fn segment(transfer: u8, offset: u16, length: u16, octets: u16) -> Bytes {
     let mut out = vec![0xa1, 0x02, 0x84, 0x18, 100 + transfer];
@@ -198,6 +330,41 @@ fn segment(transfer: u8, offset: u16, length: u16, octets: u16) -> Bytes {
     out.extend_from_slice(&octets.to_be_bytes());
     out.resize(out.len() + usize::from(octets), 0);
     Bytes::from(out)
+}
+
+#[test]
+fn an_older_transfer_that_begins_late_does_not_displace_a_newer_one_of_the_same_bundle() {
+    let mut world = pair(11, |_| ());
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let [source, destination] = ["ipn:1.5", "ipn:2.42"].map(|id| id.parse().unwrap());
+    let creation = CreationTimestamp {
+        time: DtnTime::from_millis(world::EPOCH.as_millis()),
+        sequence: 1,
+    };
+    let octets = payload(1, 3_000);
+    let bundle = BundleBuilder::new(source, destination, creation, 60_000)
+        .bundle(&octets)
+        .unwrap();
+    let part = |transfer: u8, number: usize| {
+        let offset = number * 1_000;
+        let octets = &bundle[offset..bundle.len().min(offset + 1_000)];
+        let [offset, total, length] = [offset, bundle.len(), octets.len()];
+        let [offset, total, length] = [offset, total, length].map(|it| u16::try_from(it).unwrap());
+        let mut datagram = segment(transfer, offset, total, length).to_vec();
+        let head = datagram.len() - octets.len();
+        datagram[head..].copy_from_slice(octets);
+        Bytes::from(datagram)
+    };
+    // Its sender gave the first up, and made another in its place.
+    for (transfer, number) in [(1, 1), (2, 0), (2, 1), (1, 0), (2, 2), (2, 3)] {
+        world.air.inject(0, 1, part(transfer, number));
+        world.settle();
+    }
+    world.until("it is delivered", |world| {
+        world.client(1, receiver).received.len() == 1
+    });
+    assert_eq!(world.client(1, receiver).received[0].1, octets);
 }
 
 proptest! {
@@ -219,6 +386,8 @@ proptest! {
         send(&mut world, &sizes[..15]);
         if crash {
             world.crash(0);
+            // As a daemon's, whose transfer IDs begin elsewhere.
+            world.machines[0].config.seed += 1;
             world.start(0);
         }
         send(&mut world, &sizes);

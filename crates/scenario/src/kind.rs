@@ -1,5 +1,6 @@
 //! What the nodes, and the links, of one section have in common.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,19 @@ use dhow_document::{Document, Entries, FileError};
 
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
-use crate::scenario::{AtEnd, Clock, Host, Link, Node, NodeIndex, Presence, Protocol, Wire};
+use crate::scenario::{
+    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, Udp, Wire,
+};
 
 /// What a session takes at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
+
+/// Octets of a datagram of a link over UDP, least and most (docs/udpcl.md).
+const MTU_OCTETS: RangeInclusive<u64> = 128..=65_507;
+
+/// Keys that say something of links with sessions only, and of links over UDP only.
+const SESSION_KEYS: &[&str] = &["retry", "keepalive"];
+const UDP_KEYS: &[&str] = &["mtu", "send_rate", "on_sent"];
 
 /// Octets of a log before its segments, and segments without which a store takes nothing (docs/store-format.md).
 const LOG_HEAD_OCTETS: u64 = 8192;
@@ -172,11 +182,7 @@ impl LinkKind {
             },
             retry: entries.duration("retry"),
             keepalive_s,
-            protocol: match entries.text("protocol") {
-                Some("tcpcl3") => Protocol::Tcpcl3,
-                Some("auto") => Protocol::Auto,
-                _ => Protocol::Tcpcl4,
-            },
+            protocol: read_protocol(document, entries)?,
             wire: Arc::new(read_wire(document, entries)?),
         })
     }
@@ -231,6 +237,48 @@ fn read_keepalive(
         return Err(wrong(what).with_hint(hint));
     }
     Ok(seconds)
+}
+
+/// The convergence layer of a link.
+fn read_protocol(document: &Document<'_>, entries: &Entries) -> Result<Protocol, FileError> {
+    let name = entries.text("protocol");
+    let (foreign, hint) = match name {
+        Some("udp") => (
+            SESSION_KEYS,
+            "a link over UDP has no connection: nothing is dialled, and nothing kept alive",
+        ),
+        _ => (UDP_KEYS, "with protocol = \"udp\" it does"),
+    };
+    if let Some(key) = foreign.iter().find(|key| entries.has(key)) {
+        let what = format!("'{key}' says nothing of this link's protocol");
+        let error = document.fault(entries.line_of(key), what);
+        return Err(error.with_hint(hint));
+    }
+    Ok(match name {
+        Some("udp") => Protocol::Udp(read_udp(document, entries)?),
+        Some("tcpcl3") => Protocol::Tcpcl3,
+        Some("auto") => Protocol::Auto,
+        _ => Protocol::Tcpcl4,
+    })
+}
+
+/// How nodes send over UDP.
+fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<Udp, FileError> {
+    let mtu_octets = entries.size("mtu").unwrap_or_default();
+    if !MTU_OCTETS.contains(&mtu_octets) {
+        let (least, most) = MTU_OCTETS.into_inner();
+        let what = format!("'mtu' is {least} to {most} octets");
+        return Err(document.fault(entries.line_of("mtu"), what));
+    }
+    let rate = read_rate(document, entries, "send_rate")?;
+    Ok(Udp {
+        mtu_octets,
+        octets_per_s: rate.octets_per_s(),
+        on_sent: match entries.text("on_sent") {
+            Some("keep") => OnSent::Keep,
+            _ => OnSent::Forget,
+        },
+    })
 }
 
 /// What a link loses.

@@ -142,7 +142,7 @@ pub enum Clock {
     },
 }
 
-/// The version of TCPCL that a link is dialled with.
+/// The convergence layer of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// TCPCLv4 (RFC 9174).
@@ -152,6 +152,29 @@ pub enum Protocol {
     Tcpcl3,
     /// Version 4, and version 3 with a peer that does not speak it.
     Auto,
+    /// Datagrams both ways, of which none is acknowledged (RFC 7122).
+    Udp(Udp),
+}
+
+/// How the nodes at both ends of a link send over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Udp {
+    /// Largest datagram, octets of UDP payload.
+    pub mtu_octets: u64,
+    /// UDP payload that each end sends, octets a second, at most.
+    pub octets_per_s: u64,
+    /// What becomes of a bundle when its last datagram has left.
+    pub on_sent: OnSent,
+}
+
+/// What becomes of a bundle that has left over UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSent {
+    /// It is removed.
+    #[default]
+    Forget,
+    /// It is held until it expires.
+    Keep,
 }
 
 impl Protocol {
@@ -162,6 +185,7 @@ impl Protocol {
             Self::Tcpcl4 => "tcpcl",
             Self::Tcpcl3 => "tcpcl3",
             Self::Auto => "auto",
+            Self::Udp(_) => "udp",
         }
     }
 }
@@ -191,7 +215,7 @@ pub struct Link {
     pub retry: Duration,
     /// Keepalive interval of sessions, seconds; 0 for none.
     pub keepalive_s: u16,
-    /// The protocol of its sessions.
+    /// What is spoken over it.
     pub protocol: Protocol,
     /// What makes it on a testbed.
     pub wire: Arc<Wire>,

@@ -23,7 +23,7 @@ impl World {
     /// Gives the node octets that it has not taken, or something that an application wants to send; false when there is
     /// nothing that it takes.
     pub(crate) fn feed(&mut self, at: MachineIndex) -> bool {
-        self.feed_unread(at) || self.feed_request(at)
+        self.feed_unread(at) || self.feed_datagrams(at) || self.feed_request(at)
     }
 
     fn feed_request(&mut self, at: MachineIndex) -> bool {

@@ -8,10 +8,11 @@ use dhow_bundle::Instant;
 use dhow_channel::{Delay, Dice, Line, Loss};
 use dhow_node::config::LinkId;
 use dhow_node::door::StreamId;
-use dhow_scenario::scenario::{AtEnd, Fidelity, Link};
+use dhow_scenario::scenario::{AtEnd, Fidelity, Link, Protocol};
 
 use crate::capture::Conversation;
 use crate::congestion::{Congestion, Control, SEGMENT_OCTETS};
+use crate::datagrams::Air;
 use crate::entropy::Entropy;
 use crate::freight::Freight;
 use crate::oracle::Referee;
@@ -261,8 +262,10 @@ impl Way {
 pub struct Road {
     /// Who dials and who listens.
     pub ends: (MachineIndex, MachineIndex),
-    /// The link as who dials calls it.
-    pub link: LinkId,
+    /// The link as the node of each end calls it, where it has it in its configuration: as who dials does, and over UDP both.
+    pub links: [Option<LinkId>; 2],
+    /// What there is instead of connections where it is over UDP.
+    pub air: Option<Box<Air>>,
     /// How long octets are on their way.
     delay: Delay,
     /// How long it takes at most until what is sent is answered.
@@ -310,9 +313,15 @@ impl Road {
         };
         let held = link.rate.octets_in(link.delay.longest() * 2);
         let chunk = link.rate.octets_in(chunk_time(fidelity));
+        let (dice, lines) = ((dice(), dice()), (line(), line()));
+        let air = match link.protocol {
+            Protocol::Udp(udp) => Some(Box::new(Air::new(link, udp, &mut entropy))),
+            _ => None,
+        };
         Self {
             ends,
-            link: LinkId(0),
+            links: [None, None],
+            air,
             delay: link.delay.clone(),
             round_trip: link.round_trip(),
             at_end: link.at_end,
@@ -322,8 +331,8 @@ impl Road {
             open: (Duration::ZERO, Instant::START),
             loss: link.loss,
             jitter: link.jitter,
-            dice: (dice(), dice()),
-            lines: (line(), line()),
+            dice,
+            lines,
             window_octets: WINDOW_OCTETS.saturating_add(match control {
                 // A window that is to be the congestion control's does not end at the reader's.
                 Some(_) => held.saturating_mul(4),
@@ -347,6 +356,12 @@ impl Road {
             congestion: congestion.map(Box::new),
             ..Way::default()
         }
+    }
+
+    /// The machines that have the link in their configuration, each with what its node calls it.
+    pub fn linked(&self) -> impl Iterator<Item = (MachineIndex, LinkId)> + use<> {
+        let ends = [self.ends.0, self.ends.1].into_iter().zip(self.links);
+        ends.filter_map(|(end, link)| Some((end, link?)))
     }
 
     /// How long it takes what leaves at an instant.
@@ -462,6 +477,10 @@ impl Road {
     /// Octets that have left by now at the dialling and at the accepting side, with the headers of their packets.
     #[must_use]
     pub fn carried(&self, now: Instant) -> (u64, u64) {
+        if let Some(air) = &self.air {
+            let left = |side| air.socket(side).left_octets();
+            return (left(Side::Dialling), left(Side::Accepting));
+        }
         (self.lines.0.carried(now), self.lines.1.carried(now))
     }
 

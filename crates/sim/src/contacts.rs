@@ -1,5 +1,6 @@
 //! Contacts begin and end, and what that does to connections.
 
+use dhow_channel::channel;
 use dhow_node::door::{Carrier, Event};
 use dhow_scenario::scenario::AtEnd;
 
@@ -36,6 +37,9 @@ impl World {
             return;
         };
         road.open.1 = now;
+        if let Some(air) = &mut road.air {
+            air.handle_contact(now, channel::Contact::Up);
+        }
         let (ends, at_end) = (road.ends, road.at_end);
         for key in road.connections.clone() {
             self.resume(key);
@@ -47,13 +51,12 @@ impl World {
         }
     }
 
-    /// Whoever dials a link learns whether there is any point in it.
+    /// Whoever dials a link, or sends over it by UDP, learns whether there is any point in it.
     fn tell_carrier(&mut self, number: u32, carrier: Carrier) {
-        let Some(road) = self.roads.get(road_at(number)) else {
-            return;
-        };
-        let (at, link) = (road.ends.0, road.link);
-        self.tell(at, Event::CarrierChanged { link, carrier });
+        let linked = self.roads.get(road_at(number)).map(Road::linked);
+        for (at, link) in linked.into_iter().flatten() {
+            self.tell(at, Event::CarrierChanged { link, carrier });
+        }
     }
 
     /// A node that has just started learns which of its links have no carrier, before it dials any.
@@ -61,9 +64,9 @@ impl World {
         let roads = self.machines.get(at.at()).map(|it| it.roads.clone());
         for number in roads.into_iter().flatten() {
             let road = self.roads.get(road_at(number));
-            let is_dark =
-                |road: &&Road| road.ends.0 == at && road.at_end == AtEnd::Reset && !road.is_open();
-            let Some(link) = road.filter(is_dark).map(|road| road.link) else {
+            let is_dark = |road: &&Road| road.at_end == AtEnd::Reset && !road.is_open();
+            let mut linked = road.filter(is_dark).into_iter().flat_map(Road::linked);
+            let Some((_, link)) = linked.find(|(end, _)| *end == at) else {
                 continue;
             };
             let carrier = Carrier::Absent;
@@ -110,6 +113,9 @@ impl World {
         }
         road.open.0 += now.since(road.open.1);
         road.cut(now);
+        if let Some(air) = &mut road.air {
+            air.handle_contact(now, channel::Contact::Down);
+        }
         let (at_end, connections) = (road.at_end, road.connections.clone());
         self.remark_contact(number, "the contact ends");
         for key in connections {

@@ -47,6 +47,13 @@ impl World {
         let Some(&number) = machine.blueprint.leads.get(place) else {
             return;
         };
+        if self
+            .roads
+            .get(road_at(number))
+            .is_some_and(|it| it.air.is_some())
+        {
+            return self.converse(at, number, link);
+        }
         let life = machine.life;
         let Some((running, road)) = machine
             .running

@@ -10,7 +10,7 @@ use crate::dialling::road_at;
 use crate::disk::Blow;
 use crate::ledger::BundleName;
 use crate::machine::Retry;
-use crate::oracle::Hit;
+use crate::oracle::{Given, Hit};
 use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
 use crate::world::{Flow, World, machine};
@@ -330,6 +330,7 @@ impl World {
                 self.send_end(key, side);
             }
         }
+        self.end_conversations(at, blow == Blow::Kill);
         self.queue.push(now + down, Happening::Start(at, life));
     }
 
@@ -361,9 +362,10 @@ impl World {
             }
         }
         let times = (now, tolerance);
-        let lost = self
-            .kept
-            .handle_recovery(at, found, &mut self.ledger, times);
+        let station = self.voyages.as_ref().and_then(|it| it.station(at));
+        let given: Given<'_> = &|name, range| station.is_some_and(|it| it.has_given(name, range));
+        let beside = (&mut self.ledger, given);
+        let lost = self.kept.handle_recovery(at, found, beside, times);
         let how = format!(
             "was durable at {} and is gone after a restart",
             self.name(at)

@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    fn judge_seen(
+    pub(crate) fn judge_seen(
         &mut self,
         at: MachineIndex,
         seen: Seen,

@@ -1,10 +1,11 @@
 //! What was sent, accepted and delivered, and how many copies of it are on disks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
-use dhow_bundle::{BundleId, EndpointId, Instant};
+use dhow_bundle::{BundleId, EndpointId, FragmentRange, Instant};
+use dhow_scenario::scenario::OnSent;
 
 /// Which payload: the traffic's number and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,11 +112,26 @@ pub struct Record {
     pub unit: Option<UnitName>,
 }
 
+/// Octets of a bundle that the network may have lost.
+#[derive(Clone, Debug, Default)]
+pub struct Gone {
+    /// Octets of the whole payload.
+    pub total_octets: u64,
+    /// Those that left over a link that promises nothing and that nobody has made durable since.
+    pub lost: Vec<FragmentRange>,
+    /// Those of them that whoever sent them need not keep.
+    pub free: Vec<FragmentRange>,
+    /// There were such ones.
+    pub was_free: bool,
+}
+
 /// Everything known of payloads and bundles.
 #[derive(Debug, Default)]
 pub struct Ledger {
     units: Vec<Vec<Unit>>,
     bundles: Named<Record>,
+    /// Of bundles of which something has left over a link that promises nothing.
+    gone: BTreeMap<BundleName, Gone>,
     /// How many payloads were accepted.
     pub accepted: u64,
     /// How many were refused.
@@ -215,6 +231,49 @@ impl Ledger {
     /// What is known of a bundle, to be changed.
     pub fn record_mut(&mut self, bundle: BundleName) -> &mut Record {
         self.bundles.entry(bundle).or_default()
+    }
+
+    /// Octets of a bundle with so many in all have left over a link that promises nothing, after which they may be removed or not.
+    pub fn let_go(
+        &mut self,
+        bundle: BundleName,
+        range: FragmentRange,
+        (total, on_sent): (u64, OnSent),
+    ) {
+        let gone = self.gone.entry(bundle).or_default();
+        gone.total_octets = total;
+        gone.was_free |= on_sent == OnSent::Forget;
+        let free = (on_sent == OnSent::Forget).then_some(&mut gone.free);
+        for list in [Some(&mut gone.lost), free].into_iter().flatten() {
+            if !list.contains(&range) {
+                list.push(range);
+            }
+        }
+    }
+
+    /// A bundle, or a part of it, is durable somewhere.
+    pub fn take_up(&mut self, bundle: BundleName, part: Option<FragmentRange>) {
+        let Some(gone) = self.gone.get_mut(&bundle) else {
+            return;
+        };
+        let end = |range: &FragmentRange| range.offset.saturating_add(range.length);
+        let is_in = |range: &FragmentRange, part: FragmentRange| {
+            part.offset <= range.offset && end(range) <= end(&part)
+        };
+        for list in [&mut gone.lost, &mut gone.free] {
+            list.retain(|range| part.is_some_and(|part| !is_in(range, part)));
+        }
+    }
+
+    /// The octets of bundles that the network may have lost.
+    pub fn gone(&self) -> impl Iterator<Item = (BundleName, &Gone)> {
+        self.gone.iter().map(|(name, gone)| (*name, gone))
+    }
+
+    /// The octets of a bundle that the network may have lost, where anything of it has left over a link that promises nothing.
+    #[must_use]
+    pub fn gone_of(&self, bundle: BundleName) -> Option<&Gone> {
+        self.gone.get(&bundle)
     }
 
     /// The payload that a bundle carries.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dhow_bundle::{EndpointId, Instant};
+use dhow_bundle::{EndpointId, FragmentRange, Instant};
 use dhow_scenario::scenario::Clock;
 
 use crate::clock::EPOCH;
 use crate::connection::{Connection, EndState, Road};
 use crate::dialling::road_at;
-use crate::ledger::Confirmation;
+use crate::ledger::{BundleName, Confirmation};
 use crate::oracle::{Fact, Wrong};
-use crate::queue::{MachineIndex, Side};
+use crate::queue::{Life, MachineIndex, Side};
 use crate::world::{World, machine};
 
 /// How long a session that stands may carry nothing while a bundle waits for it: longer than any bundle rests that was refused.
@@ -26,8 +26,21 @@ const HELD_LATE: Duration = Duration::from_secs(90);
 /// How long a node may count room as taken that nothing takes.
 const LEAK_MAX: Duration = Duration::from_secs(60);
 
+/// How long after a node has been given all of a bundle by datagrams it is durable there.
+const TAKEN_MAX: Duration = Duration::from_secs(5);
+
 /// Machines that are looked at together, at most: each look goes through all that a machine has.
 const LOOKED_AT_ONCE: usize = 256;
+
+/// A bundle of which a node has been given all by datagrams.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pub(crate) at: MachineIndex,
+    pub(crate) life: Life,
+    pub(crate) since: Instant,
+    pub(crate) name: BundleName,
+    pub(crate) range: FragmentRange,
+}
 
 /// A neighbour with whom there is a connection, or was one a while ago.
 enum Beside {
@@ -72,6 +85,59 @@ impl World {
         }
     }
 
+    /// A node has been given all of a bundle by datagrams: unless it has little room, it is to keep it.
+    pub(crate) fn await_taken(&mut self, at: MachineIndex, name: BundleName, range: FragmentRange) {
+        let Some(machine) = self.machines.get(at.at()) else {
+            return;
+        };
+        let config = &machine.blueprint.config;
+        let octets = self.kept.given_octets(at).saturating_add(range.length);
+        let bundles = u64::try_from(self.kept.facts(at).count()).unwrap_or(u64::MAX);
+        if octets <= config.quota_octets / 2 && bundles < config.quota_bundles / 2 {
+            self.awaited.push_back(Awaited {
+                at,
+                life: machine.life,
+                since: self.now,
+                name,
+                range,
+            });
+        }
+    }
+
+    /// Looks for bundles that were given to nodes by datagrams and are not durable there.
+    pub(crate) fn look_for_awaited(&mut self) {
+        let now = self.now;
+        let is_due = |it: &Awaited| it.since + TAKEN_MAX <= now;
+        while self.awaited.front().is_some_and(is_due)
+            && let Some(awaited) = self.awaited.pop_front()
+        {
+            if let Some(wrong) = self.find_untaken(&awaited) {
+                self.accuse_wrong(awaited.at, wrong);
+            }
+        }
+    }
+
+    fn find_untaken(&self, awaited: &Awaited) -> Option<Wrong> {
+        let Awaited { at, name, .. } = *awaited;
+        let station = self.voyages.as_ref()?.station(at)?;
+        let is_troubled = self.machines.get(at.at())?.troubled > awaited.since;
+        let record = self.ledger.record(name);
+        let carried = record.unit?;
+        let unit = self.ledger.unit(carried)?;
+        let is_over = unit.delivered.is_some() || unit.expires() <= self.now + self.tolerance();
+        let is_excused = is_troubled || record.rotten || is_over || !self.lives(at, awaited.life);
+        // It may have passed on what the next hop has by now.
+        let range = awaited.range;
+        if is_excused || station.has_durably(name, range) || station.has_given(name, range) {
+            return None;
+        }
+        let what = format!(
+            "has been given all of {} by datagrams and not made it durable for {TAKEN_MAX:?}",
+            self.describe(carried)
+        );
+        Some(("arrives", what))
+    }
+
     /// Room that a node counts as taken while its disk has less and nothing comes or goes.
     fn find_leak(&mut self, at: MachineIndex) -> Option<Wrong> {
         let is_receiving = self.voyages.is_none() || self.is_receiving(at);
@@ -101,6 +167,10 @@ impl World {
     }
 
     fn is_receiving(&self, at: MachineIndex) -> bool {
+        let mut sockets = self.sockets_of(at).map(|(_, socket)| socket);
+        if sockets.any(|socket| socket.is_receiving(self.now)) {
+            return true;
+        }
         self.connections_of(at).into_iter().any(|(key, side)| {
             let connection = self.connection(key);
             let referee = connection.and_then(|it| it.referee.as_ref());
@@ -213,6 +283,9 @@ impl World {
                 neighbours.insert(other, Beside::There);
             }
         }
+        // What is given to a socket may wait there for its turn.
+        let used = self.sockets_of(at).filter(|(_, socket)| socket.is_used());
+        neighbours.extend(used.map(|(other, _)| (other, Beside::There)));
         for (key, side) in self.connections_of(at) {
             let Some(connection) = self.connection(key) else {
                 continue;

@@ -163,6 +163,8 @@ pub struct Running {
     pub miscounts: Option<Instant>,
     /// Connections with octets that the node has not taken.
     pub unread: Vec<(ConnectionKey, Side)>,
+    /// Ends of links over UDP with datagrams that the node has not taken.
+    pub has_datagrams: Vec<(u32, Side)>,
     /// When the store looks for expired identifiers.
     forget_at: Instant,
 }
@@ -230,6 +232,7 @@ impl Machine {
             dials: BTreeMap::new(),
             miscounts: None,
             unread: Vec::new(),
+            has_datagrams: Vec::new(),
             forget_at: now + FORGET_EVERY,
         });
         Ok(Found {

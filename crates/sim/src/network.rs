@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, Protocol, Reports, Route, RouterKind, Routing,
-    SessionPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, OnSent, Protocol, Reports, Route, RouterKind,
+    Routing, SessionPolicy, UdpPolicy,
 };
-use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex, Protocol as Spoken, Router};
+use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol as Spoken, Router};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -55,6 +55,16 @@ pub enum NetworkError {
     /// A congestion control that connections here cannot resemble.
     #[error("the congestion control '{0}' cannot be simulated")]
     Congestion(String),
+    /// A link over UDP in a scenario that has none.
+    #[error("link '{link}' is over UDP, which cannot be simulated {why}")]
+    Datagrams {
+        /// Its name.
+        link: String,
+        /// How the scenario is.
+        why: &'static str,
+        /// What it could be instead.
+        hint: &'static str,
+    },
     /// A node ID is none.
     #[error("'{0}' is no node ID")]
     NodeId(String),
@@ -67,6 +77,7 @@ impl NetworkError {
         match self {
             Self::Testbed(error) => error.hint.as_deref(),
             Self::Congestion(_) => Some("virtual time has bbr, reno and cubic"),
+            Self::Datagrams { hint, .. } => Some(hint),
             Self::NoPath { .. } | Self::NodeId(_) => None,
         }
     }
@@ -110,12 +121,12 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     {
         return Err(NetworkError::Congestion(name.clone()));
     }
+    check_datagrams(scenario)?;
     let patience = listeners_patience(scenario);
     let mut blueprints = Vec::with_capacity(scenario.nodes.len());
     for (at, node) in scenario.nodes.iter().enumerate() {
         let mut entropy = Entropy::new(seed, Purpose::Node, at);
-        let id = format!("ipn:{}.0", node.number);
-        let id: NodeId = id.parse().map_err(|_| NetworkError::NodeId(id))?;
+        let id = node_id(node)?;
         blueprints.push(Blueprint {
             config: Config {
                 listeners: vec![ListenerConfig {
@@ -158,13 +169,17 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
         };
     }
     for (number, link) in (0_u32..).zip(&scenario.links) {
-        let dials = link.between.0.0;
-        if let Some((blueprint, node)) = blueprints.get_mut(dials).zip(scenario.nodes.get(dials)) {
-            blueprint.leads.push(number);
-            blueprint
-                .config
-                .links
-                .push(link_config(link, node, scenario.fidelity));
+        let (dials, listens) = (link.between.0, link.between.1);
+        // Over UDP either end has to know the other.
+        let back = matches!(link.protocol, Spoken::Udp(_)).then_some((listens, dials));
+        for (here, there) in [Some((dials, listens)), back].into_iter().flatten() {
+            let blueprint = blueprints.get_mut(here.0);
+            let nodes = scenario.nodes.get(here.0).zip(scenario.nodes.get(there.0));
+            if let Some((blueprint, nodes)) = blueprint.zip(nodes) {
+                blueprint.leads.push(number);
+                let config = link_config(link, nodes, scenario.fidelity)?;
+                blueprint.config.links.push(config);
+            }
         }
     }
     add_routes(scenario, &mut blueprints)?;
@@ -207,23 +222,65 @@ fn policy(node: &Node, fidelity: Fidelity, round_trip: Duration) -> SessionPolic
     }
 }
 
-fn link_config(link: &Link, node: &Node, fidelity: Fidelity) -> LinkConfig {
+fn node_id(node: &Node) -> Result<NodeId, NetworkError> {
+    let id = format!("ipn:{}.0", node.number);
+    id.parse().map_err(|_| NetworkError::NodeId(id))
+}
+
+/// Refuses links over UDP where there are no datagrams.
+fn check_datagrams(scenario: &Scenario) -> Result<(), NetworkError> {
+    let is_udp = |link: &&Link| matches!(link.protocol, Spoken::Udp(_));
+    for link in scenario.links.iter().filter(is_udp) {
+        let (why, hint) = if scenario.fidelity == Fidelity::Bundle {
+            let hint = "fidelity = \"octet\", or a protocol of sessions";
+            ("at bundle fidelity", hint)
+        } else if link.delay.at(Duration::ZERO) != link.delay.longest() {
+            ("with a delay that changes in time", "delay = \"10ms\"")
+        } else {
+            continue;
+        };
+        let link = link.name.clone();
+        return Err(NetworkError::Datagrams { link, why, hint });
+    }
+    Ok(())
+}
+
+/// A link as a node has it that is to reach another.
+fn link_config(
+    link: &Link,
+    (node, peer): (&Node, &Node),
+    fidelity: Fidelity,
+) -> Result<LinkConfig, NetworkError> {
     let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
     let usual = LinkConfig::usual(link.name.clone());
-    LinkConfig {
+    let protocol = match link.protocol {
+        Spoken::Tcpcl4 => Protocol::Tcpcl4,
+        Spoken::Tcpcl3 => Protocol::Tcpcl3,
+        Spoken::Auto => Protocol::Auto,
+        Spoken::Udp(udp) => Protocol::Udp(UdpPolicy {
+            mtu_octets: udp.mtu_octets,
+            octets_per_s: udp.octets_per_s,
+            on_sent: match udp.on_sent {
+                scenario::OnSent::Forget => OnSent::Forget,
+                scenario::OnSent::Keep => OnSent::Keep,
+            },
+        }),
+    };
+    let peer = match protocol {
+        Protocol::Udp(_) => Some(node_id(peer)?),
+        _ => None,
+    };
+    Ok(LinkConfig {
         policy: SessionPolicy {
+            peer,
             keepalive_s: link.keepalive_s,
             ..policy(node, fidelity, link.round_trip())
         },
         backoff_min_ms: usual.backoff_min_ms.min(backoff_max_ms),
         backoff_max_ms,
-        protocol: match link.protocol {
-            Spoken::Tcpcl4 => Protocol::Tcpcl4,
-            Spoken::Tcpcl3 => Protocol::Tcpcl3,
-            Spoken::Auto => Protocol::Auto,
-        },
+        protocol,
         ..usual
-    }
+    })
 }
 
 /// Nodes from which something goes to a node.

@@ -75,6 +75,10 @@ pub enum Happening {
     ContactBegins(u32),
     /// A contact ends.
     ContactEnds(u32),
+    /// Datagrams may have crossed a link from this side.
+    Crossed(u32, Side),
+    /// A socket of a link over UDP has room again.
+    Sendable(u32, Side),
     /// Traffic is sent.
     Traffic(u32),
     /// A machine crashes by chance.

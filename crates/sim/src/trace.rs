@@ -53,6 +53,10 @@ pub enum What {
     Retried,
     /// Its clock jumps; the amount is what it shows then, milliseconds.
     ClockStepped,
+    /// A datagram came from a neighbour; the amount is its octets.
+    Datagram,
+    /// Datagrams have left; the amount is how many.
+    Left,
 }
 
 impl What {
@@ -78,6 +82,8 @@ impl What {
             Self::Emptied => "disk has room again",
             Self::Retried => "store tries again",
             Self::ClockStepped => "clock jumps to",
+            Self::Datagram => "datagram from a neighbour:",
+            Self::Left => "datagrams have left:",
         }
     }
 
@@ -103,6 +109,8 @@ impl What {
             Self::ClockStepped => 18,
             Self::CarrierLost => 19,
             Self::CarrierFound => 20,
+            Self::Datagram => 21,
+            Self::Left => 22,
         }
     }
 }

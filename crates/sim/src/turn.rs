@@ -12,7 +12,7 @@ use crate::clients::CLIENT;
 use crate::connection::length;
 use crate::ledger::BundleName;
 use crate::machine::{Retry, Running};
-use crate::oracle::{crowded, overfull};
+use crate::oracle::{Given, crowded, overfull};
 use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
 use crate::world::World;
@@ -129,6 +129,12 @@ impl World {
                 };
                 self.note(at, what, amount(octets), octets);
             }
+            Event::Datagrams { datagrams, .. } => {
+                for datagram in datagrams {
+                    self.note(at, What::Datagram, amount(datagram), datagram);
+                }
+            }
+            Event::Left { datagrams, .. } => self.note(at, What::Left, *datagrams, &[]),
             Event::Store(event) => {
                 let key = match event {
                     StoreEvent::Durable { key, .. }
@@ -173,7 +179,8 @@ impl World {
             Action::Dial { link } => self.dial(at, link),
             Action::StopDialling { link } => self.stop_dialling(at, link),
             Action::CheckPath { stream } => {
-                let path = if stream.0 & CLIENT == 0 {
+                let is_connection = stream.0 & CLIENT == 0 && !Self::is_conversation(stream);
+                let path = if is_connection {
                     self.path(at, stream)
                 } else {
                     Path::Open
@@ -183,8 +190,16 @@ impl World {
                 }
             }
             Action::Flush { stream } if stream.0 & CLIENT != 0 => self.write_client(at, stream),
+            Action::Flush { stream } if Self::is_conversation(stream) => {
+                self.flush_datagrams(at, stream);
+            }
             // No scenario has TLS.
             Action::Flush { stream } | Action::StartTls { stream } => self.flush_stream(at, stream),
+            Action::Abort { stream } | Action::Close { stream }
+                if Self::is_conversation(stream) =>
+            {
+                self.end_conversation(stream);
+            }
             Action::Abort { stream } => self.abort(at, stream),
             Action::Close { stream } if stream.0 & CLIENT != 0 => {
                 self.write_client(at, stream);
@@ -213,8 +228,11 @@ impl World {
             | StoreCommand::Delete { .. }
             | StoreCommand::Abandon { .. } => {
                 let times = (self.now, self.tolerance());
-                self.kept
-                    .handle_command(at, &command, &mut self.ledger, times)
+                let station = self.voyages.as_ref().and_then(|it| it.station(at));
+                let given: Given<'_> =
+                    &|name, range| station.is_some_and(|it| it.has_given(name, range));
+                let beside = (&mut self.ledger, given);
+                self.kept.handle_command(at, &command, beside, times)
             }
             _ => None,
         };

@@ -1,5 +1,6 @@
 //! A network in virtual time: what there is, and the loop in which everything happens.
 
+use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::dialling::Dial;
 use crate::disk::Hand;
 use crate::entropy::{Entropy, Purpose};
 use crate::ledger::Ledger;
+use crate::looking::Awaited;
 use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
 use crate::oracle::{Kept, Violation, Voyages, beyond};
@@ -60,6 +62,8 @@ pub struct World {
     pub(crate) free_dials: Vec<u32>,
     /// Room for what a stream is to write.
     pub(crate) gather: Gather,
+    /// Bundles of which nodes have been given all by datagrams, the oldest first.
+    pub(crate) awaited: VecDeque<Awaited>,
     pub(crate) next_serial: u32,
     pub(crate) next_stream: u64,
     pub(crate) contacts: Vec<Contact>,
@@ -243,6 +247,7 @@ impl World {
             dials: Vec::new(),
             free_dials: Vec::new(),
             gather: Gather::new(),
+            awaited: VecDeque::new(),
             next_serial: 0,
             next_stream: 0,
             contacts: scenario.contacts.clone(),
@@ -279,9 +284,11 @@ impl World {
             let entropy = Entropy::new(seed, Purpose::Link, at);
             let mut road = Road::new(ends, link, self.fidelity, control, entropy);
             road.contacts = u32::from(link.presence == Presence::Always);
-            let leads = self.machines.get(ends.0.at());
-            let leads = leads.and_then(|it| it.blueprint.leads.binary_search(&number).ok());
-            road.link = LinkId(leads.map_or(0, |it| u32::try_from(it).unwrap_or(u32::MAX)));
+            road.links = [ends.0, ends.1].map(|end| {
+                let leads = self.machines.get(end.at());
+                let place = leads.and_then(|it| it.blueprint.leads.binary_search(&number).ok())?;
+                Some(LinkId(u32::try_from(place).unwrap_or(u32::MAX)))
+            });
             self.roads.push(road);
             for end in [ends.0, ends.1] {
                 if let Some(machine) = self.machines.get_mut(end.at()) {
@@ -364,6 +371,8 @@ impl World {
             Happening::Answered(dial) => self.answered(dial),
             Happening::ContactBegins(number) => self.contact_begins(number),
             Happening::ContactEnds(road) => self.contact_ends(road),
+            Happening::Crossed(road, side) => self.crossed(road, side),
+            Happening::Sendable(road, side) => self.sendable(road, side),
             Happening::Traffic(number) => self.traffic(number),
             Happening::ChanceCrash(at) => self.chance_crash(at),
             Happening::FlushCrash(at, life) => self.flush_crash(at, life),
@@ -413,6 +422,7 @@ impl World {
             self.accuse("within", what, &[at]);
         }
         self.look_around();
+        self.look_for_awaited();
     }
 
     /// A machine's name.

@@ -6,9 +6,9 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
-    Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, Tls,
-    UdpPolicy,
+    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent,
+    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
+    SessionPolicy, Tls, UdpPolicy,
 };
 use crate::door::Telling;
 
@@ -33,9 +33,11 @@ choice!(Tls { 0 => Required {}, 1 => Preferred {}, 2 => Never {} });
 choice!(Acknowledge { 0 => Here {}, 1 => NextHop {} });
 choice!(PayloadChecksum { 0 => Crc32C {}, 1 => None {} });
 choice!(SendOrder { 0 => Arrival {}, 1 => Expiry {} });
+choice!(OnSent { 0 => Forget {}, 1 => Keep {} });
 structure!(UdpPolicy {
     mtu_octets,
     octets_per_s,
+    on_sent,
 });
 choice!(Protocol { 0 => Tcpcl4 {}, 1 => Tcpcl3 {}, 2 => Auto {}, 3 => Udp { 0: policy } });
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });

@@ -297,7 +297,7 @@ fn a_protocol_is_recorded_where_it_is_not_the_default() {
         (Protocol::Tcpcl4, 0),
         (Protocol::Tcpcl3, 3),
         (Protocol::Auto, 3),
-        (Protocol::Udp(UdpPolicy::default()), 13),
+        (Protocol::Udp(UdpPolicy::default()), 16),
     ] {
         config.links[0].protocol = protocol;
         let octets = written(&config);

@@ -19,6 +19,8 @@ pub struct Air {
     pub doubled: u64,
     /// Datagrams come in any order.
     pub shuffled: bool,
+    /// Datagrams that have left.
+    pub sent: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -90,6 +92,7 @@ impl World {
                 return;
             }
             let datagrams = u64::try_from(out.len()).unwrap();
+            self.air.sent += datagrams;
             for pieces in out.datagrams() {
                 let mut octets = BytesMut::new();
                 for piece in pieces {

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::{LinkIndex, Presence};
+use crate::scenario::{LinkIndex, OnSent, Presence, Protocol, Udp};
 
 const TWO: &str = r#"
 [[node]]
@@ -387,6 +387,54 @@ fn what_only_a_testbed_can_do_is_read_and_named_with_its_line() {
         ),
     ] {
         assert_eq!(unsimulated(more).as_deref(), Some(said));
+    }
+    let udp = "protocol = \"udp\"\nduplicate = 0.1\nreorder = 0.2\n";
+    assert_eq!(unsimulated(udp), None);
+}
+
+#[test]
+fn a_link_over_udp_has_a_size_of_datagrams_and_a_rate_and_nothing_of_sessions() {
+    let text = |keys: &str| format!("{TWO}{keys}[stop]\nat = \"1h\"\n");
+    let protocol = |keys: &str| {
+        let scenario = read(Path::new("s.toml"), &text(keys), &[]).unwrap();
+        scenario.links[0].protocol
+    };
+    let forget = OnSent::Forget;
+    for (keys, mtu_octets, octets_per_s, on_sent) in [
+        ("", 1_232, 1_250_000, forget),
+        ("on_sent = \"keep\"\n", 1_232, 1_250_000, OnSent::Keep),
+        (
+            "mtu = \"65507B\"\nsend_rate = \"8kbit\"\n",
+            65_507,
+            1_000,
+            forget,
+        ),
+        ("mtu = \"128B\"\n", 128, 1_250_000, forget),
+    ] {
+        let udp = Udp {
+            mtu_octets,
+            octets_per_s,
+            on_sent,
+        };
+        let keys = format!("protocol = \"udp\"\n{keys}");
+        assert_eq!(protocol(&keys), Protocol::Udp(udp));
+    }
+    for (keys, said) in [
+        (
+            "protocol = \"udp\"\nmtu = \"127B\"\n",
+            "s.toml:10: 'mtu' is 128 to 65507 octets",
+        ),
+        (
+            "protocol = \"udp\"\nkeepalive = \"5s\"\n",
+            "s.toml:10: 'keepalive' says nothing of this link's protocol; a link over UDP has no connection: nothing is dialled, and \
+             nothing kept alive",
+        ),
+        (
+            "mtu = \"1kB\"\n",
+            "s.toml:9: 'mtu' says nothing of this link's protocol; with protocol = \"udp\" it does",
+        ),
+    ] {
+        assert_eq!(refused(&text(keys)), said);
     }
 }
 

@@ -176,7 +176,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "loss",
         Kind::Part,
         "0",
-        "The part of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits.",
+        "The part of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits. Over UDP it never comes.",
     ),
     with_default(
         "loss_burst",
@@ -194,19 +194,19 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "duplicate",
         Kind::Part,
         "0",
-        "The part of packets that arrive twice; on a testbed only.",
+        "The part of packets that arrive twice; on a testbed, and over UDP, only.",
     ),
     with_default(
         "reorder",
         Kind::Part,
         "0",
-        "The part of packets that are held up, so that later ones overtake them; on a testbed only.",
+        "The part of packets that are held up, so that later ones overtake them; on a testbed, and over UDP, only.",
     ),
     with_default(
         "reorder_by",
         Kind::Duration,
         "\"10ms\"",
-        "How long they are held up, beside delay and jitter; on a testbed only.",
+        "How long they are held up, beside delay and jitter; on a testbed, and over UDP, only.",
     ),
     key(
         "queue",
@@ -241,9 +241,27 @@ pub(super) const LINK_KEYS: &[Key] = &[
     ),
     with_default(
         "protocol",
-        Kind::Choice(&["tcpcl", "tcpcl3", "auto"]),
+        Kind::Choice(&["tcpcl", "tcpcl3", "auto", "udp"]),
         "\"tcpcl\"",
-        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it.",
+        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged. UDP only in a simulation.",
+    ),
+    with_default(
+        "mtu",
+        Kind::Size,
+        "\"1232B\"",
+        "Largest datagram of a link over UDP, octets of UDP payload, 128 to 65507.",
+    ),
+    with_default(
+        "send_rate",
+        Kind::Rate,
+        "\"10Mbit\"",
+        "How fast each node sends over UDP at most, bits of UDP payload a second; what the link does not carry waits in the socket.",
+    ),
+    with_default(
+        "on_sent",
+        Kind::Choice(&["forget", "keep"]),
+        "\"forget\"",
+        "What becomes of a bundle that has left over UDP: it is removed; or held until it expires, for another link that comes up.",
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! What passes over a network's links, as a packet capture that Wireshark opens.
 //!
 //! Each connection is a TCP conversation as it would be seen where octets arrive: in the order of virtual time, with headers that
-//! are made up, but right. Retransmissions and acknowledgments of their own are not simulated, so there are none.
+//! are made up, but right. Retransmissions and acknowledgments of their own are not simulated, so there are none. A datagram of a link over UDP is a packet.
 //!
 //! Start at [`Capture`]; `packet` makes what stands before octets, `pcapng` the blocks of the file.
 
@@ -244,28 +244,50 @@ impl Capture {
             Side::Dialling => ((dials, listens), (conversation.port, LISTENER_PORT)),
             Side::Accepting => ((listens, dials), (LISTENER_PORT, conversation.port)),
         };
-        let address = |at: MachineIndex| {
-            let address = self.addresses.get(at.at()).copied();
-            address.unwrap_or(Ipv6Addr::UNSPECIFIED)
-        };
         let packet = Packet {
-            from: address(machines.0),
-            to: address(machines.1),
+            from: self.address(machines.0),
+            to: self.address(machines.1),
             ports,
             sequence,
             acknowledged: if flags & ACK == 0 { 0 } else { to },
             flags,
             octets,
         };
-        let place = usize::try_from(conversation.road).unwrap_or(usize::MAX);
+        let packet = packet.encode();
+        self.write(at, conversation.road, &packet);
+    }
+
+    /// A datagram arrives, from and at these machines.
+    pub fn datagram(
+        &mut self,
+        at: Instant,
+        road: u32,
+        (from, to): (MachineIndex, MachineIndex),
+        octets: &[u8],
+    ) {
+        if self.ended.is_none() {
+            let ends = (self.address(from), self.address(to));
+            let packet = packet::datagram(ends, LISTENER_PORT, octets);
+            self.write(at, road, &packet);
+        }
+    }
+
+    fn address(&self, at: MachineIndex) -> Ipv6Addr {
+        let address = self.addresses.get(at.at()).copied();
+        address.unwrap_or(Ipv6Addr::UNSPECIFIED)
+    }
+
+    /// Adds a packet with what was remarked of its link, as long as there is room.
+    fn write(&mut self, at: Instant, road: u32, packet: &[u8]) {
+        let place = usize::try_from(road).unwrap_or(usize::MAX);
         let remarks = self.remarks.get_mut(place).map(std::mem::take);
         let before = self.octets.len();
         let nanos = (DTN_EPOCH_S * 1_000 + EPOCH.as_millis()) * 1_000_000 + at.as_nanos();
         pcapng::packet(
             &mut self.octets,
-            conversation.road,
+            road,
             nanos,
-            &packet.encode(),
+            packet,
             &remarks.unwrap_or_default(),
         );
         let added = u64::try_from(self.octets.len() - before).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Octets of a conversation as an IPv6 packet (RFC 8200) with a TCP segment (RFC 9293).
+//! Octets of a conversation as an IPv6 packet (RFC 8200) with a TCP segment (RFC 9293), or a datagram of UDP (RFC 768).
 
 use std::net::Ipv6Addr;
 
@@ -9,8 +9,12 @@ pub const RESET: u8 = 0x04;
 pub const PUSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 
-/// The protocol number of TCP.
+/// The protocol numbers of TCP and UDP.
 const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// Octets of UDP's header.
+const UDP_HEADER_OCTETS: u32 = 8;
 
 /// Octets of TCP's header without options.
 const TCP_HEADER_OCTETS: usize = 20;
@@ -38,29 +42,15 @@ pub struct Packet<'a> {
 impl Packet<'_> {
     /// The whole packet.
     pub fn encode(&self) -> Vec<u8> {
-        let segment = self.segment();
-        let length = u16::try_from(segment.len()).unwrap_or(u16::MAX);
-        let mut out = Vec::with_capacity(40 + segment.len());
-        out.extend_from_slice(&[0x60, 0, 0, 0]);
-        out.extend_from_slice(&length.to_be_bytes());
-        out.extend_from_slice(&[TCP, 64]);
-        out.extend_from_slice(&self.from.octets());
-        out.extend_from_slice(&self.to.octets());
-        out.extend_from_slice(&segment);
-        out
+        internet((self.from, self.to), TCP, &self.segment())
     }
 
     /// The TCP segment, its checksum included.
     fn segment(&self) -> Vec<u8> {
         let mut header = self.header(0);
         let length = u32::try_from(header.len() + self.octets.len()).unwrap_or(u32::MAX);
-        // RFC 8200 8.1: what the checksum covers beside the segment.
-        let mut pseudo = Vec::with_capacity(40);
-        pseudo.extend_from_slice(&self.from.octets());
-        pseudo.extend_from_slice(&self.to.octets());
-        pseudo.extend_from_slice(&length.to_be_bytes());
-        pseudo.extend_from_slice(&[0, 0, 0, TCP]);
-        let sum = sum(&pseudo) + sum(&header) + sum(self.octets);
+        let beside = sum_beside((self.from, self.to), length, TCP);
+        let sum = beside + sum(&header) + sum(self.octets);
         header = self.header(!folded(sum));
         header.extend_from_slice(self.octets);
         header
@@ -84,6 +74,43 @@ impl Packet<'_> {
         header.extend_from_slice(options);
         header
     }
+}
+
+/// A datagram of UDP as a packet, from a port to the same.
+pub fn datagram(ends: (Ipv6Addr, Ipv6Addr), port: u16, octets: &[u8]) -> Vec<u8> {
+    let length = UDP_HEADER_OCTETS + u32::try_from(octets.len()).unwrap_or(u32::MAX);
+    let header = |checksum: u16| {
+        let length = u16::try_from(length).unwrap_or(u16::MAX);
+        [port, port, length, checksum].map(u16::to_be_bytes)
+    };
+    let sum = sum_beside(ends, length, UDP) + sum(header(0).as_flattened()) + sum(octets);
+    // RFC 768: a checksum of zeros would be none.
+    let checksum = match !folded(sum) {
+        0 => u16::MAX,
+        checksum => checksum,
+    };
+    let mut datagram = header(checksum).as_flattened().to_vec();
+    datagram.extend_from_slice(octets);
+    internet(ends, UDP, &datagram)
+}
+
+/// A packet of IPv6 with what a protocol puts into it.
+fn internet((from, to): (Ipv6Addr, Ipv6Addr), protocol: u8, octets: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(octets.len()).unwrap_or(u16::MAX);
+    let mut out = Vec::with_capacity(40 + octets.len());
+    out.extend_from_slice(&[0x60, 0, 0, 0]);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&[protocol, 64]);
+    out.extend_from_slice(&from.octets());
+    out.extend_from_slice(&to.octets());
+    out.extend_from_slice(octets);
+    out
+}
+
+/// RFC 8200 8.1: the sum of what a checksum covers beside header and octets.
+fn sum_beside((from, to): (Ipv6Addr, Ipv6Addr), length: u32, protocol: u8) -> u64 {
+    let ends = sum(&from.octets()) + sum(&to.octets());
+    ends + sum(&length.to_be_bytes()) + u64::from(protocol)
 }
 
 /// Octets as numbers of 16 bits, added; the last may be half of one.
@@ -129,6 +156,19 @@ mod tests {
                 assert_eq!(u64::from(header[4]) << 8 | u64::from(header[5]), length);
                 assert!(segment.ends_with(octets));
             }
+        }
+    }
+
+    #[test]
+    fn a_datagram_with_its_checksum_sums_up_to_all_ones() {
+        for octets in [&b"odd"[..], b"even", &[0xff; 60_000]] {
+            let ends = (Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
+            let encoded = datagram(ends, 4556, octets);
+            let (header, datagram) = encoded.split_at(40);
+            let length = u64::try_from(datagram.len()).expect("it is short");
+            let pseudo = sum(&header[8..]) + length + u64::from(UDP);
+            assert_eq!(folded(pseudo + sum(datagram)), 0xffff);
+            assert!(datagram.ends_with(octets));
         }
     }
 }

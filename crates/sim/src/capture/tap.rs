@@ -53,6 +53,17 @@ impl World {
         });
     }
 
+    /// A datagram from a side has reached the other.
+    pub(crate) fn capture_datagram(&mut self, road: u32, from: Side, octets: &[u8]) {
+        let Some(capture) = &mut self.capture else {
+            return;
+        };
+        if let Some(it) = self.roads.get(road_at(road)) {
+            let ends = (it.machine(from), it.machine(from.other()));
+            capture.datagram(self.now, road, ends, octets);
+        }
+    }
+
     /// The other's end has reached a side.
     pub(crate) fn capture_end(&mut self, key: ConnectionKey, to: Side) {
         let Some(connection) = self.connection(key) else {

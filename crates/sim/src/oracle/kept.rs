@@ -5,18 +5,24 @@
 //!
 //! Rot excuses the loss of what it hit and of nothing else: the bundles of whose octets one rotted, and for an octet that was no
 //! bundle's at most one bundle, whose record it may have been; and a store that starts without that bundle has to say that it lost one.
+//!
+//! A link over UDP promises nothing. A node may let go of what has left over one as a whole, as its socket saw it, unless the scenario says that it
+//! keeps it; and what nobody has made durable since may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreEvent, StoredBundle};
 use dhow_bundle::{BundleId, EndpointId, FragmentRange, Instant};
+use dhow_scenario::scenario::OnSent;
 use dhow_store::{Count, Loss};
 
 use crate::ledger::{BundleName, Ledger, UnitName};
 use crate::machine::Found;
 use crate::queue::MachineIndex;
 use crate::storage::Storage;
+
+use super::voyage::covers;
 
 /// A bundle or fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,6 +102,9 @@ pub enum Hit {
     Record,
 }
 
+/// Whether a node has given octets of a bundle on: a neighbour has acknowledged them, or they have left over a link that promises nothing.
+pub type Given<'a> = &'a dyn Fn(BundleName, FragmentRange) -> bool;
+
 /// A payload that is nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -134,6 +143,13 @@ impl Kept {
         holding.flat_map(|holding| holding.facts.values())
     }
 
+    /// Octets that a store was given and not asked to delete.
+    #[must_use]
+    pub fn given_octets(&self, at: MachineIndex) -> u64 {
+        let holding = self.machines.get(at.at());
+        holding.map_or(0, |holding| holding.given_octets)
+    }
+
     /// Octets of the bundles that a store has, those in common once; `None` while something comes or goes.
     #[must_use]
     pub fn octets(&self, at: MachineIndex) -> Option<u64> {
@@ -155,12 +171,13 @@ impl Kept {
         Some(sum)
     }
 
-    /// A node asks its store for something. `tolerance` is how far clocks may be apart.
+    /// A node asks its store for something. `given` says of octets of bundles whether the node has given them on, and `tolerance` how far clocks
+    /// may be apart.
     pub fn handle_command(
         &mut self,
         at: MachineIndex,
         command: &StoreCommand,
-        ledger: &mut Ledger,
+        (ledger, given): (&mut Ledger, Given<'_>),
         (now, tolerance): (Instant, Duration),
     ) -> Option<Lost> {
         let holding = self.machines.get_mut(at.at())?;
@@ -184,7 +201,11 @@ impl Kept {
                 let held = holding.held.remove(key)?;
                 let record = ledger.record_mut(held.name);
                 record.copies = record.copies.saturating_sub(1);
-                if record.copies > 0 || record.fragmented {
+                let record = *record;
+                if record.copies > 0 && !record.fragmented {
+                    return None;
+                }
+                if lets_go(held, ledger, given) || record.fragmented {
                     return None;
                 }
                 wanted(ledger, held.name, now, tolerance).map(|unit| Lost { unit })
@@ -275,7 +296,7 @@ impl Kept {
         &mut self,
         at: MachineIndex,
         found: Found,
-        ledger: &mut Ledger,
+        (ledger, given): (&mut Ledger, Given<'_>),
         (now, tolerance): (Instant, Duration),
     ) -> Vec<Lost> {
         let Some(holding) = self.machines.get_mut(at.at()) else {
@@ -309,6 +330,9 @@ impl Kept {
             let Some(unit) = wanted(ledger, held.name, now, tolerance) else {
                 continue;
             };
+            if lets_go(*held, ledger, given) {
+                continue;
+            }
             if excused == 0 {
                 lost.push(Lost { unit });
                 continue;
@@ -340,6 +364,11 @@ impl Kept {
                     entry.1.push(part);
                 }
             }
+        }
+        for (name, gone) in ledger.gone() {
+            let entry = parts.entry(name).or_default();
+            entry.0 = gone.total_octets;
+            entry.1.extend(&gone.free);
         }
         for (name, (total_octets, mut ranges)) in parts {
             ranges.sort_unstable();
@@ -380,6 +409,25 @@ impl Holding {
     }
 }
 
+/// Whether a node may let go of the last copy of what has left over a link that promises nothing, here or elsewhere: nobody has made it durable
+/// since, or this is a copy of what the node has given on already. The network has it then.
+fn lets_go(held: Held, ledger: &mut Ledger, given: Given<'_>) -> bool {
+    let Some(gone) = ledger.gone_of(held.name) else {
+        return false;
+    };
+    let whole = FragmentRange {
+        offset: 0,
+        length: gone.total_octets,
+    };
+    let range = held.part.unwrap_or(whole);
+    if gone.was_free && given(held.name, range) {
+        let how = (whole.length, OnSent::Forget);
+        ledger.let_go(held.name, range, how);
+        return true;
+    }
+    covers(gone.free.iter().copied(), range)
+}
+
 /// How many bundles a store says that it has lost, at most.
 fn told(loss: &Loss) -> u64 {
     match loss.count {
@@ -389,6 +437,7 @@ fn told(loss: &Loss) -> u64 {
 }
 
 fn hold(ledger: &mut Ledger, held: Held) {
+    ledger.take_up(held.name, held.part);
     let record = ledger.record_mut(held.name);
     if held.part.is_some() {
         record.fragmented = true;

@@ -10,18 +10,20 @@ mod referee;
 mod unaltered;
 mod voyage;
 mod within;
+mod witness;
 
 use dhow_bundle::Instant;
 
 use crate::queue::MachineIndex;
 
 pub use arrives::overdue;
-pub use kept::{Fact, Hit, Kept, Lost};
+pub use kept::{Fact, Given, Hit, Kept, Lost};
 pub use once::redelivered;
 pub use referee::{Blocked, Foul, Referee, Seen};
 pub use unaltered::altered;
 pub use voyage::{Moment, Sending, Voyages, Wrong};
 pub use within::{beyond, crowded, overfull};
+pub use witness::Witness;
 
 /// Something that must not be.
 #[derive(Clone, Debug)]

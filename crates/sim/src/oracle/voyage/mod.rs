@@ -203,7 +203,7 @@ fn check(holds: bool, what: impl FnOnce() -> &'static str) -> Result<(), Wrong> 
 }
 
 /// Whether some ranges have all octets of one.
-fn covers(ranges: impl Iterator<Item = FragmentRange>, wanted: FragmentRange) -> bool {
+pub(super) fn covers(ranges: impl Iterator<Item = FragmentRange>, wanted: FragmentRange) -> bool {
     let mut ranges: Vec<FragmentRange> = ranges.collect();
     ranges.sort_unstable();
     let end = wanted.offset.saturating_add(wanted.length);

@@ -150,6 +150,21 @@ impl Station {
         }
     }
 
+    /// All of a bundle has left it over a link that promises nothing.
+    ///
+    /// # Errors
+    /// Its disk does not have it: nobody takes back what has left.
+    pub fn handle_left(&mut self, parcel: &Parcel) -> Result<(), Wrong> {
+        self.handle_acknowledged(parcel, parcel.octets());
+        match self.has_durably(parcel.name, parcel.range()) {
+            true => Ok(()),
+            false => Err((
+                "durable",
+                "sends a bundle by datagrams that is not durable on its disk".to_owned(),
+            )),
+        }
+    }
+
     /// It acknowledges so many octets of a transfer.
     ///
     /// # Errors

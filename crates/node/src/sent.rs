@@ -1,0 +1,204 @@
+//! Bundles that have left over links that promise nothing, and are kept all the same until they expire ([`OnSent::Keep`]).
+//!
+//! A bundle does not go over such a link twice while this node runs. A session over another link that comes up takes it, and a report that it
+//! was delivered, to this node, ends its keeping.
+//!
+//! [`OnSent::Keep`]: crate::config::OnSent::Keep
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::v7::admin::AdministrativeRecord;
+use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Now, Reading};
+
+use crate::bundles::Removal;
+
+use crate::config::LinkId;
+use crate::door::StreamId;
+use crate::endpoints::EndpointIndex;
+use crate::local::Locality;
+use crate::memory::tree_octets;
+use crate::node::Node;
+use crate::retention::{State, Trigger};
+
+/// Longer bundles are no status reports.
+const REPORT_OCTETS: usize = 4 * 1024;
+
+/// Which bundles have left over which links, by their destinations.
+#[derive(Default)]
+pub(crate) struct Sent {
+    groups: BTreeMap<(EndpointIndex, LinkId), BTreeSet<BundleKey>>,
+    count: usize,
+}
+
+impl Sent {
+    fn add(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {
+        let is_new = self
+            .groups
+            .entry((destination, link))
+            .or_default()
+            .insert(key);
+        self.count += usize::from(is_new);
+    }
+
+    /// Whether a bundle has left over a link.
+    fn has_left(&self, destination: EndpointIndex, link: LinkId, key: BundleKey) -> bool {
+        let group = self.groups.get(&(destination, link));
+        group.is_some_and(|keys| keys.contains(&key))
+    }
+
+    /// Whether a bundle has left over any such link.
+    pub(crate) fn has(&self, destination: EndpointIndex, key: BundleKey) -> bool {
+        let all = (destination, LinkId(0))..=(destination, LinkId(u32::MAX));
+        let mut groups = self.groups.range(all);
+        groups.any(|(_, keys)| keys.contains(&key))
+    }
+
+    /// A bundle is not held any more.
+    pub(crate) fn remove(&mut self, destination: EndpointIndex, key: BundleKey) {
+        let all = (destination, LinkId(0))..=(destination, LinkId(u32::MAX));
+        let mut removed = 0;
+        let groups = self.groups.range_mut(all);
+        let emptied: Vec<_> = groups
+            .filter_map(|(id, keys)| {
+                removed += usize::from(keys.remove(&key));
+                keys.is_empty().then_some(*id)
+            })
+            .collect();
+        self.count -= removed;
+        for id in emptied {
+            self.groups.remove(&id);
+        }
+    }
+
+    /// Octets of memory that it takes, about.
+    pub(crate) fn memory_octets(&self) -> usize {
+        tree_octets::<BundleKey>(self.count)
+    }
+}
+
+impl Node {
+    /// Whether bundles that leave over a session are kept.
+    pub(crate) fn keeps_sent(&self, stream: StreamId) -> bool {
+        let neighbour = self.neighbours.get(&stream);
+        neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
+    }
+
+    /// All of a bundle has left over a link that promises nothing: it stays.
+    pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let link = self.neighbours.get(&stream).and_then(|it| it.link);
+        let destination = self.bundles.entry(key).map(|it| it.destination);
+        if let Some((link, destination)) = link.zip(destination) {
+            self.sent.add(destination, link, key);
+            self.stay_sent(now, key);
+        }
+    }
+
+    /// A bundle that has left, and is back from where it was in flight, waits for a session over another link.
+    pub(crate) fn stay_sent(&mut self, now: Now, key: BundleKey) {
+        self.release_moved(key);
+        if !self.meets_doom(now, key) {
+            self.advance(key, Trigger::Left);
+        }
+    }
+
+    /// Whether a bundle has left over any link that promises nothing, and is kept.
+    pub(crate) fn is_sent(&self, key: BundleKey) -> bool {
+        let entry = (self.bundles.entry(key)).filter(|_| self.sent.count > 0);
+        entry.is_some_and(|it| self.sent.has(it.destination, key))
+    }
+
+    /// Whether a bundle has left over a session's link already.
+    pub(crate) fn has_left(&self, link: Option<LinkId>, key: BundleKey) -> bool {
+        let link = link.filter(|_| self.sent.count > 0);
+        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let left = link.zip(destination);
+        left.is_some_and(|(link, destination)| self.sent.has_left(destination, link, key))
+    }
+
+    /// Whether a session that stands may take a bundle.
+    pub(crate) fn may_leave(&self, key: BundleKey) -> bool {
+        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let hops = destination.map(|it| self.routes.hops(self.endpoints.id(it)));
+        let mut hops = hops.into_iter().flatten();
+        hops.any(|hop| self.sessions_over(&hop).any(|it| self.may_go(it, key)))
+    }
+
+    /// A session stands: bundles that have left over other links, and may go to its neighbour, wait for it.
+    pub(crate) fn wake_sent(&mut self, stream: StreamId) {
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return;
+        };
+        let groups = self.sent.groups.iter();
+        let others = groups.filter(|((destination, link), _)| {
+            let hops = || self.routes.hops(self.endpoints.id(*destination));
+            Some(*link) != neighbour.link && hops().iter().any(|hop| neighbour.hops.contains(hop))
+        });
+        let keys = others.flat_map(|(_, keys)| keys);
+        let keys = keys.filter(|key| self.may_go(neighbour, **key));
+        let keys: Vec<BundleKey> = keys.copied().collect();
+        self.wake_all_sent(keys);
+    }
+
+    /// Routes have changed: all that has left may have another way.
+    pub(crate) fn reroute_sent(&mut self) {
+        let keys = self.sent.groups.values().flatten().copied().collect();
+        self.wake_all_sent(keys);
+    }
+
+    /// A whole bundle came in one piece, as reports do: one that says that a bundle which is kept was delivered ends its keeping, where
+    /// the bundle's reports go to this node, and the report comes from the node that the bundle is for.
+    pub(crate) fn hear_of_sent(&mut self, now: Now, octets: &Bytes) {
+        if self.sent.count == 0 || octets.len() > REPORT_OCTETS {
+            return;
+        }
+        let Some((source, destination, id)) = delivered_by(octets) else {
+            return;
+        };
+        let Some(key) = self.find_bundle(&id) else {
+            return;
+        };
+        let is_told = self.bundles.entry(key).is_some_and(|entry| {
+            let is_here = self.endpoints.locality(entry.report_to) != Locality::Remote;
+            let from = self.endpoints.id(entry.destination).node_id();
+            let is_for_us = *self.endpoints.id(entry.report_to) == destination && is_here;
+            entry.state() == State::Sent && is_for_us && from == source.node_id()
+        });
+        if is_told {
+            self.delete(now, key, Removal::Forwarded, None);
+        }
+    }
+
+    fn wake_all_sent(&mut self, keys: Vec<BundleKey>) {
+        for key in keys {
+            if self.state(key) == Some(State::Sent) && self.advance(key, Trigger::Woken) {
+                self.enqueue(key);
+            }
+        }
+    }
+}
+
+/// Who says to whom that which bundle was delivered, where a bundle is a status report that does.
+fn delivered_by(octets: &Bytes) -> Option<(EndpointId, EndpointId, BundleId)> {
+    let header = Header::decode(octets, Reading::Lenient).ok()??;
+    let is_record = header
+        .primary
+        .flags
+        .contains(BundleFlags::ADMINISTRATIVE_RECORD);
+    if !is_record || header.check_body(octets).is_err() {
+        return None;
+    }
+    let start = usize::try_from(header.header_octets()).ok()?;
+    let end = start.checked_add(usize::try_from(header.payload_octets()).ok()?)?;
+    let payload = (end <= octets.len()).then(|| octets.slice(start..end))?;
+    match AdministrativeRecord::decode(&payload, Reading::Lenient).ok()? {
+        AdministrativeRecord::StatusReport(report) if report.delivered.is_some() => {
+            let ends = (header.primary.source, header.primary.destination);
+            Some((ends.0, ends.1, report.bundle))
+        }
+        _ => None,
+    }
+}
