@@ -126,6 +126,10 @@ mod tests {
     #[test]
     fn the_commented_file_is_a_node_file_with_every_example_uncommented() {
         let text = uncommented(&write_commented("dtn://beta/", Path::new("beta")));
+        // The link is one over TCP.
+        let is_of_udp = |line: &&str| line.starts_with("mtu =") || line.starts_with("rate =");
+        let text: Vec<_> = text.lines().filter(|line| !is_of_udp(line)).collect();
+        let text = text.join("\n");
         let file = NodeFile::parse(&text, Path::new("beta/node.toml")).unwrap();
         assert_eq!(file.node.links.len(), 1);
         assert_eq!(file.node.listeners.len(), 1);

@@ -16,6 +16,7 @@ mod named_files;
 mod policy;
 pub mod schema;
 mod sense;
+pub mod udp;
 
 pub use commented::write_commented;
 pub use dhow_document::FileError;
