@@ -128,7 +128,7 @@ pub enum Event {
         /// How many.
         datagrams: u64,
     },
-    /// The path of a conversation takes no longer datagrams than these. Those that were given before and are longer are lost.
+    /// The path of a conversation takes no longer datagrams than these from now on. Those that were given before and are longer are lost.
     Narrowed {
         /// The conversation.
         stream: StreamId,

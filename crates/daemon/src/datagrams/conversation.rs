@@ -67,6 +67,8 @@ pub struct Conversation {
     link: LinkId,
     stream: StreamId,
     to: SocketAddr,
+    /// Octets of the longest datagram that the way takes, as the node was told.
+    mtu_octets: Option<u64>,
     outgoing: Outgoing,
 }
 
@@ -131,13 +133,14 @@ impl Conversation {
         };
         let stream = core.open_stream(Purpose::Dialled { link }, Some(ends));
         ports.peers.borrow_mut().join(way.to, stream);
-        let conversation = Self {
+        let mut conversation = Self {
             core,
             ports,
             port,
             link,
             stream,
             to: way.to,
+            mtu_octets: None,
             outgoing: Outgoing::default(),
         };
         conversation.narrow(way);
@@ -166,12 +169,15 @@ impl Conversation {
     }
 
     /// Whether the way is as it was when the conversation began.
-    fn look(&self) -> Sent {
+    fn look(&mut self) -> Sent {
         if is_missing(self.to) {
             return Sent::NoWay;
         }
-        let port = Way::find(self.to).and_then(|way| self.ports.at(way));
-        match port {
+        let Ok(way) = Way::find(self.to) else {
+            return Sent::Whole;
+        };
+        self.narrow(way);
+        match self.ports.at(way) {
             Ok(port) if !Rc::ptr_eq(&port, &self.port) => Sent::Ended,
             _ => Sent::Whole,
         }
@@ -255,9 +261,11 @@ impl Conversation {
         (Sent::Whole, left)
     }
 
-    /// Tells the node how long the datagrams are that a way takes.
-    fn narrow(&self, way: Way) {
-        if let Some(octets) = way.mtu_octets {
+    /// Tells the node how long the datagrams are that a way takes, where that is news.
+    fn narrow(&mut self, way: Way) {
+        if let Some(octets) = way.mtu_octets
+            && self.mtu_octets.replace(octets) != Some(octets)
+        {
             let stream = self.stream;
             self.core.handle(Event::Narrowed { stream, octets });
         }
