@@ -137,6 +137,15 @@ class Udp(Workplace):
         [session] = self.receiver.show("links")["sessions"]
         self.assertLess(session["datagrams"]["received"], 8)
 
+    def test_fragments_are_a_datagram_each_for_peers_of_rfc_7122(self) -> None:
+        [link] = self.sender.settings.links
+        link.policy += 'fragment = "1kB"\n'
+        self.start()
+        self.send(self.sender, "ipn:2.42", 5_000)
+        self.take(self.receiver, "ipn:2.42", 5_000)
+        told = self.receiver.metrics()
+        self.assertEqual((told["dhow_datagrams_received_total"], told["dhow_bundles_received_total"]), (5, 5))
+
     def test_strangers_bring_bundles_and_garbage_ends_nothing(self) -> None:
         self.start()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
