@@ -22,6 +22,10 @@ pub(crate) const EARLY_OCTETS: u64 = 32 << 20;
 /// Early octets have no more than this part of the index's memory.
 pub(crate) const EARLY_SHARE: u64 = 16;
 
+/// What leaves at once after a rest is what the rate lets pass in one of so many parts of a second, where that is more than a datagram:
+/// a driver's timers are a millisecond late, and more on a busy machine.
+const BURSTS_PER_S: u64 = 500;
+
 /// Memory for an early piece beside its octets, so that pieces of one octet are not free.
 const PIECE_OCTETS: u64 = 128;
 
@@ -59,6 +63,8 @@ impl Datagrams {
             ..udpcl::Config::default()
         };
         config.rate.octets_per_s = policy.octets_per_s;
+        let burst_octets = policy.octets_per_s / BURSTS_PER_S;
+        config.rate.burst_octets = config.rate.burst_octets.max(burst_octets);
         Self {
             segment_mru: config.mtu,
             link: Conversation::new(config, seed, now),
