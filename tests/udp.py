@@ -171,7 +171,8 @@ class Udp(Workplace):
         told = self.receiver.metrics()
         self.assertEqual(told["dhow_bundles_created_total"], 0)
         self.assertEqual((told["dhow_bundles_received_total"], told["dhow_strangers_total"]), (2, 1))
-        # What is for the stranger's node waits: no route leads to it.
+        self.assertEqual(self.receiver.show("status")["datagrams"]["strangers_known"], 1)
+        # No route leads to the stranger.
         shown = self.receiver.show("links")
         self.assertEqual([session["peer"] for session in shown["sessions"]], ["ipn:1.0"])
         self.send(self.sender, "ipn:2.43", 1_000)

@@ -22,8 +22,8 @@ pub(crate) const EARLY_OCTETS: u64 = 32 << 20;
 /// Early octets have no more than this part of the index's memory.
 pub(crate) const EARLY_SHARE: u64 = 16;
 
-/// What leaves at once after a rest is what the rate lets pass in one of so many parts of a second, where that is more than a datagram:
-/// a driver's timers are a millisecond late, and more on a busy machine.
+/// After a rest as much leaves at once as the rate lets pass in one of so many parts of a second, where that is more than usual: the
+/// timers of a driver are a millisecond late, and later on a busy machine.
 const BURSTS_PER_S: u64 = 500;
 
 /// Memory for an early piece beside its octets, so that pieces of one octet are not free.

@@ -85,6 +85,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "refused": drivers.datagrams_refused,
             "strangers": drivers.strangers,
             "strangers_cut": drivers.strangers_cut,
+            "strangers_known": node.strangers().len(),
         },
     })
 }

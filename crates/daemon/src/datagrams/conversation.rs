@@ -38,7 +38,7 @@ pub async fn hear_stranger(core: &Core, stream: StreamId, heard: &Heard) {
     }
 }
 
-/// What the node wants next of a conversation.
+/// The next wish of the node for a conversation.
 async fn wishes(core: &Core, stream: StreamId) -> Wishes {
     std::future::poll_fn(|context| {
         let wishes = core.wishes(stream, context.waker());
@@ -83,7 +83,7 @@ enum Sent {
     NoWay,
 }
 
-/// What the system's refusal to send means for a datagram.
+/// The consequence of the system's refusal to send a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     /// It is to be sent again when there is room.
@@ -147,7 +147,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Goes on until the node wants its end. What becomes of the way is looked at when the network changes, and `every` so often.
+    /// Goes on until the node wants its end. The way is looked at when the network changes, and `every` so often.
     pub async fn last(mut self, carriers: Rc<Carriers>, every: Duration) {
         let mut is_end = false;
         while !is_end {
@@ -183,7 +183,7 @@ impl Conversation {
         }
     }
 
-    /// Tells the node that nothing leads to the peer: it ends the conversation, and what has not left waits.
+    /// Tells the node that nothing leads to the peer: it ends the conversation, and bundles that have not left wait.
     fn lose(&mut self, carriers: &Rc<Carriers>, every: Duration) {
         self.outgoing.clear();
         let (core, link, to) = (self.core.clone(), self.link, self.to);

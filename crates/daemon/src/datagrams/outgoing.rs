@@ -10,7 +10,7 @@ use dhow_node::door::StreamId;
 
 use crate::core::Core;
 
-/// What is polled at a time: a system call carries much, and others of the thread wait for little.
+/// Datagrams that are polled at a time: a system call carries much, and others of the thread wait for little.
 const POLLED: Limit = Limit {
     datagrams: 1_024,
     octets: 512 << 10,
