@@ -9,8 +9,8 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "older", "clients", "kill", "hostile", "memory", "full_disk", "limits",
-    "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "instructions", "figures",
+    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "older", "udp", "clients", "kill", "hostile", "memory", "full_disk",
+    "limits", "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "instructions", "figures",
 ]
 
 

@@ -49,15 +49,15 @@ class Verdict:
 
 
 class Capture:
-    """A capture on loopback of some TCP ports."""
+    """A capture on loopback of some ports, of TCP or UDP."""
 
-    def __init__(self, crew: Crew, file: Path, ports: Iterable[int]) -> None:
+    def __init__(self, crew: Crew, file: Path, ports: Iterable[int], transport: str = "tcp") -> None:
         ports = list(ports)
         self.crew = crew
-        self.dissection = Dissection(file, ports)
+        self.dissection = Dissection(file, ports, transport=transport)
         if not ports:
             raise ValueError("a capture needs ports")
-        expression = " or ".join(f"tcp port {port}" for port in ports)
+        expression = " or ".join(f"{transport} port {port}" for port in ports)
         # -p: loopback has no promiscuous mode; dumpcap talks on standard error, so the two are joined.
         command = ["sh", "-c", 'exec dumpcap "$@" 2>&1', "dumpcap", "-i", "lo", "-p", "-B", str(BUFFER_MIB),
                    "-f", expression, "-w", str(file)]
@@ -80,9 +80,9 @@ class Capture:
         self.program.wait(10)
         self.crew.dismiss(self.program)
 
-    def verdict(self, frames: str = "tcp") -> Verdict:
-        """What the judge says of the frames that a display filter selects."""
-        return self.dissection.verdict(frames)
+    def verdict(self, frames: str | None = None) -> Verdict:
+        """What the judge says of the frames that a display filter selects; of all, if none is given."""
+        return self.dissection.verdict(frames or self.dissection.transport)
 
 
 @dataclass
@@ -90,14 +90,15 @@ class Dissection:
     """A file of packets as the judge reads it."""
 
     file: Path
-    ports: list[int]  # where TCPCLv4 is spoken
+    ports: list[int]  # where TCPCLv4 is spoken, or where datagrams are bundles
     more: list[str] = field(default_factory=list)  # further arguments
+    transport: str = "tcp"
 
     def verdict(self, frames: str = "tcp") -> Verdict:
         """Dissects the frames that a display filter selects, in two passes, so that later frames count too."""
         faults = self.fields(
             f"({frames}) && (_ws.malformed || _ws.expert.severity >= {SEVERITY_ERROR})",
-            "frame.number", "tcp.srcport", "tcp.dstport", "_ws.expert.message",
+            "frame.number", f"{self.transport}.srcport", f"{self.transport}.dstport", "_ws.expert.message",
         )
         types = self.fields(f"({frames}) && tcpcl", "tcpcl.v4.mhdr.type")
         bundles = self.fields(f"({frames}) && bpv7", "bpv7.primary.version")
@@ -110,8 +111,9 @@ class Dissection:
     def fields(self, selection: str, *names: str) -> list[str]:
         """Fields of the frames that a display filter selects, a line each."""
         command = ["tshark", "-2", "-r", str(self.file), "-Y", selection, "-T", "fields", *self.more]
+        spoken = {"tcp": "tcpcl", "udp": "bundle"}[self.transport]
         for port in self.ports:
-            command += ["-d", f"tcp.port=={port},tcpcl"]
+            command += ["-d", f"{self.transport}.port=={port},{spoken}"]
         for name in names:
             command += ["-e", name]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)

@@ -40,6 +40,7 @@ class Settings:
 
     node_id: str
     listen: str = "127.0.0.1:0"
+    listen_protocol: str = "tcpcl"
     links: list[Link] = field(default_factory=list)
     routes: list[tuple[str, str]] = field(default_factory=list)  # pattern, name of a link
     durability: str = "sync"
@@ -55,7 +56,7 @@ class Settings:
             f'[node]\nid = "{self.node_id}"\n{self.node_policy}\n',
             f'[store]\npath = "store"\ndurability = "{self.durability}"\nquota = "{self.quota}"\n{self.store_policy}\n',
             '[api]\nsocket = "dhow.sock"\n',
-            f'[[listen]]\nprotocol = "tcpcl"\naddress = "{self.listen}"\n{self.listen_policy}\n',
+            f'[[listen]]\nprotocol = "{self.listen_protocol}"\naddress = "{self.listen}"\n{self.listen_policy}\n',
         ]
         parts += [
             f'[[link]]\nname = "{link.name}"\nprotocol = "{link.protocol}"\naddress = "{link.address}"\n{link.policy}\n'
@@ -237,14 +238,14 @@ def process_cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
 
 
-def free_port() -> int:
-    """A TCP port that nobody uses now, below those that the kernel gives to outgoing connections."""
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """A port, of TCP if nothing else is said, that nobody uses now, below those that the kernel gives to outgoing connections."""
     for _ in range(200):
         port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe:
+        with socket.socket(socket.AF_INET, kind) as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    raise NodeFailed("no free TCP port between 20000 and 32000")
+    raise NodeFailed("no free port between 20000 and 32000")

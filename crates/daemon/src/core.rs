@@ -12,7 +12,8 @@ use std::task::Waker;
 use bytes::Bytes;
 use dhow_bundle::storage::{Extents, StoreCommand, StoreEvent};
 use dhow_bundle::{Instant, Now};
-use dhow_link::Gather;
+use dhow_link::datagram::Limit;
+use dhow_link::{Batch, Gather};
 use dhow_node::Node;
 use dhow_node::config::LinkId;
 use dhow_node::door::{
@@ -177,6 +178,7 @@ impl Core {
                     }
                 }
                 Purpose::Client => state.counts.clients += 1,
+                Purpose::Heard { .. } => state.counts.strangers += 1,
             }
             state.streams.open(stream, ends);
             state
@@ -204,6 +206,38 @@ impl Core {
             state.counts.octets_in += u64::try_from(octets.len()).unwrap_or(0);
             state.node.handle(now, Event::Octets { stream, octets });
         });
+    }
+
+    /// Datagrams came from the peer of a conversation.
+    pub fn handle_datagrams(&self, stream: StreamId, datagrams: Vec<Bytes>) {
+        self.turn(|state, now| {
+            let octets = datagrams.iter().map(Bytes::len).sum::<usize>();
+            state.counts.octets_in += u64::try_from(octets).unwrap_or(0);
+            state.counts.datagrams_in += u64::try_from(datagrams.len()).unwrap_or(0);
+            let event = Event::Datagrams { stream, datagrams };
+            state.node.handle(now, event);
+        });
+    }
+
+    /// Datagrams that a conversation is to send, within `limit`, and the octets of all of them in order, put into `out`; false when
+    /// the disk did not give those that are stored.
+    pub fn poll_datagrams(
+        &self,
+        stream: StreamId,
+        limit: Limit,
+        batch: &mut Batch,
+        out: &mut Vec<Bytes>,
+    ) -> bool {
+        let mut readable = true;
+        self.turn(|state, now| {
+            state.node.poll_datagrams(now, stream, limit, batch);
+            if let Err(error) = state.reader.resolve(batch.pieces(), out) {
+                state.journal.unread(&error, now.monotonic);
+                state.counts.read_failures += 1;
+                readable = false;
+            }
+        });
+        readable
     }
 
     /// Wake this task when the node wants something of the stream; what it wants by now comes back, and
@@ -373,6 +407,11 @@ impl Core {
         };
         state.crowd.leave(stream);
         state.streams.cut(stream)
+    }
+
+    /// End a stream at its next turn.
+    pub fn cut(&self, stream: StreamId) {
+        self.state.borrow_mut().streams.cut(stream);
     }
 
     /// Neighbours' connections that were accepted.

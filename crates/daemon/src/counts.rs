@@ -23,6 +23,20 @@ pub struct DriverCounts {
     pub octets_in: u64,
     /// Octets written to sockets.
     pub octets_out: u64,
+    /// Addresses heard that are no link's.
+    pub strangers: u64,
+    /// Of them, those that gave way to others.
+    pub strangers_cut: u64,
+    /// Datagrams that came.
+    pub datagrams_in: u64,
+    /// Datagrams that left.
+    pub datagrams_out: u64,
+    /// Datagrams that came and were not taken: from an address that is no link's where nobody listens, or while the node took none.
+    pub datagrams_ignored: u64,
+    /// Datagrams that the system dropped before they were read.
+    pub datagrams_overflowed: u64,
+    /// Datagrams that the system refused to send.
+    pub datagrams_refused: u64,
     /// TLS handshakes that failed.
     pub insecure: u64,
     /// Reads of stored octets that the disk refused.

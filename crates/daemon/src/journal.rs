@@ -90,6 +90,10 @@ impl Journal {
                 tracing::debug!(stream = stream.0, address = shown, "application connected");
                 None
             }
+            Purpose::Heard { .. } => {
+                tracing::debug!(stream = stream.0, address = shown, "stranger heard");
+                None
+            }
         };
         let connection = Connection {
             link,
@@ -191,6 +195,11 @@ impl Journal {
                     rejection(*reason)
                 );
             }
+            Occurrence::DatagramsDropped {
+                stream,
+                rule,
+                count,
+            } => self.dropped(*stream, rule, *count),
             Occurrence::QuotaChanged {
                 medium,
                 effective,
@@ -256,6 +265,15 @@ impl Journal {
         }
     }
 
+    /// Datagrams broke a rule.
+    fn dropped(&self, stream: StreamId, rule: &str, count: u64) {
+        let connection = self.streams.get(&stream);
+        let address = connection.and_then(|it| it.address).map(display);
+        let link = connection.and_then(|it| it.link);
+        let link = link.map(|link| self.link_name(link));
+        tracing::warn!(link, address, count, "datagrams dropped: {rule}");
+    }
+
     /// Where a neighbour's sessions lead.
     fn addresses(&self, peer: &NodeId) -> Option<String> {
         let addresses: Vec<String> = self
@@ -277,6 +295,7 @@ fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
         Occurrence::RefusedIncoming { from, .. } => Some((Kind::Refused, Some(from))),
         Occurrence::RefusedOutgoing { to, .. } => Some((Kind::RefusedByPeer, Some(to))),
         Occurrence::MessageRejected { peer, .. } => Some((Kind::Rejected, peer.as_ref())),
+        Occurrence::DatagramsDropped { .. } => Some((Kind::Dropped, None)),
         Occurrence::Deleted { reason, .. } => match ReasonCode::from_code(*reason) {
             ReasonCode::LifetimeExpired => Some((Kind::Expired, None)),
             // An operator dropped it.

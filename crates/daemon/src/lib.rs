@@ -20,6 +20,7 @@ pub mod config;
 pub mod contact;
 mod core;
 pub mod counts;
+pub mod datagrams;
 mod disk_pace;
 mod ending;
 pub mod extents;

@@ -32,6 +32,8 @@ pub enum Kind {
     RefusedByPeer,
     /// A neighbour rejected a message.
     Rejected,
+    /// Datagrams broke a rule.
+    Dropped,
     /// A bundle expired.
     Expired,
     /// A bundle was deleted for another reason, and by no operator.
@@ -56,6 +58,7 @@ impl Kind {
             Self::Refused => "more bundles were refused",
             Self::RefusedByPeer => "more bundles were refused by neighbours",
             Self::Rejected => "more messages were rejected by neighbours",
+            Self::Dropped => "more rules were broken by datagrams",
             Self::Expired => "more bundles expired",
             Self::Deleted => "more bundles were deleted",
             Self::StoreRefused => "more refusals of the store",

@@ -27,6 +27,7 @@ use crate::config::NodeFile;
 use crate::config::file::{DurabilitySetting, StoreSettings, default_segment_octets};
 use crate::contact::Flushing;
 use crate::core::Core;
+use crate::datagrams::port::Ports;
 use crate::ending::drain;
 use crate::extents::ExtentReader;
 use crate::file_size::{self, TooSmallFiles};
@@ -43,7 +44,7 @@ use crate::storing::{Answers, StoreThread};
 use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
 use crate::streams::bound::{Bound, NeighbourDoor};
 use crate::streams::carrier::Carriers;
-use crate::streams::dial::dial_on_demand;
+use crate::streams::dial::{Means, dial_on_demand};
 use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
 use crate::streams::worker::Workers;
@@ -291,15 +292,19 @@ async fn live(
             settings.interval,
         ));
     }
-    standing.spawn_local(dial_on_demand(
-        core.clone(),
-        file.dial.clone(),
-        Places::new(places.links),
-        tls.clone(),
+    let ports = Ports::new(core.clone(), bound.datagrams);
+    let means = Means {
+        places: Places::new(places.links),
+        tls: tls.clone(),
         carriers,
-    ));
+        ports: Rc::clone(&ports),
+    };
+    standing.spawn_local(dial_on_demand(core.clone(), file.dial.clone(), means));
     let listeners = (bound.neighbours, bound.clients);
     let mut accepting = accept(&core, &file, places, listeners, tls.as_ref());
+    for port in ports.bound() {
+        accepting.spawn_local(Rc::clone(&ports).read(Rc::clone(port)));
+    }
     let counts = answers.clone();
     let mut storing = tokio::task::spawn_local(hear_store(core.clone(), answers));
     tracing::info!(node = ready.node, listen = ?ready.listen, "ready");

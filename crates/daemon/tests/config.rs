@@ -9,10 +9,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use dhow_daemon::config::udp::Transport;
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST, SendOrder, Tls,
-    WINDOW_OCTETS_MOST,
+    Config, Enabled, LinkConfig, OnSent, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST,
+    SendOrder, Tls, UdpPolicy, WINDOW_OCTETS_MOST,
 };
 
 const NODE: &str = "[node]\nid = \"ipn:2.0\"\n";
@@ -173,11 +174,11 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}{link}protocol = \"tcpcl5\"\n"),
-            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!("{NODE}[[listen]]\nprotocol = \"tcpcl3\"\n"),
-            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\", \"udp\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!(
@@ -421,6 +422,76 @@ fn a_link_is_dialled_with_the_protocol_that_is_written() {
         let file = parse(&format!("{NODE}{link}{written}"));
         assert_eq!(file.node.links[0].protocol, protocol);
     }
+}
+
+#[test]
+fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
+    let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\nprotocol = \"udp\"\n";
+    let peer = "peer = \"ipn:3.0\"\n";
+    let protocol = |more: &str| parse(&format!("{NODE}{link}{peer}{more}")).node.links[0].protocol;
+    assert_eq!(protocol(""), Protocol::Udp(UdpPolicy::default()));
+    let policy = UdpPolicy {
+        mtu_octets: 65_507,
+        octets_per_s: 125_000_000,
+        on_sent: OnSent::Keep,
+    };
+    let written =
+        "on_sent = \"keep\"\nmtu = 65507\nrate = \"1Gbit\"\nrelay = false\norder = \"expiry\"\n";
+    assert_eq!(protocol(written), Protocol::Udp(policy));
+    let listen = "[[listen]]\naddress = \"h:1\"\nprotocol = \"udp\"\n";
+    // One port of TCP and of UDP are two.
+    let tcp = "[[listen]]\naddress = \"h:1\"\n";
+    let elsewhere = link.replace("h:1", "h:2");
+    let file = parse(&format!("{NODE}{listen}{tcp}{elsewhere}{peer}"));
+    assert_eq!(file.listen[0].transport, Transport::Udp);
+    assert_eq!(file.listen[1].transport, Transport::Tcp);
+    assert_eq!(file.dial[0].transport, Transport::Udp);
+    let keys = "name, protocol, address, peer, mtu, rate, on_sent, enabled, reading, fragment, strip_checksum, order, accept_relayed, relay, accept_sources";
+    for (more, expected) in [
+        (
+            String::new(),
+            "node.toml:6: a link over UDP needs a 'peer': nobody says there who it is\nhint: for example: peer = \"ipn:3.0\"".to_owned(),
+        ),
+        (
+            format!("{peer}sessions = 2\n"),
+            format!("node.toml:8: 'sessions' means nothing over UDP\nhint: with protocol = \"udp\" there are: {keys}"),
+        ),
+        (
+            format!("{peer}tls = \"required\"\n"),
+            format!("node.toml:8: 'tls' means nothing over UDP\nhint: with protocol = \"udp\" there are: {keys}"),
+        ),
+        (
+            format!("{peer}mtu = 127\n"),
+            "node.toml:8: 'mtu' must be from 128 to 65507 octets\nhint: for example: mtu = 1472, which fills a packet of Ethernet over IPv4".to_owned(),
+        ),
+        (
+            format!("{peer}mtu = 65508\n"),
+            "node.toml:8: 'mtu' must be from 128 to 65507 octets\nhint: for example: mtu = 1472, which fills a packet of Ethernet over IPv4".to_owned(),
+        ),
+        (
+            format!("{peer}rate = \"0bit\"\n"),
+            "node.toml:8: 'rate' is 0: nothing would leave\nhint: for example: rate = \"10Mbit\"".to_owned(),
+        ),
+        (
+            format!("{peer}{}{peer}", link.replace("gamma", "delta")),
+            "node.toml:10: the link over UDP in line 5 has this address too\nhint: a neighbour needs one link over UDP".to_owned(),
+        ),
+    ] {
+        assert_eq!(refusal(&format!("{NODE}{link}{more}")), expected);
+    }
+    let tcp = link.replace("udp", "auto");
+    assert_eq!(
+        refusal(&format!("{NODE}{tcp}rate = \"1Mbit\"\n")),
+        "node.toml:7: 'rate' means nothing without UDP\nhint: remove it, or write protocol = \"udp\""
+    );
+    assert_eq!(
+        refusal(&format!("{NODE}{listen}{listen}")),
+        "node.toml:7: port 1 of h is wanted in line 4 already\nhint: each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own"
+    );
+    assert_eq!(
+        refusal(&format!("{NODE}{listen}peer = \"ipn:3.0\"\n")),
+        "node.toml:6: 'peer' means nothing over UDP\nhint: with protocol = \"udp\" there are: protocol, address, reading, relay, accept_sources"
+    );
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_port_in_use_is_named() {
         error.to_string(),
         format!("cannot listen on {address}: Address already in use (os error 98)")
     );
-    assert!(error.hint().unwrap().contains("ss -ltnp"));
+    assert!(error.hint().unwrap().contains("ss -lntup"));
 }
 
 /// What only an edit of the node file mends is told apart from what the machine refuses.

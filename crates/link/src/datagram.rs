@@ -308,6 +308,12 @@ impl Batch {
         self.octets
     }
 
+    /// The pieces of all whole datagrams, in order.
+    #[must_use]
+    pub fn pieces(&self) -> &[Piece] {
+        self.pieces_of(0, self.len())
+    }
+
     /// The pieces of each datagram, in order.
     pub fn datagrams(&self) -> impl Iterator<Item = &[Piece]> {
         (0..self.len()).map(|at| self.pieces_of(at, at.saturating_add(1)))

@@ -9,13 +9,14 @@ use alloc::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{NodeId, Now};
-use dhow_link::datagram::Limit;
+use dhow_link::datagram::{Limit, Path};
 use dhow_link::stream::{LinkCommand, LinkEvent, RefuseReason, SessionParameters, TransferId};
 use dhow_link::udpcl::{self, Conversation};
 use dhow_link::{Batch, DatagramEvent, DatagramLink};
 
 use crate::config::{OnSent, UdpPolicy};
 use crate::memory::length;
+use crate::view::DatagramCounts;
 
 /// Octets that came early, of all neighbours, with [`PIECE_OCTETS`] for each piece, at most.
 pub(crate) const EARLY_OCTETS: u64 = 32 << 20;
@@ -23,16 +24,18 @@ pub(crate) const EARLY_OCTETS: u64 = 32 << 20;
 /// Early octets have no more than this part of the index's memory.
 pub(crate) const EARLY_SHARE: u64 = 16;
 
+/// After a rest as much leaves at once as the rate lets pass in one of so many parts of a second, where that is more than usual: the
+/// timers of a driver are a millisecond late, and later on a busy machine.
+const BURSTS_PER_S: u64 = 500;
+
 /// Memory for an early piece beside its octets, so that pieces of one octet are not free.
 const PIECE_OCTETS: u64 = 128;
 
-/// A conversation with a configured peer.
+/// A conversation with a configured peer, or with a stranger.
 pub(crate) struct Datagrams {
     link: Conversation,
     on_sent: OnSent,
     segment_mru: u64,
-    /// Known from the beginning or never; bundles of nobody known are not taken.
-    peer: Option<NodeId>,
     transfers: BTreeMap<TransferId, Coming>,
     /// The first transfer that has not begun.
     next: TransferId,
@@ -46,6 +49,7 @@ pub(crate) struct Datagrams {
     faults: VecDeque<(&'static str, u64)>,
     /// Transfers for whose early octets there was no room.
     refused: u64,
+    counts: DatagramCounts,
 }
 
 /// A transfer of which some octets have come.
@@ -74,11 +78,12 @@ impl Datagrams {
             ..udpcl::Config::default()
         };
         config.rate.octets_per_s = policy.octets_per_s;
+        let burst_octets = policy.octets_per_s / BURSTS_PER_S;
+        config.rate.burst_octets = config.rate.burst_octets.max(burst_octets);
         Self {
             on_sent: policy.on_sent,
             segment_mru: config.mtu,
             link: Conversation::new(config, seed, now),
-            peer: None,
             transfers: BTreeMap::new(),
             next: TransferId(0),
             newest: TransferId(0),
@@ -87,12 +92,15 @@ impl Datagrams {
             events: VecDeque::new(),
             faults: VecDeque::new(),
             refused: 0,
+            counts: DatagramCounts::default(),
         }
     }
 
     /// Datagrams came; `room_octets` may wait here in all.
     pub(crate) fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes], room_octets: u64) {
         self.room_octets = room_octets;
+        self.counts.received += length(datagrams.len());
+        self.counts.received_octets += datagrams.iter().map(|it| length(it.len())).sum::<u64>();
         self.link.handle_datagrams(now, datagrams);
         self.translate_all(now);
     }
@@ -115,8 +123,21 @@ impl Datagrams {
         self.translate_all(now);
     }
 
+    /// The path takes no longer datagrams than these.
+    pub(crate) fn narrowed(&mut self, now: Now, octets: u64) {
+        let path = Path {
+            mtu: Some(octets),
+            ..Path::default()
+        };
+        self.link.handle_path(now, path);
+        self.translate_all(now);
+    }
+
     pub(crate) fn poll_datagrams(&mut self, now: Now, limit: Limit, out: &mut Batch) {
+        let (datagrams, octets) = (out.len(), out.octets());
         self.link.poll_datagrams(now, limit, out);
+        self.counts.sent += length(out.len() - datagrams);
+        self.counts.sent_octets += out.octets() - octets;
         self.translate_all(now);
     }
 
@@ -144,6 +165,10 @@ impl Datagrams {
         &self.link
     }
 
+    pub(crate) const fn counts(&self) -> DatagramCounts {
+        self.counts
+    }
+
     /// Octets that wait for others, and what they take beside.
     pub(crate) const fn early_octets(&self) -> u64 {
         self.early_octets
@@ -158,17 +183,14 @@ impl Datagrams {
 
     fn translate(&mut self, now: Now, event: DatagramEvent) {
         let event = match event {
-            DatagramEvent::Up { peer } => {
-                self.peer = Some(peer.clone());
-                LinkEvent::Up(SessionParameters {
-                    peer,
-                    secured: false,
-                    keepalive_s: 0,
-                    segment_mru: self.segment_mru,
-                    transfer_mru: self.link.capabilities().transfer_mru,
-                    keeps_prefixes: false,
-                })
-            }
+            DatagramEvent::Up { peer } => LinkEvent::Up(SessionParameters {
+                peer,
+                secured: false,
+                keepalive_s: 0,
+                segment_mru: self.segment_mru,
+                transfer_mru: self.link.capabilities().transfer_mru,
+                keeps_prefixes: false,
+            }),
             DatagramEvent::Piece {
                 transfer,
                 offset,
@@ -193,7 +215,10 @@ impl Datagrams {
             },
             DatagramEvent::Ending => LinkEvent::Ending,
             DatagramEvent::Down(reason) => LinkEvent::Down(reason),
-            DatagramEvent::Fault { rule, count } => return self.faults.push_back((rule, count)),
+            DatagramEvent::Fault { rule, count } => {
+                self.counts.faults += count;
+                return self.faults.push_back((rule, count));
+            }
             DatagramEvent::Announced { .. } => return,
         };
         self.events.push_back(event);
@@ -209,11 +234,7 @@ impl Datagrams {
         // What the node has refused may still come: of a transfer that has begun and is not here.
         if transfer >= self.next {
             self.next = TransferId(transfer.0.saturating_add(1));
-            if self.peer.is_some() {
-                self.transfers.insert(transfer, Coming::default());
-            } else {
-                self.refuse(now, transfer);
-            }
+            self.transfers.insert(transfer, Coming::default());
         }
         let Some(coming) = self.transfers.get_mut(&transfer) else {
             return;

@@ -39,6 +39,12 @@ pub enum Purpose {
     },
     /// An application's connection.
     Client,
+    /// A conversation with an address from which datagrams came that is no link's. Its bundles are taken as from nobody known, and none is
+    /// sent there.
+    Heard {
+        /// Where they came.
+        listener: ListenerId,
+    },
 }
 
 /// What a driver knows of the path that a stream takes.
@@ -121,6 +127,13 @@ pub enum Event {
         stream: StreamId,
         /// How many.
         datagrams: u64,
+    },
+    /// The path of a conversation takes no longer datagrams than these from now on. Those that were given before and are longer are lost.
+    Narrowed {
+        /// The conversation.
+        stream: StreamId,
+        /// Octets of UDP payload. More than is configured change nothing.
+        octets: u64,
     },
     /// The TLS handshake on a stream succeeded.
     Secured {

@@ -11,6 +11,7 @@ use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
 
 use crate::config::OnSent;
 use crate::datagrams::Datagrams;
+use crate::view::DatagramCounts;
 
 /// One of them.
 pub(crate) enum Layer {
@@ -123,6 +124,14 @@ impl Layer {
     /// True where nothing of a transfer that is not verified leaves before all of it is there.
     pub(crate) fn holds_unverified(&self) -> bool {
         self.session().is_none_or(Session::holds_unverified)
+    }
+
+    /// What passed over a link over datagrams, where it is one.
+    pub(crate) fn datagram_counts(&self) -> Option<DatagramCounts> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagrams(link) => Some(link.counts()),
+        }
     }
 
     /// Octets that came before others and wait for them.

@@ -19,6 +19,7 @@ mod checksums;
 mod client;
 mod collection;
 pub mod config;
+mod conversations;
 mod copies;
 mod creation;
 mod datagrams;

@@ -37,7 +37,7 @@ pub(crate) struct Neighbour {
     pub(crate) early_octets: u64,
     /// What follows if its path turns out to be lost.
     pub(crate) if_lost: IfLost,
-    /// The peer's node ID among the endpoints, once established.
+    /// The peer's node ID among the endpoints, once established; for a stranger, who never is, the null endpoint.
     pub(crate) peer: Option<EndpointIndex>,
     /// The hops that this session is.
     pub(crate) hops: Vec<Hop>,

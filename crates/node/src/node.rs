@@ -313,15 +313,15 @@ impl Node {
             Event::Store(event) => self.handle_store(now, event),
             Event::Read { ticket, octets } => self.handle_read(now, ticket, octets),
             Event::Connected { stream, purpose } => match purpose {
-                Purpose::Dialled { link } => self.meet(now, stream, Some(link), None),
-                Purpose::Accepted { listener } => self.meet(now, stream, None, Some(listener)),
                 Purpose::Client => self.welcome(now, stream),
+                neighbours => self.meet(now, stream, &neighbours),
             },
             Event::Octets { stream, octets } => self.handle_octets(now, stream, octets),
             Event::Datagrams { stream, datagrams } => {
                 self.handle_datagrams(now, stream, &datagrams);
             }
             Event::Left { stream, datagrams } => self.handle_left(now, stream, datagrams),
+            Event::Narrowed { stream, octets } => self.narrowed(now, stream, octets),
             Event::Secured { stream, identities } => self.secured(now, stream, identities),
             Event::Insecure { stream } => self.insecure(now, stream),
             Event::Disconnected { stream } => self.disconnected(now, stream),

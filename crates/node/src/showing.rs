@@ -83,6 +83,7 @@ impl Node {
                     octets_received: neighbour.octets_received,
                     in_flight: neighbour.outgoing().len(),
                     arriving: self.arriving(neighbour),
+                    datagrams: neighbour.session.datagram_counts(),
                 })
             })
             .collect()

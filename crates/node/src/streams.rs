@@ -6,19 +6,18 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::{Instant, Now};
-use dhow_link::datagram::Limit;
+use dhow_bundle::{EndpointId, Instant, Now};
 use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities, TerminateReason};
 use dhow_link::tcpcl::Session;
-use dhow_link::{Batch, Gather, StreamSession};
+use dhow_link::{Gather, StreamSession};
 
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::api::session::RESPONSES_OCTETS_MAX;
 use crate::client::Client;
-use crate::config::{Enabled, LinkId, ListenerId};
-use crate::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
-use crate::door::{Action, Occurrence, StreamId};
+use crate::config::{Enabled, LinkId, ListenerConfig, ListenerId, UdpPolicy};
+use crate::datagrams::Datagrams;
+use crate::door::{Action, Occurrence, Purpose, StreamId};
 use crate::layer::Layer;
 use crate::links::{self, Link, Tongue, Welcome};
 use crate::memory::length;
@@ -42,17 +41,11 @@ fn allowed_responses(all: usize, memory_octets: u64) -> usize {
 }
 
 impl Node {
-    /// A neighbour's connection is there.
-    pub(crate) fn meet(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        link: Option<LinkId>,
-        listener: Option<ListenerId>,
-    ) {
-        let (dialled, mut policy) = match (link, listener) {
-            (Some(link), _) => {
-                let Some(link) = self.link_mut(link) else {
+    /// A neighbour's connection is there, or an address from which datagrams may come.
+    pub(crate) fn meet(&mut self, now: Now, stream: StreamId, purpose: &Purpose) {
+        let (tongue, link, mut policy) = match *purpose {
+            Purpose::Dialled { link: id } => {
+                let Some(link) = self.link_mut(id) else {
                     return;
                 };
                 let policy = link.config.policy.clone();
@@ -61,27 +54,30 @@ impl Node {
                     self.act(Action::Close { stream });
                     return;
                 }
-                (Some(link.tongue()), policy)
+                (Some(link.tongue()), Some(id), policy)
             }
-            (None, Some(ListenerId(id))) => {
-                let listener = usize::try_from(id)
-                    .ok()
-                    .and_then(|id| self.config.listeners.get(id));
-                let Some(listener) = listener else { return };
-                (None, listener.policy.clone())
+            Purpose::Accepted { listener } | Purpose::Heard { listener } => {
+                let Some(listener) = self.listener(listener) else {
+                    return;
+                };
+                let is_heard = matches!(purpose, Purpose::Heard { .. });
+                let tongue = is_heard.then(|| Tongue::Udp(UdpPolicy::default()));
+                (tongue, None, listener.policy.clone())
             }
-            (None, None) => return,
+            Purpose::Client => return,
         };
         // RFC 9174 4.6: the largest transfer that can be taken. Peers make room for it (HDTN: 48 octets for each segment of
         // it and each bundle in flight), and the store would refuse what is longer than the quota.
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let announced = self.announced_mru(policy.transfer_mru);
-        let session = match dialled {
+        let session = match tongue {
             Some(Tongue::Udp(udp)) => {
                 // Nobody takes back what has left, so none leaves before it is durable here.
                 policy.cut_through = Enabled::No;
                 let seed = self.random();
-                let mut link = Datagrams::new(udp, policy.peer.clone(), seed, now);
+                // Nobody is known by an address alone.
+                let peer = link.and(policy.peer.clone());
+                let mut link = Datagrams::new(udp, peer, seed, now);
                 link.translate_all(now);
                 Layer::Datagrams(Box::new(link))
             }
@@ -94,7 +90,10 @@ impl Node {
                 }))
             }
         };
-        let neighbour = Neighbour::new(session, (&policy, announced), link, now);
+        let mut neighbour = Neighbour::new(session, (&policy, announced), link, now);
+        if let Purpose::Heard { .. } = purpose {
+            neighbour.peer = Some(self.endpoints.acquire(&EndpointId::Null));
+        }
         self.neighbours.insert(stream, Box::new(neighbour));
         self.attend(now, stream);
         self.watch_paths(now);
@@ -131,29 +130,6 @@ impl Node {
             client.session.handle_octets(now, octets);
         }
         self.attend(now, stream);
-    }
-
-    /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
-    pub(crate) fn handle_datagrams(&mut self, now: Now, stream: StreamId, datagrams: &[Bytes]) {
-        let most_octets = EARLY_OCTETS.min(self.config.memory_octets / EARLY_SHARE);
-        if let Some(neighbour) = self.neighbours.get_mut(&stream)
-            && let Some(link) = neighbour.session.datagrams()
-        {
-            neighbour.heard = now.monotonic;
-            let of_others = self.early_octets.saturating_sub(neighbour.early_octets);
-            link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
-            self.attend(now, stream);
-        }
-    }
-
-    /// Datagrams for a neighbour have left.
-    pub(crate) fn handle_left(&mut self, now: Now, stream: StreamId, datagrams: u64) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream)
-            && let Some(link) = neighbour.session.datagrams()
-        {
-            link.handle_left(now, datagrams);
-            self.attend(now, stream);
-        }
     }
 
     pub(crate) fn secured(&mut self, now: Now, stream: StreamId, identities: PeerIdentities) {
@@ -254,27 +230,6 @@ impl Node {
         }
     }
 
-    /// Datagrams that a conversation is to send, within `limit`, in `out`, which is emptied first; `Event::Left` says when they have left. To be
-    /// asked until it gives none.
-    pub fn poll_datagrams(&mut self, now: Now, stream: StreamId, limit: Limit, out: &mut Batch) {
-        out.clear();
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
-            neighbour.session.poll_datagrams(now, limit, out);
-            neighbour.flush_pending = !out.is_empty();
-            if neighbour.has_moved_on() {
-                self.to_serve.insert(stream);
-            }
-        }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.given(now, stream, limit, out);
-        }
-        let happened = self.listen(now, stream);
-        self.arm(stream);
-        if happened {
-            self.flush(stream);
-        }
-    }
-
     /// False once all that a stream is to write has been given, so that it need not be asked again.
     #[must_use]
     pub fn may_have_octets(&self, stream: StreamId) -> bool {
@@ -315,7 +270,7 @@ impl Node {
     /// Carry out what a session says, arm its timer, and ask for its octets to be written. What a session
     /// says often leads to a command to it, after which it is to be attended to again: that waits in a
     /// set, because on the stack one chunk of octets with many small bundles would exhaust it.
-    fn attend(&mut self, now: Now, stream: StreamId) {
+    pub(crate) fn attend(&mut self, now: Now, stream: StreamId) {
         if self.attending == Attending::Yes || !self.to_attend.is_empty() {
             self.to_attend.insert(stream);
             return self.attend_all(now);
@@ -344,7 +299,7 @@ impl Node {
     }
 
     /// Carry out what a session says; false when it says nothing.
-    fn listen(&mut self, now: Now, stream: StreamId) -> bool {
+    pub(crate) fn listen(&mut self, now: Now, stream: StreamId) -> bool {
         let mut happened = false;
         self.tell_faults(stream);
         while let Some(neighbour) = self.neighbours.get_mut(&stream) {
@@ -365,25 +320,8 @@ impl Node {
         happened
     }
 
-    /// Tell what was wrong with datagrams, and count the bundles that this cost.
-    fn tell_faults(&mut self, stream: StreamId) {
-        while let Some(link) =
-            (self.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
-        {
-            self.counters.refused += link.take_refused();
-            let Some((rule, count)) = link.poll_fault() else {
-                return;
-            };
-            self.occurred(Occurrence::DatagramsDropped {
-                stream,
-                rule,
-                count,
-            });
-        }
-    }
-
     /// Set a stream's timer to what its session wants.
-    fn arm(&mut self, stream: StreamId) {
+    pub(crate) fn arm(&mut self, stream: StreamId) {
         let (wanted, armed) = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             let early_octets = neighbour.session.early_octets();
             let before = core::mem::replace(&mut neighbour.early_octets, early_octets);
@@ -562,11 +500,14 @@ impl Node {
             Some((version, answered)) => links::told(version, answered, &reason),
             None => reason.to_string(),
         };
-        self.occurred(Occurrence::SessionDown {
-            stream,
-            link,
-            reason,
-        });
+        // A stranger had no session.
+        if spoken.is_some() || since.is_some() {
+            self.occurred(Occurrence::SessionDown {
+                stream,
+                link,
+                reason,
+            });
+        }
         let jitter = self.random();
         if let Some(link) = link.and_then(|link| self.link_mut(link)) {
             link.last_error = Some(said);
@@ -670,6 +611,11 @@ impl Node {
         usize::try_from(id)
             .ok()
             .and_then(|id| self.links.get_mut(id))
+    }
+
+    fn listener(&self, ListenerId(id): ListenerId) -> Option<&ListenerConfig> {
+        let id = usize::try_from(id).ok()?;
+        self.config.listeners.get(id)
     }
 
     pub(crate) fn link(&self, LinkId(id): LinkId) -> Option<&Link> {

@@ -102,6 +102,23 @@ pub struct SessionView {
     pub in_flight: usize,
     /// The bundle that is coming in.
     pub arriving: Option<ArrivalView>,
+    /// What passed as datagrams; `None` over a stream.
+    pub datagrams: Option<DatagramCounts>,
+}
+
+/// Datagrams of a conversation since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramCounts {
+    /// Datagrams that came.
+    pub received: u64,
+    /// Octets of UDP payload in them.
+    pub received_octets: u64,
+    /// Datagrams given to be sent.
+    pub sent: u64,
+    /// Octets of UDP payload in them.
+    pub sent_octets: u64,
+    /// Times that one of those that came broke a rule, and was dropped in whole or in part.
+    pub faults: u64,
 }
 
 /// A bundle of which the beginning has come.
@@ -238,6 +255,8 @@ pub struct Counters {
     pub resumed: u64,
     /// Bundles put together from fragments.
     pub reassembled: u64,
+    /// Times that a datagram broke a rule, and was dropped in whole or in part.
+    pub datagram_faults: u64,
 }
 
 impl Counters {

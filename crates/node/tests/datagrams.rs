@@ -15,10 +15,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Enabled, LinkId, OnSent, Protocol, Route, UdpPolicy};
-use dhow_node::door::{Carrier, Event, Occurrence, OperatorCommand, Ticket};
+use dhow_node::door::{Carrier, Event, Occurrence, OperatorCommand, StreamId, Ticket};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -317,6 +318,96 @@ fn what_is_kept_leaves_by_another_link_that_appears() {
         world.client(1, receiver).received.len() == 3
     });
     world.until("the neighbour has them", |world| stored(world, 0) == 0);
+}
+
+/// Node 2 has no link of its own, so that datagrams from node 1 are a stranger's.
+fn with_stranger(seed: u64) -> (World, StreamId) {
+    let mut world = pair(seed, |config| {
+        if config.node_ids[0].to_string() == "ipn:2.0" {
+            config.links[0].enabled = Enabled::No;
+        }
+    });
+    world.settle();
+    let stream = world.hear(1, 0);
+    world.settle();
+    (world, stream)
+}
+
+#[test]
+fn strangers_bring_bundles_and_none_are_sent_to_them() {
+    let (mut world, stream) = with_stranger(8);
+    world.air.shuffled = true;
+    let sizes = [0, 1, 1_000, 3_000, 70_000];
+    send(&mut world, &sizes);
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert_eq!(node.strangers(), [stream]);
+    let counters = node.counters();
+    assert_eq!((counters.created, counters.received), (0, 5));
+    assert!(node.sessions().is_empty() && !node.routes().iter().any(|it| it.implicit));
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.until("all are delivered", |world| {
+        world.client(1, receiver).received.len() == sizes.len()
+    });
+    let mut answer = Client::new("ipn:2.5", false);
+    answer.send(adu("ipn:1.42"), b"answer");
+    world.connect(1, answer);
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    assert_eq!(stored(&world, 1), 1, "it waits");
+}
+
+#[test]
+fn bundles_of_strangers_are_nobodys_also_after_a_restart() {
+    let (mut world, _) = with_stranger(9);
+    send(&mut world, &[20]);
+    let previous = |world: &World| {
+        let node = world.machines[1].node.as_ref().unwrap();
+        let (_, bundle) = node.bundles(world.now(1), BundleKey(0)).next().unwrap();
+        bundle.previous.map(|previous| previous.to_string())
+    };
+    assert_eq!(previous(&world).as_deref(), Some("dtn:none"));
+    world.crash(1);
+    world.start(1);
+    world.settle();
+    assert_eq!(previous(&world).as_deref(), Some("dtn:none"));
+}
+
+#[test]
+fn a_stranger_that_goes_leaves_nothing_of_its_transfer_and_had_no_session() {
+    let (mut world, stream) = with_stranger(10);
+    world.air.inject(0, 1, segment(1, 0, 20_000, 1_000));
+    world.air.inject(0, 1, segment(2, 2_000, 20_000, 1_000));
+    world.settle();
+    world.air.forget(1, Some(stream));
+    world.handle(1, Event::Disconnected { stream });
+    world.settle();
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert!(node.strangers().is_empty());
+    assert_eq!(stored(&world, 1), 0);
+    let told = world.machines[1].occurrences.iter();
+    let is_session = |it: &&Occurrence| matches!(it, Occurrence::SessionDown { .. });
+    assert_eq!(told.filter(is_session).count(), 0);
+}
+
+#[test]
+fn no_datagram_is_longer_than_the_path_takes() {
+    let mut world = pair(11, |_| ());
+    world.settle();
+    let stream = world.machines[0].node.as_ref().unwrap().sessions()[0].stream;
+    send(&mut world, &[5_000]);
+    assert_eq!(std::mem::take(&mut world.air.longest), 1_232);
+    for octets in [600, 9_000] {
+        world.handle(0, Event::Narrowed { stream, octets });
+        send(&mut world, &[5_000]);
+        let expected = octets.min(1_232);
+        assert_eq!(u64::try_from(world.air.longest).unwrap(), expected);
+    }
+    let counts = world.machines[0].node.as_ref().unwrap().sessions()[0].datagrams;
+    let counts = counts.unwrap();
+    assert_eq!(
+        (counts.sent > 15, counts.received, counts.faults),
+        (true, 0, 0)
+    );
 }
 
 /// A map with one Transfer item of zeros (draft-ietf-dtn-udpcl-04 3.5.2).

@@ -44,8 +44,36 @@ const SESSIONS: Listing = Listing {
     none: "no session is established",
 };
 
+/// Of sessions over UDP.
+const DATAGRAMS: Listing = Listing {
+    path: SESSIONS.path,
+    columns: &[
+        Column("DATAGRAMS WITH", "peer", Show::Plain),
+        Column("LINK", "link", Show::Plain),
+        Column("SENT", "sent", Show::Count),
+        Column("", "sent_octets", Show::Size),
+        Column("RECEIVED", "received", Show::Count),
+        Column("", "received_octets", Show::Size),
+        Column("FAULTS", "faults", Show::Count),
+    ],
+    none: "no session is over UDP",
+};
+
+/// What passed as datagrams over each session that has some.
+fn datagrams(sessions: &Value) -> Value {
+    let sessions = sessions.as_array().into_iter().flatten();
+    let rows = sessions.filter_map(|session| {
+        let mut row = session.get("datagrams")?.as_object()?.clone();
+        for key in ["peer", "link"] {
+            row.insert(key.to_owned(), session.get(key)?.clone());
+        }
+        Some(Value::Object(row))
+    });
+    Value::Array(rows.collect())
+}
+
 impl Links {
-    /// Prints both.
+    /// Prints both, and datagrams where there are some.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let links = admin.read(LINKS.path)?;
@@ -59,6 +87,11 @@ impl Links {
                     output::line("")?;
                 }
                 SESSIONS.print(&sessions)?;
+                let datagrams = datagrams(&sessions);
+                if is_shown(&datagrams) {
+                    output::line("")?;
+                    DATAGRAMS.print(&datagrams)?;
+                }
             }
         }
         Ok(Ending::Done)

@@ -6,8 +6,8 @@ use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
 use dhow_node::config::Enabled;
 use dhow_node::view::{
-    ArrivalView, BundleView, DestinationView, LinkState, LinkView, RegistrationView, RouteView,
-    SessionView,
+    ArrivalView, BundleView, DatagramCounts, DestinationView, LinkState, LinkView,
+    RegistrationView, RouteView, SessionView,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -76,6 +76,17 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "dial_failures": drivers.dial_failures,
             "insecure": drivers.insecure,
         },
+        "datagrams": {
+            "received": drivers.datagrams_in,
+            "sent": drivers.datagrams_out,
+            "faults": counters.datagram_faults,
+            "ignored": drivers.datagrams_ignored,
+            "overflowed": drivers.datagrams_overflowed,
+            "refused": drivers.datagrams_refused,
+            "strangers": drivers.strangers,
+            "strangers_cut": drivers.strangers_cut,
+            "strangers_known": node.strangers().len(),
+        },
     })
 }
 
@@ -131,6 +142,29 @@ pub struct SessionStatus {
     octets_received: u64,
     in_flight: usize,
     arriving: Option<ArrivalStatus>,
+    datagrams: Option<DatagramsStatus>,
+}
+
+/// Datagrams of a session over UDP.
+#[derive(Clone, Debug, Serialize)]
+pub struct DatagramsStatus {
+    sent: u64,
+    sent_octets: u64,
+    received: u64,
+    received_octets: u64,
+    faults: u64,
+}
+
+impl From<DatagramCounts> for DatagramsStatus {
+    fn from(counts: DatagramCounts) -> Self {
+        Self {
+            sent: counts.sent,
+            sent_octets: counts.sent_octets,
+            received: counts.received,
+            received_octets: counts.received_octets,
+            faults: counts.faults,
+        }
+    }
 }
 
 /// A bundle of which the beginning has come.
@@ -172,6 +206,7 @@ impl SessionStatus {
             octets_received: view.octets_received,
             in_flight: view.in_flight,
             arriving: view.arriving.map(ArrivalStatus::from),
+            datagrams: view.datagrams.map(DatagramsStatus::from),
         }
     }
 }

@@ -101,6 +101,7 @@ impl Collector for Metrics {
         for (name, help, value) in bundle_counters(counters)
             .into_iter()
             .chain(connection_counters(drivers))
+            .chain(datagram_counters(counters, drivers))
         {
             counter(&mut encoder, name, help, value)?;
         }
@@ -328,6 +329,51 @@ fn connection_counters(drivers: &DriverCounts) -> [Row; 12] {
             "store_read_failures",
             "Reads of stored octets that the disk refused",
             drivers.read_failures,
+        ),
+    ]
+}
+
+fn datagram_counters(counters: &Counters, drivers: &DriverCounts) -> [Row; 8] {
+    [
+        (
+            "datagrams_received",
+            "Datagrams that came",
+            drivers.datagrams_in,
+        ),
+        (
+            "datagrams_sent",
+            "Datagrams that left",
+            drivers.datagrams_out,
+        ),
+        (
+            "datagram_faults",
+            "Times that a datagram broke a rule, and was dropped in whole or in part",
+            counters.datagram_faults,
+        ),
+        (
+            "datagrams_ignored",
+            "Datagrams that came and were not taken: from nobody known where nobody listens, or while the node took none",
+            drivers.datagrams_ignored,
+        ),
+        (
+            "datagrams_overflowed",
+            "Datagrams that the system dropped before they were read",
+            drivers.datagrams_overflowed,
+        ),
+        (
+            "datagrams_refused",
+            "Datagrams that the system refused to send",
+            drivers.datagrams_refused,
+        ),
+        (
+            "strangers",
+            "Addresses that sent datagrams and are no link's",
+            drivers.strangers,
+        ),
+        (
+            "strangers_cut",
+            "Addresses of them that gave way to others",
+            drivers.strangers_cut,
         ),
     ]
 }

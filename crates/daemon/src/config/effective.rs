@@ -6,11 +6,12 @@ use std::path::Path;
 
 use dhow_document::schema::{Absent, Occurs, Section};
 use dhow_document::{Document, FileError};
-use dhow_node::config::SessionPolicy;
+use dhow_node::config::{OnSent, Protocol, SessionPolicy};
 use serde_json::{Map, Value, json};
 
 use super::file::{NodeFile, default_segment_octets};
 use super::schema::SECTIONS;
+use super::udp::{Transport, meaningless, written_rate};
 use crate::machine;
 
 /// Keys whose values are for whoever has the file alone.
@@ -78,8 +79,23 @@ impl Effective {
         for (number, listener) in file.node.listeners.iter().enumerate() {
             self.put_policy("listen", number, &listener.policy);
         }
+        for (number, settings) in file.listen.iter().enumerate() {
+            self.clear("listen", number, settings.transport);
+        }
         for (number, link) in file.node.links.iter().enumerate() {
             self.put_policy("link", number, &link.policy);
+            if let Protocol::Udp(policy) = link.protocol {
+                self.put("link", number, "mtu", policy.mtu_octets);
+                self.put("link", number, "rate", written_rate(policy.octets_per_s));
+                let on_sent = match policy.on_sent {
+                    OnSent::Forget => "forget",
+                    OnSent::Keep => "keep",
+                };
+                self.put("link", number, "on_sent", on_sent);
+            }
+        }
+        for (number, settings) in file.dial.iter().enumerate() {
+            self.clear("link", number, settings.transport);
         }
         if let Some(measure) = &file.measure {
             self.put("measure", 0, "sender", measure.sender.as_str());
@@ -90,6 +106,13 @@ impl Effective {
     fn put_policy(&mut self, section: &str, number: usize, policy: &SessionPolicy) {
         self.put(section, number, "transfer_mru", policy.transfer_mru);
         self.put(section, number, "window", policy.window_octets);
+    }
+
+    /// What means nothing has no value.
+    fn clear(&mut self, section: &str, number: usize, transport: Transport) {
+        for key in meaningless(section, transport) {
+            self.put(section, number, key, Value::Null);
+        }
     }
 
     fn put(&mut self, section: &str, number: usize, key: &str, value: impl Into<Value>) {
@@ -214,7 +237,10 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 8] = [
+        const WITHOUT: [&str; 11] = [
+            "on_sent",
+            "mtu",
+            "rate",
             "peer",
             "fragment",
             "accept_sources",
@@ -251,6 +277,28 @@ mod tests {
             parsed(text).replace("segment_octets: None", "segment_octets: Some(67108864)")
         };
         assert_eq!(without(&text), without(&written));
+    }
+
+    #[test]
+    fn a_link_over_udp_has_no_settings_of_sessions() {
+        let path = Path::new("beta/node.toml");
+        let text = "[node]\nid = \"ipn:2.0\"\n[[listen]]\naddress = \"127.0.0.1\"\nprotocol = \"udp\"\n\
+             [[link]]\nname = \"a\"\naddress = \"192.0.2.3\"\nprotocol = \"udp\"\npeer = \"ipn:3.0\"\n";
+        let settled = of(text).json();
+        let (link, listener) = (&settled["link"][0], &settled["listen"][0]);
+        assert_eq!(
+            (&link["mtu"], &link["rate"]),
+            (&json!(1_232), &json!("10Mbit"))
+        );
+        assert!(link["keepalive"].is_null() && listener["tls"].is_null());
+        let parsed = |text: &str| NodeFile::parse(text, path).unwrap().node.links;
+        let written = of(text).to_string();
+        assert_eq!(
+            format!("{:?}", parsed(text)),
+            format!("{:?}", parsed(&written))
+        );
+        assert_eq!(written_rate(1), "8bit");
+        assert_eq!(written_rate(125_000_000), "1Gbit");
     }
 
     #[test]

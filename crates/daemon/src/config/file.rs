@@ -15,6 +15,7 @@ use super::policy::{read_patterns, read_policy};
 use super::routing::{read_route, read_routing};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
+use super::udp::{Transport, check_keys, read_udp};
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
 use dhow_document::{Document, Entries, FileError};
@@ -104,9 +105,11 @@ pub struct AdminSettings {
 /// Where a link connects.
 #[derive(Clone, Debug)]
 pub struct DialSettings {
+    /// What it connects over.
+    pub transport: Transport,
     /// Host name or address, without brackets.
     pub host: String,
-    /// TCP port.
+    /// TCP or UDP port.
     pub port: u16,
     /// How long an attempt may take.
     pub timeout: Duration,
@@ -120,12 +123,14 @@ pub struct DialSettings {
     pub stall_timeout: Duration,
 }
 
-/// Where neighbours connect.
+/// Where neighbours connect, or send datagrams.
 #[derive(Clone, Debug)]
 pub struct ListenSettings {
+    /// What they connect over.
+    pub transport: Transport,
     /// Host name or address, without brackets.
     pub host: String,
-    /// TCP port; 0 for any free one.
+    /// TCP or UDP port; 0 for any free one.
     pub port: u16,
     /// As with [`DialSettings::stall_timeout`].
     pub stall_timeout: Duration,
@@ -186,6 +191,7 @@ impl NodeFile {
     /// When it is not a correct node file.
     pub fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
         let document = Document::read(path, text, SECTIONS)?;
+        check_keys(&document)?;
         let tls = read_tls(&document)?;
         let memory = Memory::read(&document)?;
         let links = document
@@ -202,6 +208,7 @@ impl NodeFile {
                 Ok((
                     ListenerConfig { policy },
                     ListenSettings {
+                        transport: Transport::of(entries),
                         host,
                         port,
                         stall_timeout: entries.duration("stall_timeout"),
@@ -413,6 +420,7 @@ fn read_link(
     let protocol = match entries.text("protocol") {
         Some("tcpcl3") => Protocol::Tcpcl3,
         Some("auto") => Protocol::Auto,
+        Some("udp") => Protocol::Udp(read_udp(document, entries)?),
         _ => Protocol::Tcpcl4,
     };
     // RFC 7242 7: the version has none of its own.
@@ -436,6 +444,7 @@ fn read_link(
     Ok((
         link,
         DialSettings {
+            transport: Transport::of(entries),
             host,
             port,
             timeout: entries.duration("connect_timeout"),

@@ -17,6 +17,7 @@ mod policy;
 mod routing;
 pub mod schema;
 mod sense;
+pub mod udp;
 
 pub use commented::write_commented;
 pub use dhow_document::FileError;

@@ -364,9 +364,9 @@ pub const SECTIONS: &[Section] = &[
             &[
                 with_default(
                     "protocol",
-                    Kind::Choice(&["tcpcl"]),
+                    Kind::Choice(&["tcpcl", "udp"]),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with.",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from.",
                 ),
                 required(
                     "address",
@@ -398,15 +398,36 @@ pub const SECTIONS: &[Section] = &[
                 ),
                 with_default(
                     "protocol",
-                    Kind::Choice(&["tcpcl", "tcpcl3", "auto"]),
+                    Kind::Choice(&["tcpcl", "tcpcl3", "auto", "udp"]),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it.",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost.",
                 ),
                 required(
                     "address",
                     Kind::Text,
                     "\"192.0.2.3:4556\"",
                     "Host (a name is resolved at every attempt) and port; without a port 4556.",
+                ),
+                key(
+                    "mtu",
+                    Kind::Size,
+                    Absent::Means("1232 over UDP"),
+                    "1472",
+                    "Over UDP, octets of payload in the largest datagram, from 128 to 65507; smaller ones are sent where the system knows that the path takes no more. Longer bundles leave in segments, which only peers of draft-ietf-dtn-udpcl understand.",
+                ),
+                key(
+                    "rate",
+                    Kind::Rate,
+                    Absent::Means("10Mbit over UDP"),
+                    "\"10Mbit\"",
+                    "Over UDP, payload that leaves in a second, at most. Nothing else slows the sender: the path must take it.",
+                ),
+                key(
+                    "on_sent",
+                    Kind::Choice(&["forget", "keep"]),
+                    Absent::Means("\"forget\" over UDP"),
+                    "\"forget\"",
+                    "Over UDP, whether a bundle that has left is removed, or held until it expires: it then leaves by another link that comes up, and over this one once more after a restart.",
                 ),
                 with_default(
                     "enabled",

@@ -10,6 +10,7 @@ use super::address::split_address;
 use dhow_document::{Document, Entries, FileError};
 
 use super::measure::REPORTS_SERVICE;
+use super::udp::Transport;
 
 /// Octets of the operators' token, at least: shorter ones are guessed within hours by whoever may try as fast as the node answers.
 const TOKEN_OCTETS_MIN: usize = 6;
@@ -233,14 +234,18 @@ fn check_admin(document: &Document<'_>) -> Result<(), FileError> {
 
 /// No link leads to a listener of this node.
 fn check_dialling(document: &Document<'_>) -> Result<(), FileError> {
-    let split = |entries: &Entries| split_address(entries.text("address")?);
+    let split = |entries: &Entries| {
+        let (host, port) = split_address(entries.text("address")?)?;
+        Some((Transport::of(entries), host, port))
+    };
     let listeners: Vec<_> = document.all("listen").filter_map(split).collect();
+    let mut over_udp: BTreeMap<(String, u16), usize> = BTreeMap::new();
     for entries in document.all("link") {
-        let Some((host, port)) = split(entries) else {
+        let Some((transport, host, port)) = split(entries) else {
             continue;
         };
-        let is_own = |(own, own_port): &(String, u16)| {
-            *own_port == port && own.parse::<IpAddr>().is_ok() && *own == host
+        let is_own = |(by, own, own_port): &(Transport, String, u16)| {
+            (*by, *own_port) == (transport, port) && own.parse::<IpAddr>().is_ok() && *own == host
         };
         if listeners.iter().any(is_own) {
             return Err(document
@@ -250,12 +255,25 @@ fn check_dialling(document: &Document<'_>) -> Result<(), FileError> {
                 )
                 .with_hint("'address' is where the neighbour listens"));
         }
+        // Peers are told apart by their addresses.
+        let place = (host, port);
+        if transport == Transport::Udp
+            && let Some(line) = over_udp.insert(place, entries.line_of("address"))
+        {
+            return Err(document
+                .fault(
+                    entries.line_of("address"),
+                    format!("the link over UDP in line {line} has this address too"),
+                )
+                .with_hint("a neighbour needs one link over UDP"));
+        }
     }
     Ok(())
 }
 
 /// An address that the node is to listen on, and where the file says so.
 struct Place {
+    transport: Transport,
     host: String,
     port: u16,
     line: usize,
@@ -264,22 +282,28 @@ struct Place {
 /// Addresses have a port where they need one, and none is wanted twice.
 fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
     let mut places: Vec<Place> = Vec::new();
-    let listeners = document
-        .all("listen")
-        .map(|entries| (entries, "address"))
-        .filter_map(|(entries, key)| {
-            let (host, port) = split_address(entries.text(key)?)?;
-            Some((host, port, entries.line_of(key)))
-        });
+    let listeners = document.all("listen").filter_map(|entries| {
+        let (host, port) = split_address(entries.text("address")?)?;
+        Some((
+            Transport::of(entries),
+            host,
+            port,
+            entries.line_of("address"),
+        ))
+    });
     let (api, admin) = (document.one("api")?, document.one("admin")?);
     let services = [
         service_address(document, &api)?,
         service_address(document, &admin)?,
     ];
-    for (host, port, line) in listeners.chain(services.into_iter().flatten()) {
-        let clash = places
-            .iter()
-            .find(|other| other.port == port && port != 0 && is_same_host(&other.host, &host));
+    let services = services.into_iter().flatten();
+    let services = services.map(|(host, port, line)| (Transport::Tcp, host, port, line));
+    for (transport, host, port, line) in listeners.chain(services) {
+        let clash = places.iter().find(|other| {
+            (other.transport, other.port) == (transport, port)
+                && port != 0
+                && is_same_host(&other.host, &host)
+        });
         if let Some(other) = clash {
             return Err(document
                 .fault(
@@ -288,7 +312,12 @@ fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
                 )
                 .with_hint("each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own"));
         }
-        places.push(Place { host, port, line });
+        places.push(Place {
+            transport,
+            host,
+            port,
+            line,
+        });
     }
     Ok(())
 }

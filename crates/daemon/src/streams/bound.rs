@@ -5,9 +5,11 @@ use std::time::Duration;
 use dhow_node::config::ListenerId;
 use tokio::net::{TcpListener, UnixListener};
 
-use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_unix};
+use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_udp, bind_unix};
 use crate::admin::server::Doors;
 use crate::config::NodeFile;
+use crate::config::udp::Transport;
+use crate::datagrams::socket::DatagramSocket;
 use crate::run::RunError;
 
 /// A listener for neighbours.
@@ -26,6 +28,8 @@ pub struct NeighbourDoor {
 pub struct Bound {
     /// The listeners for neighbours.
     pub neighbours: Vec<NeighbourDoor>,
+    /// The listeners for datagrams.
+    pub datagrams: Vec<(ListenerId, DatagramSocket)>,
     /// Where applications connect.
     pub clients: (UnixListener, Vec<TcpListener>),
     /// Where operators connect.
@@ -40,16 +44,23 @@ impl Bound {
     /// # Errors
     /// When one address or socket cannot be had.
     pub fn bind(file: &NodeFile) -> Result<Self, RunError> {
-        let mut neighbours = Vec::new();
+        let (mut neighbours, mut datagrams) = (Vec::new(), Vec::new());
         for (settings, id) in file.listen.iter().zip(0..) {
             let own = file.listen.iter().any(|other| {
-                other.port == settings.port && other.host.parse::<std::net::Ipv4Addr>().is_ok()
+                (other.transport, other.port) == (settings.transport, settings.port)
+                    && other.host.parse::<std::net::Ipv4Addr>().is_ok()
             });
             let family = if own && settings.port != 0 {
                 Family::Own
             } else {
                 Family::Dual
             };
+            if settings.transport == Transport::Udp {
+                for socket in bind_udp(&settings.host, settings.port, family)? {
+                    datagrams.push((ListenerId(id), socket));
+                }
+                continue;
+            }
             for listener in bind_tcp(&settings.host, settings.port, family)? {
                 neighbours.push(NeighbourDoor {
                     id: ListenerId(id),
@@ -74,6 +85,7 @@ impl Bound {
         };
         Ok(Self {
             neighbours,
+            datagrams,
             clients: (unix, clients),
             admin: Doors {
                 unix: admin.into_std()?,
@@ -83,13 +95,16 @@ impl Bound {
         })
     }
 
-    /// The actual addresses for neighbours.
+    /// The actual addresses for neighbours; those of datagrams with `/udp` behind them.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
-        self.neighbours
-            .iter()
-            .filter_map(|door| door.listener.local_addr().ok())
+        let doors = self.neighbours.iter();
+        let of_streams = doors.filter_map(|door| door.listener.local_addr().ok());
+        let sockets = self.datagrams.iter();
+        let of_datagrams = sockets.map(|(_, socket)| format!("{}/udp", socket.local()));
+        of_streams
             .map(|address| address.to_string())
+            .chain(of_datagrams)
             .collect()
     }
 }

@@ -22,6 +22,12 @@ impl Carriers {
         self.changed.notify_waiters();
     }
 
+    /// Waits until something about the network changes, and no longer than this: the system may not say so.
+    pub async fn changed(&self, every: Duration) {
+        // Whether it was the one or the other does not matter.
+        let _ = tokio::time::timeout(every, self.changed.notified()).await;
+    }
+
     /// A link has no carrier. The node is told, and told again when `is_absent` says otherwise: that is asked when the network
     /// changes, and `every` so often in case the system did not say so.
     pub fn lose(
@@ -38,8 +44,7 @@ impl Carriers {
         let carriers = Rc::clone(self);
         drop(tokio::task::spawn_local(async move {
             while is_absent() {
-                // Whether it was the one or the other does not matter.
-                let _ = tokio::time::timeout(every, carriers.changed.notified()).await;
+                carriers.changed(every).await;
             }
             carriers.absent.borrow_mut().remove(&link);
             tell(Carrier::Present);

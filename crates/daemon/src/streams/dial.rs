@@ -21,7 +21,12 @@ use super::route::is_carrier_missing;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::config::file::DialSettings;
+use crate::config::udp::Transport;
 use crate::core::{Core, DialOrder};
+use crate::datagrams::conversation::Conversation;
+use crate::datagrams::port::Ports;
+use crate::datagrams::socket::plain;
+use crate::datagrams::way::{Way, is_missing, says_no_way};
 
 /// Addresses of one host that are tried, at most.
 const ADDRESSES_MAX: usize = 8;
@@ -74,14 +79,21 @@ impl Patience {
     }
 }
 
+/// All that dialling takes.
+#[derive(Clone)]
+pub struct Means {
+    /// Places for connections.
+    pub places: Places,
+    /// This node's identity, if it has one.
+    pub tls: Option<Tls>,
+    /// The links that have no carrier.
+    pub carriers: Rc<Carriers>,
+    /// The sockets for datagrams.
+    pub ports: Rc<Ports>,
+}
+
 /// Dials whenever the node asks; runs for as long as the node does.
-pub async fn dial_on_demand(
-    core: Core,
-    links: Vec<DialSettings>,
-    places: Places,
-    tls: Option<Tls>,
-    carriers: Rc<Carriers>,
-) {
+pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, means: Means) {
     let failures = LastFailures::default();
     let mut attempts = Attempts::new();
     let mut orders = Vec::new();
@@ -119,8 +131,8 @@ pub async fn dial_on_demand(
                 core.clone(),
                 link,
                 settings,
-                (places.clone(), tls.clone()),
-                (Rc::clone(&failures), Rc::clone(&carriers)),
+                means.clone(),
+                Rc::clone(&failures),
             ));
             under_way.push(Attempt {
                 task: dialled.abort_handle(),
@@ -135,83 +147,154 @@ async fn dial(
     core: Core,
     link: LinkId,
     settings: DialSettings,
-    (places, tls): (Places, Option<Tls>),
-    (failures, carriers): (LastFailures, Rc<Carriers>),
+    means: Means,
+    failures: LastFailures,
 ) {
-    let place = places.take();
-    let connected = match &place {
-        Some(_) => connect(&settings).await,
-        None => Err(io::Error::other(
-            "no more files may be opened for links (see ulimit -n)",
-        )),
+    let begun = match settings.transport {
+        Transport::Tcp => connect_for(&core, link, &settings, &means).await,
+        Transport::Udp => converse_for(&core, link, &settings, &means).await,
     };
-    match connected {
-        Ok(stream) => {
-            failures.borrow_mut().remove(&link);
-            set_stall_timeout(&stream, settings.stall_timeout);
-            set_path_check(&stream, settings.path_check);
-            let side = Side::Dialled(server_name(&settings.host, &stream));
-            let purpose = Purpose::Dialled { link };
-            drop(tokio::task::spawn_local(async move {
-                serve(core, Socket::tcp(stream), purpose, side, tls).await;
-                drop(place);
-            }));
-        }
+    match begun {
+        Ok(()) => drop(failures.borrow_mut().remove(&link)),
         Err(error) => {
-            let dark = error
-                .get_ref()
-                .and_then(|it| it.downcast_ref::<NoCarrier>());
-            let dark = dark.copied();
-            let (said, name) = (error.to_string(), core.link_name(link));
-            let known = failures.borrow_mut().insert(link, said.clone());
-            if known.as_deref() == Some(said.as_str()) {
-                tracing::debug!(
-                    link = name,
-                    "cannot connect to {}:{}: {said}",
-                    settings.host,
-                    settings.port
-                );
-            } else {
-                tracing::info!(
-                    link = name,
-                    "cannot connect to {}:{}: {said}",
-                    settings.host,
-                    settings.port
-                );
-            }
-            core.count(|counts| counts.dial_failures += 1);
-            core.handle(Event::DialFailed { link, reason: said });
+            let known = failures.borrow_mut().insert(link, error.to_string());
+            let is_known = known == Some(error.to_string());
+            failed(&core, link, &settings, (&error, is_known));
             // A name may lead elsewhere next time, and nobody says so.
-            if let Some(NoCarrier(to)) = dark.filter(|_| settings.host.parse::<IpAddr>().is_ok()) {
+            let absent = error.get_ref().and_then(|it| it.downcast_ref::<Absent>());
+            let absent = absent.filter(|_| settings.host.parse::<IpAddr>().is_ok());
+            if let Some(Absent { to, is_absent, .. }) = absent.copied() {
                 let tell = move |carrier| core.handle(Event::CarrierChanged { link, carrier });
-                let is_absent = move || is_carrier_missing(to);
-                carriers.lose(link, settings.retry, is_absent, tell);
+                let is_absent = move || is_absent(to);
+                means.carriers.lose(link, settings.retry, is_absent, tell);
             }
         }
     }
 }
 
+/// Connects, and lets the connection be served.
+async fn connect_for(
+    core: &Core,
+    link: LinkId,
+    settings: &DialSettings,
+    means: &Means,
+) -> io::Result<()> {
+    let place = means.places.take();
+    let Some(place) = place else {
+        return Err(io::Error::other(
+            "no more files may be opened for links (see ulimit -n)",
+        ));
+    };
+    let stream = connect(settings).await?;
+    set_stall_timeout(&stream, settings.stall_timeout);
+    set_path_check(&stream, settings.path_check);
+    let side = Side::Dialled(server_name(&settings.host, &stream));
+    let purpose = Purpose::Dialled { link };
+    let (core, tls) = (core.clone(), means.tls.clone());
+    drop(tokio::task::spawn_local(async move {
+        serve(core, Socket::tcp(stream), purpose, side, tls).await;
+        drop(place);
+    }));
+    Ok(())
+}
+
+/// Begins a conversation by datagrams with the first address of the host to which a way leads.
+async fn converse_for(
+    core: &Core,
+    link: LinkId,
+    settings: &DialSettings,
+    means: &Means,
+) -> io::Result<()> {
+    let mut last = no_address();
+    for address in resolve(settings).await?.map(plain) {
+        let way = match is_carrier_missing(address) {
+            true => Err(Absent::of(address, NO_CARRIER, is_missing)),
+            false => Way::find(address).map_err(|error| match says_no_way(&error) {
+                true => Absent::of(address, NO_WAY, is_missing),
+                false => error,
+            }),
+        };
+        let ports = Rc::clone(&means.ports);
+        match way.and_then(|way| Conversation::begin(core.clone(), ports, link, way)) {
+            Ok(conversation) => {
+                let carriers = Rc::clone(&means.carriers);
+                let lasts = conversation.last(carriers, settings.retry);
+                drop(tokio::task::spawn_local(lasts));
+                return Ok(());
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Tells of an attempt that failed.
+fn failed(
+    core: &Core,
+    link: LinkId,
+    settings: &DialSettings,
+    (error, is_known): (&io::Error, bool),
+) {
+    let (said, name) = (error.to_string(), core.link_name(link));
+    let DialSettings { host, port, .. } = settings;
+    if is_known {
+        tracing::debug!(link = name, "cannot connect to {host}:{port}: {said}");
+    } else {
+        tracing::info!(link = name, "cannot connect to {host}:{port}: {said}");
+    }
+    core.count(|counts| counts.dial_failures += 1);
+    core.handle(Event::DialFailed { link, reason: said });
+}
+
+/// What is said where an interface has no carrier.
+const NO_CARRIER: &str = "the interface that leads there has no carrier";
+
+/// What is said where no way leads to an address.
+const NO_WAY: &str = "no route leads there";
+
 /// Nothing can be sent towards an address.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the interface that leads there has no carrier")]
-struct NoCarrier(SocketAddr);
+#[error("{why}")]
+struct Absent {
+    to: SocketAddr,
+    why: &'static str,
+    /// Whether that is still so.
+    is_absent: fn(SocketAddr) -> bool,
+}
+
+impl Absent {
+    fn of(to: SocketAddr, why: &'static str, is_absent: fn(SocketAddr) -> bool) -> io::Error {
+        io::Error::other(Self { to, why, is_absent })
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the host has no address")
+}
+
+/// The first addresses of a link's host.
+async fn resolve(settings: &DialSettings) -> io::Result<impl ExactSizeIterator<Item = SocketAddr>> {
+    let resolve = tokio::net::lookup_host((settings.host.as_str(), settings.port));
+    let found = tokio::time::timeout(settings.timeout, resolve).await;
+    let found = found.map_err(|_| late())??;
+    let addresses: Vec<_> = found.take(ADDRESSES_MAX).collect();
+    Ok(addresses.into_iter())
+}
 
 /// Connects to the first address of the host that answers; names are resolved each time, since they
 /// may lead elsewhere by now.
 async fn connect(settings: &DialSettings) -> io::Result<TcpStream> {
-    let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
-    let resolve = tokio::net::lookup_host((settings.host.as_str(), settings.port));
-    let addresses: Vec<_> = tokio::time::timeout(settings.timeout, resolve)
-        .await
-        .map_err(|_| late())??
-        .take(ADDRESSES_MAX)
-        .collect();
+    let addresses = resolve(settings).await?;
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let share = (settings.timeout / count).max(Duration::from_millis(1));
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    let mut last = no_address();
     for address in addresses {
         if is_carrier_missing(address) {
-            last = io::Error::other(NoCarrier(address));
+            last = Absent::of(address, NO_CARRIER, is_carrier_missing);
             continue;
         }
         match tokio::time::timeout(share, TcpStream::connect(address)).await {

@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::path::PROBE_INTERVAL_MS;
+use crate::datagrams::socket::DatagramSocket;
 
 /// Connections that the system keeps waiting for one listener.
 const BACKLOG: i32 = 128;
@@ -63,7 +64,7 @@ impl ListenError {
         match self {
             Self::Address { error, .. } => match error.kind() {
                 io::ErrorKind::AddrInUse => Some(
-                    "another program has the port: `ss -ltnp` shows which; port 0 takes any free one",
+                    "another program has the port: `ss -lntup` shows which; port 0 takes any free one",
                 ),
                 io::ErrorKind::AddrNotAvailable => {
                     Some("the address is not one of this machine's: `ip address` shows them")
@@ -102,11 +103,27 @@ impl ListenError {
     }
 }
 
-/// Listen on every address of a host; an IPv6 wildcard takes IPv4 too, unless `ipv4_elsewhere`.
+/// Listen on every address of a host; an IPv6 wildcard takes IPv4 too, unless the family is its own.
 ///
 /// # Errors
 /// When one of the addresses cannot be had.
 pub fn bind_tcp(host: &str, port: u16, family: Family) -> Result<Vec<TcpListener>, ListenError> {
+    bind(host, port, |address| bind_address(address, family))
+}
+
+/// Take datagrams at every address of a host; an IPv6 wildcard takes IPv4 too, unless the family is its own.
+///
+/// # Errors
+/// When one of the addresses cannot be had.
+pub fn bind_udp(host: &str, port: u16, family: Family) -> Result<Vec<DatagramSocket>, ListenError> {
+    bind(host, port, |address| DatagramSocket::bind(address, family))
+}
+
+fn bind<T>(
+    host: &str,
+    port: u16,
+    bind_one: impl Fn(SocketAddr) -> io::Result<T>,
+) -> Result<Vec<T>, ListenError> {
     let shown = if host.contains(':') {
         format!("[{host}]:{port}")
     } else {
@@ -126,7 +143,7 @@ pub fn bind_tcp(host: &str, port: u16, family: Family) -> Result<Vec<TcpListener
     }
     addresses
         .into_iter()
-        .map(|address| bind_address(address, family).map_err(fault))
+        .map(|address| bind_one(address).map_err(fault))
         .collect()
 }
 

@@ -27,6 +27,7 @@ choice!(Purpose {
     0 => Dialled { link: link },
     1 => Accepted { listener: listener },
     2 => Client {},
+    3 => Heard { listener: listener },
 });
 
 choice!(Path { 0 => Open {}, 1 => Lost {}, 2 => Dark {}, 3 => Unknown {} });
@@ -60,4 +61,5 @@ choice!(Event {
     15 => CarrierChanged { link: link, carrier: carrier },
     16 => Datagrams { stream: stream, datagrams: datagrams },
     17 => Left { stream: stream, datagrams: datagrams },
+    18 => Narrowed { stream: stream, octets: octets },
 });

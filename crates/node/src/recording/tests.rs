@@ -212,6 +212,14 @@ fn events() -> Vec<Event> {
             stream,
             datagrams: 2,
         },
+        Event::Narrowed {
+            stream,
+            octets: 1_232,
+        },
+        Event::Connected {
+            stream,
+            purpose: Purpose::Heard { listener },
+        },
     ];
     let stores = stores.into_iter().map(Event::Store);
     let connected = |purpose| Event::Connected { stream, purpose };

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use dhow_bundle::storage::Piece;
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
-use dhow_node::config::{LinkId, Protocol};
+use dhow_node::config::{LinkId, ListenerId, Protocol};
 use dhow_node::door::{Event, Purpose, StreamId};
 
 use super::World;
@@ -21,6 +21,8 @@ pub struct Air {
     pub shuffled: bool,
     /// Datagrams that have left.
     pub sent: u64,
+    /// Octets of the longest datagram that left.
+    pub longest: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -74,6 +76,16 @@ impl World {
         self.handle(at, Event::Connected { stream, purpose });
     }
 
+    /// A node takes what comes from another as from a stranger.
+    pub fn hear(&mut self, at: usize, from: usize) -> StreamId {
+        let (stream, to) = (self.stream(), from);
+        self.air.conversations.push(Conversation { at, stream, to });
+        let listener = ListenerId(0);
+        let purpose = Purpose::Heard { listener };
+        self.handle(at, Event::Connected { stream, purpose });
+        stream
+    }
+
     pub(super) fn send_datagrams(&mut self, at: usize, stream: StreamId) {
         let now = self.now(at);
         let limit = Limit {
@@ -103,6 +115,7 @@ impl World {
                         }
                     }
                 }
+                self.air.longest = self.air.longest.max(octets.len());
                 let datagram = Datagram {
                     from: at,
                     to: conversation.to,

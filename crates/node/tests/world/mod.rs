@@ -186,7 +186,7 @@ impl World {
         (self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) % below
     }
 
-    fn now(&self, machine: usize) -> Now {
+    pub fn now(&self, machine: usize) -> Now {
         let machine = &self.machines[machine];
         let ms = i64::try_from(self.monotonic.as_nanos() / 1_000_000).unwrap();
         let dtn = machine.clock_ms.map_or(DtnTime::UNKNOWN, |off| {

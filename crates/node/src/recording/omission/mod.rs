@@ -70,6 +70,8 @@ impl Omission {
                         bundle: BundleOmission::default(),
                     },
                     Purpose::Client => Stream::Application(ApplicationOmission::default()),
+                    // Datagrams need no stream's beginning.
+                    Purpose::Heard { .. } => return,
                 };
                 self.streams.insert(*stream, follows);
             }
