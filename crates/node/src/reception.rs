@@ -403,6 +403,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
+        let is_sent_once = neighbour.session.is_datagrams();
         if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
             self.append_gathered(&mut incoming);
             match refused {
@@ -410,6 +411,10 @@ impl Node {
                 Some(_) => self.retract(incoming.key),
             }
             self.abandon(now, incoming.key);
+            if is_sent_once {
+                // A copy that came while this is removed would be refused, and nobody would send it again.
+                self.bundles.disown(incoming.key);
+            }
         }
     }
 

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::storage::Piece;
@@ -36,9 +35,6 @@ const HEADERS: [u8; 28] = [0; 28];
 
 /// Datagrams that a node is asked for at once, and that it is told of at once, at most.
 const BATCH: usize = 64;
-
-/// How long after a conversation has begun what the one before it brought is settled.
-const SETTLED: Duration = Duration::from_secs(1);
 
 /// Streams with this bit are conversations by datagrams.
 const DATAGRAMS: u64 = 1 << 62;
@@ -513,11 +509,7 @@ impl World {
         };
         let moment = self.moment();
         for seen in seen {
-            // What came over the conversation before, and was given up with it, may be on its way from the disk, and bars its copy.
-            let is_settled = moment.now.since(begun) > SETTLED;
-            if let Seen::HeardWhole(parcel) = &seen
-                && is_settled
-            {
+            if let Seen::HeardWhole(parcel) = &seen {
                 self.await_taken(at, parcel.name, parcel.range());
             }
             let left = match &seen {
