@@ -212,7 +212,7 @@ mod tests {
     const FULL: &str = "[node]\nid = [\"ipn:2.0\", \"dtn://beta/\"]\n[store]\nquota = \"1GiB\"\n\
          [admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"hush-hush\"\n[[listen]]\naddress = \"127.0.0.1:4556\"\n\
          [[link]]\nname = \"gamma\"\naddress = \"192.0.2.3\"\nidle_timeout = \"90s\"\n\
-         [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n";
+         [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n[[routing]]\nto = \"ipn:9.*\"\nrouter = \"flood\"\n";
 
     fn of(text: &str) -> Effective {
         Effective::read(text, Path::new("beta/node.toml")).unwrap()
