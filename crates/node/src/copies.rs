@@ -2,7 +2,7 @@
 //!
 //! Such a bundle is in no queue. A session that has room asks the router of its destination for the next one. Of the states in
 //! `retention.rs` it has `Waiting` while no session has it, and `InFlight` while any has; what belongs to one transfer is kept for each
-//! neighbour by itself.
+//! neighbour by itself. A bundle without a source goes by routes, whatever its destination.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -111,6 +111,10 @@ impl Node {
             return None;
         }
         let entry = self.bundles.entry(key)?;
+        // RFC 9171 4.2.3: without a source nothing identifies a bundle, so copies would not be known for copies.
+        if self.endpoints.id(entry.source).is_null() {
+            return None;
+        }
         self.routers.find(self.endpoints.id(entry.destination))
     }
 

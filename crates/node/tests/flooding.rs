@@ -245,6 +245,44 @@ fn destinations_of_other_patterns_go_by_routes() {
     check_all(&world);
 }
 
+/// RFC 9171 4.2.3: nothing identifies them, so each copy would be another bundle, and each node would multiply them.
+#[test]
+fn bundles_without_a_source_go_by_routes() {
+    let mut world = circle(4, 6, |_, _| ());
+    let receiver = world.connect(2, Client::new("ipn:3.42", true));
+    let mut sender = Client::new("ipn:1.5", false);
+    for number in 0..5 {
+        let adu = BundleAdu {
+            src_eid: "dtn:none".into(),
+            ..adu(
+                "ipn:3.42",
+                Duration::from_secs(60),
+                BundleFlags::MUST_NOT_FRAGMENT,
+            )
+        };
+        sender.send(adu, &payload(number, 100));
+    }
+    let sender = world.connect(0, sender);
+    world.until("all are durable at the source", |world| {
+        world.client(0, sender).responses.len() == 6
+    });
+    let responses: Vec<String> = (world.client(0, sender).responses.iter())
+        .map(|response| format!("{response:?}"))
+        .collect();
+    world.pass(Duration::from_secs(20));
+    world.settle();
+    assert_eq!(stored(&world, 0), 5, "{responses:?}");
+    let others: Vec<u64> = (1..4).map(|at| stored(&world, at)).collect();
+    assert_eq!(
+        (others, delivered(&mut world, 2, receiver)),
+        (vec![0; 3], 0)
+    );
+    world.pass(Duration::from_secs(61));
+    world.settle();
+    assert_eq!(stored(&world, 0), 0);
+    check_all(&world);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

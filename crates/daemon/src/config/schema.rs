@@ -509,7 +509,7 @@ pub const SECTIONS: &[Section] = &[
                 "router",
                 Kind::Choice(&["static", "flood"]),
                 "\"flood\"",
-                "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it.",
+                "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it. Bundles without a source go by routes.",
             ),
         ]],
     },
