@@ -240,7 +240,7 @@ impl Node {
             headers_out: None,
             expiries: Expiries::default(),
             rests: BTreeSet::new(),
-            sent: Sent::default(),
+            sent: Sent::new(&config.links),
             timeouts: BTreeSet::new(),
             report_rate: ReportRate::new(config.reports.per_second),
             collections: Collections::default(),

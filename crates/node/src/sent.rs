@@ -16,7 +16,7 @@ use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Now, Reading};
 
 use crate::bundles::Removal;
 
-use crate::config::LinkId;
+use crate::config::{LinkConfig, LinkId, OnSent, Protocol};
 use crate::door::StreamId;
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
@@ -32,9 +32,19 @@ const REPORT_OCTETS: usize = 4 * 1024;
 pub(crate) struct Sent {
     groups: BTreeMap<(EndpointIndex, LinkId), BTreeSet<BundleKey>>,
     count: usize,
+    /// Some link keeps what has left.
+    is_kept: bool,
 }
 
 impl Sent {
+    pub(crate) fn new(links: &[LinkConfig]) -> Self {
+        let keeps = |link: &LinkConfig| matches!(link.protocol, Protocol::Udp(policy) if policy.on_sent == OnSent::Keep);
+        Self {
+            is_kept: links.iter().any(keeps),
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {
         let is_new = self
             .groups
@@ -59,6 +69,12 @@ impl Sent {
 
     /// A bundle is not held any more.
     pub(crate) fn remove(&mut self, destination: EndpointIndex, key: BundleKey) {
+        if self.count > 0 {
+            self.take_out(destination, key);
+        }
+    }
+
+    fn take_out(&mut self, destination: EndpointIndex, key: BundleKey) {
         let all = (destination, LinkId(0))..=(destination, LinkId(u32::MAX));
         let mut removed = 0;
         let groups = self.groups.range_mut(all);
@@ -83,6 +99,10 @@ impl Sent {
 impl Node {
     /// Whether bundles that leave over a session are kept.
     pub(crate) fn keeps_sent(&self, stream: StreamId) -> bool {
+        self.sent.is_kept && self.session_keeps_sent(stream)
+    }
+
+    fn session_keeps_sent(&self, stream: StreamId) -> bool {
         let neighbour = self.neighbours.get(&stream);
         neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
     }
@@ -107,13 +127,20 @@ impl Node {
 
     /// Whether a bundle has left over any link that promises nothing, and is kept.
     pub(crate) fn is_sent(&self, key: BundleKey) -> bool {
-        let entry = (self.bundles.entry(key)).filter(|_| self.sent.count > 0);
+        self.sent.count > 0 && self.is_among_sent(key)
+    }
+
+    fn is_among_sent(&self, key: BundleKey) -> bool {
+        let entry = self.bundles.entry(key);
         entry.is_some_and(|it| self.sent.has(it.destination, key))
     }
 
     /// Whether a bundle has left over a session's link already.
     pub(crate) fn has_left(&self, link: Option<LinkId>, key: BundleKey) -> bool {
-        let link = link.filter(|_| self.sent.count > 0);
+        self.sent.count > 0 && self.has_left_over(link, key)
+    }
+
+    fn has_left_over(&self, link: Option<LinkId>, key: BundleKey) -> bool {
         let destination = self.bundles.entry(key).map(|it| it.destination);
         let left = link.zip(destination);
         left.is_some_and(|(link, destination)| self.sent.has_left(destination, link, key))
