@@ -61,7 +61,7 @@ impl Node {
         // RFC 9171 4.2.3: a bundle without source is not identified by its creation timestamp, which
         // another node may have given out as well.
         if !id.source.is_null()
-            && let Some(source) = self.endpoints.find(&id.source)
+            && let Some(source) = self.held.endpoints.find(&id.source)
         {
             let identity = Identity {
                 source,
@@ -72,7 +72,7 @@ impl Node {
                 fragment: None,
                 ..identity
             };
-            if let Some(key) = self.bundles.find(&identity)
+            if let Some(key) = self.held.bundles.find(&identity)
                 && self.meet_copy(now, key, hops)? == Copy::Held
             {
                 self.copy_known(key, stream);
@@ -80,8 +80,8 @@ impl Node {
                 return Ok(Admission::Known);
             }
             let delivered = Some(Recollection::Delivered);
-            let recollection = self.removed.recall(&identity, now.monotonic);
-            let has_whole = || self.removed.recall(&whole, now.monotonic) == delivered;
+            let recollection = self.held.removed.recall(&identity, now.monotonic);
+            let has_whole = || self.held.removed.recall(&whole, now.monotonic) == delivered;
             if recollection == delivered
                 || (id.fragment.is_some()
                     && !planted(Mutant::FragmentOfDeliveredTaken)
@@ -121,9 +121,9 @@ impl Node {
                 reason,
             );
             if reason == 1 {
-                self.counters.expired += 1;
+                self.outbox.counters.expired += 1;
             } else {
-                self.counters.deleted += 1;
+                self.outbox.counters.deleted += 1;
             }
             self.occurred(Occurrence::Deleted { id, reason });
             return Ok(Admission::Delete);
@@ -139,17 +139,17 @@ impl Node {
             })
         });
         let remaining_ms = header.primary.lifetime_ms.saturating_sub(age_ms);
-        let source = self.endpoints.acquire(&id.source);
+        let source = self.held.endpoints.acquire(&id.source);
         // Reports go to the source, most often.
         let report_to = match header.primary.report_to == id.source {
-            true => self.endpoints.retain(source),
-            false => self.endpoints.acquire(&header.primary.report_to),
+            true => self.held.endpoints.retain(source),
+            false => self.held.endpoints.acquire(&header.primary.report_to),
         };
         let entry = Entry {
             source,
-            destination: self.endpoints.acquire(&header.primary.destination),
+            destination: self.held.endpoints.acquire(&header.primary.destination),
             report_to,
-            previous: Some(self.endpoints.retain(from)),
+            previous: Some(self.held.endpoints.retain(from)),
             creation: id.creation,
             fragment,
             flags: kept_flags(header),
@@ -173,7 +173,7 @@ impl Node {
             removal: Removal::Deleted,
             timed: Timed::No,
         };
-        Ok(Admission::New(self.bundles.insert(entry)))
+        Ok(Admission::New(self.held.bundles.insert(entry)))
     }
 
     /// Whether a bundle left that nothing else is known of.
@@ -189,11 +189,11 @@ impl Node {
                 header.payload_octets(),
             )),
         };
-        self.removed.departures.contains(now.monotonic, &mark)
+        self.held.removed.departures.contains(now.monotonic, &mark)
     }
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {
-        self.counters.duplicates += 1;
+        self.outbox.counters.duplicates += 1;
         self.occurred(Occurrence::Duplicate { id });
     }
 
@@ -205,10 +205,10 @@ impl Node {
             // The copy is better than what is here: it is taken when it comes again.
             self.delete(now, key, Removal::Deleted, None);
         }
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return Ok(Copy::Gone);
         };
-        let remote = self.endpoints.locality(entry.destination) == Locality::Remote;
+        let remote = self.held.endpoints.locality(entry.destination) == Locality::Remote;
         let (state, removal) = (entry.state(), entry.removal);
         let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops);
         match state {
@@ -221,7 +221,7 @@ impl Node {
             }),
             State::InFlight
                 if remote
-                    && self.copies.router(key).is_none()
+                    && self.forwarding.copies.router(key).is_none()
                     && !self.was_never_here(key, hops) =>
             {
                 Err(Refused {
@@ -232,7 +232,7 @@ impl Node {
             _ => {
                 // The copy ends here, so that the bundle is what is left of it as well: wherever the copy was, it is known for one that
                 // has gone further.
-                if let Some(entry) = self.bundles.entry_mut(key) {
+                if let Some(entry) = self.held.bundles.entry_mut(key) {
                     entry.hops = entry.hops.max(hops);
                 }
                 Ok(Copy::Held)
@@ -241,18 +241,18 @@ impl Node {
     }
 
     fn was_never_here(&self, key: BundleKey, hops: Option<u8>) -> bool {
-        let entry = self.bundles.entry(key);
+        let entry = self.held.bundles.entry(key);
         entry.is_some_and(|entry| was_never_here(hops, entry.hops))
     }
 
     /// Give up a reception that is not complete for another copy of the bundle: its session may have died
     /// without a word. False when it is complete.
     pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
-        let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
+        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
         };
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return false;
         };
         let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
@@ -263,7 +263,7 @@ impl Node {
         }
         self.end_keeping(now, key, reception.incoming());
         self.abandon(now, key);
-        self.bundles.disown(key);
+        self.held.bundles.disown(key);
         let why = "another copy of the bundle is coming".into();
         self.refuse(
             now,
@@ -285,7 +285,7 @@ impl Node {
                 why: "the node is shutting down".into(),
             });
         }
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return Err(Refused::not_acceptable("the session is gone"));
         };
         let (source, destination) = (&header.primary.source, &header.primary.destination);
@@ -301,7 +301,7 @@ impl Node {
             ));
         }
         if neighbour.policy.relay == Enabled::No
-            && self.endpoints.locality_of(destination) == Locality::Remote
+            && self.held.endpoints.locality_of(destination) == Locality::Remote
         {
             return Err(Refused::not_acceptable(
                 "this link does not relay to other nodes",
@@ -356,8 +356,8 @@ impl Node {
         let fragment = entry.fragment.as_ref();
         StoredBundle {
             id: self.bundle_id(entry),
-            destination: self.endpoints.id(entry.destination).clone(),
-            report_to: self.endpoints.id(entry.report_to).clone(),
+            destination: self.held.endpoints.id(entry.destination).clone(),
+            report_to: self.held.endpoints.id(entry.report_to).clone(),
             version: 7,
             flags: entry.flags,
             lifetime_ms: entry.lifetime_ms,
@@ -366,13 +366,15 @@ impl Node {
             header_octets: entry.header_octets,
             payload_octets: entry.payload_octets,
             total_adu_octets: fragment.map_or(0, |fragment| fragment.total_octets),
-            previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
+            previous: entry
+                .previous
+                .map(|index| self.held.endpoints.id(index).clone()),
         }
     }
 
     pub(crate) fn bundle_id(&self, entry: &Entry) -> dhow_bundle::BundleId {
         dhow_bundle::BundleId {
-            source: self.endpoints.id(entry.source).clone(),
+            source: self.held.endpoints.id(entry.source).clone(),
             creation: entry.creation,
             fragment: entry.fragment.as_ref().map(|fragment| fragment.range),
         }

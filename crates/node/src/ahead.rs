@@ -49,7 +49,7 @@ pub(crate) enum Orphan {
 impl Node {
     /// No other bundle for its destination is on its way into the store and behind the others.
     pub(crate) fn is_first(&self, key: BundleKey) -> bool {
-        self.passes.len() < AHEAD_BOUND && self.arrivals.is_first(key)
+        self.forwarding.passes.len() < AHEAD_BOUND && self.held.arrivals.is_first(key)
     }
 
     /// A bundle from a neighbour is small, and may go on ahead of its commit.
@@ -79,10 +79,10 @@ impl Node {
 
     /// A bundle of this node whose commit is on its way leaves at once, where a session has room and no other for its destination waits.
     pub(crate) fn leave_ahead(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let is_reserved = self.creation.is_reserved_durably(entry.creation);
+        let is_reserved = self.held.creation.is_reserved_durably(entry.creation);
         if !is_reserved || !self.is_first(key) {
             return;
         }
@@ -93,7 +93,7 @@ impl Node {
             return;
         };
         let (head, total) = self.forwarded_head(now, stream, key, &header);
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return;
         };
         if total > neighbour.transfer_mru() {
@@ -119,11 +119,15 @@ impl Node {
 
     /// Deliver a bundle whose commit is on its way, unless others for the same endpoint are to come before it.
     fn deliver_ahead(&mut self, now: Now, key: BundleKey, payload: Bytes) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let endpoint = entry.destination;
-        if self.queues.first_of(endpoint, |_| true).is_some()
+        if self
+            .forwarding
+            .queues
+            .first_of(endpoint, |_| true)
+            .is_some()
             || !self.is_first(key)
             || self.was_delivered(now, key)
         {
@@ -137,13 +141,13 @@ impl Node {
 
     /// A bundle whose commit is on its way goes on.
     pub(crate) fn pass_ahead(&mut self, key: BundleKey, pass: Pass) {
-        self.passes.insert(key, pass);
-        self.arrivals.go_ahead(key);
+        self.forwarding.passes.insert(key, pass);
+        self.held.arrivals.go_ahead(key);
     }
 
     /// An application that was given a bundle ahead of its commit has taken it, or has not; false when it is durable.
     pub(crate) fn delivery_over(&mut self, now: Now, key: BundleKey, outcome: Pass) -> bool {
-        match self.passes.get_mut(&key) {
+        match self.forwarding.passes.get_mut(&key) {
             Some(pass @ Pass::Handed) => *pass = outcome,
             Some(Pass::Orphaned(_)) => self.settle_orphan(now, key, outcome),
             _ => return false,
@@ -153,7 +157,8 @@ impl Node {
 
     /// An application has been given a bundle that is not durable here.
     pub(crate) fn is_in_hand(&self, identity: &Identity) -> bool {
-        let pass = (self.bundles.find(identity)).and_then(|key| self.passes.get(&key));
+        let pass =
+            (self.held.bundles.find(identity)).and_then(|key| self.forwarding.passes.get(&key));
         matches!(
             pass,
             Some(Pass::Handed | Pass::Confirmed | Pass::Orphaned(Orphan::Delivery))
@@ -162,7 +167,7 @@ impl Node {
 
     /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
     pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
-        let pass = self.passes.get(&key).copied();
+        let pass = self.forwarding.passes.get(&key).copied();
         let orphan = match (pass, origin) {
             (Some(Pass::Handed | Pass::Confirmed), _) => Orphan::Delivery,
             (
@@ -176,8 +181,8 @@ impl Node {
             }
         };
         // The store refused its end, and has none of its octets. Its abandonment may wait long for an application.
-        self.backlog.release(key);
-        self.passes.insert(key, Pass::Orphaned(orphan));
+        self.held.backlog.release(key);
+        self.forwarding.passes.insert(key, Pass::Orphaned(orphan));
         if let Some(outcome @ (Pass::Confirmed | Pass::Taken(_) | Pass::Failed(_))) = pass {
             self.settle_orphan(now, key, outcome);
         }
@@ -186,7 +191,7 @@ impl Node {
 
     /// Whoever has a bundle that the store could not keep has taken it, or has not.
     pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: Pass) {
-        let Some(Pass::Orphaned(orphan)) = self.passes.remove(&key) else {
+        let Some(Pass::Orphaned(orphan)) = self.forwarding.passes.remove(&key) else {
             return;
         };
         let removal = match outcome {
@@ -200,22 +205,22 @@ impl Node {
             }
             _ => Removal::Deleted,
         };
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
         entry.removal = removal;
         if let Orphan::Request(stream, request) = orphan {
-            let created = (self.endpoints.id(entry.source).clone(), entry.creation);
+            let created = (self.held.endpoints.id(entry.source).clone(), entry.creation);
             let outcome = match removal {
                 Removal::Forwarded => Ok(created),
                 _ => Err(ApiRefusal::NoResources(
                     "the store refused it, and it may have left all the same".into(),
                 )),
             };
-            self.counters.created += u64::from(outcome.is_ok());
+            self.outbox.counters.created += u64::from(outcome.is_ok());
             self.transmission_done(now, stream, request, outcome);
         }
-        let entry = self.bundles.entry(key);
+        let entry = self.held.bundles.entry(key);
         let delivered = entry
             .filter(|it| it.removal == Removal::Delivered && !planted(Mutant::OrphanForgotten));
         let remember = delivered.map(|it| (self.bundle_id(it), dtn_expiry(it.expires, now)));

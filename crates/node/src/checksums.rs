@@ -65,7 +65,7 @@ impl Node {
 
     /// The checksum of payload blocks that leave over a session.
     pub(crate) fn payload_crc(&self, stream: StreamId) -> ForwardedPayloadCrc {
-        let neighbour = self.neighbours.get(&stream);
+        let neighbour = self.adjacencies.neighbours.get(&stream);
         match neighbour.is_some_and(|it| it.policy.strip_checksum == Enabled::Yes) {
             true => ForwardedPayloadCrc::Omitted,
             false => ForwardedPayloadCrc::SameType,

@@ -33,7 +33,8 @@ impl Node {
     /// Applications' streams that hold no endpoint yet, the oldest first: the ones to close where too many
     /// are connected.
     pub fn unconfigured_clients(&self) -> impl Iterator<Item = StreamId> {
-        self.clients
+        self.delivery
+            .clients
             .iter()
             .filter(|(_, client)| client.endpoint.is_none())
             .map(|(&stream, _)| stream)

@@ -130,18 +130,19 @@ impl Node {
         reason: u64,
         time: Option<DtnTime>,
     ) -> bool {
-        let known = self.endpoints.find(&subject.report_to);
-        let is_open = known.is_some_and(|it| self.collections.by_report_to.contains_key(&it));
-        if !is_open && !self.report_rate.take(now.monotonic) {
+        let known = self.held.endpoints.find(&subject.report_to);
+        let is_open =
+            known.is_some_and(|it| self.reporting.collections.by_report_to.contains_key(&it));
+        if !is_open && !self.reporting.report_rate.take(now.monotonic) {
             return false;
         }
-        let report_to = self.endpoints.acquire(&subject.report_to);
+        let report_to = self.held.endpoints.acquire(&subject.report_to);
         if is_open {
             // The collection has counted it.
-            self.endpoints.release(report_to);
+            self.held.endpoints.release(report_to);
         }
         let report = Report {
-            source: self.endpoints.acquire(&subject.id.source),
+            source: self.held.endpoints.acquire(&subject.id.source),
             kind,
             reason,
             fragment: subject.id.fragment,
@@ -151,7 +152,7 @@ impl Node {
         let patience = Duration::from_millis(self.config.reports.collect_ms);
         // A report never waits for longer than its bundle would live.
         let due = (now.monotonic + patience).min(subject.expires.max(now.monotonic));
-        let collections = &mut self.collections;
+        let collections = &mut self.reporting.collections;
         let collection = collections
             .by_report_to
             .entry(report_to)
@@ -186,8 +187,8 @@ impl Node {
 
     /// Delete a bundle in the store, after the reports on it are there.
     pub(crate) fn store_behind_reports(&mut self, command: StoreCommand) {
-        if self.collections.is_unwritten() {
-            self.collections.behind.push(command);
+        if self.reporting.collections.is_unwritten() {
+            self.reporting.collections.behind.push(command);
         } else {
             self.store(command);
         }
@@ -195,34 +196,34 @@ impl Node {
 
     /// End a turn: send the collections that are due, and write what the others have not.
     pub(crate) fn write_reports(&mut self, now: Now) {
-        while let Some(&(at, report_to)) = self.collections.due.first()
+        while let Some(&(at, report_to)) = self.reporting.collections.due.first()
             && at <= now.monotonic
         {
             self.send_collection(now, report_to);
         }
-        while let Some(report_to) = self.collections.unwritten.pop_first() {
+        while let Some(report_to) = self.reporting.collections.unwritten.pop_first() {
             self.write_part(now, report_to);
         }
-        if !self.collections.behind.is_empty() {
-            for command in core::mem::take(&mut self.collections.behind) {
+        if !self.reporting.collections.behind.is_empty() {
+            for command in core::mem::take(&mut self.reporting.collections.behind) {
                 self.store(command);
             }
         }
     }
 
     fn write_part(&mut self, now: Now, report_to: EndpointIndex) {
-        let Some(collection) = self.collections.by_report_to.get(&report_to) else {
+        let Some(collection) = self.reporting.collections.by_report_to.get(&report_to) else {
             return;
         };
         let (count, lifetime_ms) = (collection.reports.len(), collection.lifetime_ms);
         let news = collection.reports.get(collection.written..).unwrap_or(&[]);
-        let record = encode(&self.endpoints, news);
+        let record = encode(&self.held.endpoints, news);
         // Without room, the reports are still tried when the collection is sent.
         let Some(key) = self.write_record(now, report_to, lifetime_ms, record) else {
             return;
         };
-        self.collections.parts.insert(key, Part::Current);
-        if let Some(collection) = self.collections.by_report_to.get_mut(&report_to) {
+        self.reporting.collections.parts.insert(key, Part::Current);
+        if let Some(collection) = self.reporting.collections.by_report_to.get_mut(&report_to) {
             collection.written = count;
             collection.parts.push(key);
         }
@@ -236,7 +237,7 @@ impl Node {
         record: Bytes,
     ) -> Option<BundleKey> {
         let parcel = Parcel {
-            report_to: self.endpoints.id(report_to).clone(),
+            report_to: self.held.endpoints.id(report_to).clone(),
             lifetime_ms,
             record,
         };
@@ -245,13 +246,13 @@ impl Node {
 
     /// Send what a collection has: the one part that tells all of it, or a bundle in the place of its parts.
     fn send_collection(&mut self, now: Now, report_to: EndpointIndex) {
-        let Some(collection) = self.collections.take(report_to) else {
+        let Some(collection) = self.reporting.collections.take(report_to) else {
             return;
         };
         let parts: Vec<(BundleKey, State)> = collection
             .parts
             .iter()
-            .filter(|&&key| self.collections.is_part(key))
+            .filter(|&&key| self.reporting.collections.is_part(key))
             .filter_map(|&key| Some((key, self.state(key)?)))
             .filter(|(_, state)| matches!(state, State::Arriving | State::Resting { .. }))
             .collect();
@@ -259,7 +260,7 @@ impl Node {
             && collection.parts.len() == 1
             && collection.written == collection.reports.len();
         let whole = (!is_told).then(|| {
-            let record = encode(&self.endpoints, &collection.reports);
+            let record = encode(&self.held.endpoints, &collection.reports);
             self.write_record(now, report_to, collection.lifetime_ms, record)
         });
         match whole {
@@ -276,7 +277,7 @@ impl Node {
                     self.suppress(length(lost));
                 }
                 for (key, state) in parts {
-                    self.collections.parts.remove(&key);
+                    self.reporting.collections.parts.remove(&key);
                     if matches!(state, State::Resting { .. }) {
                         self.wake(now, key);
                     }
@@ -285,34 +286,34 @@ impl Node {
             }
         }
         for report in &collection.reports {
-            self.endpoints.release(report.source);
+            self.held.endpoints.release(report.source);
         }
-        self.endpoints.release(report_to);
+        self.held.endpoints.release(report_to);
     }
 
     fn count_collected(&mut self, reports: u64) {
-        self.counters.reports += reports;
-        self.counters.reports_collected += reports;
+        self.outbox.counters.reports += reports;
+        self.outbox.counters.reports_collected += reports;
     }
 
     fn replace_part(&mut self, now: Now, key: BundleKey, state: State) {
         if state == State::Arriving {
-            self.collections.parts.insert(key, Part::Replaced);
+            self.reporting.collections.parts.insert(key, Part::Replaced);
         } else {
-            self.collections.parts.remove(&key);
+            self.reporting.collections.parts.remove(&key);
             self.delete(now, key, Removal::Deleted, None);
         }
     }
 
     /// A part is durable: it rests until its collection is sent.
     pub(crate) fn part_stored(&mut self, now: Now, key: BundleKey) {
-        match self.collections.parts.get(&key) {
+        match self.reporting.collections.parts.get(&key) {
             Some(Part::Current) => {
                 let patience = Duration::from_millis(self.config.reports.collect_ms);
                 self.rest(now, key, patience + GRACE);
             }
             Some(Part::Replaced) | None => {
-                self.collections.parts.remove(&key);
+                self.reporting.collections.parts.remove(&key);
                 self.delete(now, key, Removal::Deleted, None);
             }
         }

@@ -15,11 +15,14 @@ impl Node {
     /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
     pub(crate) fn handle_datagrams(&mut self, now: Now, stream: StreamId, datagrams: &[Bytes]) {
         let most_octets = EARLY_OCTETS.min(self.config.memory_octets / EARLY_SHARE);
-        if let Some(neighbour) = self.neighbours.get_mut(&stream)
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
             && let Some(link) = neighbour.session.datagrams()
         {
             neighbour.heard = now.monotonic;
-            let of_others = self.early_octets.saturating_sub(neighbour.early_octets);
+            let of_others = self
+                .adjacencies
+                .early_octets
+                .saturating_sub(neighbour.early_octets);
             link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
             self.attend(now, stream);
         }
@@ -36,7 +39,7 @@ impl Node {
     }
 
     fn converse(&mut self, now: Now, stream: StreamId, with: impl FnOnce(&mut Datagrams)) {
-        let neighbour = self.neighbours.get_mut(&stream);
+        let neighbour = self.adjacencies.neighbours.get_mut(&stream);
         if let Some(link) = neighbour.and_then(|it| it.session.datagrams()) {
             with(link);
             self.attend(now, stream);
@@ -47,11 +50,11 @@ impl Node {
     /// asked until it gives none.
     pub fn poll_datagrams(&mut self, now: Now, stream: StreamId, limit: Limit, out: &mut Batch) {
         out.clear();
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.session.poll_datagrams(now, limit, out);
             neighbour.flush_pending = !out.is_empty();
             if neighbour.has_moved_on() {
-                self.to_serve.insert(stream);
+                self.forwarding.to_serve.insert(stream);
             }
         }
         if let Some(recorder) = &mut self.recorder {
@@ -67,13 +70,13 @@ impl Node {
     /// Tell what was wrong with datagrams, and count it and the bundles that this cost.
     pub(crate) fn tell_faults(&mut self, stream: StreamId) {
         while let Some(link) =
-            (self.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
+            (self.adjacencies.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
         {
-            self.counters.refused += link.take_refused();
+            self.outbox.counters.refused += link.take_refused();
             let Some((rule, count)) = link.poll_fault() else {
                 return;
             };
-            self.counters.datagram_faults += count;
+            self.outbox.counters.datagram_faults += count;
             self.occurred(Occurrence::DatagramsDropped {
                 stream,
                 rule,
@@ -85,7 +88,7 @@ impl Node {
     /// Conversations with addresses that are no link's.
     #[must_use]
     pub fn strangers(&self) -> Vec<StreamId> {
-        let heard = self.neighbours.iter();
+        let heard = self.adjacencies.neighbours.iter();
         heard
             .filter(|(_, it)| it.link.is_none() && it.session.is_datagrams())
             .map(|(&stream, _)| stream)

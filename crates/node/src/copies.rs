@@ -107,15 +107,17 @@ impl Node {
     }
 
     fn router_of(&self, key: BundleKey) -> Option<RouterId> {
-        if self.routers.is_empty() {
+        if self.forwarding.routers.is_empty() {
             return None;
         }
-        let entry = self.bundles.entry(key)?;
+        let entry = self.held.bundles.entry(key)?;
         // RFC 9171 4.2.3: without a source nothing identifies a bundle, so copies would not be known for copies.
-        if self.endpoints.id(entry.source).is_null() {
+        if self.held.endpoints.id(entry.source).is_null() {
             return None;
         }
-        self.routers.find(self.endpoints.id(entry.destination))
+        self.forwarding
+            .routers
+            .find(self.held.endpoints.id(entry.destination))
     }
 
     /// A bundle waits: its router is told, and sessions ask for it. False where it is to wait in its queue.
@@ -129,16 +131,16 @@ impl Node {
             handed: BTreeMap::new(),
             is_over: false,
         };
-        self.copies.bundles.entry(key).or_insert(spread);
+        self.forwarding.copies.bundles.entry(key).or_insert(spread);
         self.tell_router(key, BundleChange::Held);
-        let sessions = self.peers.values().flatten();
-        self.to_serve.extend(sessions);
+        let sessions = self.adjacencies.peers.values().flatten();
+        self.forwarding.to_serve.extend(sessions);
         true
     }
 
     fn tell_router(&mut self, key: BundleKey, change: BundleChange<'_>) {
-        if let Some(router) = self.copies.router(key)
-            && let Some(router) = self.routers.get_mut(router)
+        if let Some(router) = self.forwarding.copies.router(key)
+            && let Some(router) = self.forwarding.routers.get_mut(router)
         {
             router.handle_bundle(key, change);
         }
@@ -146,7 +148,7 @@ impl Node {
 
     /// A neighbour's first session is there, or its last is gone.
     pub(crate) fn contact_changed(&mut self, now: Now, peer: &NodeId, contact: Contact) {
-        for (_, router) in self.routers.iter_mut() {
+        for (_, router) in self.forwarding.routers.iter_mut() {
             router.handle_contact(now.monotonic, peer, contact);
         }
     }
@@ -159,7 +161,7 @@ impl Node {
         stream: StreamId,
         other: Option<&Choice>,
     ) -> Option<BundleKey> {
-        if self.copies.bundles.is_empty() {
+        if self.forwarding.copies.bundles.is_empty() {
             return None;
         }
         self.look_for_copy(now, stream, other)
@@ -171,17 +173,17 @@ impl Node {
         stream: StreamId,
         other: Option<&Choice>,
     ) -> Option<BundleKey> {
-        let peer = self.neighbours.get(&stream)?.peer_id()?.clone();
-        let mut routers = core::mem::take(&mut self.routers);
+        let peer = self.adjacencies.neighbours.get(&stream)?.peer_id()?.clone();
+        let mut routers = core::mem::take(&mut self.forwarding.routers);
         let next = self.next_of(now.monotonic, &mut routers, (stream, &peer));
         if next.is_none() {
             let wake = |(_, router): (_, &mut Box<dyn Router>)| router.wakes(now.monotonic, &peer);
             let at = routers.iter_mut().filter_map(wake).min();
-            self.pauses.extend(at.map(|at| (at, stream)));
+            self.adjacencies.pauses.extend(at.map(|at| (at, stream)));
         }
-        self.routers = routers;
+        self.forwarding.routers = routers;
         let (order, key) = next?;
-        let other = other.and_then(|choice| self.bundles.entry(choice.key));
+        let other = other.and_then(|choice| self.held.bundles.entry(choice.key));
         other.is_none_or(|other| order < other.order).then_some(key)
     }
 
@@ -191,12 +193,12 @@ impl Node {
         routers: &mut Routers,
         (stream, peer): (StreamId, &NodeId),
     ) -> Option<(u64, BundleKey)> {
-        let neighbour = self.neighbours.get(&stream)?;
+        let neighbour = self.adjacencies.neighbours.get(&stream)?;
         let mut first = |most_octets: Option<u64>| {
             let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
                 let passage = |key| self.passage(neighbour, id, key, most_octets);
                 let key = router.next(now, peer, &passage)?;
-                Some((self.bundles.entry(key)?.order, key))
+                Some((self.held.bundles.entry(key)?.order, key))
             };
             routers.iter_mut().filter_map(of_router).min()
         };
@@ -216,8 +218,10 @@ impl Node {
         key: BundleKey,
         most_octets: Option<u64>,
     ) -> Passage {
-        let (Some(entry), Some(spread)) = (self.bundles.entry(key), self.copies.bundles.get(&key))
-        else {
+        let (Some(entry), Some(spread)) = (
+            self.held.bundles.entry(key),
+            self.forwarding.copies.bundles.get(&key),
+        ) else {
             return Passage::Barred;
         };
         let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
@@ -241,15 +245,15 @@ impl Node {
     pub(crate) fn take_copy(&mut self, stream: StreamId, key: BundleKey) {
         if self.state(key) == Some(State::Waiting) {
             self.advance(key, Trigger::Taken);
-            if let Some(order) = self.bundles.entry(key).map(|entry| entry.order) {
-                self.turns.leave(order);
+            if let Some(order) = self.held.bundles.entry(key).map(|entry| entry.order) {
+                self.forwarding.turns.leave(order);
             }
         }
         let Some(peer) = self.peer_of(stream) else {
             return;
         };
         self.tell_router(key, BundleChange::Taken(&peer));
-        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+        if let Some(spread) = self.forwarding.copies.bundles.get_mut(&key) {
             spread.sessions.push(Carrier {
                 stream,
                 peer,
@@ -259,7 +263,7 @@ impl Node {
     }
 
     fn peer_of(&self, stream: StreamId) -> Option<NodeId> {
-        self.neighbours.get(&stream)?.peer_id().cloned()
+        self.adjacencies.neighbours.get(&stream)?.peer_id().cloned()
     }
 
     /// A session has no copy of a bundle on its way any more. True when no other has, either.
@@ -270,7 +274,7 @@ impl Node {
         key: BundleKey,
         end: CopyEnd,
     ) -> bool {
-        let Some(spread) = self.copies.bundles.get_mut(&key) else {
+        let Some(spread) = self.forwarding.copies.bundles.get_mut(&key) else {
             return true;
         };
         let place = spread.sessions.iter().position(|it| it.stream == stream);
@@ -300,13 +304,14 @@ impl Node {
         let is_last = self.copy_over(now, stream, key, CopyEnd::Given);
         let peer = self.peer_of(stream);
         let destination = self
+            .held
             .bundles
             .entry(key)
-            .map(|entry| self.endpoints.id(entry.destination));
-        let acknowledges = self.neighbours.get(&stream);
+            .map(|entry| self.held.endpoints.id(entry.destination));
+        let acknowledges = self.adjacencies.neighbours.get(&stream);
         let acknowledges = acknowledges.is_some_and(|it| !it.session.is_datagrams());
         let is_there = acknowledges && destination.is_some_and(|it| it.node_id() == peer);
-        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+        if let Some(spread) = self.forwarding.copies.bundles.get_mut(&key) {
             spread.is_over |= is_there;
         }
         self.settle_copies(now, key, is_last);
@@ -320,7 +325,12 @@ impl Node {
 
     /// A bundle that no session has on its way waits again, or was to be deleted once that is so.
     fn settle_copies(&mut self, now: Now, key: BundleKey, is_last: bool) {
-        let is_over = self.copies.bundles.get(&key).is_some_and(|it| it.is_over);
+        let is_over = self
+            .forwarding
+            .copies
+            .bundles
+            .get(&key)
+            .is_some_and(|it| it.is_over);
         let deletes = is_over && planted(Mutant::DeletedWhileCopied);
         if !is_last && !deletes {
             return;
@@ -337,7 +347,7 @@ impl Node {
         let Some(peer) = self.peer_of(stream) else {
             return;
         };
-        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+        if let Some(spread) = self.forwarding.copies.bundles.get_mut(&key) {
             let carriers = spread.sessions.iter_mut();
             for carrier in carriers.filter(|carrier| carrier.peer == peer) {
                 carrier.has_it = true;
@@ -348,9 +358,9 @@ impl Node {
 
     /// A bundle is held no more.
     pub(crate) fn forget_copies(&mut self, key: BundleKey) {
-        if self.copies.router(key).is_some() {
+        if self.forwarding.copies.router(key).is_some() {
             self.tell_router(key, BundleChange::Removed);
-            self.copies.bundles.remove(&key);
+            self.forwarding.copies.bundles.remove(&key);
         }
     }
 }

@@ -21,7 +21,7 @@ impl Node {
 
     /// Whether a bundle has expired whose turn to be deleted has not come: it is, and goes nowhere.
     pub(crate) fn has_expired(&mut self, now: Now, key: BundleKey) -> bool {
-        let expires = self.bundles.entry(key).map(|entry| entry.expires);
+        let expires = self.held.bundles.entry(key).map(|entry| entry.expires);
         let has_expired = expires.is_some_and(|at| at <= now.monotonic);
         if has_expired {
             self.expire(now, key);
@@ -32,8 +32,8 @@ impl Node {
     /// Delete a bundle for a reason, as soon as nobody is busy with it.
     pub(crate) fn doom_or_delete(&mut self, now: Now, key: BundleKey, reason: u8) {
         // A fragment of a whole goes the way of the whole.
-        let key = self.reassembly.stand_in(key).unwrap_or(key);
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        let key = self.held.reassembly.stand_in(key).unwrap_or(key);
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
         match entry.state() {
@@ -58,7 +58,7 @@ impl Node {
         removal: Removal,
         reason: Option<u64>,
     ) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         if entry.state() == State::Deleting {
@@ -67,26 +67,26 @@ impl Node {
         if let Some(reason) = reason {
             let (subject, id) = (self.subject(entry), self.bundle_id(entry));
             if reason == 1 {
-                self.counters.expired += 1;
+                self.outbox.counters.expired += 1;
             } else {
-                self.counters.deleted += 1;
+                self.outbox.counters.deleted += 1;
             }
             self.report(now, &subject, ReportKind::Deleted, reason);
             self.occurred(Occurrence::Deleted { id, reason });
         }
         self.release_moved(key);
         self.withdraw(key);
-        let whole = self.reassembly.parts(key).is_some();
-        for member in self.reassembly.dissolve(key) {
+        let whole = self.held.reassembly.parts(key).is_some();
+        for member in self.held.reassembly.dissolve(key) {
             self.delete(now, member, removal, None);
         }
         self.advance(key, Trigger::Deleted);
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
         entry.removal = removal;
         let expires = entry.expires;
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let remember = (removal == Removal::Delivered && !planted(Mutant::ConfirmationNotKept))
@@ -103,37 +103,38 @@ impl Node {
                 fragment: None,
                 ..entry.identity()
             };
-            let source = self.endpoints.retain(identity.source);
+            let source = self.held.endpoints.retain(identity.source);
             let identity = Identity { source, ..identity };
-            let (endpoints, now) = (&mut self.endpoints, now.monotonic);
-            self.removed
+            let (endpoints, now) = (&mut self.held.endpoints, now.monotonic);
+            self.held
+                .removed
                 .insert(now, endpoints, identity, expires, removal, (0, None));
         }
-        self.sent.remove(entry.destination, key);
-        self.handed.remove(&key);
+        self.forwarding.sent.remove(entry.destination, key);
+        self.forwarding.handed.remove(&key);
         self.forget_copies(key);
         self.store_behind_reports(StoreCommand::Delete { key, remember });
     }
 
     /// Take a bundle out of everything that waits or counts time for it.
     pub(crate) fn withdraw(&mut self, key: BundleKey) {
-        self.expiries.remove(&mut self.bundles, key);
-        let Some(entry) = self.bundles.entry(key) else {
+        self.held.expiries.remove(&mut self.held.bundles, key);
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         match entry.state() {
-            State::Waiting if self.copies.router(key).is_none() => {
+            State::Waiting if self.forwarding.copies.router(key).is_none() => {
                 let (queue, place) = (queue(entry), place(entry));
-                self.queues.remove(queue, place, key);
+                self.forwarding.queues.remove(queue, place, key);
             }
             State::Reassembling => {
                 if let Some((unit, range)) = unit_of(entry) {
-                    self.reassembly.remove(&unit, range, key);
+                    self.held.reassembly.remove(&unit, range, key);
                 }
             }
             State::Resting { until } => {
-                self.rests.remove(&(until, key));
-                self.verifying.remove(&key);
+                self.held.rests.remove(&(until, key));
+                self.held.verifying.remove(&key);
             }
             State::Arriving
             | State::Kept
@@ -148,27 +149,27 @@ impl Node {
 
     /// A deletion is durable.
     pub(crate) fn deleted(&mut self, now: Now, key: BundleKey) {
-        self.backlog.release(key);
-        let Some(entry) = self.bundles.remove(key) else {
+        self.held.backlog.release(key);
+        let Some(entry) = self.held.bundles.remove(key) else {
             return;
         };
         self.note_anonymous(now, &entry);
         if !planted(Mutant::RoomOfDeletedKept) {
-            self.sharing.release(key);
+            self.held.sharing.release(key);
         }
-        self.collections.forget(key);
-        self.endpoints.release(entry.destination);
-        self.endpoints.release(entry.report_to);
+        self.reporting.collections.forget(key);
+        self.held.endpoints.release(entry.destination);
+        self.held.endpoints.release(entry.report_to);
         if let Some(previous) = entry.previous {
-            self.endpoints.release(previous);
+            self.held.endpoints.release(previous);
         }
         match entry.removal {
-            Removal::Deleted => self.endpoints.release(entry.source),
+            Removal::Deleted => self.held.endpoints.release(entry.source),
             removal => {
                 let identity = entry.identity();
-                self.removed.insert(
+                self.held.removed.insert(
                     now.monotonic,
-                    &mut self.endpoints,
+                    &mut self.held.endpoints,
                     identity,
                     entry.expires,
                     removal,
@@ -180,16 +181,16 @@ impl Node {
 
     /// A bundle without a source has left: what it looked like is all that tells it apart.
     fn note_anonymous(&mut self, now: Now, entry: &Entry) {
-        let source = self.endpoints.id(entry.source);
+        let source = self.held.endpoints.id(entry.source);
         if entry.removal == Removal::Forwarded && source.is_null() {
-            let destination = self.endpoints.id(entry.destination);
+            let destination = self.held.endpoints.id(entry.destination);
             let mark = Mark {
                 source,
                 creation: entry.creation,
                 fragment: entry.fragment.as_ref().map(|it| it.range),
                 anonymous: Some((destination, entry.lifetime_ms, entry.payload_octets)),
             };
-            self.removed.departures.insert(now.monotonic, &mark);
+            self.held.removed.departures.insert(now.monotonic, &mark);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Bundles for applications of this node (RFC 9171 5.7): registrations, who takes what, and
 //! confirmations.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -17,6 +18,7 @@ use crate::api::seam::{
     Subscribes,
 };
 use crate::bundles::{Identity, Removal};
+use crate::client::Client;
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
@@ -54,6 +56,19 @@ pub(crate) struct Registrations {
     deserted: BTreeSet<EndpointIndex>,
 }
 
+/// Applications, and the bundles that they have.
+#[derive(Default)]
+pub(crate) struct Delivery {
+    pub(crate) registrations: Registrations,
+    pub(crate) clients: BTreeMap<StreamId, Box<Client>>,
+    /// Bundles that applications have and have not confirmed.
+    pub(crate) delivering: usize,
+    /// Octets of responses that applications have not taken.
+    pub(crate) response_octets: usize,
+    /// Endpoints with a registration for which a bundle may wait.
+    pub(crate) to_deliver: BTreeSet<EndpointIndex>,
+}
+
 impl Registrations {
     /// True when bundles for this endpoint are dropped because its registration is passive and says so.
     pub(crate) fn abandons(&self, endpoint: EndpointIndex) -> bool {
@@ -85,7 +100,7 @@ impl Node {
         let outcome = self.register(stream, configure);
         let endpoint = outcome.as_ref().ok().copied().flatten();
         self.answer(now, stream, ClientCommand::Configured(outcome.map(|_| ())));
-        self.to_deliver.extend(endpoint);
+        self.delivery.to_deliver.extend(endpoint);
     }
 
     fn register(
@@ -115,35 +130,38 @@ impl Node {
                 )));
             }
         }
-        if self.registrations.by_endpoint.len() >= REGISTRATIONS_BOUND && !self.forget_deserted() {
+        if self.delivery.registrations.by_endpoint.len() >= REGISTRATIONS_BOUND
+            && !self.forget_deserted()
+        {
             return Err(ApiRefusal::NoResources(
                 "too many endpoints are registered".into(),
             ));
         }
         if !self
+            .delivery
             .registrations
-            .allows(self.endpoints.find(&endpoint), &configure.secret)
+            .allows(self.held.endpoints.find(&endpoint), &configure.secret)
         {
             let why = format!("{endpoint} is held by another application with another secret");
             return Err(ApiRefusal::Unauthorized(why));
         }
         self.unregister(stream);
-        let index = self.endpoints.acquire(&endpoint);
-        let Some(client) = self.clients.get_mut(&stream) else {
+        let index = self.held.endpoints.acquire(&endpoint);
+        let Some(client) = self.delivery.clients.get_mut(&stream) else {
             return Ok(None);
         };
         client.endpoint = Some((index, endpoint.clone()));
         client.subscribed = configure.subscribes == Subscribes::Yes;
-        if let Some(kept) = self.registrations.by_endpoint.get_mut(&index) {
+        if let Some(kept) = self.delivery.registrations.by_endpoint.get_mut(&index) {
             // The registration keeps one count of its endpoint; this connection needs none of its own.
-            self.endpoints.release(index);
+            self.held.endpoints.release(index);
             if kept.connections.is_empty() {
                 kept.secret = configure.secret;
-                self.registrations.deserted.remove(&index);
+                self.delivery.registrations.deserted.remove(&index);
             }
             kept.failure_action = configure.failure_action;
         } else {
-            self.registrations.by_endpoint.insert(
+            self.delivery.registrations.by_endpoint.insert(
                 index,
                 Registration {
                     endpoint,
@@ -154,7 +172,7 @@ impl Node {
                 },
             );
         }
-        if let Some(registration) = self.registrations.by_endpoint.get_mut(&index) {
+        if let Some(registration) = self.delivery.registrations.by_endpoint.get_mut(&index) {
             registration.connections.insert(stream);
             if configure.subscribes == Subscribes::Yes {
                 registration.subscribers.push_back(stream);
@@ -165,13 +183,13 @@ impl Node {
 
     /// An application's connection no longer holds its endpoint.
     fn unregister(&mut self, stream: StreamId) {
-        let Some(client) = self.clients.get_mut(&stream) else {
+        let Some(client) = self.delivery.clients.get_mut(&stream) else {
             return;
         };
         let Some((index, _)) = client.endpoint.take() else {
             return;
         };
-        let Some(registration) = self.registrations.by_endpoint.get_mut(&index) else {
+        let Some(registration) = self.delivery.registrations.by_endpoint.get_mut(&index) else {
             return;
         };
         registration.connections.remove(&stream);
@@ -181,42 +199,44 @@ impl Node {
         }
         match registration.failure_action {
             DeliveryFailureAction::Defer => {
-                self.registrations.by_endpoint.remove(&index);
-                self.endpoints.release(index);
+                self.delivery.registrations.by_endpoint.remove(&index);
+                self.held.endpoints.release(index);
             }
-            DeliveryFailureAction::Abandon => drop(self.registrations.deserted.insert(index)),
+            DeliveryFailureAction::Abandon => {
+                drop(self.delivery.registrations.deserted.insert(index))
+            }
         }
     }
 
     /// Make place for a registration: one that nobody is connected to is forgotten, and bundles for it wait again.
     /// False where there is none.
     fn forget_deserted(&mut self) -> bool {
-        let Some(index) = self.registrations.deserted.pop_first() else {
+        let Some(index) = self.delivery.registrations.deserted.pop_first() else {
             return false;
         };
-        self.registrations.by_endpoint.remove(&index);
-        self.endpoints.release(index);
+        self.delivery.registrations.by_endpoint.remove(&index);
+        self.held.endpoints.release(index);
         true
     }
 
     /// An application's connection is gone: what it had not confirmed is delivered again.
     pub(crate) fn dismiss(&mut self, now: Now, stream: StreamId) {
-        let Some(client) = self.clients.get_mut(&stream) else {
+        let Some(client) = self.delivery.clients.get_mut(&stream) else {
             return;
         };
         let deliveries = core::mem::take(&mut client.deliveries);
         let transmission = client.transmission.take();
         let timeout = client.timeout.take();
-        self.response_octets -= client.response_octets;
+        self.delivery.response_octets -= client.response_octets;
         self.unregister(stream);
-        self.clients.remove(&stream);
+        self.delivery.clients.remove(&stream);
         if let Some(at) = timeout {
-            self.timeouts.remove(&(at, stream));
+            self.attention.timeouts.remove(&(at, stream));
         }
         if let Some(transmission) = transmission {
             self.break_off(now, transmission);
         }
-        self.delivering -= deliveries.len();
+        self.delivery.delivering -= deliveries.len();
         for (_, key) in deliveries {
             if planted(Mutant::LostConnectionConfirms) {
                 self.delivered(now, key);
@@ -236,12 +256,12 @@ impl Node {
     /// then, each answer of the store would be waited for, and the flush of the confirmations before it.
     fn verify_next(&mut self, now: Now, endpoint: EndpointIndex) {
         let has_subscriber = |it: &Registration| !it.subscribers.is_empty();
-        let registration = self.registrations.by_endpoint.get(&endpoint);
+        let registration = self.delivery.registrations.by_endpoint.get(&endpoint);
         // Half of them are asked for at a time, so that this is not looked at for each confirmation.
-        if !registration.is_some_and(has_subscriber) || self.verifying.len() > VERIFYING_LOW {
+        if !registration.is_some_and(has_subscriber) || self.held.verifying.len() > VERIFYING_LOW {
             return;
         }
-        while let Some(key) = self.queues.first_of(endpoint, |_| true) {
+        while let Some(key) = self.forwarding.queues.first_of(endpoint, |_| true) {
             if !self.may_verify(key) || !self.is_stale(now, key) {
                 return;
             }
@@ -252,14 +272,14 @@ impl Node {
 
     fn deliver_next(&mut self, now: Now, endpoint: EndpointIndex) {
         while let Some(stream) = self.subscriber_with_room(endpoint) {
-            let Some(key) = self.queues.first_of(endpoint, |_| true) else {
+            let Some(key) = self.forwarding.queues.first_of(endpoint, |_| true) else {
                 return;
             };
             if self.has_expired(now, key) {
-                if self.has_turn_left() {
+                if self.outbox.has_turn_left() {
                     continue;
                 }
-                self.to_deliver.insert(endpoint);
+                self.delivery.to_deliver.insert(endpoint);
                 return;
             }
             self.dequeue(key);
@@ -282,15 +302,15 @@ impl Node {
     /// True when an application has what this bundle carries: fragments made on different ways overlap, so
     /// that they make a whole more than once, or come beside the bundle in one piece.
     pub(crate) fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return false;
         };
         let identity = Identity {
             fragment: None,
             ..entry.identity()
         };
-        !self.endpoints.id(entry.source).is_null()
-            && self.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
+        !self.held.endpoints.id(entry.source).is_null()
+            && self.held.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
     }
 
     /// Octets that have lain on disk for a while are compared with their checksums before an application
@@ -300,11 +320,12 @@ impl Node {
     }
 
     pub(crate) fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {
-        let registration = self.registrations.by_endpoint.get_mut(&endpoint)?;
+        let registration = self.delivery.registrations.by_endpoint.get_mut(&endpoint)?;
         for _ in 0..registration.subscribers.len() {
             let stream = registration.subscribers.pop_front()?;
             registration.subscribers.push_back(stream);
             if self
+                .delivery
                 .clients
                 .get(&stream)
                 .is_some_and(|client| client.session.delivery_room() > 0)
@@ -323,10 +344,10 @@ impl Node {
         key: BundleKey,
         payload: Vec<Piece>,
     ) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let whole = self.reassembly.parts(key).is_some();
+        let whole = self.held.reassembly.parts(key).is_some();
         let mut id = self.bundle_id(entry);
         let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
         if whole && !planted(Mutant::HeadOfFragment) {
@@ -335,19 +356,19 @@ impl Node {
         }
         let head = DeliveryHead {
             id,
-            destination: self.endpoints.id(entry.destination).clone(),
-            report_to: self.endpoints.id(entry.report_to).clone(),
+            destination: self.held.endpoints.id(entry.destination).clone(),
+            report_to: self.held.endpoints.id(entry.report_to).clone(),
             flags,
             lifetime_ms: entry.lifetime_ms,
             payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),
         };
-        let Some(client) = self.clients.get_mut(&stream) else {
+        let Some(client) = self.delivery.clients.get_mut(&stream) else {
             return;
         };
         let delivery = DeliveryId(client.next_delivery);
         client.next_delivery += 1;
         client.deliveries.insert(delivery, key);
-        self.delivering += 1;
+        self.delivery.delivering += 1;
         self.answer(
             now,
             stream,
@@ -362,20 +383,21 @@ impl Node {
     /// Where the payload of a bundle, or of the whole that it stands for, lies.
     pub(crate) fn payload_pieces(&self, key: BundleKey) -> Vec<Piece> {
         let slice = |key: BundleKey, skip: u64, octets: u64| {
-            let entry = self.bundles.entry(key);
+            let entry = self.held.bundles.entry(key);
             let extents = entry.map(|it| {
                 it.extents
                     .slice(u64::from(it.header_octets).saturating_add(skip), octets)
             });
             extents.into_iter().flatten().map(Piece::Extent)
         };
-        match self.reassembly.parts(key) {
+        match self.held.reassembly.parts(key) {
             Some(parts) => parts
                 .iter()
                 .flat_map(|part| slice(part.key, part.skip, part.octets))
                 .collect(),
             None => {
                 let octets = self
+                    .held
                     .bundles
                     .entry(key)
                     .map_or(0, |entry| entry.payload_octets);
@@ -386,15 +408,15 @@ impl Node {
 
     /// An application has confirmed a delivery: it has the bundle for good once this is durable.
     pub(crate) fn confirmed(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
-        let Some(client) = self.clients.get_mut(&stream) else {
+        let Some(client) = self.delivery.clients.get_mut(&stream) else {
             return;
         };
         let endpoint = client.endpoint.as_ref().map(|(index, _)| *index);
         let Some(key) = client.deliveries.remove(&delivery) else {
             return;
         };
-        self.delivering -= 1;
-        self.to_deliver.extend(endpoint);
+        self.delivery.delivering -= 1;
+        self.delivery.to_deliver.extend(endpoint);
         if !self.delivery_over(now, key, Pass::Confirmed) {
             self.delivered(now, key);
         }
@@ -402,16 +424,16 @@ impl Node {
 
     /// An application could not take a delivery.
     pub(crate) fn declined(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
-        let Some(client) = self.clients.get_mut(&stream) else {
+        let Some(client) = self.delivery.clients.get_mut(&stream) else {
             return;
         };
         let endpoint = client.endpoint.as_ref().map(|(index, _)| *index);
         let Some(key) = client.deliveries.remove(&delivery) else {
             return;
         };
-        self.delivering -= 1;
+        self.delivery.delivering -= 1;
         // There is room for others.
-        self.to_deliver.extend(endpoint);
+        self.delivery.to_deliver.extend(endpoint);
         if planted(Mutant::DeclinedIsDelivered) {
             return self.delivered(now, key);
         }
@@ -430,10 +452,10 @@ impl Node {
 
     /// Say that a bundle is delivered to whoever wants to know.
     pub(crate) fn tell_delivered(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let whole = self.reassembly.parts(key).is_some();
+        let whole = self.held.reassembly.parts(key).is_some();
         let (mut subject, mut id) = (
             self.reported(entry, ReportKind::Delivered),
             self.told(entry),
@@ -444,12 +466,12 @@ impl Node {
             }
         }
         let (destination, octets) = (entry.destination, entry.payload_octets);
-        self.counters.delivered += 1;
+        self.outbox.counters.delivered += 1;
         if let Some(subject) = subject.filter(|_| !planted(Mutant::DeliveryNotReported)) {
             self.report(now, &subject, ReportKind::Delivered, 0);
         }
         if let Some(id) = id {
-            let endpoint = self.endpoints.id(destination).clone();
+            let endpoint = self.held.endpoints.id(destination).clone();
             self.occurred(Occurrence::Delivered {
                 id,
                 endpoint,
@@ -460,25 +482,26 @@ impl Node {
 
     /// Fragments that came beside a bundle which is delivered have nothing to wait for.
     fn delete_rest(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let unit = UnitId::of(entry);
         // RFC 9171 4.2.3: without a source they are another bundle's.
-        if self.endpoints.id(entry.source).is_null() {
+        if self.held.endpoints.id(entry.source).is_null() {
             return;
         }
         if planted(Mutant::FragmentsLeftBehind) {
             return;
         }
-        for fragment in self.reassembly.take(&unit) {
+        for fragment in self.held.reassembly.take(&unit) {
             self.delete(now, fragment, Removal::Deleted, None);
         }
     }
 
     /// The endpoint that a request without a source is sent from.
     pub(crate) fn own_endpoint(&self, stream: StreamId) -> Result<EndpointId, ApiRefusal> {
-        self.clients
+        self.delivery
+            .clients
             .get(&stream)
             .and_then(|client| client.endpoint.as_ref())
             .map(|(_, endpoint)| endpoint.clone())

@@ -32,14 +32,17 @@ impl Neighbour {
 impl Node {
     /// Take what may not go over a session out of its way, so that others can; false when there is nothing.
     pub(crate) fn clear_the_way(&mut self, now: Now, stream: StreamId) -> bool {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return false;
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
         // What has left over this session's link may wait for another session with the same neighbour.
-        let obstacles = self.queues.obstacles(&neighbour.hops, best, |key| {
-            self.may_go(neighbour, key) || self.is_sent(key) && self.may_leave(key)
-        });
+        let obstacles = self
+            .forwarding
+            .queues
+            .obstacles(&neighbour.hops, best, |key| {
+                self.may_go(neighbour, key) || self.is_sent(key) && self.may_leave(key)
+            });
         for &key in &obstacles {
             // A queue that goes over two of the session's hops is found twice.
             if self.state(key) == Some(State::Waiting) {
@@ -59,7 +62,7 @@ impl Node {
         let Some(previous) = previous else {
             return is_whole;
         };
-        let previous = self.endpoints.id(previous);
+        let previous = self.held.endpoints.id(previous);
         let is_it = |hop: &Hop| match hop {
             Hop::Peer(peer) => peer.endpoint() == previous,
             Hop::Link(link) => {
@@ -73,7 +76,7 @@ impl Node {
     /// The queue of a bundle that has just come into one: another where the best hop of that may not have it. There it would wait behind
     /// all that may.
     pub(crate) fn aside(&mut self, key: BundleKey, queue: QueueId, place: Place) -> QueueId {
-        let hops = self.queues.hops(queue);
+        let hops = self.forwarding.queues.hops(queue);
         let best = hops.iter().find(|hop| self.is_up(hop));
         if best.is_none_or(|hop| self.sessions_over(hop).any(|it| self.may_go(it, key))) {
             return queue;
@@ -84,14 +87,14 @@ impl Node {
         if planted(Mutant::DetourBehindOthers) {
             return queue;
         }
-        if let Some(entry) = self.bundles.entry_mut(key) {
+        if let Some(entry) = self.held.bundles.entry_mut(key) {
             entry.detour = detour;
         }
-        self.queues.remove(queue, place, key);
+        self.forwarding.queues.remove(queue, place, key);
         let aside = QueueId { detour, ..queue };
-        let (routes, endpoints) = (&self.routes, &self.endpoints);
+        let (routes, endpoints) = (&self.forwarding.routes, &self.held.endpoints);
         let hops = || routes.hops(endpoints.id(queue.destination));
-        self.queues.push(aside, place, key, hops);
+        self.forwarding.queues.push(aside, place, key, hops);
         aside
     }
 
@@ -99,7 +102,7 @@ impl Node {
     /// octets at least.
     pub(crate) fn divert(&mut self, now: Now, key: BundleKey, octets: u64) {
         let detour = self.detour(key, octets);
-        if let Some(entry) = self.bundles.entry_mut(key) {
+        if let Some(entry) = self.held.bundles.entry_mut(key) {
             entry.detour = detour.unwrap_or(0);
         }
         match detour {
@@ -111,8 +114,11 @@ impl Node {
 
     /// The place among its destination's hops of the best that may take a bundle now; none where that is where it waited.
     fn detour(&self, key: BundleKey, octets: u64) -> Option<u8> {
-        let entry = self.bundles.entry(key)?;
-        let hops = self.routes.hops(self.endpoints.id(entry.destination));
+        let entry = self.held.bundles.entry(key)?;
+        let hops = self
+            .forwarding
+            .routes
+            .hops(self.held.endpoints.id(entry.destination));
         let takes = |hop: &Hop| {
             let mut sessions = self.sessions_over(hop);
             sessions.any(|it| it.transfer_mru() >= octets && self.may_go(it, key))

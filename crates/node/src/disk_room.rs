@@ -58,7 +58,7 @@ impl Node {
     /// Octets of bundles that the node takes at present: its quota, or what the disk has room for where that is less.
     #[must_use]
     pub fn quota_octets(&self) -> u64 {
-        self.config.quota_octets.min(self.disk_room.octets)
+        self.config.quota_octets.min(self.held.disk_room.octets)
     }
 
     /// The transfer MRU that a peer is told by a policy that has this one.
@@ -69,7 +69,7 @@ impl Node {
     /// The bound of what can be stored, as the subject of a sentence.
     pub(crate) fn bound_met(&self) -> String {
         let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
-        let medium = self.disk_room.name();
+        let medium = self.held.disk_room.name();
         match effective < quota {
             true => {
                 format!("the room that {medium} has for {effective} octets of the quota of {quota}")
@@ -81,7 +81,7 @@ impl Node {
     /// The bound of what can be stored, as a sentence.
     pub(crate) fn bound_told(&self) -> String {
         let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
-        let medium = self.disk_room.name();
+        let medium = self.held.disk_room.name();
         match effective < quota {
             true => format!("{medium} has room for {effective} octets of the quota of {quota}"),
             false => format!("it has a quota of {quota} octets"),
@@ -91,15 +91,15 @@ impl Node {
     /// The disk has room for more octets of bundles than before, or for fewer.
     pub(crate) fn capacity_changed(&mut self, now: Now, octets: u64, medium: Medium) {
         let before = self.quota_octets();
-        self.disk_room.octets = octets;
-        self.disk_room.medium = medium;
+        self.held.disk_room.octets = octets;
+        self.held.disk_room.medium = medium;
         let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
-        let told = self.disk_room.told.unwrap_or(quota);
+        let told = self.held.disk_room.told.unwrap_or(quota);
         let is_whole = |octets: u64| octets == quota;
         let is_notable =
             is_whole(effective) != is_whole(told) || effective.abs_diff(told) > told / TOLD_SHARE;
         if is_notable {
-            self.disk_room.told = Some(effective);
+            self.held.disk_room.told = Some(effective);
             self.occurred(Occurrence::QuotaChanged {
                 medium,
                 effective,
@@ -117,6 +117,7 @@ impl Node {
         let is_small =
             |told: u64, wanted: u64| self.announced_mru(wanted) >= told.saturating_mul(GROWN);
         let small: Vec<StreamId> = self
+            .adjacencies
             .neighbours
             .iter()
             .filter(|(_, it)| !it.ending && is_small(it.announced_mru, it.policy.transfer_mru))

@@ -32,16 +32,16 @@ const DEPLETED_STORAGE: u8 = 4;
 impl Node {
     /// A bundle's octets are complete: keep it.
     pub(crate) fn commit(&mut self, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let bundle = Box::new(self.stored_bundle(entry));
         let octets = entry.octets;
         self.store(StoreCommand::Commit { key, bundle });
-        let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
+        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
             && planted(Mutant::AcknowledgedAtCommit)
-            && let Some(neighbour) = self.neighbours.get_mut(&stream)
+            && let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
         {
             let now = Now {
                 monotonic: Instant::START,
@@ -58,7 +58,7 @@ impl Node {
         self.drop_keeping(now, key);
         self.end_arrival(key);
         self.advance(key, Trigger::Deleted);
-        if let Some(entry) = self.bundles.entry_mut(key) {
+        if let Some(entry) = self.held.bundles.entry_mut(key) {
             entry.removal = Removal::Deleted;
         }
         self.store(StoreCommand::Abandon { key });
@@ -67,25 +67,32 @@ impl Node {
     /// A bundle does not arrive any more, and is not durable: the store may not have come to its last octets.
     fn end_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
         let arrival = self.forget_arrival(key)?;
-        self.backlog.abandon(key, arrival.origin, arrival.waiting());
+        self.held
+            .backlog
+            .abandon(key, arrival.origin, arrival.waiting());
         Some(arrival)
     }
 
     /// A bundle that is held begins to arrive.
     pub(crate) fn begin_arrival(&mut self, key: BundleKey, origin: Origin) {
-        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let destination = self.held.bundles.entry(key).map(|it| it.destination);
         let destination = destination.unwrap_or(EndpointIndex::FIRST);
-        self.arrivals.insert(key, Arrival::new(origin), destination);
+        self.held
+            .arrivals
+            .insert(key, Arrival::new(origin), destination);
     }
 
     fn forget_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
-        let arrival = self.arrivals.remove(key)?;
+        let arrival = self.held.arrivals.remove(key)?;
         if arrival.unreserved > 0 {
             // It will not be completed: what did not come takes no room while the rest is deleted.
             if !planted(Mutant::RoomLeaks) {
-                self.unreserved_octets = self.unreserved_octets.saturating_sub(arrival.unreserved);
+                self.held.unreserved_octets = self
+                    .held
+                    .unreserved_octets
+                    .saturating_sub(arrival.unreserved);
             }
-            self.bundles.shrink(key, arrival.appended);
+            self.held.bundles.shrink(key, arrival.appended);
         }
         Some(arrival)
     }
@@ -94,12 +101,12 @@ impl Node {
     /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
     /// would be lost with a transfer that fails.
     pub(crate) fn appended(&mut self, now: Now, key: BundleKey, octets: u64) {
-        if let Some(arrival) = self.arrivals.get_mut(key) {
+        if let Some(arrival) = self.held.arrivals.get_mut(key) {
             // What it shares with another was not given to the store for it.
             let octets = octets.min(arrival.appended);
             let more = octets.saturating_sub(arrival.durable);
             arrival.durable = arrival.durable.max(octets);
-            self.backlog.settle(arrival.origin, more);
+            self.held.backlog.settle(arrival.origin, more);
             self.keep_more(now, key);
         }
     }
@@ -108,30 +115,30 @@ impl Node {
     pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
         let arrival = self.forget_arrival(key);
         if let Some(arrival) = &arrival {
-            self.backlog.settle(arrival.origin, arrival.waiting());
+            self.held.backlog.settle(arrival.origin, arrival.waiting());
         }
         let is_part = matches!(&arrival, Some(it) if it.origin == Origin::Prefix);
         match is_part {
             true => self.advance(key, Trigger::PartStored),
             false => self.advance(key, Trigger::Stored),
         };
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
         entry.extents = extents;
         let octets = entry.octets;
-        if !self.keepings.is_empty() {
+        if !self.held.keepings.is_empty() {
             self.drop_keeping(now, key);
         }
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         match arrival.map(|arrival| arrival.origin) {
             Some(Origin::Neighbour { stream, transfer }) => {
                 let subject = self.reported(entry, ReportKind::Received);
                 let id = self.told(entry);
-                self.counters.count_received(now.monotonic, octets);
-                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                self.outbox.counters.count_received(now.monotonic, octets);
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                     neighbour.bundles_received += 1;
                     neighbour.octets_received += octets;
                     if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
@@ -144,46 +151,47 @@ impl Node {
                 }
             }
             Some(Origin::Client { stream, request }) => {
-                let outcome = Ok((self.endpoints.id(entry.source).clone(), entry.creation));
+                let outcome = Ok((self.held.endpoints.id(entry.source).clone(), entry.creation));
                 let id = self.told(entry);
-                self.counters.created += 1;
+                self.outbox.counters.created += 1;
                 if let Some(id) = id {
                     self.occurred(Occurrence::Created { id, octets });
                 }
                 self.transmission_done(now, stream, request, outcome);
             }
             Some(Origin::Prefix) => return self.part_kept(now, key),
-            Some(Origin::Own) | None => self.counters.created += 1,
+            Some(Origin::Own) | None => self.outbox.counters.created += 1,
         }
         self.keep(key);
-        if self.collections.is_part(key) {
+        if self.reporting.collections.is_part(key) {
             self.part_stored(now, key);
         } else if !self.finish_pass(now, key) {
             self.dispatch(now, key);
-        } else if let Some(entry) = self.bundles.entry(key) {
-            self.turns.leave(entry.order);
+        } else if let Some(entry) = self.held.bundles.entry(key) {
+            self.forwarding.turns.leave(entry.order);
         }
     }
 
     /// Give a bundle its place among those that wait and its expiry.
     pub(crate) fn keep(&mut self, key: BundleKey) {
-        if let Some(entry) = self.bundles.entry_mut(key) {
-            entry.order = self
-                .turns
-                .place(entry.source, entry.destination, entry.octets);
+        if let Some(entry) = self.held.bundles.entry_mut(key) {
+            entry.order =
+                self.forwarding
+                    .turns
+                    .place(entry.source, entry.destination, entry.octets);
         }
-        let has_come = (self.bundles.entry(key)).is_some_and(|it| it.previous.is_some());
+        let has_come = (self.held.bundles.entry(key)).is_some_and(|it| it.previous.is_some());
         if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
-            self.expiries.insert(&mut self.bundles, key);
+            self.held.expiries.insert(&mut self.held.bundles, key);
         }
     }
 
     /// RFC 9171 5.3: deliver it here or forward it.
     pub(crate) fn dispatch(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let locality = self.endpoints.locality(entry.destination);
+        let locality = self.held.endpoints.locality(entry.destination);
         if locality == Locality::Remote {
             if let Some(duration) = return_rest(entry.returns) {
                 self.rest(now, key, duration);
@@ -192,7 +200,7 @@ impl Node {
             }
             return;
         }
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         if self.other_whole(key).is_some() {
@@ -210,13 +218,13 @@ impl Node {
         };
         // Its deletion may not be durable yet.
         let is_leaving = || {
-            let whole = self.bundles.find(&whole);
-            let whole = whole.and_then(|key| self.bundles.entry(key));
+            let whole = self.held.bundles.find(&whole);
+            let whole = whole.and_then(|key| self.held.bundles.entry(key));
             whole
                 .is_some_and(|it| it.state() == State::Deleting && it.removal == Removal::Delivered)
         };
         let is_delivered = is_leaving()
-            || self.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered);
+            || self.held.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered);
         if is_delivered && !planted(Mutant::FragmentOfDeliveredTaken) {
             // The whole came another way while this was on its way here.
             self.delete(now, key, Removal::Deleted, None);
@@ -224,8 +232,8 @@ impl Node {
         }
         // RFC 9171 5.9: a fragment waits until the whole is there.
         self.advance(key, Trigger::PartOfUnit);
-        if let Some(head) = self.reassembly.add(unit, range, key) {
-            self.counters.reassembled += 1;
+        if let Some(head) = self.held.reassembly.add(unit, range, key) {
+            self.outbox.counters.reassembled += 1;
             self.unit_whole(now, head, locality);
         }
     }
@@ -259,27 +267,30 @@ impl Node {
         if !self.advance(key, Trigger::Queued) {
             return;
         }
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
         let bars = (entry.previous, must_not_fragment(entry.flags));
-        let is_own = self.endpoints.locality(destination) != Locality::Remote;
+        let is_own = self.held.endpoints.locality(destination) != Locality::Remote;
         if !is_own && self.spread(key) {
             return;
         }
-        let (routes, endpoints) = (&self.routes, &self.endpoints);
-        self.queues.push(queue, place, key, || match is_own {
-            true => Vec::new(),
-            false => routes.hops(endpoints.id(destination)),
-        });
+        let (routes, endpoints) = (&self.forwarding.routes, &self.held.endpoints);
+        self.forwarding
+            .queues
+            .push(queue, place, key, || match is_own {
+                true => Vec::new(),
+                false => routes.hops(endpoints.id(destination)),
+            });
         if is_own {
             if !planted(Mutant::ApplicationNotWoken) {
-                self.to_deliver.insert(destination);
+                self.delivery.to_deliver.insert(destination);
             }
             return;
         }
-        let is_barred = self.may_be_barred(self.queues.hops(queue), bars) || self.is_sent(key);
+        let is_barred =
+            self.may_be_barred(self.forwarding.queues.hops(queue), bars) || self.is_sent(key);
         let queue = match is_barred {
             true => self.aside(key, queue, place),
             false => queue,
@@ -287,17 +298,19 @@ impl Node {
         if queue.detour > 0 && planted(Mutant::DetourNotWoken) {
             return;
         }
-        for hop in self.queues.hops(queue) {
+        for hop in self.forwarding.queues.hops(queue) {
             match hop {
                 Hop::Peer(_) if planted(Mutant::NeighbourNotWoken) => {}
                 Hop::Peer(peer) => self
+                    .forwarding
                     .to_serve
-                    .extend(self.peers.get(peer).into_iter().flatten()),
+                    .extend(self.adjacencies.peers.get(peer).into_iter().flatten()),
                 Hop::Link(link) => {
                     let link = usize::try_from(link.0)
                         .ok()
-                        .and_then(|link| self.links.get(link));
-                    self.to_serve
+                        .and_then(|link| self.adjacencies.links.get(link));
+                    self.forwarding
+                        .to_serve
                         .extend(link.into_iter().flat_map(|link| &link.streams));
                 }
             }
@@ -307,12 +320,12 @@ impl Node {
     /// Take a waiting bundle out of its queue.
     pub(crate) fn dequeue(&mut self, key: BundleKey) {
         self.advance(key, Trigger::Taken);
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let (queue, place) = (queue(entry), place(entry));
-        self.turns.leave(place.arrival);
-        self.queues.remove(queue, place, key);
+        self.forwarding.turns.leave(place.arrival);
+        self.forwarding.queues.remove(queue, place, key);
     }
 
     /// A bundle is back from where it was in flight without having been taken.
@@ -331,14 +344,14 @@ impl Node {
         }
         let until = now.monotonic + duration;
         if self.advance(key, Trigger::Rest { until }) && !planted(Mutant::RestForEver) {
-            self.rests.insert((until, key));
+            self.held.rests.insert((until, key));
         }
         true
     }
 
     /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
     pub(crate) fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
-        let doomed = self.bundles.entry(key).and_then(|entry| entry.doomed);
+        let doomed = self.held.bundles.entry(key).and_then(|entry| entry.doomed);
         let doomed = doomed.filter(|_| !planted(Mutant::DoomForgotten));
         if let Some(reason) = doomed {
             self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
@@ -348,15 +361,15 @@ impl Node {
 
     /// A bundle has rested, or what it rested for has come.
     pub(crate) fn wake(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let State::Resting { until } = entry.state() else {
             return;
         };
-        let locality = self.endpoints.locality(entry.destination);
-        self.rests.remove(&(until, key));
-        self.verifying.remove(&key);
+        let locality = self.held.endpoints.locality(entry.destination);
+        self.held.rests.remove(&(until, key));
+        self.held.verifying.remove(&key);
         self.advance(key, Trigger::Woken);
         match locality {
             Locality::Echo | Locality::Perf | Locality::Administrative => {
@@ -367,16 +380,16 @@ impl Node {
     }
 
     pub(crate) fn relocated(&mut self, key: BundleKey, extents: Extents) {
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
         entry.extents = extents;
         // A fragment of a whole is read where the whole is.
-        let holder = self.reassembly.stand_in(key).unwrap_or(key);
+        let holder = self.held.reassembly.stand_in(key).unwrap_or(key);
         let state = self.state(holder);
         if state == Some(State::InFlight) {
             // Somebody may still read the old places: released when the bundle is back.
-            self.moved.insert(key);
+            self.held.moved.insert(key);
         } else {
             self.store(StoreCommand::Released { key });
         }
@@ -397,13 +410,13 @@ impl Node {
             StoreRefusal::Disk => "the disk failed".into(),
         };
         self.advance(key, Trigger::Deleted);
-        self.handed.remove(&key);
+        self.forwarding.handed.remove(&key);
         if self.orphan(now, key, arrival.origin) {
             return;
         }
         match arrival.origin {
             Origin::Neighbour { stream, transfer } => {
-                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                     neighbour.receptions.remove(&transfer);
                 }
                 let refused = Refused {
@@ -424,7 +437,7 @@ impl Node {
         Subject {
             id: self.bundle_id(entry),
             flags: entry.flags,
-            report_to: self.endpoints.id(entry.report_to).clone(),
+            report_to: self.held.endpoints.id(entry.report_to).clone(),
             lifetime_ms: entry.lifetime_ms,
             expires: entry.expires,
         }
@@ -440,20 +453,21 @@ impl Node {
 
     /// A bundle's identity for whoever is told of what happens to every bundle.
     pub(crate) fn told(&self, entry: &Entry) -> Option<BundleId> {
-        (self.telling == Telling::Everything).then(|| self.bundle_id(entry))
+        (self.outbox.telling == Telling::Everything).then(|| self.bundle_id(entry))
     }
 
     /// The endpoint's registration says that bundles are not kept while nobody takes them.
     fn abandons(&self, key: BundleKey) -> bool {
-        self.bundles
+        self.held
+            .bundles
             .entry(key)
-            .is_some_and(|entry| self.registrations.abandons(entry.destination))
+            .is_some_and(|entry| self.delivery.registrations.abandons(entry.destination))
     }
 
     /// A bundle held under this identity.
     pub(crate) fn find_bundle(&self, id: &BundleId) -> Option<BundleKey> {
-        let source: EndpointIndex = self.endpoints.find(&id.source)?;
-        self.bundles.find(&Identity {
+        let source: EndpointIndex = self.held.endpoints.find(&id.source)?;
+        self.held.bundles.find(&Identity {
             source,
             creation: id.creation,
             fragment: id.fragment,

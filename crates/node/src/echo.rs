@@ -18,11 +18,11 @@ use crate::transmission::HOP_LIMIT;
 impl Node {
     /// A bundle for the echo service is whole: read its header blocks.
     pub(crate) fn echo(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         if !self.wants_answer(entry) {
-            self.counters.answers_withheld += 1;
+            self.outbox.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
         }
@@ -39,7 +39,7 @@ impl Node {
     /// An answer to nobody, or to a service that would answer again, is no answer.
     pub(crate) fn wants_answer(&self, entry: &Entry) -> bool {
         let flags = BundleFlags::from_bits(entry.flags);
-        let source = self.endpoints.id(entry.source);
+        let source = self.held.endpoints.id(entry.source);
         !source.is_null()
             && entry.source != entry.destination
             && !self.local.is_service(source)
@@ -48,12 +48,15 @@ impl Node {
 
     /// Whether a payload may go back to the source of its bundle now.
     fn may_send_back(&mut self, now: Now, key: BundleKey, octets: u64, beginning: &[u8]) -> bool {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return false;
         };
-        let question = (self.endpoints.id(entry.source), entry.creation);
+        let question = (self.held.endpoints.id(entry.source), entry.creation);
         let payload = (octets, beginning);
-        let outcome = self.answers.send_back(now.monotonic, question, payload);
+        let outcome = self
+            .services
+            .answers
+            .send_back(now.monotonic, question, payload);
         outcome.is_ok()
     }
 
@@ -67,6 +70,7 @@ impl Node {
         payload: &[u8],
     ) {
         if !self
+            .held
             .bundles
             .entry(key)
             .is_some_and(|it| self.wants_answer(it))
@@ -104,11 +108,11 @@ impl Node {
             self.corrupt(now, key);
             return;
         };
-        let whole = self.reassembly.parts(key).is_some();
+        let whole = self.held.reassembly.parts(key).is_some();
         let payload_octets = header.total_adu_octets();
         let beginning = octets.get(header.octets.len()..).unwrap_or_default();
         if !self.may_send_back(now, key, payload_octets, beginning) {
-            self.counters.answers_withheld += 1;
+            self.outbox.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
         }
@@ -146,6 +150,7 @@ impl Node {
         if has_same_head && answer.payload.crc_type != CrcType::None {
             let from = u64::from(header.header_octets()).saturating_add(header.payload_octets());
             let trailer = self
+                .held
                 .bundles
                 .entry(key)
                 .map(|entry| entry.extents.slice(from, u64::MAX));

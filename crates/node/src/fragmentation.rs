@@ -40,8 +40,8 @@ impl Node {
         header: Box<Header>,
         overhead: u64,
     ) {
-        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return;
         };
         let limit = neighbour.policy.fragment_octets;
@@ -59,14 +59,14 @@ impl Node {
             return;
         }
         let next = self.handed_to(stream, key).unwrap_or(0);
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.splits.push_back(Split {
                 key,
                 piece_octets,
                 next,
             });
         }
-        self.splits.insert(
+        self.forwarding.splits.insert(
             (key, stream),
             SplitBundle {
                 header,
@@ -79,16 +79,17 @@ impl Node {
 
     /// Read the payload of the next fragment of the bundle that a session is cutting.
     pub(crate) fn send_fragment(&mut self, stream: StreamId) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let Some(mut split) = neighbour.splits.pop_front() else {
             return;
         };
         let key = split.key;
-        let (Some(state), Some(entry)) =
-            (self.splits.get_mut(&(key, stream)), self.bundles.entry(key))
-        else {
+        let (Some(state), Some(entry)) = (
+            self.forwarding.splits.get_mut(&(key, stream)),
+            self.held.bundles.entry(key),
+        ) else {
             return;
         };
         let total = state.header.payload_octets();
@@ -107,7 +108,7 @@ impl Node {
         if !state.complete {
             neighbour.splits.push_front(split);
         }
-        self.counters.fragments += 1;
+        self.outbox.counters.fragments += 1;
         self.read(PendingRead::Fragment { stream, key, range }, extents);
     }
 
@@ -121,10 +122,11 @@ impl Node {
         payload: Bytes,
     ) {
         let ready = self
+            .adjacencies
             .neighbours
             .get(&stream)
             .is_some_and(|neighbour| !neighbour.ending);
-        let Some(state) = self.splits.get(&(key, stream)).filter(|_| ready) else {
+        let Some(state) = self.forwarding.splits.get(&(key, stream)).filter(|_| ready) else {
             self.discharge(stream, range.length);
             self.settle_fragment(now, stream, key, Some(None));
             return;
@@ -170,10 +172,11 @@ impl Node {
         start: u64,
         octets: u64,
     ) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let may = !must_not_fragment(entry.flags) && !self.endpoints.id(entry.source).is_null();
+        let may =
+            !must_not_fragment(entry.flags) && !self.held.endpoints.id(entry.source).is_null();
         let before = self.handed_to(stream, key).unwrap_or(0);
         // A fragment has at least one octet, and the last one tells that all were taken.
         let most = entry.payload_octets.saturating_sub(1);
@@ -187,25 +190,30 @@ impl Node {
     /// Payload octets of a bundle that need not go over a session: of a copy those that this neighbour has, else those that any has,
     /// which has them to forward.
     pub(crate) fn handed_to(&self, stream: StreamId, key: BundleKey) -> Option<u64> {
-        if self.copies.router(key).is_none() || planted(Mutant::MarkShared) {
-            return self.handed.get(&key).copied();
+        if self.forwarding.copies.router(key).is_none() || planted(Mutant::MarkShared) {
+            return self.forwarding.handed.get(&key).copied();
         }
-        self.copies
-            .handed(key, self.neighbours.get(&stream)?.peer_id()?)
+        self.forwarding
+            .copies
+            .handed(key, self.adjacencies.neighbours.get(&stream)?.peer_id()?)
     }
 
     /// Note how many that are; none any more.
     pub(crate) fn set_handed(&mut self, stream: StreamId, key: BundleKey, octets: Option<u64>) {
-        if self.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
-            let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        if self.forwarding.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
+            let peer = self
+                .adjacencies
+                .neighbours
+                .get(&stream)
+                .and_then(|it| it.peer_id());
             if let Some(peer) = peer.cloned() {
-                self.copies.set_handed(key, peer, octets);
+                self.forwarding.copies.set_handed(key, peer, octets);
             }
             return;
         }
         match octets {
-            Some(octets) => drop(self.handed.insert(key, octets)),
-            None => drop(self.handed.remove(&key)),
+            Some(octets) => drop(self.forwarding.handed.insert(key, octets)),
+            None => drop(self.forwarding.handed.remove(&key)),
         }
     }
 
@@ -217,7 +225,7 @@ impl Node {
         key: BundleKey,
         failed: Option<Option<RefuseReason>>,
     ) {
-        let Some(split) = self.splits.get_mut(&(key, stream)) else {
+        let Some(split) = self.forwarding.splits.get_mut(&(key, stream)) else {
             return;
         };
         split.outstanding = split.outstanding.saturating_sub(1);
@@ -240,10 +248,10 @@ impl Node {
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.splits.retain(|split| split.key != key);
         }
-        if let Some(split) = self.splits.get_mut(&(key, stream)) {
+        if let Some(split) = self.forwarding.splits.get_mut(&(key, stream)) {
             split.failed.get_or_insert(refused);
             split.complete = true;
         }
@@ -251,13 +259,19 @@ impl Node {
     }
 
     fn finish_split(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let done = self.splits.get(&(key, stream)).is_some_and(|split| {
-            split.complete && (split.outstanding == 0 || planted(Mutant::LastFragmentNotAwaited))
-        });
+        let done = self
+            .forwarding
+            .splits
+            .get(&(key, stream))
+            .is_some_and(|split| {
+                split.complete
+                    && (split.outstanding == 0 || planted(Mutant::LastFragmentNotAwaited))
+            });
         if !done {
             return;
         }
         match self
+            .forwarding
             .splits
             .remove(&(key, stream))
             .and_then(|split| split.failed)

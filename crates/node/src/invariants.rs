@@ -27,47 +27,51 @@ impl Node {
         if self.stage == Stage::Recovering {
             return Ok(());
         }
-        expect(self.counters.transitions_refused == 0, || {
+        expect(self.outbox.counters.transitions_refused == 0, || {
             "a bundle's state did not allow an event".into()
         })?;
         self.check_windows()?;
         self.check_timers()?;
         self.check_endpoints()?;
         let held = self.holders();
-        for (key, entry) in self.bundles.iter() {
+        for (key, entry) in self.held.bundles.iter() {
             self.check_bundle(key, entry, held.get(&key).copied().unwrap_or(0))
                 .map_err(|what| format!("{key:?} in {:?} {what}", entry.state()))?;
         }
-        let under_way = self.arrivals.iter().map(|(_, it)| it);
+        let under_way = self.held.arrivals.iter().map(|(_, it)| it);
         let arriving = under_way.fold(0, |sum, it| sum + it.waiting());
-        let backlog = arriving + self.backlog.abandoned_octets();
-        expect(self.backlog.is_consistent(), || {
-            format!("the parts of {:?} are more than the whole", self.backlog)
+        let backlog = arriving + self.held.backlog.abandoned_octets();
+        expect(self.held.backlog.is_consistent(), || {
+            format!(
+                "the parts of {:?} are more than the whole",
+                self.held.backlog
+            )
         })?;
-        expect(self.backlog.octets() == backlog, || {
-            format!("backlog {} is {backlog}", self.backlog.octets())
+        expect(self.held.backlog.octets() == backlog, || {
+            format!("backlog {} is {backlog}", self.held.backlog.octets())
         })?;
         let unreserved = self
+            .held
             .arrivals
             .iter()
             .map(|(_, it)| it.unreserved)
             .sum::<u64>();
-        expect(self.unreserved_octets == unreserved, || {
-            format!("unreserved {} is {unreserved}", self.unreserved_octets)
+        expect(self.held.unreserved_octets == unreserved, || {
+            format!("unreserved {} is {unreserved}", self.held.unreserved_octets)
         })?;
-        let arriving = self.arrivals.iter().map(|(key, _)| key);
-        for key in self.moved.iter().copied().chain(arriving) {
-            expect(self.bundles.entry(key).is_some(), || {
+        let arriving = self.held.arrivals.iter().map(|(key, _)| key);
+        for key in self.held.moved.iter().copied().chain(arriving) {
+            expect(self.held.bundles.entry(key).is_some(), || {
                 format!("{key:?} moves or arrives and is not held")
             })?;
         }
         self.check_passes()?;
-        for key in self.copies.keys() {
-            expect(self.bundles.entry(key).is_some(), || {
+        for key in self.forwarding.copies.keys() {
+            expect(self.held.bundles.entry(key).is_some(), || {
                 format!("{key:?} is given away and is not held")
             })?;
         }
-        for (key, _) in self.splits.keys() {
+        for (key, _) in self.forwarding.splits.keys() {
             let state = self.state(*key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is cut and {state:?}")
@@ -80,44 +84,46 @@ impl Node {
     #[doc(hidden)]
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.arrivals.is_empty()
-            && self.reads.is_empty()
-            && self.splits.is_empty()
-            && self.passes.is_empty()
-            && self.owed.is_empty()
-            && self.keepings.is_empty()
-            && self.prefixes.is_empty()
-            && self.handed.is_empty()
-            && self.moved.is_empty()
-            && self.verifying.is_empty()
-            && self.parting.is_empty()
-            && self.backlog.octets() == 0
+        self.held.arrivals.is_empty()
+            && self.held.reads.is_empty()
+            && self.forwarding.splits.is_empty()
+            && self.forwarding.passes.is_empty()
+            && self.forwarding.owed.is_empty()
+            && self.held.keepings.is_empty()
+            && self.held.prefixes.is_empty()
+            && self.forwarding.handed.is_empty()
+            && self.held.moved.is_empty()
+            && self.held.verifying.is_empty()
+            && self.adjacencies.parting.is_empty()
+            && self.held.backlog.octets() == 0
     }
 
     fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {
         let passes = matches!(
-            self.passes.get(&key),
+            self.forwarding.passes.get(&key),
             Some(Pass::UnderWay(_) | Pass::Left(..) | Pass::Handed | Pass::Orphaned(_))
         );
-        let wanted = match self.copies.router(key) {
-            Some(_) => u32::try_from(self.copies.sessions(key)).unwrap_or(u32::MAX),
+        let wanted = match self.forwarding.copies.router(key) {
+            Some(_) => u32::try_from(self.forwarding.copies.sessions(key)).unwrap_or(u32::MAX),
             None => u32::from(entry.state() == State::InFlight || passes),
         };
         expect(holders == wanted, || format!("has {holders} holders"))?;
-        let timed = self.expiries.contains(entry, key);
-        let part = self.reassembly.stand_in(key).is_some();
+        let timed = self.held.expiries.contains(entry, key);
+        let part = self.held.reassembly.stand_in(key).is_some();
         match entry.state() {
             State::Kept => {
                 expect(!timed, || "has an expiry".into())?;
-                let keepings = self.keepings.values().filter_map(|it| it.kept);
-                let replaced = self.prefixes.values().filter_map(|it| it.replaces);
+                let keepings = self.held.keepings.values().filter_map(|it| it.kept);
+                let replaced = self.held.prefixes.values().filter_map(|it| it.replaces);
                 return expect(keepings.chain(replaced).any(|kept| kept == key), || {
                     "is kept for nothing".into()
                 });
             }
             State::Arriving => {
                 expect(!timed, || "has an expiry".into())?;
-                return expect(self.arrivals.contains(key), || "does not arrive".into());
+                return expect(self.held.arrivals.contains(key), || {
+                    "does not arrive".into()
+                });
             }
             State::Deleting => return expect(!timed, || "has an expiry".into()),
             State::DispatchPending => return Err("goes nowhere".into()),
@@ -125,21 +131,26 @@ impl Node {
                 expect(holders > 0, || "is with nobody".into())?;
                 return expect(timed || entry.doomed.is_some(), || "never expires".into());
             }
-            State::Waiting if self.copies.router(key).is_some() => {
+            State::Waiting if self.forwarding.copies.router(key).is_some() => {
                 expect(holders == 0, || "waits and is on its way".into())?;
             }
             State::Waiting => {
-                expect(self.queues.holds(queue(entry), place(entry), key), || {
-                    "is in no queue".into()
-                })?;
+                expect(
+                    self.forwarding
+                        .queues
+                        .holds(queue(entry), place(entry), key),
+                    || "is in no queue".into(),
+                )?;
             }
             State::Resting { until } => {
-                expect(self.rests.contains(&(until, key)), || "never wakes".into())?;
+                expect(self.held.rests.contains(&(until, key)), || {
+                    "never wakes".into()
+                })?;
             }
             State::Sent => expect(self.is_sent(key), || "has not left".into())?,
             State::Reassembling | State::Quarantined => {}
         }
-        expect(!self.moved.contains(&key) || part, || {
+        expect(!self.held.moved.contains(&key) || part, || {
             "keeps old places".into()
         })?;
         expect(timed || part, || "never expires".into())?;
@@ -148,40 +159,44 @@ impl Node {
 
     fn check_passes(&self) -> Result<(), String> {
         let mut sessions = 0;
-        for (key, pass) in &self.passes {
+        for (key, pass) in &self.forwarding.passes {
             let orphaned = matches!(pass, Pass::Orphaned(_));
-            expect(self.arrivals.contains(*key) != orphaned, || {
+            expect(self.held.arrivals.contains(*key) != orphaned, || {
                 format!("{key:?} is passed on and does not arrive")
             })?;
             if let Pass::Left(stream, transfer) = pass {
-                let neighbour = self.neighbours.get(stream);
+                let neighbour = self.adjacencies.neighbours.get(stream);
                 let knows = neighbour.is_some_and(|it| it.outgoing().contains(transfer.0));
                 expect(knows, || format!("{key:?} has left with nobody"))?;
             }
             if let Pass::UnderWay(passing) = pass {
                 sessions += 1;
-                let neighbour = self.neighbours.get(&passing.stream);
+                let neighbour = self.adjacencies.neighbours.get(&passing.stream);
                 let knows = neighbour.is_some_and(|it| {
                     it.passing == Some(*key) && it.outgoing().contains(passing.transfer.0)
                 });
                 expect(knows, || format!("{key:?} is passed on by nobody"))?;
             }
         }
-        let busy = self.neighbours.values().filter(|it| it.passing.is_some());
+        let busy = self
+            .adjacencies
+            .neighbours
+            .values()
+            .filter(|it| it.passing.is_some());
         expect(busy.count() == sessions, || {
             "a session passes nothing on".into()
         })?;
-        for key in self.keepings.keys().chain(self.prefixes.keys()) {
-            expect(self.arrivals.contains(*key), || {
+        for key in self.held.keepings.keys().chain(self.held.prefixes.keys()) {
+            expect(self.held.arrivals.contains(*key), || {
                 format!("{key:?} is kept in parts and does not arrive")
             })?;
         }
-        for key in self.handed.keys() {
-            expect(self.bundles.entry(*key).is_some(), || {
+        for key in self.forwarding.handed.keys() {
+            expect(self.held.bundles.entry(*key).is_some(), || {
                 format!("{key:?} was handed over and is not held")
             })?;
         }
-        for key in self.owed.keys() {
+        for key in self.forwarding.owed.keys() {
             let state = self.state(*key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is owed for and {state:?}")
@@ -193,38 +208,44 @@ impl Node {
     /// How many reads, sessions and applications hold each bundle.
     fn holders(&self) -> BTreeMap<BundleKey, u32> {
         let mut held = BTreeMap::new();
-        let reads = self.reads.values().filter_map(|read| match read {
+        let reads = self.held.reads.values().filter_map(|read| match read {
             PendingRead::Send { key, .. }
             | PendingRead::Echo { key }
             | PendingRead::Perf { key, .. } => Some(*key),
             PendingRead::Fragment { .. } => None,
         });
         let sessions = self
+            .adjacencies
             .neighbours
             .values()
             .flat_map(|it| it.outgoing().values());
         let sent = sessions.filter(|it| !it.fragment).map(|it| it.key);
-        let delivered = self.clients.values().flat_map(|it| it.deliveries.values());
+        let delivered = self
+            .delivery
+            .clients
+            .values()
+            .flat_map(|it| it.deliveries.values());
         let all = reads
             .chain(sent)
             .chain(delivered.copied())
-            .chain(self.perf.held());
-        for key in all.chain(self.splits.keys().map(|(key, _)| *key)) {
+            .chain(self.services.perf.held());
+        for key in all.chain(self.forwarding.splits.keys().map(|(key, _)| *key)) {
             *held.entry(key).or_insert(0) += 1;
         }
         held
     }
 
     fn check_windows(&self) -> Result<(), String> {
-        for (stream, neighbour) in &self.neighbours {
+        for (stream, neighbour) in &self.adjacencies.neighbours {
             let mut sent = neighbour.outgoing().values().map(|it| it.key);
-            expect(sent.all(|key| self.bundles.entry(key).is_some()), || {
-                format!("{stream:?} sends what is not held")
-            })?;
+            expect(
+                sent.all(|key| self.held.bundles.entry(key).is_some()),
+                || format!("{stream:?} sends what is not held"),
+            )?;
             let (mut bundles, mut octets) = (0_u32, 0_u64);
-            let read = self.reads.values().filter_map(|read| match read {
+            let read = self.held.reads.values().filter_map(|read| match read {
                 PendingRead::Send { stream: of, key } if of == stream => {
-                    self.bundles.entry(*key).map(|entry| entry.octets)
+                    self.held.bundles.entry(*key).map(|entry| entry.octets)
                 }
                 PendingRead::Fragment {
                     stream: of, range, ..
@@ -245,28 +266,37 @@ impl Node {
 
     fn check_timers(&self) -> Result<(), String> {
         let sessions = self
+            .adjacencies
             .neighbours
             .iter()
             .map(|(it, session)| (it, session.timeout));
-        let clients = self.clients.iter().map(|(it, client)| (it, client.timeout));
+        let clients = self
+            .delivery
+            .clients
+            .iter()
+            .map(|(it, client)| (it, client.timeout));
         let mut armed = 0;
         for (stream, timeout) in sessions.chain(clients) {
             if let Some(at) = timeout {
                 armed += 1;
-                expect(self.timeouts.contains(&(at, *stream)), || {
+                expect(self.attention.timeouts.contains(&(at, *stream)), || {
                     format!("the timer of {stream:?} is not set")
                 })?;
             }
         }
-        expect(self.timeouts.len() == armed, || {
+        expect(self.attention.timeouts.len() == armed, || {
             "timers of nobody are set".into()
         })?;
-        let timed = self.bundles.iter().filter(|(_, it)| it.timed != Timed::No);
-        expect(self.expiries.len() == timed.count(), || {
+        let timed = self
+            .held
+            .bundles
+            .iter()
+            .filter(|(_, it)| it.timed != Timed::No);
+        expect(self.held.expiries.len() == timed.count(), || {
             "expiries of nobody are noted".into()
         })?;
         let resting = |key| self.state(key);
-        for &(until, key) in &self.rests {
+        for &(until, key) in &self.held.rests {
             expect(resting(key) == Some(State::Resting { until }), || {
                 format!("{key:?} is woken and does not rest")
             })?;
@@ -275,21 +305,27 @@ impl Node {
     }
 
     fn check_endpoints(&self) -> Result<(), String> {
-        let bundles = self.bundles.iter().flat_map(|(_, it)| {
+        let bundles = self.held.bundles.iter().flat_map(|(_, it)| {
             [it.source, it.destination, it.report_to]
                 .into_iter()
                 .chain(it.previous)
         });
-        let peers = self.neighbours.values().filter_map(|it| it.peer);
-        let registered = self.registrations.iter().map(|(index, _)| index);
+        let peers = self
+            .adjacencies
+            .neighbours
+            .values()
+            .filter_map(|it| it.peer);
+        let registered = self.delivery.registrations.iter().map(|(index, _)| index);
         let all = bundles.chain(peers).chain(registered);
-        let told = self.collections.endpoints();
-        let mut users: Vec<EndpointIndex> =
-            all.chain(self.removed.endpoints()).chain(told).collect();
+        let told = self.reporting.collections.endpoints();
+        let mut users: Vec<EndpointIndex> = all
+            .chain(self.held.removed.endpoints())
+            .chain(told)
+            .collect();
         users.sort_unstable();
         let users = users.chunk_by(|one, other| one == other);
         let users = users.filter_map(|them| Some((*them.first()?, them.len())));
-        let counted = self.endpoints.users();
+        let counted = self.held.endpoints.users();
         expect(counted.clone().eq(users.clone()), || {
             let (counted, users): (Vec<_>, Vec<_>) = (counted.collect(), users.collect());
             format!("endpoints are counted {counted:?} and used {users:?}")

@@ -64,27 +64,32 @@ impl Node {
     /// have not taken, octets of datagrams that came before others, and what the store's tables take for these bundles. Octets under way between sockets and the disk are not part of it.
     #[must_use]
     pub fn memory_octets(&self) -> u64 {
-        let bundles = usize::try_from(self.bundles.count()).unwrap_or(usize::MAX);
-        let sessions = self.neighbours.len().saturating_add(self.clients.len());
+        let bundles = usize::try_from(self.held.bundles.count()).unwrap_or(usize::MAX);
+        let sessions = self
+            .adjacencies
+            .neighbours
+            .len()
+            .saturating_add(self.delivery.clients.len());
         let tables = self
+            .held
             .bundles
             .memory_octets()
             .saturating_add(bundles.saturating_mul(STORE_OCTETS))
-            .saturating_add(self.endpoints.memory_octets())
-            .saturating_add(self.queues.memory_octets())
-            .saturating_add(self.copies.memory_octets())
-            .saturating_add(self.routers.memory_octets())
-            .saturating_add(self.expected_octets)
-            .saturating_add(self.expiries.memory_octets())
-            .saturating_add(self.removed.memory_octets())
-            .saturating_add(self.arrivals.memory_octets())
-            .saturating_add(tree_octets::<(u64, u64)>(self.rests.len()))
-            .saturating_add(self.sent.memory_octets())
-            .saturating_add(self.delivering.saturating_mul(DELIVERY_OCTETS))
-            .saturating_add(self.response_octets)
-            .saturating_add(usize::try_from(self.early_octets).unwrap_or(usize::MAX))
+            .saturating_add(self.held.endpoints.memory_octets())
+            .saturating_add(self.forwarding.queues.memory_octets())
+            .saturating_add(self.forwarding.copies.memory_octets())
+            .saturating_add(self.forwarding.routers.memory_octets())
+            .saturating_add(self.held.expected_octets)
+            .saturating_add(self.held.expiries.memory_octets())
+            .saturating_add(self.held.removed.memory_octets())
+            .saturating_add(self.held.arrivals.memory_octets())
+            .saturating_add(tree_octets::<(u64, u64)>(self.held.rests.len()))
+            .saturating_add(self.forwarding.sent.memory_octets())
+            .saturating_add(self.delivery.delivering.saturating_mul(DELIVERY_OCTETS))
+            .saturating_add(self.delivery.response_octets)
+            .saturating_add(usize::try_from(self.adjacencies.early_octets).unwrap_or(usize::MAX))
             .saturating_add(sessions.saturating_mul(SESSION_OCTETS));
-        let portions = self.bundles.octets() / PORTION_OCTETS;
+        let portions = self.held.bundles.octets() / PORTION_OCTETS;
         length(tables).saturating_add(portions.saturating_mul(PORTION_MEMORY_OCTETS))
     }
 }

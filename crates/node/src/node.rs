@@ -9,54 +9,27 @@
 //! `answers` (whom these two answer), `own` (bundles that the node makes for itself), `operator`.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent};
-use dhow_bundle::{HeaderReader, Instant, NodeId, Now};
-use dhow_link::tcpcl::Session;
+use dhow_bundle::storage::{StoreCommand, StoreEvent};
+use dhow_bundle::{Instant, Now};
 
-use crate::answers::Answers;
-use crate::arrivals::Arrivals;
-use crate::backlog::Backlog;
-use crate::bundles::Bundles;
-use crate::client::Client;
-use crate::collection::Collections;
-use crate::config::{Config, LinkId, SendOrder};
-use crate::copies::Copies;
-use crate::creation::Creation;
-use crate::delivery::Registrations;
-use crate::disk_room::DiskRoom;
-use crate::door::{Action, Event, Occurrence, Purpose, StreamId, Telling, Ticket};
-use crate::endpoints::{EndpointIndex, Endpoints};
-use crate::expiries::Expiries;
-use crate::heads::Heads;
-use crate::links::Link;
+use crate::adjacencies::Adjacencies;
+use crate::attention::Attention;
+use crate::config::Config;
+use crate::delivery::Delivery;
+use crate::door::{Action, Event, Occurrence, Purpose, Telling};
+use crate::forwarding::Forwarding;
+use crate::held::Held;
 use crate::local::Local;
-use crate::neighbour::Neighbour;
-use crate::passing::{Owed, Pass};
+use crate::outbox::Outbox;
 use crate::paths::IdlePaths;
-use crate::perf::Perf;
-use crate::prefix::{Keeping, Prefix, Retracted};
-use crate::queues::Queues;
-use crate::reassembly::Reassembly;
 use crate::recording::{Recorder, Stored};
-use crate::removed::Removed;
-use crate::reports::ReportRate;
-use crate::routing::Routers;
-use crate::routing::static_routes::StaticRoutes;
-use crate::sending::{PendingRead, SplitBundle};
-use crate::sent::Sent;
-use crate::series::Series;
-use crate::sharing::Sharing;
-use crate::turns::Turns;
-use crate::view::Counters;
+use crate::reporting::Reporting;
+use crate::sending::PendingRead;
+use crate::services::Services;
 
 /// The wall clock moved by more than this against the monotonic one: a jump, not drift.
 const CLOCK_JUMP_MS: u64 = 1_000;
-
-/// Actions that wait for the driver when no more bundles are chosen for sessions: what waits in a long line has left
-/// the processor's caches when its turn comes.
-const TURN_ACTIONS: usize = 128;
 
 /// Bundles that expire in one turn, at most: hundreds of thousands may at the same instant, and each makes work for the node, its
 /// store and its log.
@@ -73,106 +46,20 @@ pub(crate) enum Stage {
     ShuttingDown,
 }
 
-/// Whether what sessions say is being carried out further up on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attending {
-    Yes,
-    No,
-}
-
 /// One DTN node: forwarder, links, registrations and application sessions behind one door.
 pub struct Node {
     pub(crate) config: Config,
-    pub(crate) stage: Stage,
-    pub(crate) telling: Telling,
     pub(crate) local: Local,
-    pub(crate) endpoints: Endpoints,
-    pub(crate) bundles: Bundles,
-    pub(crate) queues: Queues,
-    pub(crate) removed: Removed,
-    /// Bundles that applications have and have not confirmed.
-    pub(crate) delivering: usize,
-    /// Octets of responses that applications have not taken.
-    pub(crate) response_octets: usize,
-    /// Octets of datagrams that came before others and wait for them.
-    pub(crate) early_octets: u64,
-    /// So many bundles find memory before it is counted again.
-    pub(crate) memory_credit: u64,
-    /// Octets of memory that the queues of recovered bundles will take.
-    pub(crate) expected_octets: usize,
-    pub(crate) creation: Creation,
-    pub(crate) routes: StaticRoutes,
-    pub(crate) routers: Routers,
-    pub(crate) links: alloc::vec::Vec<Link>,
-    /// When the network, which has just changed, is looked at.
-    pub(crate) settles: Option<Instant>,
-    /// When the paths of sessions are looked at.
-    pub(crate) path_check: Option<Instant>,
-    pub(crate) idle_paths: IdlePaths,
-    pub(crate) neighbours: BTreeMap<StreamId, Box<Neighbour>>,
-    pub(crate) clients: BTreeMap<StreamId, Box<Client>>,
-    /// Established sessions by their peer.
-    pub(crate) peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
-    pub(crate) registrations: Registrations,
-    pub(crate) reassembly: Reassembly,
-    pub(crate) arrivals: Arrivals,
-    /// Bundles that go out while they come in, or did.
-    pub(crate) passes: BTreeMap<BundleKey, Pass>,
-    /// What is kept of bundles that are coming in.
-    pub(crate) keepings: BTreeMap<BundleKey, Keeping>,
-    /// Parts of them on their way into the store.
-    pub(crate) prefixes: BTreeMap<BundleKey, Prefix>,
-    pub(crate) retracted: Retracted,
-    /// What they and the bundles have in common.
-    pub(crate) sharing: Sharing,
-    /// Payload octets of bundles here that next hops have already, from the first.
-    pub(crate) handed: BTreeMap<BundleKey, u64>,
-    /// Bundles of which several neighbours get a copy.
-    pub(crate) copies: Copies,
-    /// Acknowledgments that wait for the next hop's.
-    pub(crate) owed: BTreeMap<BundleKey, Owed>,
-    /// Bundles that sessions are cutting into fragments.
-    pub(crate) splits: BTreeMap<(BundleKey, StreamId), SplitBundle>,
-    /// Reads that the driver has not answered, by ticket.
-    pub(crate) reads: Series<PendingRead>,
-    pub(crate) heads: Heads,
-    /// Reads the headers of bundles that come in.
-    pub(crate) headers_in: Option<Box<HeaderReader>>,
-    /// Reads those of bundles that go out.
-    pub(crate) headers_out: Option<Box<HeaderReader>>,
-    pub(crate) expiries: Expiries,
-    /// When bundles that a neighbour refused are tried again.
-    pub(crate) rests: BTreeSet<(Instant, BundleKey)>,
-    /// Bundles that have left over links that promise nothing, and are kept.
-    pub(crate) sent: Sent,
-    /// When sessions want their `handle_timeout`.
-    pub(crate) timeouts: BTreeSet<(Instant, StreamId)>,
-    pub(crate) report_rate: ReportRate,
-    /// Reports that wait for each other.
-    pub(crate) collections: Collections,
-    /// When sessions whose peer is out of resources are tried again.
-    pub(crate) pauses: BTreeSet<(Instant, StreamId)>,
-    /// Sessions that are over and may still have last octets to write.
-    pub(crate) parting: BTreeMap<StreamId, Box<Session>>,
-    /// Bundles whose octets moved in the store while somebody may still read the old places.
-    pub(crate) moved: BTreeSet<BundleKey>,
-    /// Bundles that the store is comparing with their checksums.
-    pub(crate) verifying: BTreeSet<BundleKey>,
-    /// Octets of bundles that are coming in, for which no room is reserved yet.
-    pub(crate) unreserved_octets: u64,
-    pub(crate) disk_room: DiskRoom,
-    pub(crate) backlog: Backlog,
-    pub(crate) counters: Counters,
-    pub(crate) answers: Answers,
-    pub(crate) perf: Perf,
-    pub(crate) to_serve: BTreeSet<StreamId>,
-    pub(crate) to_deliver: BTreeSet<EndpointIndex>,
-    pub(crate) to_attend: BTreeSet<StreamId>,
-    pub(crate) attending: Attending,
+    pub(crate) stage: Stage,
+    pub(crate) held: Held,
+    pub(crate) forwarding: Forwarding,
+    pub(crate) adjacencies: Adjacencies,
+    pub(crate) delivery: Delivery,
+    pub(crate) services: Services,
+    pub(crate) reporting: Reporting,
+    pub(crate) attention: Attention,
+    pub(crate) outbox: Outbox,
     pub(crate) recorder: Option<Box<Recorder>>,
-    actions: VecDeque<Action>,
-    pub(crate) turns: Turns,
-    next_ticket: u64,
     random: u64,
     /// Wall clock minus monotonic clock at the last event, milliseconds.
     clock_offset_ms: Option<u64>,
@@ -186,82 +73,18 @@ impl Node {
     #[must_use]
     pub fn new(config: Config) -> Self {
         assert!(!config.node_ids.is_empty(), "a node needs a node ID");
-        let by_expiry = |(link, id): (&crate::config::LinkConfig, u32)| {
-            (link.policy.order == SendOrder::Expiry).then_some(LinkId(id))
-        };
-        let expiry_links = config
-            .links
-            .iter()
-            .zip(0_u32..)
-            .filter_map(by_expiry)
-            .collect();
         let mut node = Self {
-            stage: Stage::Recovering,
-            telling: Telling::default(),
             local: Local::new(&config),
-            endpoints: Endpoints::new(Local::new(&config), config.seed),
-            bundles: Bundles::new(config.seed),
-            queues: Queues::new(expiry_links),
-            removed: Removed::new(
-                config.removed_bound,
-                remembered_octets(&config),
-                config.seed,
-            ),
-            delivering: 0,
-            response_octets: 0,
-            early_octets: 0,
-            expected_octets: 0,
-            memory_credit: 0,
-            creation: Creation::default(),
-            routes: StaticRoutes::default(),
-            routers: Routers::new(&config.routing),
-            links: config.links.iter().cloned().map(Link::new).collect(),
-            settles: None,
-            path_check: None,
-            idle_paths: IdlePaths::Asked,
-            neighbours: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            peers: BTreeMap::new(),
-            registrations: Registrations::default(),
-            reassembly: Reassembly::default(),
-            arrivals: Arrivals::default(),
-            passes: BTreeMap::new(),
-            keepings: BTreeMap::new(),
-            prefixes: BTreeMap::new(),
-            retracted: Retracted::new(),
-            sharing: Sharing::default(),
-            handed: BTreeMap::new(),
-            copies: Copies::default(),
-            owed: BTreeMap::new(),
-            splits: BTreeMap::new(),
-            reads: Series::default(),
-            heads: Heads::default(),
-            headers_in: None,
-            headers_out: None,
-            expiries: Expiries::default(),
-            rests: BTreeSet::new(),
-            sent: Sent::new(&config.links),
-            timeouts: BTreeSet::new(),
-            report_rate: ReportRate::new(config.reports.per_second),
-            collections: Collections::default(),
-            pauses: BTreeSet::new(),
-            parting: BTreeMap::new(),
-            moved: BTreeSet::new(),
-            verifying: BTreeSet::new(),
-            unreserved_octets: 0,
-            disk_room: DiskRoom::default(),
-            backlog: Backlog::default(),
-            counters: Counters::default(),
-            answers: Answers::new(config.answers_per_second, config.seed),
-            perf: Perf::new(&config),
-            to_serve: BTreeSet::new(),
-            to_deliver: BTreeSet::new(),
-            to_attend: BTreeSet::new(),
-            attending: Attending::No,
+            stage: Stage::Recovering,
+            held: Held::new(&config),
+            forwarding: Forwarding::new(&config),
+            adjacencies: Adjacencies::new(&config),
+            delivery: Delivery::default(),
+            services: Services::new(&config),
+            reporting: Reporting::new(&config),
+            attention: Attention::default(),
+            outbox: Outbox::default(),
             recorder: None,
-            actions: VecDeque::new(),
-            turns: Turns::default(),
-            next_ticket: 0,
             random: config.seed | 1,
             clock_offset_ms: None,
             config,
@@ -273,7 +96,7 @@ impl Node {
     /// Tell of these occurrences; of all of them otherwise.
     #[must_use]
     pub const fn with_telling(mut self, telling: Telling) -> Self {
-        self.telling = telling;
+        self.outbox.telling = telling;
         self
     }
 
@@ -307,7 +130,7 @@ impl Node {
                 reserved_sequence,
                 removed,
             } => {
-                self.creation.resume(reserved_time, reserved_sequence);
+                self.held.creation.resume(reserved_time, reserved_sequence);
                 self.finish_recovery(now, removed);
             }
             Event::Store(event) => self.handle_store(now, event),
@@ -333,7 +156,7 @@ impl Node {
                 }
             }
             Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
-            Event::TellsPaths => self.idle_paths = IdlePaths::Told,
+            Event::TellsPaths => self.adjacencies.idle_paths = IdlePaths::Told,
             Event::CarrierChanged { link, carrier } => self.carrier_changed(now, link, carrier),
             Event::NetworkChanged => self.let_settle(now),
             Event::Operator { ticket, command } => {
@@ -365,7 +188,7 @@ impl Node {
     #[cold]
     fn record(&mut self, now: Now, event: &Event) {
         let stored = match event {
-            Event::Read { ticket, .. } => stored(self.reads.get(ticket.0)),
+            Event::Read { ticket, .. } => stored(self.held.reads.get(ticket.0)),
             _ => Stored::Own,
         };
         if let Some(recorder) = &mut self.recorder {
@@ -374,25 +197,25 @@ impl Node {
     }
 
     fn next_action(&mut self, now: Now) -> Option<Action> {
-        if self.actions.is_empty() && self.stage != Stage::Recovering {
+        if self.outbox.actions.is_empty() && self.stage != Stage::Recovering {
             self.attend_all(now);
             self.dial(now);
             self.write_reports(now);
-            while self.has_turn_left()
-                && let Some(endpoint) = self.to_deliver.pop_first()
+            while self.outbox.has_turn_left()
+                && let Some(endpoint) = self.delivery.to_deliver.pop_first()
             {
                 self.deliver(now, endpoint);
             }
-            while self.has_turn_left()
-                && let Some(stream) = self.to_serve.pop_first()
+            while self.outbox.has_turn_left()
+                && let Some(stream) = self.forwarding.to_serve.pop_first()
             {
                 self.serve(now, stream);
             }
-            if self.collections.is_unwritten() {
+            if self.reporting.collections.is_unwritten() {
                 self.write_reports(now);
             }
         }
-        self.actions.pop_front()
+        self.outbox.actions.pop_front()
     }
 
     /// The instant of `poll_timeout` has come (or another: then nothing happens).
@@ -406,52 +229,76 @@ impl Node {
         }
         // The remaining ones are due at once: other events have their turn between.
         for _ in 0..EXPIRIES_PER_TURN {
-            let Some(key) = self.expiries.pop(&mut self.bundles, now.monotonic) else {
+            let Some(key) = self
+                .held
+                .expiries
+                .pop(&mut self.held.bundles, now.monotonic)
+            else {
                 break;
             };
             self.expire(now, key);
         }
-        while let Some(&(at, key)) = self.rests.first()
+        while let Some(&(at, key)) = self.held.rests.first()
             && at <= now.monotonic
         {
-            self.rests.remove(&(at, key));
+            self.held.rests.remove(&(at, key));
             self.wake(now, key);
         }
-        while let Some(&(at, stream)) = self.pauses.first()
+        while let Some(&(at, stream)) = self.adjacencies.pauses.first()
             && at <= now.monotonic
         {
-            self.pauses.remove(&(at, stream));
-            self.to_serve.insert(stream);
+            self.adjacencies.pauses.remove(&(at, stream));
+            self.forwarding.to_serve.insert(stream);
         }
-        while let Some(&(at, stream)) = self.timeouts.first()
+        while let Some(&(at, stream)) = self.attention.timeouts.first()
             && at <= now.monotonic
         {
-            self.timeouts.remove(&(at, stream));
+            self.attention.timeouts.remove(&(at, stream));
             self.stream_timeout(now, stream);
         }
-        if self.settles.is_some_and(|at| at <= now.monotonic) {
-            self.settles = None;
+        if self
+            .adjacencies
+            .settles
+            .is_some_and(|at| at <= now.monotonic)
+        {
+            self.adjacencies.settles = None;
             self.network_changed(now);
         }
-        if self.path_check.is_some_and(|at| at <= now.monotonic) {
+        if self
+            .adjacencies
+            .path_check
+            .is_some_and(|at| at <= now.monotonic)
+        {
             self.path_timeout(now);
         }
-        if self.perf.due().is_some_and(|at| at <= now.monotonic) {
+        if self
+            .services
+            .perf
+            .due()
+            .is_some_and(|at| at <= now.monotonic)
+        {
             self.summarize_due(now);
         }
-        self.removed.prune(&mut self.endpoints, now.monotonic);
+        self.held
+            .removed
+            .prune(&mut self.held.endpoints, now.monotonic);
     }
 
     /// When `handle_timeout` or `poll` wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let expiry = self.expiries.next();
-        let rest = self.rests.first().map(|&(at, _)| at);
-        let timeout = self.timeouts.first().map(|&(at, _)| at);
-        let pause = self.pauses.first().map(|&(at, _)| at);
-        let reports = self.collections.due();
-        let dial = self.links.iter().filter_map(|link| link.next_attempt).min();
-        let perf = self.perf.due();
+        let expiry = self.held.expiries.next();
+        let rest = self.held.rests.first().map(|&(at, _)| at);
+        let timeout = self.attention.timeouts.first().map(|&(at, _)| at);
+        let pause = self.adjacencies.pauses.first().map(|&(at, _)| at);
+        let reports = self.reporting.collections.due();
+        let dial = self
+            .adjacencies
+            .links
+            .iter()
+            .filter_map(|link| link.next_attempt)
+            .min();
+        let perf = self.services.perf.due();
         [
             expiry,
             rest,
@@ -460,8 +307,8 @@ impl Node {
             reports,
             dial,
             perf,
-            self.settles,
-            self.path_check,
+            self.adjacencies.settles,
+            self.adjacencies.path_check,
         ]
         .into_iter()
         .flatten()
@@ -474,7 +321,7 @@ impl Node {
             StoreEvent::Written { key, extents } => self.written(now, key, &extents),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(now, key),
-            StoreEvent::Reserved { time, sequence } => self.creation.confirm(time, sequence),
+            StoreEvent::Reserved { time, sequence } => self.held.creation.confirm(time, sequence),
             StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
             StoreEvent::Verified { key } => self.intact(now, key),
@@ -486,25 +333,15 @@ impl Node {
     }
 
     pub(crate) fn act(&mut self, action: Action) {
-        self.actions.push_back(action);
+        self.outbox.act(action);
     }
 
     pub(crate) fn store(&mut self, command: StoreCommand) {
-        self.act(Action::Store(command));
+        self.outbox.store(command);
     }
 
     pub(crate) fn occurred(&mut self, occurrence: Occurrence) {
-        self.act(Action::Occurred(occurrence));
-    }
-
-    /// False once so much is to be done that sessions had better be served when it is.
-    pub(crate) fn has_turn_left(&self) -> bool {
-        self.actions.len() < TURN_ACTIONS
-    }
-
-    pub(crate) fn ticket(&mut self) -> Ticket {
-        self.next_ticket += 1;
-        Ticket(self.next_ticket)
+        self.outbox.occurred(occurrence);
     }
 
     /// A pseudo-random number from the node's seed (xorshift64*).
@@ -537,14 +374,6 @@ impl Node {
         }
         self.clock_offset_ms = Some(offset);
     }
-}
-
-/// The part of the memory that identities of removed bundles may take is one of so many.
-const REMEMBERED_SHARE: u64 = 8;
-
-/// Octets of memory that identities of removed bundles may take.
-fn remembered_octets(config: &Config) -> usize {
-    usize::try_from(config.memory_octets / REMEMBERED_SHARE).unwrap_or(usize::MAX)
 }
 
 /// What octets from the store are that were asked for; nobody reads those that nobody waits for.

@@ -47,7 +47,7 @@ impl Node {
             }
             OperatorCommand::RouteDelete { to, via } => {
                 self.hop_named(&via)?;
-                self.routes.delete(&to, &via)?;
+                self.forwarding.routes.delete(&to, &via)?;
                 self.reroute();
                 Ok(())
             }
@@ -64,7 +64,7 @@ impl Node {
 
     fn add_route(&mut self, route: Route) -> Result<(), OperatorRefusal> {
         let hop = self.hop_named(&route.via)?;
-        self.routes.add(route, hop)
+        self.forwarding.routes.add(route, hop)
     }
 
     /// A hop by the name of a link, or by the ID of a node to which any session will do.
@@ -78,8 +78,9 @@ impl Node {
 
     /// Everything that waits asks its way again, and who is up is served again.
     fn reroute(&mut self) {
-        let (routes, endpoints, local) = (&self.routes, &self.endpoints, &self.local);
-        self.queues.reroute(|destination| {
+        let (routes, endpoints, local) =
+            (&self.forwarding.routes, &self.held.endpoints, &self.local);
+        self.forwarding.queues.reroute(|destination| {
             let id = endpoints.id(destination);
             if local.locality(id) == Locality::Remote {
                 routes.hops(id)

@@ -98,7 +98,7 @@ impl Node {
         let edit = self.hop_edit(now, stream, (key, header), None);
         let outgoing = header.forwarded(&edit);
         let (length, octets) = (outgoing.total_octets(), header.total_octets());
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return;
         };
         if length > neighbour.transfer_mru() {
@@ -116,14 +116,14 @@ impl Node {
         let Some(transfer) = self.open_transfer(now, stream, sent, length) else {
             return;
         };
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.passing = Some(key);
             neighbour.queueing = None;
             neighbour.command(now, LinkCommand::Unverified { transfer });
             let octets = Piece::Octets(outgoing.octets);
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
-        self.counters.passed += 1;
+        self.outbox.counters.passed += 1;
         let passing = Passing {
             stream,
             transfer,
@@ -144,8 +144,13 @@ impl Node {
 
     /// A session to the best hop of a bundle that takes it in one piece beside those of others, of which none is for the same destination.
     pub(crate) fn way_ahead(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
-        let destination = self.bundles.entry(key)?.destination;
-        if self.queues.first_of(destination, |_| true).is_some() {
+        let destination = self.held.bundles.entry(key)?.destination;
+        if self
+            .forwarding
+            .queues
+            .first_of(destination, |_| true)
+            .is_some()
+        {
             return None;
         }
         self.way(key, header, |_, neighbour| {
@@ -160,38 +165,47 @@ impl Node {
         header: &Header,
         is_free: impl Fn(StreamId, &Neighbour) -> bool,
     ) -> Option<StreamId> {
-        let entry = self.bundles.entry(key)?;
-        let destination = self.endpoints.id(entry.destination);
+        let entry = self.held.bundles.entry(key)?;
+        let destination = self.held.endpoints.id(entry.destination);
         let is_remote = self.local.locality(destination) == Locality::Remote;
         if entry.returns > 0 || !is_remote || self.is_routed(key) {
             return None;
         }
-        let hops = self.routes.hops(destination);
+        let hops = self.forwarding.routes.hops(destination);
         let best = hops.iter().find(|hop| self.is_up(hop))?;
         let is_way = |stream: &&StreamId| {
-            self.neighbours.get(stream).is_some_and(|neighbour| {
-                let whole = neighbour.policy.fragment_octets;
-                neighbour.policy.cut_through == Enabled::Yes
-                    && !neighbour.session.holds_unverified()
-                    && entry.previous != neighbour.peer
-                    && whole.is_none_or(|limit| header.payload_octets() <= limit)
-                    && is_free(**stream, neighbour)
-            })
+            self.adjacencies
+                .neighbours
+                .get(stream)
+                .is_some_and(|neighbour| {
+                    let whole = neighbour.policy.fragment_octets;
+                    neighbour.policy.cut_through == Enabled::Yes
+                        && !neighbour.session.holds_unverified()
+                        && entry.previous != neighbour.peer
+                        && whole.is_none_or(|limit| header.payload_octets() <= limit)
+                        && is_free(**stream, neighbour)
+                })
         };
         match best {
             Hop::Link(link) => self.link(*link)?.streams.iter().find(is_way).copied(),
-            Hop::Peer(peer) => self.peers.get(peer)?.iter().find(is_way).copied(),
+            Hop::Peer(peer) => self
+                .adjacencies
+                .peers
+                .get(peer)?
+                .iter()
+                .find(is_way)
+                .copied(),
         }
     }
 
     /// More octets of a bundle that is passed on can be read.
     pub(crate) fn written(&mut self, now: Now, key: BundleKey, extents: &[Extent]) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let header = u64::from(entry.header_octets);
         let payload_end = header.saturating_add(entry.payload_octets);
-        let Some(Pass::UnderWay(passing)) = self.passes.get_mut(&key) else {
+        let Some(Pass::UnderWay(passing)) = self.forwarding.passes.get_mut(&key) else {
             return;
         };
         let (stream, transfer) = (passing.stream, passing.transfer);
@@ -213,7 +227,7 @@ impl Node {
                 offset: extent.offset.saturating_add(from - start),
                 length: to - from,
             });
-            if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+            if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                 neighbour.command(now, LinkCommand::Supply { transfer, octets });
             }
         }
@@ -222,11 +236,11 @@ impl Node {
 
     /// A bundle that was passed on is durable: the rest of it may leave. True when it is in flight now.
     pub(crate) fn finish_pass(&mut self, now: Now, key: BundleKey) -> bool {
-        let Some(pass) = self.passes.remove(&key) else {
+        let Some(pass) = self.forwarding.passes.remove(&key) else {
             return false;
         };
         self.advance(key, Trigger::Taken);
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return false;
         };
         match pass {
@@ -238,14 +252,14 @@ impl Node {
                 let Passing {
                     stream, transfer, ..
                 } = passing;
-                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                     neighbour.stop_passing();
                     for octets in rest {
                         neighbour.command(now, LinkCommand::Supply { transfer, octets });
                     }
                 }
                 // Others follow it.
-                self.to_serve.insert(stream);
+                self.forwarding.to_serve.insert(stream);
                 self.flush(stream);
             }
             Pass::Left(..) | Pass::Handed | Pass::Orphaned(_) => {}
@@ -259,7 +273,7 @@ impl Node {
 
     /// A bundle will not come in whole, or is not kept: what of it goes out ends early.
     pub(crate) fn drop_pass(&mut self, now: Now, key: BundleKey) {
-        match self.passes.remove(&key) {
+        match self.forwarding.passes.remove(&key) {
             Some(Pass::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
             Some(Pass::UnderWay(passing)) => self.end_early(now, passing),
             Some(Pass::Left(stream, transfer)) => self.disown_transfer(stream, transfer),
@@ -271,7 +285,7 @@ impl Node {
         let Passing {
             stream, transfer, ..
         } = passing;
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         neighbour.stop_passing();
@@ -281,7 +295,7 @@ impl Node {
 
     /// What becomes of a transfer matters no more.
     fn disown_transfer(&mut self, stream: StreamId, transfer: TransferId) {
-        let mut neighbour = self.neighbours.get_mut(&stream);
+        let mut neighbour = self.adjacencies.neighbours.get_mut(&stream);
         let outgoing = neighbour.as_mut().and_then(|it| it.closed(transfer));
         let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
         if let Some(neighbour) = neighbour {
@@ -298,7 +312,7 @@ impl Node {
         key: BundleKey,
         outcome: Pass,
     ) -> bool {
-        let pass = match self.passes.get_mut(&key) {
+        let pass = match self.forwarding.passes.get_mut(&key) {
             Some(pass @ (Pass::UnderWay(_) | Pass::Left(..))) => pass,
             Some(Pass::Orphaned(_)) => {
                 self.settle_orphan(now, key, outcome);
@@ -308,7 +322,7 @@ impl Node {
         };
         let before = core::mem::replace(pass, outcome);
         if let Pass::UnderWay(_) = before
-            && let Some(neighbour) = self.neighbours.get_mut(&stream)
+            && let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
         {
             neighbour.stop_passing();
         }
@@ -318,11 +332,11 @@ impl Node {
     /// A session passes a bundle on that is coming in: look after those that wait for the session.
     pub(crate) fn look_after_queue(&mut self, now: Now, stream: StreamId, key: BundleKey) {
         let waits = self.choose(stream).is_some();
-        let Some(Pass::UnderWay(passing)) = self.passes.get(&key) else {
+        let Some(Pass::UnderWay(passing)) = self.forwarding.passes.get(&key) else {
             return;
         };
         let passing = *passing;
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let Some(queueing) = neighbour.queueing.filter(|_| waits) else {
@@ -334,7 +348,7 @@ impl Node {
                     look,
                     written: 0,
                 });
-                self.pauses.insert((look, stream));
+                self.adjacencies.pauses.insert((look, stream));
             }
             return;
         };
@@ -348,7 +362,7 @@ impl Node {
             ..queueing
         });
         let link = neighbour.link;
-        self.pauses.insert((look, stream));
+        self.adjacencies.pauses.insert((look, stream));
         if now.monotonic - queueing.since < LONGEST_WAIT {
             if let Some(link) = link.and_then(|link| self.link_mut(link)) {
                 link.relieve(now.monotonic);
@@ -356,11 +370,11 @@ impl Node {
             return;
         }
         // Once half of it is here, the rest takes about as long as it took so far at most.
-        let whole = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        let whole = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
         if passing.written > queueing.written && passing.written >= whole / 2 {
             return;
         }
-        self.passes.insert(key, Pass::Failed(None));
+        self.forwarding.passes.insert(key, Pass::Failed(None));
         self.end_early(now, passing);
     }
 
@@ -373,15 +387,20 @@ impl Node {
         (stream, transfer): (StreamId, TransferId),
         octets: u64,
     ) {
-        let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
-        let policy = || self.neighbours.get(&stream).map(|it| it.policy.acknowledge);
+        let passes = matches!(self.forwarding.passes.get(&key), Some(Pass::UnderWay(_)));
+        let policy = || {
+            self.adjacencies
+                .neighbours
+                .get(&stream)
+                .map(|it| it.policy.acknowledge)
+        };
         if passes && policy() == Some(Acknowledge::NextHop) {
             let owed = Owed {
                 stream,
                 transfer,
                 octets,
             };
-            self.owed.insert(key, owed);
+            self.forwarding.owed.insert(key, owed);
         } else {
             self.command_soon(now, stream, LinkCommand::Acknowledge { transfer, octets });
         }
@@ -389,7 +408,7 @@ impl Node {
 
     /// The next hop has taken a bundle or has not: whom it came from need not wait any longer.
     pub(crate) fn pay(&mut self, now: Now, key: BundleKey) {
-        if let Some(owed) = self.owed.remove(&key) {
+        if let Some(owed) = self.forwarding.owed.remove(&key) {
             let Owed {
                 stream,
                 transfer,

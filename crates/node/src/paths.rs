@@ -37,7 +37,9 @@ pub(crate) enum IdlePaths {
 impl Node {
     /// Wait for what has changed to be usable.
     pub(crate) fn let_settle(&mut self, now: Now) {
-        self.settles.get_or_insert(now.monotonic + SETTLING);
+        self.adjacencies
+            .settles
+            .get_or_insert(now.monotonic + SETTLING);
     }
 
     /// The driver knows that nothing leads to a link's neighbour, or that something does again.
@@ -56,7 +58,7 @@ impl Node {
                 self.stop_dialling(id);
                 // Datagrams would leave for nowhere, and their bundles with them.
                 for stream in streams {
-                    let neighbour = self.neighbours.get(&stream);
+                    let neighbour = self.adjacencies.neighbours.get(&stream);
                     if neighbour.is_some_and(|it| it.session.is_datagrams()) {
                         self.command(now, stream, LinkCommand::Disconnected);
                     }
@@ -68,7 +70,7 @@ impl Node {
     /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and look at the paths
     /// of sessions that have fallen silent.
     pub(crate) fn network_changed(&mut self, now: Now) {
-        for link in &mut self.links {
+        for link in &mut self.adjacencies.links {
             link.hurry(now.monotonic);
         }
         self.check_paths(now, IfLost::Cut);
@@ -76,26 +78,28 @@ impl Node {
 
     /// Look after the paths of sessions from now on, if that is not done already.
     pub(crate) fn watch_paths(&mut self, now: Now) {
-        self.path_check
+        self.adjacencies
+            .path_check
             .get_or_insert(now.monotonic + CHECK_INTERVAL);
     }
 
     /// It is time to check paths again.
     pub(crate) fn path_timeout(&mut self, now: Now) {
-        self.path_check = None;
+        self.adjacencies.path_check = None;
         self.check_paths(now, IfLost::Keep);
-        let mut neighbours = self.neighbours.values();
+        let mut neighbours = self.adjacencies.neighbours.values();
         if neighbours.any(|it| it.needs_path() && self.is_asked_about(it)) {
             self.watch_paths(now);
         }
     }
 
     fn is_asked_about(&self, neighbour: &Neighbour) -> bool {
-        self.idle_paths == IdlePaths::Asked || neighbour.in_flight > 0
+        self.adjacencies.idle_paths == IdlePaths::Asked || neighbour.in_flight > 0
     }
 
     fn check_paths(&mut self, now: Now, if_lost: IfLost) {
         let quiet = self
+            .adjacencies
             .neighbours
             .iter()
             .filter(|(_, it)| it.needs_path() && it.is_quiet(now.monotonic))
@@ -107,7 +111,7 @@ impl Node {
     }
 
     fn check_path(&mut self, stream: StreamId, if_lost: IfLost) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.if_lost = if_lost;
             self.act(Action::CheckPath { stream });
         }
@@ -115,7 +119,7 @@ impl Node {
 
     /// The driver has looked at a path.
     pub(crate) fn path_checked(&mut self, now: Now, stream: StreamId, path: Path) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let if_lost = core::mem::replace(&mut neighbour.if_lost, IfLost::Keep);
@@ -162,7 +166,7 @@ impl Node {
 
     /// A session stands: look at those that it may have replaced.
     pub(crate) fn supersede(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return;
         };
         if let Some(link) = neighbour.link {
@@ -182,10 +186,11 @@ impl Node {
     /// Other established sessions with the same peer that it dialled, as this one.
     fn siblings(&self, stream: StreamId) -> impl Iterator<Item = StreamId> {
         let peer = self
+            .adjacencies
             .neighbours
             .get(&stream)
             .and_then(|neighbour| neighbour.peer_id());
-        let streams = peer.and_then(|peer| self.peers.get(peer));
+        let streams = peer.and_then(|peer| self.adjacencies.peers.get(peer));
         streams
             .into_iter()
             .flatten()
@@ -193,6 +198,7 @@ impl Node {
             .filter(move |&other| {
                 other != stream
                     && self
+                        .adjacencies
                         .neighbours
                         .get(&other)
                         .is_some_and(|it| it.link.is_none())
@@ -201,9 +207,10 @@ impl Node {
 
     /// True when a session that has said something more recently can take what this one has under way.
     fn has_sibling(&self, stream: StreamId) -> bool {
-        let heard = self.neighbours.get(&stream).map(|it| it.heard);
+        let heard = self.adjacencies.neighbours.get(&stream).map(|it| it.heard);
         self.siblings(stream).any(|other| {
-            self.neighbours
+            self.adjacencies
+                .neighbours
                 .get(&other)
                 .is_some_and(|it| !it.ending && Some(it.heard) > heard)
         })
@@ -217,6 +224,7 @@ impl Node {
         let is_sound = |stream: &&StreamId| {
             !link.doubted.contains(stream)
                 && self
+                    .adjacencies
                     .neighbours
                     .get(stream)
                     .is_some_and(|it| it.parameters.is_some() && !it.ending)
@@ -239,7 +247,7 @@ impl Node {
         let surplus = sound.len().saturating_sub(sessions);
         // First those for whose bundle, which still comes in, others would have to wait.
         let is_busy = |stream: &StreamId| {
-            let neighbour = self.neighbours.get(stream);
+            let neighbour = self.adjacencies.neighbours.get(stream);
             neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
         };
         let (busy, free): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_busy);
@@ -250,7 +258,11 @@ impl Node {
 
     /// Give up a session without a word over its connection.
     fn cut(&mut self, now: Now, stream: StreamId) {
-        let link = self.neighbours.get(&stream).and_then(|it| it.link);
+        let link = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.link);
         self.act(Action::Abort { stream });
         self.command(now, stream, LinkCommand::Disconnected);
         if let Some(link) = link.and_then(|link| self.link_mut(link)) {

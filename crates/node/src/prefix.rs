@@ -145,9 +145,13 @@ impl Node {
             && !flags.contains(BundleFlags::MUST_NOT_FRAGMENT)
             && !header.primary.source.is_null();
         let agreed = may
-            && self.neighbours.get(&stream).is_some_and(|neighbour| {
-                neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
-            });
+            && self
+                .adjacencies
+                .neighbours
+                .get(&stream)
+                .is_some_and(|neighbour| {
+                    neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
+                });
         if agreed {
             let keeping = Keeping {
                 kept: None,
@@ -155,23 +159,24 @@ impl Node {
                 next: None,
                 last: now.monotonic,
             };
-            self.keepings.insert(key, keeping);
+            self.held.keepings.insert(key, keeping);
         }
     }
 
     /// Octets of a bundle that is coming in have become durable: time for the next part, perhaps.
     pub(crate) fn keep_more(&mut self, now: Now, key: BundleKey) {
         let is_due = |it: &&Keeping| it.next.is_none() && now.monotonic.since(it.last) >= STEP;
-        let Some(keeping) = self.keepings.get(&key).filter(is_due) else {
+        let Some(keeping) = self.held.keepings.get(&key).filter(is_due) else {
             return;
         };
         let covered = keeping.covered;
         let Some(Origin::Neighbour { stream, transfer }) =
-            self.arrivals.get(key).map(|arrival| arrival.origin)
+            self.held.arrivals.get(key).map(|arrival| arrival.origin)
         else {
             return;
         };
         let reception = self
+            .adjacencies
             .neighbours
             .get_mut(&stream)
             .and_then(|neighbour| neighbour.receptions.get_mut(&transfer));
@@ -187,7 +192,7 @@ impl Node {
             self.append(key, Piece::Octets(octets));
         }
         let next = self.store_part(key, part, Fate::Kept, None);
-        if let Some(keeping) = self.keepings.get_mut(&key) {
+        if let Some(keeping) = self.held.keepings.get_mut(&key) {
             keeping.next = next;
             keeping.last = now.monotonic;
         }
@@ -202,10 +207,10 @@ impl Node {
         fate: Fate,
         replaces: Option<BundleKey>,
     ) -> Option<BundleKey> {
-        let whole = self.bundles.entry(of)?;
+        let whole = self.held.bundles.entry(of)?;
         let mut identity = whole.identity();
         identity.fragment = Some(part.range);
-        if self.bundles.find(&identity).is_some() {
+        if self.held.bundles.find(&identity).is_some() {
             return None;
         }
         // Its payload takes no room beside the bundle's; its blocks do.
@@ -214,10 +219,12 @@ impl Node {
             return None;
         }
         let entry = Entry {
-            source: self.endpoints.retain(whole.source),
-            destination: self.endpoints.retain(whole.destination),
-            report_to: self.endpoints.retain(whole.report_to),
-            previous: whole.previous.map(|index| self.endpoints.retain(index)),
+            source: self.held.endpoints.retain(whole.source),
+            destination: self.held.endpoints.retain(whole.destination),
+            report_to: self.held.endpoints.retain(whole.report_to),
+            previous: whole
+                .previous
+                .map(|index| self.held.endpoints.retain(index)),
             creation: whole.creation,
             fragment: Some(Box::new(Fragment {
                 range: part.range,
@@ -236,9 +243,10 @@ impl Node {
             ..*whole
         };
         let destination = entry.destination;
-        let key = self.bundles.insert(entry);
-        self.sharing.share(of, key, part.range.length);
-        self.arrivals
+        let key = self.held.bundles.insert(entry);
+        self.held.sharing.share(of, key, part.range.length);
+        self.held
+            .arrivals
             .insert(key, Arrival::new(Origin::Prefix), destination);
         let covers = part.covers;
         let prefix = Prefix {
@@ -247,15 +255,15 @@ impl Node {
             fate,
             replaces,
         };
-        self.prefixes.insert(key, prefix);
+        self.held.prefixes.insert(key, prefix);
         self.append(key, Piece::Octets(part.header.octets));
         self.store(StoreCommand::Share { key, from: of });
         self.append(key, Piece::Octets(part.trailer));
         self.commit(key);
-        let origin = self.arrivals.get(of).map(|arrival| arrival.origin);
+        let origin = self.held.arrivals.get(of).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
             && planted(Mutant::PrefixAcknowledgedAtOnce)
-            && let Some(neighbour) = self.neighbours.get_mut(&stream)
+            && let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
         {
             let now = Now {
                 monotonic: Instant::START,
@@ -269,7 +277,7 @@ impl Node {
 
     /// A fragment is durable.
     pub(crate) fn part_kept(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.prefixes.remove(&key) else {
+        let Some(prefix) = self.held.prefixes.remove(&key) else {
             return;
         };
         self.discard(now, prefix.replaces);
@@ -277,13 +285,17 @@ impl Node {
             Fate::Dropped => self.discard(now, Some(key)),
             Fate::Final => self.keep_for_good(now, key),
             Fate::Kept => {
-                let shorter = self.keepings.get_mut(&prefix.of).and_then(|keeping| {
+                let shorter = self.held.keepings.get_mut(&prefix.of).and_then(|keeping| {
                     keeping.next = None;
                     keeping.covered = prefix.covers;
                     keeping.kept.replace(key)
                 });
                 self.discard(now, shorter);
-                let origin = self.arrivals.get(prefix.of).map(|arrival| arrival.origin);
+                let origin = self
+                    .held
+                    .arrivals
+                    .get(prefix.of)
+                    .map(|arrival| arrival.origin);
                 if let Some(Origin::Neighbour { stream, transfer }) = origin {
                     let octets = prefix.covers;
                     self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
@@ -295,12 +307,12 @@ impl Node {
 
     /// The store could not keep a fragment: the shorter one stays what there is.
     pub(crate) fn part_refused(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.prefixes.remove(&key) else {
+        let Some(prefix) = self.held.prefixes.remove(&key) else {
             return;
         };
         match (prefix.fate, prefix.replaces) {
             (Fate::Kept, _) => {
-                if let Some(keeping) = self.keepings.get_mut(&prefix.of) {
+                if let Some(keeping) = self.held.keepings.get_mut(&prefix.of) {
                     keeping.next = None;
                 }
             }
@@ -311,10 +323,12 @@ impl Node {
 
     /// Nothing more of a bundle comes in, which `incoming` is of: what was acknowledged of it stays.
     pub(crate) fn end_keeping(&mut self, now: Now, of: BundleKey, incoming: Option<&Incoming>) {
-        let Some(keeping) = self.keepings.remove(&of) else {
+        let Some(keeping) = self.held.keepings.remove(&of) else {
             return;
         };
-        let next = keeping.next.and_then(|next| self.prefixes.get_mut(&next));
+        let next = keeping
+            .next
+            .and_then(|next| self.held.prefixes.get_mut(&next));
         let Some(kept) = keeping.kept else {
             // Nothing was acknowledged, so that all of it will come again.
             if let Some(next) = next {
@@ -340,11 +354,14 @@ impl Node {
 
     /// The parts of a bundle are not wanted: it is here as a whole, or turned out wrong.
     pub(crate) fn drop_keeping(&mut self, now: Now, of: BundleKey) {
-        let Some(keeping) = self.keepings.remove(&of) else {
+        let Some(keeping) = self.held.keepings.remove(&of) else {
             return;
         };
         self.discard(now, keeping.kept);
-        if let Some(next) = keeping.next.and_then(|next| self.prefixes.get_mut(&next)) {
+        if let Some(next) = keeping
+            .next
+            .and_then(|next| self.held.prefixes.get_mut(&next))
+        {
             next.fate = Fate::Dropped;
         }
     }
@@ -352,33 +369,34 @@ impl Node {
     /// A bundle of which a part was acknowledged turned out wrong. Should its sender not hear of the refusal, it
     /// sends the rest alone: then it is asked for the whole.
     pub(crate) fn retract(&mut self, of: BundleKey) {
-        let acknowledged = self.keepings.get(&of).is_some_and(|it| it.covered > 0);
-        let Some(entry) = self.bundles.entry(of).filter(|_| acknowledged) else {
+        let acknowledged = self.held.keepings.get(&of).is_some_and(|it| it.covered > 0);
+        let Some(entry) = self.held.bundles.entry(of).filter(|_| acknowledged) else {
             return;
         };
         let id = self.bundle_id(entry);
-        if self.retracted.len() >= RETRACTED_BOUND {
-            self.retracted.pop_front();
+        if self.held.retracted.len() >= RETRACTED_BOUND {
+            self.held.retracted.pop_front();
         }
-        self.retracted.push_back(id);
+        self.held.retracted.push_back(id);
     }
 
     /// A fragment comes without what comes before it, which was acknowledged here and then turned out wrong.
     pub(crate) fn check_retracted(&mut self, id: &BundleId) -> Result<(), Refused> {
-        if self.retracted.is_empty() {
+        if self.held.retracted.is_empty() {
             return Ok(());
         }
         let start = |id: &BundleId| id.fragment.map_or(0, |range| range.offset);
         let same = |other: &BundleId| id.source == other.source && id.creation == other.creation;
         if id.fragment.is_some()
-            && (self.retracted.iter()).any(|other| same(other) && start(id) > start(other))
+            && (self.held.retracted.iter()).any(|other| same(other) && start(id) > start(other))
         {
             return Err(Refused {
                 reason: RefuseReason::Retransmit,
                 why: "what comes before this fragment turned out wrong".into(),
             });
         }
-        self.retracted
+        self.held
+            .retracted
             .retain(|other| !same(other) || start(id) > start(other));
         Ok(())
     }
@@ -391,17 +409,17 @@ impl Node {
         stream: StreamId,
         id: &BundleId,
     ) {
-        if self.keepings.is_empty() || id.fragment.is_none() {
+        if self.held.keepings.is_empty() || id.fragment.is_none() {
             return;
         }
-        let Some(source) = self.endpoints.find(&id.source) else {
+        let Some(source) = self.held.endpoints.find(&id.source) else {
             return;
         };
-        let older = self.keepings.keys().copied().find(|key| {
-            let is_same = self.bundles.entry(*key).is_some_and(|entry| {
+        let older = self.held.keepings.keys().copied().find(|key| {
+            let is_same = self.held.bundles.entry(*key).is_some_and(|entry| {
                 (entry.source, entry.creation, entry.previous) == (source, id.creation, Some(from))
             });
-            let origin = self.arrivals.get(*key).map(|arrival| arrival.origin);
+            let origin = self.held.arrivals.get(*key).map(|arrival| arrival.origin);
             is_same && matches!(origin, Some(Origin::Neighbour { stream: other, .. }) if other != stream)
         });
         if let Some(key) = older {
@@ -412,15 +430,15 @@ impl Node {
     /// A fragment is all that came: it goes its way.
     fn keep_for_good(&mut self, now: Now, key: BundleKey) {
         self.advance(key, Trigger::Stored);
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let (subject, octets) = (self.reported(entry, ReportKind::Received), entry.octets);
         let id = self.told(entry);
-        let from = entry.previous.map(|index| self.endpoints.id(index));
+        let from = entry.previous.map(|index| self.held.endpoints.id(index));
         let from = from.and_then(EndpointId::node_id);
-        self.counters.count_received(now.monotonic, octets);
-        self.counters.kept += 1;
+        self.outbox.counters.count_received(now.monotonic, octets);
+        self.outbox.counters.kept += 1;
         if let Some((from, id)) = from.zip(id) {
             self.occurred(Occurrence::Received { id, from, octets });
         }

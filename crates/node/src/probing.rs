@@ -62,14 +62,14 @@ impl Node {
     ) {
         // Others may have been on their way here from the store when the peer said that it is full. They go out in order, so that the
         // one before does not wait for its refusal any more.
-        let before = self.neighbours.get_mut(&stream);
+        let before = self.adjacencies.neighbours.get_mut(&stream);
         if let Some(before) = before.and_then(|it| it.probe.take()) {
             self.supply_rest(now, stream, before);
         }
         let Some(transfer) = self.transmit(now, stream, outgoing, total, [head]) else {
             return;
         };
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let [shortest, longest] = WAITS;
@@ -83,12 +83,12 @@ impl Node {
             since: now.monotonic,
             until,
         });
-        self.pauses.insert((until, stream));
+        self.adjacencies.pauses.insert((until, stream));
     }
 
     /// Nothing was said against a bundle whose header was sent: what follows it goes, too.
     pub(crate) fn finish_probe(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let Some(probe) = neighbour
@@ -101,7 +101,7 @@ impl Node {
     }
 
     fn supply_rest(&mut self, now: Now, stream: StreamId, probe: Probe) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let transfer = probe.transfer;
@@ -119,17 +119,17 @@ impl Node {
         key: BundleKey,
         reason: RefuseReason,
     ) {
-        self.counters.refused_by_peers += 1;
+        self.outbox.counters.refused_by_peers += 1;
         if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
-            (reason, self.bundles.entry_mut(key))
+            (reason, self.held.bundles.entry_mut(key))
         {
             // Perhaps it is what lies on the disk here that is not acceptable.
             entry.sound_until = Instant::START;
         }
-        let entry = self.bundles.entry(key);
+        let entry = self.held.bundles.entry(key);
         let octets = entry.map_or(0, |entry| entry.octets);
         let id = entry.map(|entry| self.bundle_id(entry));
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         // A peer that ends its session and never does must not be asked in a loop either.
@@ -142,14 +142,15 @@ impl Node {
         {
             let until = neighbour.pause(now.monotonic, reason, octets);
             if !planted(Mutant::PauseForEver) {
-                self.pauses.insert((until, stream));
+                self.adjacencies.pauses.insert((until, stream));
             }
             if reason == RefuseReason::NoResources {
                 self.hold_others(stream, until + FULL_PAUSE);
             }
         }
         if let Some((id, to)) = id.zip(
-            self.neighbours
+            self.adjacencies
+                .neighbours
                 .get(&stream)
                 .and_then(|it| it.peer_id().cloned()),
         ) {
@@ -159,8 +160,12 @@ impl Node {
 
     /// Other sessions to the peer of this one.
     fn others(&self, stream: StreamId) -> Vec<StreamId> {
-        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
-        let streams = peer.and_then(|peer| self.peers.get(peer));
+        let peer = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.peer_id());
+        let streams = peer.and_then(|peer| self.adjacencies.peers.get(peer));
         let all = streams.into_iter().flatten().copied();
         all.filter(|&other| other != stream).collect()
     }
@@ -168,12 +173,12 @@ impl Node {
     /// A peer has no resources: one session tries whether that is so, the others wait for what comes of it, until then at most.
     fn hold_others(&mut self, stream: StreamId, until: Instant) {
         for other in self.others(stream) {
-            if let Some(neighbour) = self.neighbours.get_mut(&other)
+            if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&other)
                 && neighbour.paused_until.is_none_or(|paused| paused < until)
             {
                 neighbour.paused_until = Some(until);
                 neighbour.trial = Some(Trial::ONE);
-                self.pauses.insert((until, other));
+                self.adjacencies.pauses.insert((until, other));
             }
         }
     }
@@ -181,11 +186,11 @@ impl Node {
     /// A peer that had no resources has taken a bundle: all sessions try.
     pub(crate) fn try_others(&mut self, stream: StreamId) {
         for other in self.others(stream) {
-            if let Some(neighbour) = self.neighbours.get_mut(&other)
+            if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&other)
                 && neighbour.trial == Some(Trial::ONE)
             {
                 neighbour.paused_until = None;
-                self.to_serve.insert(other);
+                self.forwarding.to_serve.insert(other);
             }
         }
     }

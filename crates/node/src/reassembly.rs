@@ -201,16 +201,16 @@ impl Node {
     /// The other bundle that has all of the application data unit which this one is or is a fragment of, in one piece
     /// or as a whole of fragments, and is neither leaving nor damaged. Nobody knows without a source (RFC 9171 4.2.3).
     pub(crate) fn other_whole(&self, key: BundleKey) -> Option<BundleKey> {
-        let entry = self.bundles.entry(key)?;
-        if entry.fragment.is_none() && self.reassembly.whole_of.is_empty() {
+        let entry = self.held.bundles.entry(key)?;
+        if entry.fragment.is_none() && self.held.reassembly.whole_of.is_empty() {
             return None;
         }
-        if self.endpoints.id(entry.source).is_null() {
+        if self.held.endpoints.id(entry.source).is_null() {
             return None;
         }
         let unit = UnitId::of(entry);
         let is_here = |key: &BundleKey| {
-            self.bundles.entry(*key).is_some_and(|it| {
+            self.held.bundles.entry(*key).is_some_and(|it| {
                 let is_durable = matches!(
                     it.state(),
                     State::Waiting | State::InFlight | State::Resting { .. }
@@ -222,8 +222,9 @@ impl Node {
             fragment: None,
             ..entry.identity()
         };
-        let in_one_piece = (entry.fragment.as_ref()).and_then(|_| self.bundles.find(&identity));
-        let in_fragments = || self.reassembly.whole_of(&unit);
+        let in_one_piece =
+            (entry.fragment.as_ref()).and_then(|_| self.held.bundles.find(&identity));
+        let in_fragments = || self.held.reassembly.whole_of(&unit);
         (in_one_piece.filter(is_here)).or_else(|| in_fragments().filter(is_here))
     }
 }

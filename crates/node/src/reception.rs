@@ -116,7 +116,7 @@ impl Node {
         if ends.start && ends.end {
             self.hear_of_sent(now, &octets);
         }
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let reception = if ends.start {
@@ -174,7 +174,7 @@ impl Node {
                 }
             }
             Ok(Some(reception)) => {
-                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                     neighbour.receptions.insert(transfer, reception);
                 }
             }
@@ -199,11 +199,12 @@ impl Node {
             before.clone().freeze()
         };
         let reading = self
+            .adjacencies
             .neighbours
             .get(&stream)
             .map(|neighbour| neighbour.reading())
             .unwrap_or_default();
-        let mut reader = self.headers_in.take().unwrap_or_default();
+        let mut reader = self.held.headers_in.take().unwrap_or_default();
         let next = match reader.read(&octets, reading) {
             Ok(true) => {
                 let place = (stream, transfer);
@@ -227,7 +228,7 @@ impl Node {
             Err(refusal) => Err(Refused::breaks(refusal)),
         };
         reader.release();
-        self.headers_in = Some(reader);
+        self.held.headers_in = Some(reader);
         next
     }
 
@@ -331,7 +332,7 @@ impl Node {
             let mut octets = octets;
             let mut crc = taken.behind_header;
             let header_octets = incoming.header.octets.len().min(octets.len());
-            if begins && !end && !octets.is_empty() && self.keepings.contains_key(&key) {
+            if begins && !end && !octets.is_empty() && self.held.keepings.contains_key(&key) {
                 // Parts have another header, and all that follows it in common.
                 let header = octets.split_to(header_octets);
                 self.append(key, Piece::Octets(header));
@@ -372,8 +373,9 @@ impl Node {
         refused: Refused,
     ) {
         if refused.reason != RefuseReason::Completed {
-            self.counters.refused += 1;
+            self.outbox.counters.refused += 1;
             if let Some(from) = self
+                .adjacencies
                 .neighbours
                 .get(&stream)
                 .and_then(|it| it.peer_id().cloned())
@@ -400,7 +402,7 @@ impl Node {
         transfer: TransferId,
         refused: Option<RefuseReason>,
     ) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let is_sent_once = neighbour.session.is_datagrams();
@@ -413,18 +415,18 @@ impl Node {
             self.abandon(now, incoming.key);
             if is_sent_once {
                 // A copy that came while this is removed would be refused, and nobody would send it again.
-                self.bundles.disown(incoming.key);
+                self.held.bundles.disown(incoming.key);
             }
         }
     }
 
     /// Refuse a bundle that is coming in, as an operator wants; false where it is not.
     pub(crate) fn drop_arrival(&mut self, now: Now, key: BundleKey) -> bool {
-        let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
+        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
         };
-        let neighbour = self.neighbours.get(&stream);
+        let neighbour = self.adjacencies.neighbours.get(&stream);
         let reception = neighbour.and_then(|it| it.receptions.get(&transfer));
         let incoming = reception.and_then(Reception::incoming);
         if incoming.is_none_or(|incoming| incoming.key != key) {
@@ -451,9 +453,9 @@ impl Node {
     /// Give the store the next octets of a bundle that is arriving, and their CRC-32C where it is known.
     pub(crate) fn append_summed(&mut self, key: BundleKey, piece: Piece, crc: Option<u32>) {
         let length = piece.length();
-        if let Some(arrival) = self.arrivals.get_mut(key) {
+        if let Some(arrival) = self.held.arrivals.get_mut(key) {
             arrival.appended = arrival.appended.saturating_add(length);
-            self.backlog.give(arrival.origin, length);
+            self.held.backlog.give(arrival.origin, length);
             self.store(StoreCommand::Append {
                 key,
                 octets: piece,

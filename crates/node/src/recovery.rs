@@ -51,17 +51,17 @@ impl Node {
                 total_octets: bundle.total_adu_octets,
             })
         });
-        if self.endpoints.find(&bundle.destination).is_none() {
-            self.expected_octets += crate::queues::queue_octets(&bundle.destination);
+        if self.held.endpoints.find(&bundle.destination).is_none() {
+            self.held.expected_octets += crate::queues::queue_octets(&bundle.destination);
         }
         let entry = Entry {
-            source: self.endpoints.acquire(&bundle.id.source),
-            destination: self.endpoints.acquire(&bundle.destination),
-            report_to: self.endpoints.acquire(&bundle.report_to),
+            source: self.held.endpoints.acquire(&bundle.id.source),
+            destination: self.held.endpoints.acquire(&bundle.destination),
+            report_to: self.held.endpoints.acquire(&bundle.report_to),
             previous: bundle
                 .previous
                 .as_ref()
-                .map(|id| self.endpoints.acquire(id)),
+                .map(|id| self.held.endpoints.acquire(id)),
             creation: bundle.id.creation,
             fragment,
             flags: bundle.flags,
@@ -85,19 +85,19 @@ impl Node {
             removal: Removal::Deleted,
             timed: Timed::No,
         };
-        self.bundles.insert(entry);
+        self.held.bundles.insert(entry);
     }
 
     /// Everything is recovered: send each bundle on its way.
     pub(crate) fn finish_recovery(&mut self, now: Now, removed: Vec<(BundleId, DtnTime)>) {
         self.stage = Stage::Working;
-        self.expected_octets = 0;
+        self.held.expected_octets = 0;
         for (id, until) in removed {
             let left_ms = match now.dtn.is_known() {
                 true => until.as_millis().saturating_sub(now.dtn.as_millis()),
                 false => until.as_millis(),
             };
-            let source = self.endpoints.acquire(&id.source);
+            let source = self.held.endpoints.acquire(&id.source);
             let identity = Identity {
                 source,
                 creation: id.creation,
@@ -109,9 +109,9 @@ impl Node {
                 left_ms
             };
             let until = now.monotonic + Duration::from_millis(left_ms);
-            self.removed.insert(
+            self.held.removed.insert(
                 now.monotonic,
-                &mut self.endpoints,
+                &mut self.held.endpoints,
                 identity,
                 until,
                 Removal::Delivered,
@@ -122,7 +122,7 @@ impl Node {
         for &key in &covered {
             self.delete(now, key, Removal::Deleted, None);
         }
-        let keys: Vec<BundleKey> = self.bundles.iter().map(|(key, _)| key).collect();
+        let keys: Vec<BundleKey> = self.held.bundles.iter().map(|(key, _)| key).collect();
         for key in keys.into_iter().filter(|key| !covered.contains(key)) {
             self.keep(key);
             if self.state(key) == Some(State::DispatchPending) {
@@ -135,7 +135,7 @@ impl Node {
     /// beside a longer one or the whole.
     fn covered(&self) -> BTreeSet<BundleKey> {
         let mut units: BTreeMap<_, Vec<(u64, u64, BundleKey)>> = BTreeMap::new();
-        for (key, entry) in self.bundles.iter() {
+        for (key, entry) in self.held.bundles.iter() {
             if let Some((unit, range)) = unit_of(entry) {
                 let end = range.offset.saturating_add(range.length);
                 units
@@ -151,7 +151,11 @@ impl Node {
                 creation: unit.creation,
                 fragment: None,
             };
-            let mut reached = self.bundles.find(&whole).map_or(0, |_| unit.total_octets);
+            let mut reached = self
+                .held
+                .bundles
+                .find(&whole)
+                .map_or(0, |_| unit.total_octets);
             fragments.sort_unstable_by_key(|&(offset, end, _)| (offset, core::cmp::Reverse(end)));
             for (_, end, key) in fragments {
                 if end <= reached {
@@ -169,7 +173,7 @@ impl Node {
         if !self.rest(now, key, VERIFY_PATIENCE) {
             return;
         }
-        self.verifying.insert(key);
+        self.held.verifying.insert(key);
         if let Some(part) = self.unverified(now, key) {
             self.store(StoreCommand::Verify { key: part });
         }
@@ -178,7 +182,7 @@ impl Node {
     /// What of a bundle, or of the whole that it stands for, has not been compared with its checksums for a
     /// while: the first of it.
     pub(crate) fn unverified(&mut self, now: Now, key: BundleKey) -> Option<BundleKey> {
-        let bundles = &self.bundles;
+        let bundles = &self.held.bundles;
         let is_intact = |key| {
             let entry = bundles.entry(key);
             entry.is_none_or(|entry| entry.sound_until > now.monotonic)
@@ -186,36 +190,37 @@ impl Node {
         if !is_intact(key) {
             return Some(key);
         }
-        self.reassembly.unsound(key, is_intact)
+        self.held.reassembly.unsound(key, is_intact)
     }
 
     /// A bundle's octets are what was written.
     pub(crate) fn intact(&mut self, now: Now, key: BundleKey) {
-        if let Some(entry) = self.bundles.entry_mut(key) {
+        if let Some(entry) = self.held.bundles.entry_mut(key) {
             entry.sound_until = now.monotonic + VERIFIED;
         }
-        let key = self.reassembly.stand_in(key).unwrap_or(key);
+        let key = self.held.reassembly.stand_in(key).unwrap_or(key);
         self.wake(now, key);
     }
 
     /// A stored bundle is corrupt on disk: it must not be sent or delivered.
     pub(crate) fn corrupt(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let id = self.bundle_id(entry);
-        self.verifying.remove(&key);
-        self.counters.quarantined += 1;
+        self.held.verifying.remove(&key);
+        self.outbox.counters.quarantined += 1;
         self.occurred(Occurrence::Quarantined { id });
         self.take_apart(now, key);
         match self
+            .held
             .bundles
             .entry(key)
             .map_or(State::Deleting, |it| it.state())
         {
             // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
             State::InFlight => {
-                if let Some(entry) = self.bundles.entry_mut(key) {
+                if let Some(entry) = self.held.bundles.entry_mut(key) {
                     entry.doomed = Some(8);
                 }
             }
@@ -224,7 +229,7 @@ impl Node {
             | State::Resting { .. }
             | State::Reassembling => {
                 self.withdraw(key);
-                self.expiries.insert(&mut self.bundles, key);
+                self.held.expiries.insert(&mut self.held.bundles, key);
                 self.advance(key, Trigger::Damaged);
             }
             // Nothing of it is read before it leaves by another way, and then it is compared again.
@@ -234,35 +239,36 @@ impl Node {
 
     /// A fragment of a whole that nobody holds is damaged: the others wait for a sound one again.
     fn take_apart(&mut self, now: Now, key: BundleKey) {
-        let head = self.reassembly.stand_in(key).unwrap_or(key);
+        let head = self.held.reassembly.stand_in(key).unwrap_or(key);
         let state = self.state(head);
         if !matches!(state, Some(State::Waiting | State::Resting { .. })) {
             return;
         }
-        if self.reassembly.parts(head).is_none() {
+        if self.held.reassembly.parts(head).is_none() {
             return;
         }
         self.withdraw(head);
-        self.expiries.insert(&mut self.bundles, head);
+        self.held.expiries.insert(&mut self.held.bundles, head);
         let mut again = None;
-        let others = self.reassembly.dissolve(head);
+        let others = self.held.reassembly.dissolve(head);
         for member in others.into_iter().chain([head]) {
             self.advance(member, Trigger::UnitBroken);
-            let Some(entry) = self.bundles.entry(member) else {
+            let Some(entry) = self.held.bundles.entry(member) else {
                 continue;
             };
             let unit = unit_of(entry);
-            self.expiries.insert(&mut self.bundles, member);
+            self.held.expiries.insert(&mut self.held.bundles, member);
             // Without the damaged one the whole may still be there, from fragments that overlap.
             if let Some((unit, range)) = unit.filter(|_| member != key)
-                && let Some(head) = self.reassembly.add(unit, range, member)
+                && let Some(head) = self.held.reassembly.add(unit, range, member)
             {
                 again = Some(head);
             }
         }
-        let destination = again.and_then(|head| self.bundles.entry(head).map(|it| it.destination));
+        let destination =
+            again.and_then(|head| self.held.bundles.entry(head).map(|it| it.destination));
         if let Some((head, destination)) = again.zip(destination) {
-            let locality = self.local.locality(self.endpoints.id(destination));
+            let locality = self.local.locality(self.held.endpoints.id(destination));
             self.unit_whole(now, head, locality);
         }
     }

@@ -174,7 +174,7 @@ impl Node {
         reason: u64,
         time: Option<DtnTime>,
     ) -> bool {
-        if !self.report_rate.take(now.monotonic) {
+        if !self.reporting.report_rate.take(now.monotonic) {
             return false;
         }
         let kind = match kind {
@@ -209,13 +209,13 @@ impl Node {
             record: record.encode(),
         };
         let is_sent = self.send_record(now, parcel).is_some();
-        self.counters.reports += u64::from(is_sent);
+        self.outbox.counters.reports += u64::from(is_sent);
         is_sent
     }
 
     /// Reports were not made, or have no room.
     pub(crate) fn suppress(&mut self, reports: u64) {
-        self.counters.reports_suppressed += reports;
+        self.outbox.counters.reports_suppressed += reports;
         if reports > 0 {
             self.occurred(Occurrence::ReportSuppressed);
         }

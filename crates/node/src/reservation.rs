@@ -76,15 +76,22 @@ impl Node {
     /// Octets that stored bundles take, and those that come in have reserved: what the quota is for.
     #[must_use]
     pub fn taken_octets(&self) -> u64 {
-        let held = self.bundles.octets().saturating_sub(self.sharing.octets());
-        held.saturating_sub(self.unreserved_octets)
+        let held = self
+            .held
+            .bundles
+            .octets()
+            .saturating_sub(self.held.sharing.octets());
+        held.saturating_sub(self.held.unreserved_octets)
     }
 
     /// Stored bundles, and those that come in: what the quota of bundles is for. Parts that are kept of a bundle which comes in
     /// are one bundle with it.
     #[must_use]
     pub fn taken_bundles(&self) -> u64 {
-        self.bundles.count().saturating_sub(self.sharing.bundles())
+        self.held
+            .bundles
+            .count()
+            .saturating_sub(self.held.sharing.bundles())
     }
 
     /// A full store refuses; it never drops what it has acknowledged.
@@ -116,7 +123,8 @@ impl Node {
         let octets = header.total_adu_octets();
         let is_fragment = header.primary.fragment.is_some();
         let fits = !is_fragment || octets <= self.quota_octets();
-        if fits || self.endpoints.locality_of(&header.primary.destination) == Locality::Remote {
+        if fits || self.held.endpoints.locality_of(&header.primary.destination) == Locality::Remote
+        {
             return Ok(());
         }
         Err(Refused::not_acceptable(format!(
@@ -128,15 +136,15 @@ impl Node {
     /// A bundle with an endpoint ID that no other names takes memory for as long as it is here. The last part is for exchanges, as of
     /// the quota.
     fn check_memory(&mut self, bundles: u64, comes: Comes<'_>) -> Result<(), Refused> {
-        if self.memory_credit > 0 {
-            self.memory_credit -= 1;
+        if self.held.memory_credit > 0 {
+            self.held.memory_credit -= 1;
             return Ok(());
         }
         let (taken, most) = (self.memory_octets(), self.config.memory_octets);
         let left = most.saturating_sub(taken);
         let kept = most / EXCHANGE_SHARE;
         let is_spare = bundles == 0 || left >= kept;
-        self.memory_credit = (left.saturating_sub(kept) / CREDIT_OCTETS).min(CREDIT_BUNDLES);
+        self.held.memory_credit = (left.saturating_sub(kept) / CREDIT_OCTETS).min(CREDIT_BUNDLES);
         match left > 0 && (is_spare || self.may_fill(comes)) {
             true => Ok(()),
             false => Err(self.full(&format!(
@@ -147,13 +155,13 @@ impl Node {
 
     /// Whether a bundle may have the room that is for exchanges.
     fn may_fill(&self, comes: Comes<'_>) -> bool {
-        let stays = |destination| self.endpoints.locality_of(destination) != Locality::Remote;
+        let stays = |destination| self.held.endpoints.locality_of(destination) != Locality::Remote;
         match comes {
             Comes::FromHere => false,
             Comes::Answer => true,
             Comes::Given(destination) => stays(destination),
             Comes::Over(stream, destination) => {
-                let neighbour = self.neighbours.get(&stream);
+                let neighbour = self.adjacencies.neighbours.get(&stream);
                 neighbour.is_some_and(|it| it.in_flight > 0)
                     || stays(destination)
                     || self.choose(stream).is_some()
@@ -178,7 +186,9 @@ impl Node {
 
     /// The first `arrived` octets of a bundle are here: reserve room for more of it.
     pub(crate) fn reserve(&mut self, key: BundleKey, arrived: u64) -> Result<(), Refused> {
-        let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
+        let (Some(entry), Some(arrival)) =
+            (self.held.bundles.entry(key), self.held.arrivals.get(key))
+        else {
             return Ok(());
         };
         let unreserved = entry.octets - reserved(self.quota_octets(), entry.octets, arrived);
@@ -191,8 +201,8 @@ impl Node {
         {
             return Err(self.no_room(wanted));
         }
-        self.unreserved_octets = self.unreserved_octets.saturating_sub(wanted);
-        if let Some(arrival) = self.arrivals.get_mut(key) {
+        self.held.unreserved_octets = self.held.unreserved_octets.saturating_sub(wanted);
+        if let Some(arrival) = self.held.arrivals.get_mut(key) {
             arrival.unreserved = unreserved;
         }
         Ok(())
@@ -201,12 +211,15 @@ impl Node {
     /// A bundle has begun to come in from a neighbour, and reserves no more than it must.
     pub(crate) fn begin_reservation(&mut self, key: BundleKey) {
         let quota = self.quota_octets();
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        if let Some(arrival) = self.arrivals.get_mut(key) {
+        if let Some(arrival) = self.held.arrivals.get_mut(key) {
             arrival.unreserved = entry.octets - reserved(quota, entry.octets, 0);
-            self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
+            self.held.unreserved_octets = self
+                .held
+                .unreserved_octets
+                .saturating_add(arrival.unreserved);
         }
     }
 }

@@ -179,13 +179,13 @@ impl Retention {
 impl Node {
     /// The state of a bundle that is held.
     pub(crate) fn state(&self, key: BundleKey) -> Option<State> {
-        self.bundles.entry(key).map(Entry::state)
+        self.held.bundles.entry(key).map(Entry::state)
     }
 
     /// Move a bundle on. False where its state does not allow that: it stays as it is, and somebody is told of the mistake.
     #[inline(always)]
     pub(crate) fn advance(&mut self, key: BundleKey, trigger: Trigger) -> bool {
-        let Some(entry) = self.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
             return false;
         };
         match entry.retention.advance(trigger) {
@@ -200,8 +200,13 @@ impl Node {
     #[cold]
     fn transition_refused(&mut self, key: BundleKey, impossible: Impossible) {
         let Impossible { state, trigger } = impossible;
-        self.counters.transitions_refused += 1;
-        if let Some(id) = self.bundles.entry(key).map(|entry| self.bundle_id(entry)) {
+        self.outbox.counters.transitions_refused += 1;
+        if let Some(id) = self
+            .held
+            .bundles
+            .entry(key)
+            .map(|entry| self.bundle_id(entry))
+        {
             let transition = format!("{state:?} + {trigger:?}");
             self.occurred(Occurrence::TransitionRefused { id, transition });
         }

@@ -24,7 +24,7 @@ impl Node {
         transfer: TransferId,
         (refused, acknowledged): (Option<RefuseReason>, u64),
     ) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let keeps = neighbour.keeps_prefixes();
@@ -63,7 +63,7 @@ impl Node {
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
-        match self.copies.router(key) {
+        match self.forwarding.copies.router(key) {
             Some(_) => self.give_back(now, stream, key, rest_after(refused)),
             None => self.not_taken(now, key, refused),
         }
@@ -71,7 +71,7 @@ impl Node {
 
     /// A bundle that somebody was given and has not taken.
     pub(crate) fn not_taken(&mut self, now: Now, key: BundleKey, refused: Option<RefuseReason>) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let is_lost = entry.detour > 0 && planted(Mutant::DetourLostWithSession);
@@ -93,7 +93,7 @@ impl Node {
         rest: Option<Duration>,
     ) {
         match rest {
-            _ if self.copies.router(key).is_some() => {
+            _ if self.forwarding.copies.router(key).is_some() => {
                 let rest = rest.unwrap_or(Duration::ZERO);
                 self.copy_back(now, stream, key, CopyEnd::Returned(rest));
             }
@@ -111,7 +111,7 @@ impl Node {
 
     /// A session is gone: everything that it was sending comes back.
     pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         neighbour.probe = None;
@@ -134,12 +134,12 @@ impl Node {
     /// Nobody reads a bundle's octets, or those of the fragments that it stands for: let go of the places
     /// that they had before they moved.
     pub(crate) fn release_moved(&mut self, key: BundleKey) {
-        if self.moved.is_empty() {
+        if self.held.moved.is_empty() {
             return;
         }
-        let members = self.reassembly.members(key).iter().copied();
+        let members = self.held.reassembly.members(key).iter().copied();
         for key in members.chain([key]).collect::<Vec<_>>() {
-            if self.moved.remove(&key) {
+            if self.held.moved.remove(&key) {
                 self.store(StoreCommand::Released { key });
             }
         }

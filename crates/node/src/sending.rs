@@ -98,14 +98,14 @@ impl Node {
     pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
         let mut last: Option<Choice> = None;
         self.finish_probe(now, stream);
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.try_again(now.monotonic);
             if neighbour.is_to_be_cleared(now.monotonic) {
                 self.clear_the_way(now, stream);
             }
         }
         loop {
-            let Some(neighbour) = self.neighbours.get(&stream) else {
+            let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
                 return;
             };
             if let Some(key) = neighbour.passing {
@@ -114,8 +114,8 @@ impl Node {
             if !neighbour.has_room(now.monotonic) {
                 return self.note_full(now, stream);
             }
-            if !self.has_turn_left() {
-                self.to_serve.insert(stream);
+            if !self.outbox.has_turn_left() {
+                self.forwarding.to_serve.insert(stream);
                 return;
             }
             if !neighbour.splits.is_empty() {
@@ -125,7 +125,7 @@ impl Node {
             last = match last.and_then(|last| self.follow(stream, &last)) {
                 None => {
                     let (choice, stale) = self.weigh(stream);
-                    self.queues.refresh(stale);
+                    self.forwarding.queues.refresh(stale);
                     choice
                 }
                 following => following,
@@ -153,7 +153,7 @@ impl Node {
             }
             self.charge(stream, key);
             self.watch_paths(now);
-            let Some(entry) = self.bundles.entry(key) else {
+            let Some(entry) = self.held.bundles.entry(key) else {
                 return;
             };
             let wanted = if entry.octets <= READ_WHOLE_OCTETS {
@@ -168,9 +168,9 @@ impl Node {
 
     /// A session has no room for another bundle.
     fn note_full(&mut self, now: Now, stream: StreamId) {
-        let neighbour = self.neighbours.get_mut(&stream);
+        let neighbour = self.adjacencies.neighbours.get_mut(&stream);
         if let Some(at) = neighbour.and_then(|it| it.note_full(now.monotonic)) {
-            self.pauses.insert((at, stream));
+            self.adjacencies.pauses.insert((at, stream));
         }
     }
 
@@ -181,25 +181,26 @@ impl Node {
 
     /// The next bundle for a session, and the queues that are to be listed anew.
     fn weigh(&self, stream: StreamId) -> (Option<Choice>, Vec<QueueId>) {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return (None, Vec::new());
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
         if neighbour.ceiling_octets().is_some() {
-            let (choice, stale) = self.queues.next(&neighbour.hops, best, |key| {
+            let (choice, stale) = self.forwarding.queues.next(&neighbour.hops, best, |key| {
                 self.is_below(neighbour, key) && self.may_go(neighbour, key)
             });
             if choice.is_some() {
                 return (choice, stale);
             }
         }
-        self.queues
+        self.forwarding
+            .queues
             .next(&neighbour.hops, best, |key| self.may_go(neighbour, key))
     }
 
     /// Whether a bundle is smaller than what the neighbour refused for lack of room.
     fn is_below(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
-        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
         neighbour
             .ceiling_octets()
             .is_none_or(|ceiling| octets < ceiling)
@@ -207,14 +208,14 @@ impl Node {
 
     /// What follows the bundle that was chosen for a session last, while nothing else has happened.
     fn follow(&self, stream: StreamId, last: &Choice) -> Option<Choice> {
-        let following = self.queues.following(last)?;
-        let neighbour = self.neighbours.get(&stream)?;
+        let following = self.forwarding.queues.following(last)?;
+        let neighbour = self.adjacencies.neighbours.get(&stream)?;
         let goes = self.is_below(neighbour, following.key) && self.may_go(neighbour, following.key);
         goes.then_some(following)
     }
 
     pub(crate) fn may_go(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
-        self.bundles.entry(key).is_some_and(|entry| {
+        self.held.bundles.entry(key).is_some_and(|entry| {
             let fits = entry.octets <= neighbour.transfer_mru() || !must_not_fragment(entry.flags);
             // A bundle never goes back to the neighbour that it came from: that one would take it for a
             // copy of what it has got rid of.
@@ -236,61 +237,62 @@ impl Node {
     ) -> impl Iterator<Item = &'a Neighbour> + use<'a> {
         let (link, peer) = match hop {
             Hop::Link(link) => (self.link(*link), None),
-            Hop::Peer(peer) => (None, self.peers.get(peer)),
+            Hop::Peer(peer) => (None, self.adjacencies.peers.get(peer)),
         };
         let streams = link.into_iter().flat_map(|link| &link.streams);
         let streams = streams.chain(peer.into_iter().flatten());
-        let sessions = streams.filter_map(|stream| self.neighbours.get(stream).map(Box::as_ref));
+        let sessions =
+            streams.filter_map(|stream| self.adjacencies.neighbours.get(stream).map(Box::as_ref));
         sessions.filter(|it| it.parameters.is_some() && !it.ending)
     }
 
     /// What a restart found, or a neighbour found wrong, and is not read whole here, is compared with its
     /// checksums by the store before it leaves.
     fn is_doubtful(&self, key: BundleKey) -> bool {
-        self.bundles.entry(key).is_some_and(|entry| {
+        self.held.bundles.entry(key).is_some_and(|entry| {
             entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
         })
     }
 
     /// True while another bundle like this one may be compared with its checksums.
     pub(crate) fn may_verify(&self, key: BundleKey) -> bool {
-        let entry = self.bundles.entry(key);
+        let entry = self.held.bundles.entry(key);
         let is_small = entry.is_some_and(|entry| entry.octets <= READ_WHOLE_OCTETS);
         let bound = match is_small {
             true => VERIFYING_SMALL_BOUND,
             false => VERIFYING_BOUND,
         };
-        self.verifying.len() < bound
+        self.held.verifying.len() < bound
     }
 
     pub(crate) fn charge(&mut self, stream: StreamId, key: BundleKey) {
-        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.in_flight += 1;
             neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(octets);
         }
     }
 
     pub(crate) fn discharge(&mut self, stream: StreamId, octets: u64) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             if !planted(Mutant::WindowLeaks) {
                 neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
             }
             neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_sub(octets);
-            self.to_serve.insert(stream);
+            self.forwarding.to_serve.insert(stream);
         }
     }
 
     /// Ask the driver for octets of the store.
     pub(crate) fn read(&mut self, pending: PendingRead, extents: Extents) {
-        let ticket = self.ticket();
-        self.reads.push(ticket.0, pending);
+        let ticket = self.outbox.ticket();
+        self.held.reads.push(ticket.0, pending);
         self.act(Action::Read { ticket, extents });
     }
 
     /// Octets that were asked for are here.
     pub(crate) fn handle_read(&mut self, now: Now, ticket: Ticket, octets: Option<Bytes>) {
-        let Some(pending) = self.reads.remove(ticket.0) else {
+        let Some(pending) = self.held.reads.remove(ticket.0) else {
             return;
         };
         match (pending, octets) {
@@ -303,7 +305,7 @@ impl Node {
             (PendingRead::Echo { key }, Some(octets)) => self.reply(now, key, octets),
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Send { stream, key }, None) => {
-                let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+                let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
                 self.discharge(stream, octets);
                 self.give_back(now, stream, key, Some(RETRANSMIT_REST));
             }
@@ -319,18 +321,23 @@ impl Node {
 
     /// A bundle's first octets are here: re-encode its header blocks and open the transfer.
     fn send(&mut self, now: Now, stream: StreamId, key: BundleKey, octets: Bytes) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let length = entry.octets;
-        if self.neighbours.get(&stream).is_none_or(|it| it.ending) {
+        if self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .is_none_or(|it| it.ending)
+        {
             self.discharge(stream, length);
             self.give_back(now, stream, key, None);
             return;
         }
         // What was accepted on reception is read again as leniently as it may have been then.
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
-        let mut reader = self.headers_out.take().unwrap_or_default();
+        let mut reader = self.forwarding.headers_out.take().unwrap_or_default();
         let is_read = reader.read(&octets, Reading::Lenient) == Ok(true);
         if is_read && (!whole || reader.header().check_body(&octets).is_ok()) {
             self.send_behind(now, (stream, key), reader.header(), &octets);
@@ -342,7 +349,7 @@ impl Node {
             self.corrupt(now, key);
         }
         reader.release();
-        self.headers_out = Some(reader);
+        self.forwarding.headers_out = Some(reader);
     }
 
     /// The header of a bundle to send is read, at the beginning of `octets`, which may be the whole.
@@ -353,9 +360,10 @@ impl Node {
         header: &Header,
         octets: &Bytes,
     ) {
-        let (Some(entry), Some(neighbour)) =
-            (self.bundles.entry(key), self.neighbours.get(&stream))
-        else {
+        let (Some(entry), Some(neighbour)) = (
+            self.held.bundles.entry(key),
+            self.adjacencies.neighbours.get(&stream),
+        ) else {
             return;
         };
         let length = entry.octets;
@@ -374,7 +382,7 @@ impl Node {
                 return self.verify_for(now, stream, key);
             }
             let overhead = total.saturating_sub(payload);
-            self.counters.resumed += u64::from(resumes);
+            self.outbox.counters.resumed += u64::from(resumes);
             let header = Box::new(header.clone());
             self.begin_split(now, stream, key, header, overhead);
             return;
@@ -382,7 +390,7 @@ impl Node {
         if total > mru {
             // It must not be fragmented, and its header grew past what the peer takes.
             self.discharge(stream, length);
-            if self.copies.router(key).is_some() {
+            if self.forwarding.copies.router(key).is_some() {
                 return self.copy_back(now, stream, key, CopyEnd::Barred);
             }
             match planted(Mutant::GrowthIgnored) {
@@ -409,7 +417,7 @@ impl Node {
             // The peer has no checksum to compare it with.
             self.discharge(stream, length);
             self.verify_for(now, stream, key);
-        } else if let Some(entry) = self.bundles.entry(key) {
+        } else if let Some(entry) = self.held.bundles.entry(key) {
             let from = u64::from(header.header_octets());
             let body = ending.of_extents(&entry.extents, from, from.saturating_add(payload));
             if is_to_be_asked {
@@ -429,7 +437,7 @@ impl Node {
         header: &Header,
     ) -> (Bytes, u64) {
         let edit = self.hop_edit(now, stream, (key, header), None);
-        self.heads.forwarded(header, &edit)
+        self.forwarding.heads.forwarded(header, &edit)
     }
 
     /// What changes in a bundle's header blocks at this hop.
@@ -440,7 +448,7 @@ impl Node {
         (key, header): (BundleKey, &Header),
         fragment: Option<FragmentRange>,
     ) -> HopEdit {
-        let entry = self.bundles.entry(key);
+        let entry = self.held.bundles.entry(key);
         let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
         let held_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
         let received = entry.is_some_and(|entry| entry.previous.is_some());
@@ -476,7 +484,7 @@ impl Node {
         pieces: impl IntoIterator<Item = Piece>,
     ) -> Option<TransferId> {
         let transfer = self.open_transfer(now, stream, outgoing, length)?;
-        let neighbour = self.neighbours.get_mut(&stream)?;
+        let neighbour = self.adjacencies.neighbours.get_mut(&stream)?;
         for octets in pieces {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
@@ -492,7 +500,7 @@ impl Node {
         outgoing: Outgoing,
         length: u64,
     ) -> Option<TransferId> {
-        let neighbour = self.neighbours.get_mut(&stream)?;
+        let neighbour = self.adjacencies.neighbours.get_mut(&stream)?;
         let transfer = TransferId(neighbour.next_transfer);
         neighbour.next_transfer += if planted(Mutant::TransferNumbersSkip) {
             2
@@ -507,7 +515,7 @@ impl Node {
 
     /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
     pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
         let Some(outgoing) = neighbour.closed(transfer) else {
@@ -523,7 +531,11 @@ impl Node {
         if was_tried {
             self.try_others(stream);
         }
-        if let Some(link) = self.neighbours.get(&stream).and_then(|it| it.link)
+        if let Some(link) = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.link)
             && let Some(link) = self.link_mut(link)
         {
             link.works();
@@ -542,12 +554,16 @@ impl Node {
     }
 
     fn tell_transfer(&mut self, now: Now, stream: StreamId, outgoing: &Outgoing) {
-        if self.telling != Telling::Everything {
+        if self.outbox.telling != Telling::Everything {
             return;
         }
-        let entry = self.bundles.entry(outgoing.key);
+        let entry = self.held.bundles.entry(outgoing.key);
         let id = entry.and_then(|entry| self.told(entry));
-        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        let peer = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.peer_id());
         let took = now.monotonic.since(outgoing.begun);
         if let Some((id, to)) = id.zip(peer.cloned()) {
             self.occurred(Occurrence::Transferred {
@@ -561,21 +577,25 @@ impl Node {
 
     /// RFC 9171 5.4 step 5: the next hop has the bundle, or it has left for there.
     pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let subject = self.reported(entry, ReportKind::Forwarded);
         let (id, octets) = (self.told(entry), entry.octets);
-        self.counters.forwarded += 1;
-        self.counters.forwarded_octets += octets;
+        self.outbox.counters.forwarded += 1;
+        self.outbox.counters.forwarded_octets += octets;
         if let Some(subject) = subject.filter(|_| !planted(Mutant::ForwardingNotReported)) {
             self.report(now, &subject, ReportKind::Forwarded, 0);
         }
-        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        let peer = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.peer_id());
         if let Some((id, to)) = id.zip(peer.cloned()) {
             self.occurred(Occurrence::Forwarded { id, to, octets });
         }
-        match self.copies.router(key) {
+        match self.forwarding.copies.router(key) {
             Some(_) => self.copy_given(now, stream, key),
             None if self.keeps_sent(stream) => self.stay(now, stream, key),
             None => self.delete(now, key, Removal::Forwarded, None),

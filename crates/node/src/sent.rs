@@ -99,20 +99,24 @@ impl Sent {
 impl Node {
     /// Whether bundles that leave over a session are kept.
     pub(crate) fn keeps_sent(&self, stream: StreamId) -> bool {
-        self.sent.is_kept && self.session_keeps_sent(stream)
+        self.forwarding.sent.is_kept && self.session_keeps_sent(stream)
     }
 
     fn session_keeps_sent(&self, stream: StreamId) -> bool {
-        let neighbour = self.neighbours.get(&stream);
+        let neighbour = self.adjacencies.neighbours.get(&stream);
         neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
     }
 
     /// All of a bundle has left over a link that promises nothing: it stays.
     pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let link = self.neighbours.get(&stream).and_then(|it| it.link);
-        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let link = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.link);
+        let destination = self.held.bundles.entry(key).map(|it| it.destination);
         if let Some((link, destination)) = link.zip(destination) {
-            self.sent.add(destination, link, key);
+            self.forwarding.sent.add(destination, link, key);
             self.stay_sent(now, key);
         }
     }
@@ -127,41 +131,47 @@ impl Node {
 
     /// Whether a bundle has left over any link that promises nothing, and is kept.
     pub(crate) fn is_sent(&self, key: BundleKey) -> bool {
-        self.sent.count > 0 && self.is_among_sent(key)
+        self.forwarding.sent.count > 0 && self.is_among_sent(key)
     }
 
     fn is_among_sent(&self, key: BundleKey) -> bool {
-        let entry = self.bundles.entry(key);
-        entry.is_some_and(|it| self.sent.has(it.destination, key))
+        let entry = self.held.bundles.entry(key);
+        entry.is_some_and(|it| self.forwarding.sent.has(it.destination, key))
     }
 
     /// Whether a bundle has left over a session's link already.
     pub(crate) fn has_left(&self, link: Option<LinkId>, key: BundleKey) -> bool {
-        self.sent.count > 0 && self.has_left_over(link, key)
+        self.forwarding.sent.count > 0 && self.has_left_over(link, key)
     }
 
     fn has_left_over(&self, link: Option<LinkId>, key: BundleKey) -> bool {
-        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let destination = self.held.bundles.entry(key).map(|it| it.destination);
         let left = link.zip(destination);
-        left.is_some_and(|(link, destination)| self.sent.has_left(destination, link, key))
+        left.is_some_and(|(link, destination)| {
+            self.forwarding.sent.has_left(destination, link, key)
+        })
     }
 
     /// Whether a session that stands may take a bundle.
     pub(crate) fn may_leave(&self, key: BundleKey) -> bool {
-        let destination = self.bundles.entry(key).map(|it| it.destination);
-        let hops = destination.map(|it| self.routes.hops(self.endpoints.id(it)));
+        let destination = self.held.bundles.entry(key).map(|it| it.destination);
+        let hops = destination.map(|it| self.forwarding.routes.hops(self.held.endpoints.id(it)));
         let mut hops = hops.into_iter().flatten();
         hops.any(|hop| self.sessions_over(&hop).any(|it| self.may_go(it, key)))
     }
 
     /// A session stands: bundles that have left over other links, and may go to its neighbour, wait for it.
     pub(crate) fn wake_sent(&mut self, stream: StreamId) {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return;
         };
-        let groups = self.sent.groups.iter();
+        let groups = self.forwarding.sent.groups.iter();
         let others = groups.filter(|((destination, link), _)| {
-            let hops = || self.routes.hops(self.endpoints.id(*destination));
+            let hops = || {
+                self.forwarding
+                    .routes
+                    .hops(self.held.endpoints.id(*destination))
+            };
             Some(*link) != neighbour.link && hops().iter().any(|hop| neighbour.hops.contains(hop))
         });
         let keys = others.flat_map(|(_, keys)| keys);
@@ -172,14 +182,21 @@ impl Node {
 
     /// Routes have changed: all that has left may have another way.
     pub(crate) fn reroute_sent(&mut self) {
-        let keys = self.sent.groups.values().flatten().copied().collect();
+        let keys = self
+            .forwarding
+            .sent
+            .groups
+            .values()
+            .flatten()
+            .copied()
+            .collect();
         self.wake_all_sent(keys);
     }
 
     /// A whole bundle came in one piece, as reports do: one that says that a bundle which is kept was delivered ends its keeping, where
     /// the bundle's reports go to this node, and the report comes from the node that the bundle is for.
     pub(crate) fn hear_of_sent(&mut self, now: Now, octets: &Bytes) {
-        if self.sent.count == 0 || octets.len() > REPORT_OCTETS {
+        if self.forwarding.sent.count == 0 || octets.len() > REPORT_OCTETS {
             return;
         }
         let Some((source, destination, id)) = delivered_by(octets) else {
@@ -188,10 +205,10 @@ impl Node {
         let Some(key) = self.find_bundle(&id) else {
             return;
         };
-        let is_told = self.bundles.entry(key).is_some_and(|entry| {
-            let is_here = self.endpoints.locality(entry.report_to) != Locality::Remote;
-            let from = self.endpoints.id(entry.destination).node_id();
-            let is_for_us = *self.endpoints.id(entry.report_to) == destination && is_here;
+        let is_told = self.held.bundles.entry(key).is_some_and(|entry| {
+            let is_here = self.held.endpoints.locality(entry.report_to) != Locality::Remote;
+            let from = self.held.endpoints.id(entry.destination).node_id();
+            let is_for_us = *self.held.endpoints.id(entry.report_to) == destination && is_here;
             entry.state() == State::Sent && is_for_us && from == source.node_id()
         });
         if is_told {

@@ -35,7 +35,8 @@ impl Node {
     pub fn links(&self) -> Vec<LinkView> {
         let view = |link: &crate::links::Link| {
             let established = |stream: &&crate::door::StreamId| {
-                self.neighbours
+                self.adjacencies
+                    .neighbours
                     .get(stream)
                     .is_some_and(|it| it.parameters.is_some() && !it.ending)
             };
@@ -57,13 +58,14 @@ impl Node {
                 last_error: link.last_error.clone(),
             }
         };
-        self.links.iter().map(view).collect()
+        self.adjacencies.links.iter().map(view).collect()
     }
 
     /// Established sessions.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionView> {
-        self.neighbours
+        self.adjacencies
+            .neighbours
             .iter()
             .filter_map(|(&stream, neighbour)| {
                 let parameters = neighbour.parameters.as_ref()?;
@@ -93,7 +95,7 @@ impl Node {
     fn arriving(&self, neighbour: &Neighbour) -> Option<ArrivalView> {
         let mut receptions = neighbour.receptions.values();
         let incoming = receptions.find_map(Reception::incoming)?;
-        let entry = self.bundles.entry(incoming.key)?;
+        let entry = self.held.bundles.entry(incoming.key)?;
         Some(ArrivalView {
             id: self.bundle_id(entry),
             octets: incoming.header.total_octets(),
@@ -104,12 +106,12 @@ impl Node {
     /// Routes, configured, added and implicit.
     #[must_use]
     pub fn routes(&self) -> Vec<RouteView> {
-        let fixed = self.routes.iter().map(|(route, hop)| RouteView {
+        let fixed = self.forwarding.routes.iter().map(|(route, hop)| RouteView {
             route: route.clone(),
             implicit: false,
             usable: self.is_up(hop),
         });
-        let implicit = self.peers.keys().map(|peer| RouteView {
+        let implicit = self.adjacencies.peers.keys().map(|peer| RouteView {
             route: Route {
                 to: pattern_of(peer),
                 via: peer.to_string(),
@@ -124,13 +126,14 @@ impl Node {
     /// Registrations.
     #[must_use]
     pub fn registrations(&self) -> Vec<RegistrationView> {
-        self.registrations
+        self.delivery
+            .registrations
             .iter()
             .map(|(index, registration)| RegistrationView {
                 endpoint: registration.endpoint.clone(),
                 subscribers: registration.subscribers.len(),
                 failure_action: registration.failure_action,
-                waiting: self.queues.waiting(index),
+                waiting: self.forwarding.queues.waiting(index),
             })
             .collect()
     }
@@ -138,7 +141,7 @@ impl Node {
     /// What waits, by the best next hop of its destination. Takes a look at each destination.
     #[must_use]
     pub fn waiting(&self) -> Vec<WaitingView> {
-        let sums = self.queues.by_best_hop().into_iter();
+        let sums = self.forwarding.queues.by_best_hop().into_iter();
         sums.map(|(hop, bundles)| WaitingView {
             next_hop: hop.map(|hop| self.hop_name(hop)),
             bundles,
@@ -161,7 +164,12 @@ impl Node {
         let from = EndpointIndex::at(from);
         let mut sums: BTreeMap<EndpointIndex, (u64, u64, Instant)> = BTreeMap::new();
         let is_asked_for = |entry: &Entry| is_stored(entry) && entry.destination >= from;
-        for (_, entry) in self.bundles.iter().filter(|(_, entry)| is_asked_for(entry)) {
+        for (_, entry) in self
+            .held
+            .bundles
+            .iter()
+            .filter(|(_, entry)| is_asked_for(entry))
+        {
             // The first places alone are summed up: one that others took the room of never comes back among them.
             let is_full = sums.len() >= most;
             if is_full
@@ -182,8 +190,9 @@ impl Node {
             sum.2 = sum.2.min(entry.expires);
         }
         let view = |(index, (bundles, octets, expires)): (EndpointIndex, (u64, u64, Instant))| {
-            let destination = self.endpoints.id(index).clone();
+            let destination = self.held.endpoints.id(index).clone();
             let next_hop = self
+                .forwarding
                 .queues
                 .hops_to(index)
                 .iter()
@@ -208,7 +217,7 @@ impl Node {
         now: Now,
         from: BundleKey,
     ) -> impl Iterator<Item = (BundleKey, BundleView)> {
-        let stored = self.bundles.iter_from(from);
+        let stored = self.held.bundles.iter_from(from);
         stored
             .filter(|(_, entry)| is_stored(entry))
             .map(move |(key, entry)| (key, self.bundle_view(now, entry)))
@@ -217,12 +226,14 @@ impl Node {
     fn bundle_view(&self, now: Now, entry: &Entry) -> BundleView {
         BundleView {
             id: self.bundle_id(entry),
-            destination: self.endpoints.id(entry.destination).clone(),
+            destination: self.held.endpoints.id(entry.destination).clone(),
             octets: entry.octets,
             payload_octets: entry.payload_octets,
             expires_in_ms: millis(entry.expires, now),
             received: entry.received_dtn,
-            previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
+            previous: entry
+                .previous
+                .map(|index| self.held.endpoints.id(index).clone()),
             in_flight: entry.state() == State::InFlight,
             state: state_of(entry),
         }
@@ -231,17 +242,18 @@ impl Node {
     /// Bundles and octets in the store, those that are just arriving included: of octets, those that room is reserved for.
     #[must_use]
     pub fn stored(&self) -> (u64, u64) {
-        (self.bundles.count(), self.taken_octets())
+        (self.held.bundles.count(), self.taken_octets())
     }
 
     /// Stored bundles whose octets are damaged on disk.
     #[must_use]
     pub fn damaged(&self) -> u64 {
         // None was found in this run, so that the bundles need not be looked through.
-        if self.counters.quarantined == 0 {
+        if self.outbox.counters.quarantined == 0 {
             return 0;
         }
         let damaged = self
+            .held
             .bundles
             .iter()
             .filter(|(_, entry)| entry.state() == State::Quarantined);
@@ -251,7 +263,7 @@ impl Node {
     /// Counts since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.outbox.counters
     }
 }
 

@@ -14,6 +14,7 @@ use dhow_link::{Gather, StreamSession};
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::api::session::RESPONSES_OCTETS_MAX;
+use crate::attention::Attending;
 use crate::client::Client;
 use crate::config::{Enabled, LinkId, ListenerConfig, ListenerId, UdpPolicy};
 use crate::datagrams::Datagrams;
@@ -22,7 +23,7 @@ use crate::layer::Layer;
 use crate::links::{self, Link, Tongue, Welcome};
 use crate::memory::length;
 use crate::neighbour::{Neighbour, session_config};
-use crate::node::{Attending, Node, Stage};
+use crate::node::{Node, Stage};
 use crate::routing::{Contact, Hop};
 
 /// Applications that do not take their responses have this part of the index's memory together before each is held to
@@ -92,9 +93,11 @@ impl Node {
         };
         let mut neighbour = Neighbour::new(session, (&policy, announced), link, now);
         if let Purpose::Heard { .. } = purpose {
-            neighbour.peer = Some(self.endpoints.acquire(&EndpointId::Null));
+            neighbour.peer = Some(self.held.endpoints.acquire(&EndpointId::Null));
         }
-        self.neighbours.insert(stream, Box::new(neighbour));
+        self.adjacencies
+            .neighbours
+            .insert(stream, Box::new(neighbour));
         self.attend(now, stream);
         self.watch_paths(now);
         if let Some(link) = link {
@@ -113,12 +116,14 @@ impl Node {
     pub(crate) fn welcome(&mut self, now: Now, stream: StreamId) {
         let session = ClientSession::new(self.local.node_id().clone())
             .with_default_lifetime_ms(self.config.default_lifetime_ms);
-        self.clients.insert(stream, Box::new(Client::new(session)));
+        self.delivery
+            .clients
+            .insert(stream, Box::new(Client::new(session)));
         self.attend(now, stream);
     }
 
     pub(crate) fn handle_octets(&mut self, now: Now, stream: StreamId, octets: Bytes) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.heard = now.monotonic;
             neighbour.session.handle_octets(now, octets);
             if let Some(id) = neighbour.link
@@ -126,7 +131,7 @@ impl Node {
             {
                 self.stop_dialling(id);
             }
-        } else if let Some(client) = self.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.session.handle_octets(now, octets);
         }
         self.attend(now, stream);
@@ -142,7 +147,7 @@ impl Node {
 
     /// Give a session a command and carry out what follows.
     pub(crate) fn command(&mut self, now: Now, stream: StreamId, command: LinkCommand) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.command(now, command);
             self.attend(now, stream);
         }
@@ -151,40 +156,40 @@ impl Node {
     /// Give a session a command whose consequences may wait until the driver asks what to do: with many of
     /// them they are carried out once.
     pub(crate) fn command_soon(&mut self, now: Now, stream: StreamId, command: LinkCommand) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.command(now, command);
-            self.to_attend.insert(stream);
+            self.attention.to_attend.insert(stream);
         }
     }
 
     /// Give an application session a command and carry out what follows.
     pub(crate) fn answer(&mut self, now: Now, stream: StreamId, command: ClientCommand) {
-        if let Some(client) = self.clients.get_mut(&stream) {
+        if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.session.handle_command(now, command);
             self.attend(now, stream);
         }
     }
 
     pub(crate) fn disconnected(&mut self, now: Now, stream: StreamId) {
-        if self.neighbours.contains_key(&stream) {
+        if self.adjacencies.neighbours.contains_key(&stream) {
             self.command(now, stream, LinkCommand::Disconnected);
-            if self.neighbours.contains_key(&stream) {
+            if self.adjacencies.neighbours.contains_key(&stream) {
                 self.part(now, stream, DownReason::Disconnected);
             }
-        } else if self.clients.contains_key(&stream) {
+        } else if self.delivery.clients.contains_key(&stream) {
             self.answer(now, stream, ClientCommand::Disconnected);
             self.dismiss(now, stream);
         }
-        self.parting.remove(&stream);
+        self.adjacencies.parting.remove(&stream);
     }
 
     /// Ask for a stream's octets to be written, once until they are, where there may be any: most of what comes over a session that
     /// carries no bundle asks for no answer.
     pub(crate) fn flush(&mut self, stream: StreamId) {
-        let asked = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        let asked = if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             !neighbour.session.may_have_octets()
                 || core::mem::replace(&mut neighbour.flush_pending, true)
-        } else if let Some(client) = self.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             !client.session.has_octets() || core::mem::replace(&mut client.flush_pending, true)
         } else {
             true
@@ -206,19 +211,19 @@ impl Node {
 
     fn write_octets(&mut self, now: Now, stream: StreamId, limit: usize, out: &mut Gather) {
         let before = out.octets();
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.session.poll_octets(now, limit, out);
             neighbour.flush_pending = out.octets() > before && neighbour.session.may_have_octets();
             if neighbour.has_moved_on() {
-                self.to_serve.insert(stream);
+                self.forwarding.to_serve.insert(stream);
             }
-        } else if let Some(client) = self.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.session.poll_octets(now, limit, out);
             client.flush_pending = out.octets() > before;
-        } else if let Some(session) = self.parting.get_mut(&stream) {
+        } else if let Some(session) = self.adjacencies.parting.get_mut(&stream) {
             session.poll_octets(now, limit, out);
             if out.octets() == before {
-                self.parting.remove(&stream);
+                self.adjacencies.parting.remove(&stream);
             }
             return;
         }
@@ -233,7 +238,7 @@ impl Node {
     /// False once all that a stream is to write has been given, so that it need not be asked again.
     #[must_use]
     pub fn may_have_octets(&self, stream: StreamId) -> bool {
-        let neighbour = self.neighbours.get(&stream);
+        let neighbour = self.adjacencies.neighbours.get(&stream);
         neighbour.is_none_or(|neighbour| neighbour.session.may_have_octets())
     }
 
@@ -248,22 +253,24 @@ impl Node {
     /// others give after it.
     #[must_use]
     pub fn takes_octets_within(&self, stream: StreamId, of_clients: u64) -> bool {
-        if let Some(neighbour) = self.neighbours.get(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get(&stream) {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
             return neighbour.session.wants_octets()
                 && (self
+                    .held
                     .backlog
                     .has_room(stream, self.config.store_queue_octets)
                     || planted(Mutant::QueueWithoutBound));
         }
-        self.clients.get(&stream).is_none_or(|client| {
+        self.delivery.clients.get(&stream).is_none_or(|client| {
             client.session.wants_octets()
                 && (client.subscribed
                     || (self
+                        .held
                         .backlog
                         .has_room(stream, self.config.store_queue_octets)
-                        && self.backlog.has_room_for_client(stream, of_clients)))
+                        && self.held.backlog.has_room_for_client(stream, of_clients)))
         })
     }
 
@@ -271,25 +278,25 @@ impl Node {
     /// says often leads to a command to it, after which it is to be attended to again: that waits in a
     /// set, because on the stack one chunk of octets with many small bundles would exhaust it.
     pub(crate) fn attend(&mut self, now: Now, stream: StreamId) {
-        if self.attending == Attending::Yes || !self.to_attend.is_empty() {
-            self.to_attend.insert(stream);
+        if self.attention.attending == Attending::Yes || !self.attention.to_attend.is_empty() {
+            self.attention.to_attend.insert(stream);
             return self.attend_all(now);
         }
-        self.attending = Attending::Yes;
+        self.attention.attending = Attending::Yes;
         self.attend_to(now, stream);
-        self.attending = Attending::No;
+        self.attention.attending = Attending::No;
         self.attend_all(now);
     }
 
     /// Attend to all sessions that have something to say.
     pub(crate) fn attend_all(&mut self, now: Now) {
-        if core::mem::replace(&mut self.attending, Attending::Yes) == Attending::Yes {
+        if core::mem::replace(&mut self.attention.attending, Attending::Yes) == Attending::Yes {
             return;
         }
-        while let Some(stream) = self.to_attend.pop_first() {
+        while let Some(stream) = self.attention.to_attend.pop_first() {
             self.attend_to(now, stream);
         }
-        self.attending = Attending::No;
+        self.attention.attending = Attending::No;
     }
 
     fn attend_to(&mut self, now: Now, stream: StreamId) {
@@ -302,7 +309,7 @@ impl Node {
     pub(crate) fn listen(&mut self, now: Now, stream: StreamId) -> bool {
         let mut happened = false;
         self.tell_faults(stream);
-        while let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        while let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             let Some(event) = neighbour.session.poll_event() else {
                 return happened;
             };
@@ -310,6 +317,7 @@ impl Node {
             self.handle_link_event(now, stream, event);
         }
         while let Some(event) = self
+            .delivery
             .clients
             .get_mut(&stream)
             .and_then(|client| client.session.poll_event())
@@ -322,17 +330,20 @@ impl Node {
 
     /// Set a stream's timer to what its session wants.
     pub(crate) fn arm(&mut self, stream: StreamId) {
-        let (wanted, armed) = if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        let (wanted, armed) = if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
+        {
             let early_octets = neighbour.session.early_octets();
             let before = core::mem::replace(&mut neighbour.early_octets, early_octets);
-            self.early_octets = self.early_octets.saturating_add(early_octets) - before;
+            self.adjacencies.early_octets =
+                self.adjacencies.early_octets.saturating_add(early_octets) - before;
             let wanted = neighbour.session.poll_timeout();
             (wanted, core::mem::replace(&mut neighbour.timeout, wanted))
-        } else if let Some(client) = self.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             let octets = client.session.response_octets();
             let before = core::mem::replace(&mut client.response_octets, octets);
-            self.response_octets = self.response_octets + octets - before;
-            let allowed = allowed_responses(self.response_octets, self.config.memory_octets);
+            self.delivery.response_octets = self.delivery.response_octets + octets - before;
+            let allowed =
+                allowed_responses(self.delivery.response_octets, self.config.memory_octets);
             client.session.allow_responses(allowed);
             let wanted = client.session.poll_timeout();
             (wanted, core::mem::replace(&mut client.timeout, wanted))
@@ -347,18 +358,18 @@ impl Node {
             return;
         }
         if let Some(at) = armed {
-            self.timeouts.remove(&(at, stream));
+            self.attention.timeouts.remove(&(at, stream));
         }
         if let Some(at) = wanted {
-            self.timeouts.insert((at, stream));
+            self.attention.timeouts.insert((at, stream));
         }
     }
 
     pub(crate) fn stream_timeout(&mut self, now: Now, stream: StreamId) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.timeout = None;
             neighbour.session.handle_timeout(now);
-        } else if let Some(client) = self.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.timeout = None;
             client.session.handle_timeout(now);
         }
@@ -369,8 +380,8 @@ impl Node {
         match event {
             LinkEvent::StartTls => self.act(Action::StartTls { stream }),
             LinkEvent::Up(parameters) => {
-                let index = self.endpoints.acquire(parameters.peer.endpoint());
-                let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+                let index = self.held.endpoints.acquire(parameters.peer.endpoint());
+                let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
                     return;
                 };
                 let link = neighbour.link;
@@ -383,13 +394,17 @@ impl Node {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
                 }
-                let sessions = self.peers.entry(parameters.peer.clone()).or_default();
+                let sessions = self
+                    .adjacencies
+                    .peers
+                    .entry(parameters.peer.clone())
+                    .or_default();
                 let is_first = sessions.is_empty();
                 sessions.insert(stream);
                 if is_first {
                     self.contact_changed(now, &parameters.peer, Contact::Up);
                 }
-                self.to_serve.insert(stream);
+                self.forwarding.to_serve.insert(stream);
                 self.wake_sent(stream);
                 self.occurred(Occurrence::SessionUp {
                     stream,
@@ -417,19 +432,27 @@ impl Node {
                 self.abandon_reception(now, stream, transfer, refused);
             }
             LinkEvent::Unverified { transfer } => {
-                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                     neighbour.unverified = Some(transfer);
                 }
             }
             LinkEvent::Acknowledged { .. } => {}
             LinkEvent::ReconnectionDelay { delay } => {
-                let link = self.neighbours.get(&stream).and_then(|it| it.link);
+                let link = self
+                    .adjacencies
+                    .neighbours
+                    .get(&stream)
+                    .and_then(|it| it.link);
                 if let Some(link) = link.and_then(|link| self.link_mut(link)) {
                     link.postpone(now.monotonic, delay);
                 }
             }
             LinkEvent::Rejected { reason, message } => {
-                let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+                let peer = self
+                    .adjacencies
+                    .neighbours
+                    .get(&stream)
+                    .and_then(|it| it.peer_id());
                 let peer = peer.cloned();
                 self.occurred(Occurrence::MessageRejected {
                     peer,
@@ -446,7 +469,7 @@ impl Node {
                 acknowledged,
             } => self.failed(now, stream, transfer, (refused, acknowledged)),
             LinkEvent::Ending => {
-                if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                     neighbour.ending = true;
                 }
                 // What waits for this session may have another way.
@@ -480,7 +503,7 @@ impl Node {
 
     /// A neighbour's session is over: what it had under way is somebody else's again.
     fn part(&mut self, now: Now, stream: StreamId, reason: DownReason) {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return;
         };
         let (link, since, peer) = (
@@ -517,32 +540,37 @@ impl Node {
             link.disconnected(now.monotonic, stream, since, jitter);
         }
         if let Some(peer) = peer
-            && let Some(streams) = self.peers.get_mut(&peer)
+            && let Some(streams) = self.adjacencies.peers.get_mut(&peer)
         {
             streams.remove(&stream);
             if streams.is_empty() {
-                self.peers.remove(&peer);
+                self.adjacencies.peers.remove(&peer);
                 self.contact_changed(now, &peer, Contact::Down);
             }
         }
         let armed = self
+            .adjacencies
             .neighbours
             .get(&stream)
             .and_then(|neighbour| neighbour.timeout);
         self.rearm(stream, armed, None);
-        self.to_serve.remove(&stream);
+        self.forwarding.to_serve.remove(&stream);
         if let Some(index) = self
+            .adjacencies
             .neighbours
             .get(&stream)
             .and_then(|neighbour| neighbour.peer)
         {
-            self.endpoints.release(index);
+            self.held.endpoints.release(index);
         }
         // The session may still have last octets to write: it stays until the driver reports the end.
-        if let Some(neighbour) = self.neighbours.remove(&stream) {
-            self.early_octets = self.early_octets.saturating_sub(neighbour.early_octets);
+        if let Some(neighbour) = self.adjacencies.neighbours.remove(&stream) {
+            self.adjacencies.early_octets = self
+                .adjacencies
+                .early_octets
+                .saturating_sub(neighbour.early_octets);
             if let Layer::Stream(session) = neighbour.session {
-                self.parting.insert(stream, session);
+                self.adjacencies.parting.insert(stream, session);
             }
         }
         // Another way may be the best one now.
@@ -552,10 +580,13 @@ impl Node {
     /// Sessions over which something could go that could not before are looked at again.
     pub(crate) fn serve_everybody(&mut self) {
         let established = self
+            .adjacencies
             .neighbours
             .iter()
             .filter(|(_, neighbour)| neighbour.parameters.is_some());
-        self.to_serve.extend(established.map(|(&stream, _)| stream));
+        self.forwarding
+            .to_serve
+            .extend(established.map(|(&stream, _)| stream));
     }
 
     /// Dial what is due.
@@ -563,7 +594,7 @@ impl Node {
         if self.stage != Stage::Working {
             return;
         }
-        let ids = 0..u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+        let ids = 0..u32::try_from(self.adjacencies.links.len()).unwrap_or(u32::MAX);
         for link in ids.map(LinkId) {
             if !self.link(link).is_some_and(|it| it.is_due(now.monotonic)) {
                 continue;
@@ -581,7 +612,7 @@ impl Node {
     /// Finish transfers in progress, end all sessions, take nothing new.
     pub(crate) fn shut_down(&mut self, now: Now) {
         self.stage = Stage::ShuttingDown;
-        let streams: Vec<StreamId> = self.neighbours.keys().copied().collect();
+        let streams: Vec<StreamId> = self.adjacencies.neighbours.keys().copied().collect();
         for stream in streams {
             self.terminate(now, stream);
         }
@@ -589,7 +620,7 @@ impl Node {
 
     /// End a neighbour's session in order.
     pub(crate) fn terminate(&mut self, now: Now, stream: StreamId) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.ending = true;
         }
         self.command(
@@ -604,13 +635,15 @@ impl Node {
     /// True once a `Shutdown` has been carried out: no session is left and everything is durable.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.neighbours.is_empty() && self.backlog.octets() == 0 && self.arrivals.is_empty()
+        self.adjacencies.neighbours.is_empty()
+            && self.held.backlog.octets() == 0
+            && self.held.arrivals.is_empty()
     }
 
     pub(crate) fn link_mut(&mut self, LinkId(id): LinkId) -> Option<&mut Link> {
         usize::try_from(id)
             .ok()
-            .and_then(|id| self.links.get_mut(id))
+            .and_then(|id| self.adjacencies.links.get_mut(id))
     }
 
     fn listener(&self, ListenerId(id): ListenerId) -> Option<&ListenerConfig> {
@@ -619,12 +652,15 @@ impl Node {
     }
 
     pub(crate) fn link(&self, LinkId(id): LinkId) -> Option<&Link> {
-        usize::try_from(id).ok().and_then(|id| self.links.get(id))
+        usize::try_from(id)
+            .ok()
+            .and_then(|id| self.adjacencies.links.get(id))
     }
 
     /// The link of this name.
     pub(crate) fn link_named(&self, name: &str) -> Result<LinkId, crate::door::OperatorRefusal> {
-        self.links
+        self.adjacencies
+            .links
             .iter()
             .zip(0_u32..)
             .find(|(link, _)| link.config.name == name)

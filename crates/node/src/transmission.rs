@@ -135,6 +135,7 @@ impl Node {
         match self.create(now, stream, request, send) {
             Ok(transmission) => {
                 let before = self
+                    .delivery
                     .clients
                     .get_mut(&stream)
                     .and_then(|client| client.transmission.replace(transmission));
@@ -154,12 +155,13 @@ impl Node {
         send: SendRequest,
     ) -> Result<Transmission, ApiRefusal> {
         let mut workshop = self
+            .delivery
             .clients
             .get_mut(&stream)
             .map(|client| core::mem::take(&mut client.workshop))
             .unwrap_or_default();
         let made = self.begin(now, stream, &mut workshop, send);
-        if let Some(client) = self.clients.get_mut(&stream) {
+        if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.workshop = workshop;
         }
         let (key, crc) = made?;
@@ -249,11 +251,15 @@ impl Node {
             return Err(ApiRefusal::InvalidRequest(why));
         }
         let own = self
+            .delivery
             .clients
             .get(&stream)
             .and_then(|client| client.endpoint.as_ref());
         if own.is_none_or(|(_, endpoint)| *endpoint != source)
-            && !self.registrations.allows(self.endpoints.find(&source), "")
+            && !self
+                .delivery
+                .registrations
+                .allows(self.held.endpoints.find(&source), "")
         {
             let why = format!("{source} is held by another application");
             return Err(ApiRefusal::Unauthorized(why));
@@ -278,7 +284,7 @@ impl Node {
 
     /// The next creation timestamp of a source; what it needs reserved goes to the store first.
     pub(crate) fn next_creation(&mut self, now: Now, source: &EndpointId) -> CreationTimestamp {
-        let (creation, reservation) = self.creation.next(source, now.dtn);
+        let (creation, reservation) = self.held.creation.next(source, now.dtn);
         if let Some(reservation) = reservation {
             self.store(StoreCommand::Reserve {
                 time: reservation.time,
@@ -308,9 +314,9 @@ impl Node {
         [header_octets, payload_octets, octets]: [u64; 3],
     ) -> BundleKey {
         let entry = Entry {
-            source: self.endpoints.acquire(&primary.source),
-            destination: self.endpoints.acquire(&primary.destination),
-            report_to: self.endpoints.acquire(&primary.report_to),
+            source: self.held.endpoints.acquire(&primary.source),
+            destination: self.held.endpoints.acquire(&primary.destination),
+            report_to: self.held.endpoints.acquire(&primary.report_to),
             previous: None,
             creation: primary.creation,
             fragment: None,
@@ -335,7 +341,7 @@ impl Node {
             removal: Removal::Deleted,
             timed: Timed::No,
         };
-        self.bundles.insert(entry)
+        self.held.bundles.insert(entry)
     }
 
     /// The next octets of a payload.
@@ -347,7 +353,7 @@ impl Node {
         octets: Bytes,
         end: bool,
     ) {
-        let Some(client) = self.clients.get_mut(&stream) else {
+        let Some(client) = self.delivery.clients.get_mut(&stream) else {
             return;
         };
         let Some(transmission) = client
@@ -401,10 +407,11 @@ impl Node {
         if end {
             self.commit(key);
             let entry = self
+                .held
                 .bundles
                 .entry(key)
                 .filter(|_| planted(Mutant::AcceptedAtOnce));
-            let created = entry.map(|it| (self.endpoints.id(it.source).clone(), it.creation));
+            let created = entry.map(|it| (self.held.endpoints.id(it.source).clone(), it.creation));
             if let Some(created) = created {
                 self.transmission_done(now, stream, request, Ok(created));
             }
@@ -419,7 +426,7 @@ impl Node {
         request: RequestId,
         outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
     ) {
-        if let Some(client) = self.clients.get_mut(&stream) {
+        if let Some(client) = self.delivery.clients.get_mut(&stream) {
             if client
                 .transmission
                 .as_ref()
@@ -431,7 +438,7 @@ impl Node {
                 .session
                 .handle_command(now, ClientCommand::Sent { request, outcome });
             // Answers come in batches: the session is attended to once for all of them.
-            self.to_attend.insert(stream);
+            self.attention.to_attend.insert(stream);
         }
     }
 

@@ -64,16 +64,20 @@ impl Perf {
 impl Node {
     /// A bundle for the perf service is whole: read the head of its payload.
     pub(crate) fn measure(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        if !self.perf.counts(self.endpoints.id(entry.source)) {
+        if !self
+            .services
+            .perf
+            .counts(self.held.endpoints.id(entry.source))
+        {
             self.delivered(now, key);
             return;
         }
         // Nobody is told of bundles from nowhere, and two services must not measure each other for ever.
         if !self.wants_answer(entry) {
-            self.counters.answers_withheld += 1;
+            self.outbox.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
         }
@@ -110,14 +114,14 @@ impl Node {
 
     /// The head of a payload is here: count its bundle.
     pub(crate) fn measured(&mut self, now: Now, key: BundleKey, at: Instant, octets: &Bytes) {
-        let Some(entry) = self.bundles.entry(key) else {
+        let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
         let Some(probe) = Probe::decode(octets) else {
             if is_summary(octets) {
                 // It is what this service sends, and came back.
-                let source = self.endpoints.id(entry.source);
-                self.answers.has_answered(now.monotonic, source);
+                let source = self.held.endpoints.id(entry.source);
+                self.services.answers.has_answered(now.monotonic, source);
             }
             self.delivered(now, key);
             return;
@@ -135,38 +139,40 @@ impl Node {
             delay_ms: clocks.then(|| Delays::between(created.as_millis(), now.dtn.as_millis())),
             lifetime_ms: entry.lifetime_ms,
         };
-        let source = self.endpoints.id(entry.source);
-        let place = match self.perf.place(source, &came.probe) {
+        let source = self.held.endpoints.id(entry.source);
+        let place = match self.services.perf.place(source, &came.probe) {
             Some(place) => place,
             None => {
-                let service = self.endpoints.id(entry.destination).clone();
+                let service = self.held.endpoints.id(entry.destination).clone();
                 let run = Run::new(source.clone(), service, &came);
                 self.admit_run(now, run)
             }
         };
-        let Some(run) = self.perf.runs.get_mut(place) else {
+        let Some(run) = self.services.perf.runs.get_mut(place) else {
             return;
         };
         run.count(key, &came);
         match run.due {
             Some(due) if due <= now.monotonic => self.summarize(now, place),
-            due => self.perf.due = [self.perf.due, due].into_iter().flatten().min(),
+            due => {
+                self.services.perf.due = [self.services.perf.due, due].into_iter().flatten().min()
+            }
         }
     }
 
     /// Make a place for a new measurement.
     fn admit_run(&mut self, now: Now, run: Run) -> usize {
-        if self.perf.runs.len() < RUNS_MAX {
-            self.perf.runs.push(run);
-            return self.perf.runs.len() - 1;
+        if self.services.perf.runs.len() < RUNS_MAX {
+            self.services.perf.runs.push(run);
+            return self.services.perf.runs.len() - 1;
         }
-        let silent = self.perf.runs.iter().enumerate();
+        let silent = self.services.perf.runs.iter().enumerate();
         let oldest = silent
             .min_by_key(|(_, run)| run.heard)
             .map(|(place, _)| place);
         let place = oldest.unwrap_or(0);
         self.summarize(now, place);
-        if let Some(slot) = self.perf.runs.get_mut(place) {
+        if let Some(slot) = self.services.perf.runs.get_mut(place) {
             *slot = run;
         }
         place
@@ -174,8 +180,8 @@ impl Node {
 
     /// Send the summaries that are due.
     pub(crate) fn summarize_due(&mut self, now: Now) {
-        for place in 0..self.perf.runs.len() {
-            let due = self.perf.runs.get(place).and_then(|run| run.due);
+        for place in 0..self.services.perf.runs.len() {
+            let due = self.services.perf.runs.get(place).and_then(|run| run.due);
             if due.is_some_and(|due| due <= now.monotonic) {
                 self.summarize(now, place);
             }
@@ -186,6 +192,7 @@ impl Node {
     /// forgets the bundles.
     fn summarize(&mut self, now: Now, place: usize) {
         let Some(run) = self
+            .services
             .perf
             .runs
             .get_mut(place)
@@ -193,15 +200,20 @@ impl Node {
         else {
             return;
         };
-        if self.answers.allow(now.monotonic, &run.source).is_err() {
+        if self
+            .services
+            .answers
+            .allow(now.monotonic, &run.source)
+            .is_err()
+        {
             // The next summary tells of these bundles, too, if the source may have one.
             run.postpone(now.monotonic);
             let held = run.release();
-            self.counters.answers_withheld += u64::from(!held.is_empty());
+            self.outbox.counters.answers_withheld += u64::from(!held.is_empty());
             for key in held {
                 self.delivered(now, key);
             }
-            return self.perf.find_due();
+            return self.services.perf.find_due();
         }
         let (service, source) = (run.service.clone(), run.source.clone());
         let lifetime_ms = run.lifetime_ms;
@@ -210,12 +222,12 @@ impl Node {
             .with_report_to(EndpointId::Null)
             .with_payload_crc_type(self.payload_checksum())
             .with_hop_limit(HOP_LIMIT);
-        let Some(run) = self.perf.runs.get(place) else {
+        let Some(run) = self.services.perf.runs.get(place) else {
             return;
         };
         let summary = run.summary(creation);
         let is_sent = self.send_own(now, &builder, &summary.encode()).is_some();
-        let Some(run) = self.perf.runs.get_mut(place) else {
+        let Some(run) = self.services.perf.runs.get_mut(place) else {
             return;
         };
         if is_sent {
@@ -227,6 +239,6 @@ impl Node {
         for key in run.release() {
             self.delivered(now, key);
         }
-        self.perf.find_due();
+        self.services.perf.find_due();
     }
 }
