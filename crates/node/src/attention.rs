@@ -1,4 +1,4 @@
-//! Which sessions, of neighbours and applications, are to be attended to, and when.
+//! The sessions, of neighbours and applications, that are to be attended to, and when.
 
 use alloc::collections::BTreeSet;
 
@@ -6,27 +6,56 @@ use dhow_bundle::Instant;
 
 use crate::door::StreamId;
 
-/// Whether what sessions say is being carried out further up on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attending {
-    Yes,
-    No,
-}
-
-/// Sessions that have something to say, and the timers of all.
+/// Sessions that may have something to say, and the timers of all.
+#[derive(Default)]
 pub(crate) struct Attention {
-    /// When sessions want their `handle_timeout`.
-    pub(crate) timeouts: BTreeSet<(Instant, StreamId)>,
-    pub(crate) to_attend: BTreeSet<StreamId>,
-    pub(crate) attending: Attending,
+    timeouts: BTreeSet<(Instant, StreamId)>,
+    to_attend: BTreeSet<StreamId>,
 }
 
-impl Default for Attention {
-    fn default() -> Self {
-        Self {
-            timeouts: BTreeSet::new(),
-            to_attend: BTreeSet::new(),
-            attending: Attending::No,
+impl Attention {
+    /// A session may have something to say.
+    pub(crate) fn attend(&mut self, stream: StreamId) {
+        self.to_attend.insert(stream);
+    }
+
+    /// The next session that may have something to say.
+    pub(crate) fn next(&mut self) -> Option<StreamId> {
+        self.to_attend.pop_first()
+    }
+
+    /// The timer of a session was set to `armed`, and is wanted at `wanted`.
+    pub(crate) fn rearm(
+        &mut self,
+        stream: StreamId,
+        armed: Option<Instant>,
+        wanted: Option<Instant>,
+    ) {
+        if armed == wanted {
+            return;
         }
+        if let Some(at) = armed {
+            self.timeouts.remove(&(at, stream));
+        }
+        if let Some(at) = wanted {
+            self.timeouts.insert((at, stream));
+        }
+    }
+
+    /// When the first timer is due.
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        self.timeouts.first().map(|&(at, _)| at)
+    }
+
+    /// A session whose timer is due, which is set no longer.
+    pub(crate) fn due(&mut self, now: Instant) -> Option<StreamId> {
+        let &(at, _) = self.timeouts.first()?;
+        let due = (at <= now).then(|| self.timeouts.pop_first());
+        due.flatten().map(|(_, stream)| stream)
+    }
+
+    /// All timers, the first first.
+    pub(crate) fn timeouts(&self) -> impl Iterator<Item = (Instant, StreamId)> + Clone {
+        self.timeouts.iter().copied()
     }
 }

@@ -63,8 +63,10 @@ struct Collection {
 enum Part {
     /// It tells what a collection still waits with.
     Current,
-    /// Another bundle has taken its place before it was durable.
+    /// Another bundle has taken its place: it is deleted.
     Replaced,
+    /// There was no room for that: it goes by itself.
+    Alone,
 }
 
 /// All collections, by the endpoint that is told.
@@ -77,6 +79,8 @@ pub(crate) struct Collections {
     parts: BTreeMap<BundleKey, Part>,
     /// Deletions that wait for the reports of this turn.
     behind: Vec<StoreCommand>,
+    /// Parts of collections that were sent, which rest until this turn ends.
+    outworn: Vec<BundleKey>,
     reports: usize,
 }
 
@@ -201,6 +205,7 @@ impl Node {
         {
             self.send_collection(now, report_to);
         }
+        self.end_parts(now);
         while let Some(report_to) = self.reporting.collections.unwritten.pop_first() {
             self.write_part(now, report_to);
         }
@@ -263,12 +268,10 @@ impl Node {
             let record = encode(&self.held.endpoints, &collection.reports);
             self.write_record(now, report_to, collection.lifetime_ms, record)
         });
-        match whole {
+        let fate = match whole {
             Some(Some(_)) => {
-                for (key, state) in parts {
-                    self.replace_part(now, key, state);
-                }
                 self.count_collected(length(&collection.reports));
+                Part::Replaced
             }
             // Without room for the whole, the parts go as they are.
             Some(None) | None => {
@@ -276,13 +279,18 @@ impl Node {
                     let lost = collection.reports.get(collection.written..).unwrap_or(&[]);
                     self.suppress(length(lost));
                 }
-                for (key, state) in parts {
-                    self.reporting.collections.parts.remove(&key);
-                    if matches!(state, State::Resting { .. }) {
-                        self.wake(now, key);
-                    }
-                }
                 self.count_collected(u64::try_from(collection.written).unwrap_or(0));
+                Part::Alone
+            }
+        };
+        let collections = &mut self.reporting.collections;
+        for (key, state) in parts {
+            match (state, fate) {
+                (State::Arriving, Part::Alone) => drop(collections.parts.remove(&key)),
+                _ => drop(collections.parts.insert(key, fate)),
+            }
+            if state != State::Arriving {
+                collections.outworn.push(key);
             }
         }
         for report in &collection.reports {
@@ -296,12 +304,18 @@ impl Node {
         self.outbox.counters.reports_collected += reports;
     }
 
-    fn replace_part(&mut self, now: Now, key: BundleKey, state: State) {
-        if state == State::Arriving {
-            self.reporting.collections.parts.insert(key, Part::Replaced);
-        } else {
-            self.reporting.collections.parts.remove(&key);
-            self.delete(now, key, Removal::Deleted, None);
+    /// Parts whose collection was sent rest no longer.
+    fn end_parts(&mut self, now: Now) {
+        for key in core::mem::take(&mut self.reporting.collections.outworn) {
+            let fate = self.reporting.collections.parts.remove(&key);
+            if !matches!(self.state(key), Some(State::Resting { .. })) {
+                continue;
+            }
+            match fate {
+                Some(Part::Replaced) => self.delete(now, key, Removal::Deleted, None),
+                Some(Part::Alone) => self.wake(now, key),
+                Some(Part::Current) | None => {}
+            }
         }
     }
 
@@ -312,7 +326,7 @@ impl Node {
                 let patience = Duration::from_millis(self.config.reports.collect_ms);
                 self.rest(now, key, patience + GRACE);
             }
-            Some(Part::Replaced) | None => {
+            Some(Part::Replaced | Part::Alone) | None => {
                 self.reporting.collections.parts.remove(&key);
                 self.delete(now, key, Removal::Deleted, None);
             }

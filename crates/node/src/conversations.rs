@@ -24,25 +24,25 @@ impl Node {
                 .early_octets
                 .saturating_sub(neighbour.early_octets);
             link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
-            self.attend(now, stream);
+            self.attention.attend(stream);
         }
     }
 
     /// Datagrams for a neighbour have left.
     pub(crate) fn handle_left(&mut self, now: Now, stream: StreamId, datagrams: u64) {
-        self.converse(now, stream, |link| link.handle_left(now, datagrams));
+        self.converse(stream, |link| link.handle_left(now, datagrams));
     }
 
     /// The path to a neighbour takes no longer datagrams than these.
     pub(crate) fn narrowed(&mut self, now: Now, stream: StreamId, octets: u64) {
-        self.converse(now, stream, |link| link.narrowed(now, octets));
+        self.converse(stream, |link| link.narrowed(now, octets));
     }
 
-    fn converse(&mut self, now: Now, stream: StreamId, with: impl FnOnce(&mut Datagrams)) {
+    fn converse(&mut self, stream: StreamId, with: impl FnOnce(&mut Datagrams)) {
         let neighbour = self.adjacencies.neighbours.get_mut(&stream);
         if let Some(link) = neighbour.and_then(|it| it.session.datagrams()) {
             with(link);
-            self.attend(now, stream);
+            self.attention.attend(stream);
         }
     }
 
@@ -65,6 +65,7 @@ impl Node {
         if happened {
             self.flush(stream);
         }
+        self.attend_all(now);
     }
 
     /// Tell what was wrong with datagrams, and count it and the bundles that this cost.

@@ -203,7 +203,7 @@ impl Node {
                 self.held.endpoints.release(index);
             }
             DeliveryFailureAction::Abandon => {
-                drop(self.delivery.registrations.deserted.insert(index))
+                self.delivery.registrations.deserted.insert(index);
             }
         }
     }
@@ -231,7 +231,7 @@ impl Node {
         self.unregister(stream);
         self.delivery.clients.remove(&stream);
         if let Some(at) = timeout {
-            self.attention.timeouts.remove(&(at, stream));
+            self.attention.rearm(stream, Some(at), None);
         }
         if let Some(transmission) = transmission {
             self.break_off(now, transmission);

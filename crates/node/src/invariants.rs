@@ -279,12 +279,13 @@ impl Node {
         for (stream, timeout) in sessions.chain(clients) {
             if let Some(at) = timeout {
                 armed += 1;
-                expect(self.attention.timeouts.contains(&(at, *stream)), || {
-                    format!("the timer of {stream:?} is not set")
-                })?;
+                expect(
+                    self.attention.timeouts().any(|it| it == (at, *stream)),
+                    || format!("the timer of {stream:?} is not set"),
+                )?;
             }
         }
-        expect(self.attention.timeouts.len() == armed, || {
+        expect(self.attention.timeouts().count() == armed, || {
             "timers of nobody are set".into()
         })?;
         let timed = self

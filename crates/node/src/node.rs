@@ -123,6 +123,8 @@ impl Node {
             self.record(now, &event);
         }
         self.watch_clock(now);
+        // Answers of the store come together: sessions are attended to once for all of them.
+        let waits = matches!(event, Event::Store(_) | Event::Read { .. });
         match event {
             Event::Recovered { bundle, extents } => self.recover(now, &bundle, extents),
             Event::Opened {
@@ -136,7 +138,7 @@ impl Node {
             Event::Store(event) => self.handle_store(now, event),
             Event::Read { ticket, octets } => self.handle_read(now, ticket, octets),
             Event::Connected { stream, purpose } => match purpose {
-                Purpose::Client => self.welcome(now, stream),
+                Purpose::Client => self.welcome(stream),
                 neighbours => self.meet(now, stream, &neighbours),
             },
             Event::Octets { stream, octets } => self.handle_octets(now, stream, octets),
@@ -164,6 +166,9 @@ impl Node {
                 self.act(Action::Answer { ticket, outcome });
             }
             Event::Shutdown => self.shut_down(now),
+        }
+        if !waits {
+            self.attend_all(now);
         }
     }
 
@@ -206,11 +211,13 @@ impl Node {
             {
                 self.deliver(now, endpoint);
             }
+            self.attend_all(now);
             while self.outbox.has_turn_left()
                 && let Some(stream) = self.forwarding.to_serve.pop_first()
             {
                 self.serve(now, stream);
             }
+            self.attend_all(now);
             if self.reporting.collections.is_unwritten() {
                 self.write_reports(now);
             }
@@ -250,11 +257,9 @@ impl Node {
             self.adjacencies.pauses.remove(&(at, stream));
             self.forwarding.to_serve.insert(stream);
         }
-        while let Some(&(at, stream)) = self.attention.timeouts.first()
-            && at <= now.monotonic
-        {
-            self.attention.timeouts.remove(&(at, stream));
+        while let Some(stream) = self.attention.due(now.monotonic) {
             self.stream_timeout(now, stream);
+            self.attend_all(now);
         }
         if self
             .adjacencies
@@ -279,6 +284,7 @@ impl Node {
         {
             self.summarize_due(now);
         }
+        self.attend_all(now);
         self.held
             .removed
             .prune(&mut self.held.endpoints, now.monotonic);
@@ -289,7 +295,7 @@ impl Node {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let expiry = self.held.expiries.next();
         let rest = self.held.rests.first().map(|&(at, _)| at);
-        let timeout = self.attention.timeouts.first().map(|&(at, _)| at);
+        let timeout = self.attention.timeout();
         let pause = self.adjacencies.pauses.first().map(|&(at, _)| at);
         let reports = self.reporting.collections.due();
         let dial = self

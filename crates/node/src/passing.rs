@@ -402,7 +402,7 @@ impl Node {
             };
             self.forwarding.owed.insert(key, owed);
         } else {
-            self.command_soon(now, stream, LinkCommand::Acknowledge { transfer, octets });
+            self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
         }
     }
 

@@ -265,6 +265,7 @@ impl Node {
             .and_then(|it| it.link);
         self.act(Action::Abort { stream });
         self.command(now, stream, LinkCommand::Disconnected);
+        self.attend_all(now);
         if let Some(link) = link.and_then(|link| self.link_mut(link)) {
             link.last_error = None;
         }

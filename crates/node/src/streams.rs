@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::{EndpointId, Instant, Now};
+use dhow_bundle::{EndpointId, Now};
 use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities, TerminateReason};
 use dhow_link::tcpcl::Session;
 use dhow_link::{Gather, StreamSession};
@@ -14,7 +14,6 @@ use dhow_link::{Gather, StreamSession};
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::api::session::RESPONSES_OCTETS_MAX;
-use crate::attention::Attending;
 use crate::client::Client;
 use crate::config::{Enabled, LinkId, ListenerConfig, ListenerId, UdpPolicy};
 use crate::datagrams::Datagrams;
@@ -98,7 +97,7 @@ impl Node {
         self.adjacencies
             .neighbours
             .insert(stream, Box::new(neighbour));
-        self.attend(now, stream);
+        self.attention.attend(stream);
         self.watch_paths(now);
         if let Some(link) = link {
             self.stop_dialling(link);
@@ -113,13 +112,13 @@ impl Node {
     }
 
     /// An application's connection is there.
-    pub(crate) fn welcome(&mut self, now: Now, stream: StreamId) {
+    pub(crate) fn welcome(&mut self, stream: StreamId) {
         let session = ClientSession::new(self.local.node_id().clone())
             .with_default_lifetime_ms(self.config.default_lifetime_ms);
         self.delivery
             .clients
             .insert(stream, Box::new(Client::new(session)));
-        self.attend(now, stream);
+        self.attention.attend(stream);
     }
 
     pub(crate) fn handle_octets(&mut self, now: Now, stream: StreamId, octets: Bytes) {
@@ -134,7 +133,7 @@ impl Node {
         } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.session.handle_octets(now, octets);
         }
-        self.attend(now, stream);
+        self.attention.attend(stream);
     }
 
     pub(crate) fn secured(&mut self, now: Now, stream: StreamId, identities: PeerIdentities) {
@@ -145,39 +144,32 @@ impl Node {
         self.command(now, stream, LinkCommand::Insecure);
     }
 
-    /// Give a session a command and carry out what follows.
+    /// Give a session a command; what follows from it is carried out once the event that led to it has been handled.
     pub(crate) fn command(&mut self, now: Now, stream: StreamId, command: LinkCommand) {
         if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.command(now, command);
-            self.attend(now, stream);
+            self.attention.attend(stream);
         }
     }
 
-    /// Give a session a command whose consequences may wait until the driver asks what to do: with many of
-    /// them they are carried out once.
-    pub(crate) fn command_soon(&mut self, now: Now, stream: StreamId, command: LinkCommand) {
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
-            neighbour.command(now, command);
-            self.attention.to_attend.insert(stream);
-        }
-    }
-
-    /// Give an application session a command and carry out what follows.
+    /// Give an application session a command, likewise.
     pub(crate) fn answer(&mut self, now: Now, stream: StreamId, command: ClientCommand) {
         if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.session.handle_command(now, command);
-            self.attend(now, stream);
+            self.attention.attend(stream);
         }
     }
 
     pub(crate) fn disconnected(&mut self, now: Now, stream: StreamId) {
         if self.adjacencies.neighbours.contains_key(&stream) {
             self.command(now, stream, LinkCommand::Disconnected);
+            self.attend_all(now);
             if self.adjacencies.neighbours.contains_key(&stream) {
                 self.part(now, stream, DownReason::Disconnected);
             }
         } else if self.delivery.clients.contains_key(&stream) {
             self.answer(now, stream, ClientCommand::Disconnected);
+            self.attend_all(now);
             self.dismiss(now, stream);
         }
         self.adjacencies.parting.remove(&stream);
@@ -233,6 +225,7 @@ impl Node {
         if happened {
             self.flush(stream);
         }
+        self.attend_all(now);
     }
 
     /// False once all that a stream is to write has been given, so that it need not be asked again.
@@ -274,29 +267,12 @@ impl Node {
         })
     }
 
-    /// Carry out what a session says, arm its timer, and ask for its octets to be written. What a session
-    /// says often leads to a command to it, after which it is to be attended to again: that waits in a
-    /// set, because on the stack one chunk of octets with many small bundles would exhaust it.
-    pub(crate) fn attend(&mut self, now: Now, stream: StreamId) {
-        if self.attention.attending == Attending::Yes || !self.attention.to_attend.is_empty() {
-            self.attention.to_attend.insert(stream);
-            return self.attend_all(now);
-        }
-        self.attention.attending = Attending::Yes;
-        self.attend_to(now, stream);
-        self.attention.attending = Attending::No;
-        self.attend_all(now);
-    }
-
-    /// Attend to all sessions that have something to say.
+    /// Carry out what sessions say, arm their timers, and ask for their octets to be written, until none has more to say. What a
+    /// session says often leads to a command to it, or to another one.
     pub(crate) fn attend_all(&mut self, now: Now) {
-        if core::mem::replace(&mut self.attention.attending, Attending::Yes) == Attending::Yes {
-            return;
-        }
-        while let Some(stream) = self.attention.to_attend.pop_first() {
+        while let Some(stream) = self.attention.next() {
             self.attend_to(now, stream);
         }
-        self.attention.attending = Attending::No;
     }
 
     fn attend_to(&mut self, now: Now, stream: StreamId) {
@@ -350,19 +326,7 @@ impl Node {
         } else {
             return;
         };
-        self.rearm(stream, armed, wanted);
-    }
-
-    fn rearm(&mut self, stream: StreamId, armed: Option<Instant>, wanted: Option<Instant>) {
-        if armed == wanted {
-            return;
-        }
-        if let Some(at) = armed {
-            self.attention.timeouts.remove(&(at, stream));
-        }
-        if let Some(at) = wanted {
-            self.attention.timeouts.insert((at, stream));
-        }
+        self.attention.rearm(stream, armed, wanted);
     }
 
     pub(crate) fn stream_timeout(&mut self, now: Now, stream: StreamId) {
@@ -373,7 +337,7 @@ impl Node {
             client.timeout = None;
             client.session.handle_timeout(now);
         }
-        self.attend(now, stream);
+        self.attention.attend(stream);
     }
 
     fn handle_link_event(&mut self, now: Now, stream: StreamId, event: LinkEvent) {
@@ -553,7 +517,7 @@ impl Node {
             .neighbours
             .get(&stream)
             .and_then(|neighbour| neighbour.timeout);
-        self.rearm(stream, armed, None);
+        self.attention.rearm(stream, armed, None);
         self.forwarding.to_serve.remove(&stream);
         if let Some(index) = self
             .adjacencies

@@ -438,7 +438,7 @@ impl Node {
                 .session
                 .handle_command(now, ClientCommand::Sent { request, outcome });
             // Answers come in batches: the session is attended to once for all of them.
-            self.attention.to_attend.insert(stream);
+            self.attention.attend(stream);
         }
     }
 
