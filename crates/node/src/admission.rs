@@ -1,11 +1,12 @@
 //! Whether an incoming bundle is taken, known, or deleted at the door (RFC 9171 5.6, and the policies of
 //! the link or listener that it came over).
 
+use crate::held::Held;
 use alloc::boxed::Box;
 use alloc::format;
 
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, Extents, StoredBundle};
+use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::{BlockFlags, BundleId, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
@@ -16,6 +17,7 @@ use crate::departures::Mark;
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::expiries::Timed;
+use crate::held::FRESH;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::{Reception, Refused};
@@ -23,7 +25,6 @@ use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject, kept_flags};
 use crate::reservation::Comes;
 use crate::retention::{Retention, State};
-use crate::transmission::FRESH;
 
 /// Whether a copy of an incoming bundle is here to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,29 @@ pub(crate) enum Admission {
     Delete,
 }
 
+impl Held {
+    /// Whether a bundle left that nothing else is known of.
+    pub(crate) fn left_a_moment_ago(&mut self, now: Now, id: &BundleId, header: &Header) -> bool {
+        let primary = &header.primary;
+        let mark = Mark {
+            source: &id.source,
+            creation: id.creation,
+            fragment: id.fragment,
+            anonymous: id.source.is_null().then_some((
+                &primary.destination,
+                primary.lifetime_ms,
+                header.payload_octets(),
+            )),
+        };
+        self.removed.departures.contains(now.monotonic, &mark)
+    }
+
+    pub(crate) fn was_never_here(&self, key: BundleKey, hops: Option<u8>) -> bool {
+        let entry = self.bundles.entry(key);
+        entry.is_some_and(|entry| was_never_here(hops, entry.hops))
+    }
+}
+
 impl Node {
     /// Decide about an incoming bundle by its header.
     pub(crate) fn admit(
@@ -52,7 +76,7 @@ impl Node {
     ) -> Result<Admission, Refused> {
         let from = self.check_policy(stream, header)?;
         let id = header.id();
-        self.check_retracted(&id)?;
+        self.held.check_retracted(&id)?;
         self.end_older(now, from, stream, &id);
         let mut returns = 0;
         let hops = header
@@ -108,7 +132,7 @@ impl Node {
                 returns = before.saturating_add(1);
             }
         }
-        if returns == 0 && self.left_a_moment_ago(now, &id, header) {
+        if returns == 0 && self.held.left_a_moment_ago(now, &id, header) {
             returns = 1;
         }
         let age_ms = age_on_reception(header, now);
@@ -128,7 +152,7 @@ impl Node {
             self.occurred(Occurrence::Deleted { id, reason });
             return Ok(Admission::Delete);
         }
-        self.check_whole(header)?;
+        self.held.check_whole(&self.config, header)?;
         let octets = header.total_octets();
         self.check_room(octets, Comes::Over(stream, &header.primary.destination))?;
         let total_octets = header.total_adu_octets();
@@ -176,22 +200,6 @@ impl Node {
         Ok(Admission::New(self.held.bundles.insert(entry)))
     }
 
-    /// Whether a bundle left that nothing else is known of.
-    fn left_a_moment_ago(&mut self, now: Now, id: &BundleId, header: &Header) -> bool {
-        let primary = &header.primary;
-        let mark = Mark {
-            source: &id.source,
-            creation: id.creation,
-            fragment: id.fragment,
-            anonymous: id.source.is_null().then_some((
-                &primary.destination,
-                primary.lifetime_ms,
-                header.payload_octets(),
-            )),
-        };
-        self.held.removed.departures.contains(now.monotonic, &mark)
-    }
-
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {
         self.outbox.counters.duplicates += 1;
         self.occurred(Occurrence::Duplicate { id });
@@ -200,7 +208,7 @@ impl Node {
     /// A bundle that is held already came again. It counts as held only when it will stay held: what is
     /// on its way from or to the disk, or to a neighbour that may be about to acknowledge it, is not.
     fn meet_copy(&mut self, now: Now, key: BundleKey, hops: Option<u8>) -> Result<Copy, Refused> {
-        let state = self.state(key);
+        let state = self.held.state(key);
         if state == Some(State::Quarantined) {
             // The copy is better than what is here: it is taken when it comes again.
             self.delete(now, key, Removal::Deleted, None);
@@ -222,7 +230,7 @@ impl Node {
             State::InFlight
                 if remote
                     && self.forwarding.copies.router(key).is_none()
-                    && !self.was_never_here(key, hops) =>
+                    && !self.held.was_never_here(key, hops) =>
             {
                 Err(Refused {
                     reason: RefuseReason::NoResources,
@@ -240,11 +248,6 @@ impl Node {
         }
     }
 
-    fn was_never_here(&self, key: BundleKey, hops: Option<u8>) -> bool {
-        let entry = self.held.bundles.entry(key);
-        entry.is_some_and(|entry| was_never_here(hops, entry.hops))
-    }
-
     /// Give up a reception that is not complete for another copy of the bundle: its session may have died
     /// without a word. False when it is complete.
     pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
@@ -259,7 +262,7 @@ impl Node {
             return false;
         };
         if let Reception::Payload(incoming) = &mut reception {
-            self.append_gathered(incoming);
+            self.held.append_gathered(&mut self.outbox, incoming);
         }
         self.end_keeping(now, key, reception.incoming());
         self.abandon(now, key);
@@ -349,35 +352,6 @@ impl Node {
             }
         }
         None
-    }
-
-    /// What the store keeps about a bundle.
-    pub(crate) fn stored_bundle(&self, entry: &Entry) -> StoredBundle {
-        let fragment = entry.fragment.as_ref();
-        StoredBundle {
-            id: self.bundle_id(entry),
-            destination: self.held.endpoints.id(entry.destination).clone(),
-            report_to: self.held.endpoints.id(entry.report_to).clone(),
-            version: 7,
-            flags: entry.flags,
-            lifetime_ms: entry.lifetime_ms,
-            age_at_reception_ms: entry.age_ms,
-            received: entry.received_dtn,
-            header_octets: entry.header_octets,
-            payload_octets: entry.payload_octets,
-            total_adu_octets: fragment.map_or(0, |fragment| fragment.total_octets),
-            previous: entry
-                .previous
-                .map(|index| self.held.endpoints.id(index).clone()),
-        }
-    }
-
-    pub(crate) fn bundle_id(&self, entry: &Entry) -> dhow_bundle::BundleId {
-        dhow_bundle::BundleId {
-            source: self.held.endpoints.id(entry.source).clone(),
-            creation: entry.creation,
-            fragment: entry.fragment.as_ref().map(|fragment| fragment.range),
-        }
     }
 }
 

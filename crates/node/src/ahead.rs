@@ -66,7 +66,7 @@ impl Node {
         let Some(end) = start.checked_add(length).filter(|&end| end <= octets.len()) else {
             return;
         };
-        if self.other_whole(key).is_some() {
+        if self.held.other_whole(key).is_some() {
             return;
         }
         let payload = octets.slice(start..end);
@@ -129,7 +129,7 @@ impl Node {
             .first_of(endpoint, |_| true)
             .is_some()
             || !self.is_first(key)
-            || self.was_delivered(now, key)
+            || self.held.was_delivered(now, key)
         {
             return;
         }
@@ -223,7 +223,7 @@ impl Node {
         let entry = self.held.bundles.entry(key);
         let delivered = entry
             .filter(|it| it.removal == Removal::Delivered && !planted(Mutant::OrphanForgotten));
-        let remember = delivered.map(|it| (self.bundle_id(it), dtn_expiry(it.expires, now)));
+        let remember = delivered.map(|it| (self.held.bundle_id(it), dtn_expiry(it.expires, now)));
         match remember {
             // A confirmation outlives a crash as well where the store did not keep the bundle.
             Some(_) => self.store(StoreCommand::Delete { key, remember }),

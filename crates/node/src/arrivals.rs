@@ -1,7 +1,13 @@
 //! Bundles on their way into the store, found by their keys.
 
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use dhow_bundle::mutant::Mutant;
+use dhow_bundle::mutant::planted;
+use dhow_bundle::storage::Piece;
+use dhow_bundle::storage::StoreCommand;
 
 use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::TransferId;
@@ -214,6 +220,59 @@ fn split(key: u32) -> (usize, usize) {
 /// Where the slot of this number is; nowhere for 0.
 fn index(number: u32) -> Option<usize> {
     usize::try_from(number).ok()?.checked_sub(1)
+}
+
+impl Held {
+    /// Give the store the next octets of a bundle that is arriving.
+    pub(crate) fn append(&mut self, out: &mut Outbox, key: BundleKey, piece: Piece) {
+        self.append_summed(out, key, piece, None);
+    }
+
+    /// Give the store the next octets of a bundle that is arriving, and their CRC-32C where it is known.
+    pub(crate) fn append_summed(
+        &mut self,
+        out: &mut Outbox,
+        key: BundleKey,
+        piece: Piece,
+        crc: Option<u32>,
+    ) {
+        let length = piece.length();
+        if let Some(arrival) = self.arrivals.get_mut(key) {
+            arrival.appended = arrival.appended.saturating_add(length);
+            self.backlog.give(arrival.origin, length);
+            out.store(StoreCommand::Append {
+                key,
+                octets: piece,
+                crc,
+            });
+        }
+    }
+
+    /// A bundle does not arrive any more, and is not durable: the store may not have come to its last octets.
+    pub(crate) fn end_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
+        let arrival = self.forget_arrival(key)?;
+        self.backlog.abandon(key, arrival.origin, arrival.waiting());
+        Some(arrival)
+    }
+
+    /// A bundle that is held begins to arrive.
+    pub(crate) fn begin_arrival(&mut self, key: BundleKey, origin: Origin) {
+        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let destination = destination.unwrap_or(EndpointIndex::FIRST);
+        self.arrivals.insert(key, Arrival::new(origin), destination);
+    }
+
+    pub(crate) fn forget_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
+        let arrival = self.arrivals.remove(key)?;
+        if arrival.unreserved > 0 {
+            // It will not be completed: what did not come takes no room while the rest is deleted.
+            if !planted(Mutant::RoomLeaks) {
+                self.unreserved_octets = self.unreserved_octets.saturating_sub(arrival.unreserved);
+            }
+            self.bundles.shrink(key, arrival.appended);
+        }
+        Some(arrival)
+    }
 }
 
 #[cfg(test)]

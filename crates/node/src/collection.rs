@@ -258,7 +258,7 @@ impl Node {
             .parts
             .iter()
             .filter(|&&key| self.reporting.collections.is_part(key))
-            .filter_map(|&key| Some((key, self.state(key)?)))
+            .filter_map(|&key| Some((key, self.held.state(key)?)))
             .filter(|(_, state)| matches!(state, State::Arriving | State::Resting { .. }))
             .collect();
         let is_told = parts.len() == 1
@@ -308,7 +308,7 @@ impl Node {
     fn end_parts(&mut self, now: Now) {
         for key in core::mem::take(&mut self.reporting.collections.outworn) {
             let fate = self.reporting.collections.parts.remove(&key);
-            if !matches!(self.state(key), Some(State::Resting { .. })) {
+            if !matches!(self.held.state(key), Some(State::Resting { .. })) {
                 continue;
             }
             match fate {

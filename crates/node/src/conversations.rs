@@ -54,7 +54,7 @@ impl Node {
             neighbour.session.poll_datagrams(now, limit, out);
             neighbour.flush_pending = !out.is_empty();
             if neighbour.has_moved_on() {
-                self.forwarding.to_serve.insert(stream);
+                self.adjacencies.to_serve.insert(stream);
             }
         }
         if let Some(recorder) = &mut self.recorder {

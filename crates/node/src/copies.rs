@@ -134,7 +134,7 @@ impl Node {
         self.forwarding.copies.bundles.entry(key).or_insert(spread);
         self.tell_router(key, BundleChange::Held);
         let sessions = self.adjacencies.peers.values().flatten();
-        self.forwarding.to_serve.extend(sessions);
+        self.adjacencies.to_serve.extend(sessions);
         true
     }
 
@@ -243,8 +243,8 @@ impl Node {
 
     /// A session takes a copy of a bundle.
     pub(crate) fn take_copy(&mut self, stream: StreamId, key: BundleKey) {
-        if self.state(key) == Some(State::Waiting) {
-            self.advance(key, Trigger::Taken);
+        if self.held.state(key) == Some(State::Waiting) {
+            self.held.advance(&mut self.outbox, key, Trigger::Taken);
             if let Some(order) = self.held.bundles.entry(key).map(|entry| entry.order) {
                 self.forwarding.turns.leave(order);
             }
@@ -337,7 +337,7 @@ impl Node {
         }
         if is_over {
             self.delete(now, key, Removal::Delivered, None);
-        } else if self.state(key) == Some(State::InFlight) {
+        } else if self.held.state(key) == Some(State::InFlight) {
             self.put_back(now, key);
         }
     }

@@ -1,7 +1,11 @@
 //! Creation timestamps: never the same one twice, whatever the clock does and however often the node
 //! restarts (RFC 9171 4.2.7).
 
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::collections::BTreeMap;
+use dhow_bundle::Now;
+use dhow_bundle::storage::StoreCommand;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
@@ -136,6 +140,25 @@ impl Creation {
             },
             reservation,
         )
+    }
+}
+
+impl Held {
+    /// The next creation timestamp of a source; what it needs reserved goes to the store first.
+    pub(crate) fn next_creation(
+        &mut self,
+        out: &mut Outbox,
+        now: Now,
+        source: &EndpointId,
+    ) -> CreationTimestamp {
+        let (creation, reservation) = self.creation.next(source, now.dtn);
+        if let Some(reservation) = reservation {
+            out.store(StoreCommand::Reserve {
+                time: reservation.time,
+                sequence: reservation.sequence,
+            });
+        }
+        creation
     }
 }
 

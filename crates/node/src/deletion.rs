@@ -1,5 +1,7 @@
 //! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
 
+use crate::held::Held;
+use crate::removed::Recollection;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
@@ -12,6 +14,37 @@ use crate::door::Occurrence;
 use crate::node::Node;
 use crate::reports::ReportKind;
 use crate::retention::{State, Trigger};
+
+impl Held {
+    /// A bundle without a source has left: what it looked like is all that tells it apart.
+    pub(crate) fn note_anonymous(&mut self, now: Now, entry: &Entry) {
+        let source = self.endpoints.id(entry.source);
+        if entry.removal == Removal::Forwarded && source.is_null() {
+            let destination = self.endpoints.id(entry.destination);
+            let mark = Mark {
+                source,
+                creation: entry.creation,
+                fragment: entry.fragment.as_ref().map(|it| it.range),
+                anonymous: Some((destination, entry.lifetime_ms, entry.payload_octets)),
+            };
+            self.removed.departures.insert(now.monotonic, &mark);
+        }
+    }
+
+    /// True when an application has what this bundle carries: fragments made on different ways overlap, so
+    /// that they make a whole more than once, or come beside the bundle in one piece.
+    pub(crate) fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
+        let Some(entry) = self.bundles.entry(key) else {
+            return false;
+        };
+        let identity = Identity {
+            fragment: None,
+            ..entry.identity()
+        };
+        !self.endpoints.id(entry.source).is_null()
+            && self.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
+    }
+}
 
 impl Node {
     /// RFC 9171 5.5: a bundle's age has exceeded its lifetime.
@@ -65,7 +98,7 @@ impl Node {
             return;
         }
         if let Some(reason) = reason {
-            let (subject, id) = (self.subject(entry), self.bundle_id(entry));
+            let (subject, id) = (self.held.subject(entry), self.held.bundle_id(entry));
             if reason == 1 {
                 self.outbox.counters.expired += 1;
             } else {
@@ -74,13 +107,13 @@ impl Node {
             self.report(now, &subject, ReportKind::Deleted, reason);
             self.occurred(Occurrence::Deleted { id, reason });
         }
-        self.release_moved(key);
+        self.held.release_moved(&mut self.outbox, key);
         self.withdraw(key);
         let whole = self.held.reassembly.parts(key).is_some();
         for member in self.held.reassembly.dissolve(key) {
             self.delete(now, member, removal, None);
         }
-        self.advance(key, Trigger::Deleted);
+        self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
@@ -91,7 +124,7 @@ impl Node {
         };
         let remember = (removal == Removal::Delivered && !planted(Mutant::ConfirmationNotKept))
             .then(|| {
-                let mut id = self.bundle_id(entry);
+                let mut id = self.held.bundle_id(entry);
                 if whole {
                     // The whole was delivered: no fragment of it is wanted again.
                     id.fragment = None;
@@ -153,7 +186,7 @@ impl Node {
         let Some(entry) = self.held.bundles.remove(key) else {
             return;
         };
-        self.note_anonymous(now, &entry);
+        self.held.note_anonymous(now, &entry);
         if !planted(Mutant::RoomOfDeletedKept) {
             self.held.sharing.release(key);
         }
@@ -176,21 +209,6 @@ impl Node {
                     (entry.returns, entry.hops),
                 );
             }
-        }
-    }
-
-    /// A bundle without a source has left: what it looked like is all that tells it apart.
-    fn note_anonymous(&mut self, now: Now, entry: &Entry) {
-        let source = self.held.endpoints.id(entry.source);
-        if entry.removal == Removal::Forwarded && source.is_null() {
-            let destination = self.held.endpoints.id(entry.destination);
-            let mark = Mark {
-                source,
-                creation: entry.creation,
-                fragment: entry.fragment.as_ref().map(|it| it.range),
-                anonymous: Some((destination, entry.lifetime_ms, entry.payload_octets)),
-            };
-            self.held.removed.departures.insert(now.monotonic, &mark);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::api::seam::{
     ApiRefusal, ClientCommand, Configure, DeliveryFailureAction, DeliveryHead, DeliveryId,
     Subscribes,
 };
-use crate::bundles::{Identity, Removal};
+use crate::bundles::Removal;
 use crate::client::Client;
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
@@ -25,7 +25,6 @@ use crate::local::Locality;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::reassembly::UnitId;
-use crate::removed::Recollection;
 use crate::reports::ReportKind;
 
 /// Endpoints with a registration, at most; each costs some hundred octets.
@@ -262,7 +261,7 @@ impl Node {
             return;
         }
         while let Some(key) = self.forwarding.queues.first_of(endpoint, |_| true) {
-            if !self.may_verify(key) || !self.is_stale(now, key) {
+            if !self.held.may_verify(key) || !self.held.is_stale(now, key) {
                 return;
             }
             self.dequeue(key);
@@ -283,40 +282,20 @@ impl Node {
                 return;
             }
             self.dequeue(key);
-            if self.was_delivered(now, key) {
+            if self.held.was_delivered(now, key) {
                 self.delete(now, key, Removal::Delivered, None);
                 continue;
             }
-            if self.is_stale(now, key) {
+            if self.held.is_stale(now, key) {
                 self.verify(now, key);
-                if !self.may_verify(key) {
+                if !self.held.may_verify(key) {
                     return;
                 }
                 continue;
             }
-            let payload = self.payload_pieces(key);
+            let payload = self.held.payload_pieces(key);
             self.hand_over(now, stream, key, payload);
         }
-    }
-
-    /// True when an application has what this bundle carries: fragments made on different ways overlap, so
-    /// that they make a whole more than once, or come beside the bundle in one piece.
-    pub(crate) fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return false;
-        };
-        let identity = Identity {
-            fragment: None,
-            ..entry.identity()
-        };
-        !self.held.endpoints.id(entry.source).is_null()
-            && self.held.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
-    }
-
-    /// Octets that have lain on disk for a while are compared with their checksums before an application
-    /// gets them: nobody after it would notice.
-    pub(crate) fn is_stale(&mut self, now: Now, key: BundleKey) -> bool {
-        self.unverified(now, key).is_some()
     }
 
     pub(crate) fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {
@@ -348,7 +327,7 @@ impl Node {
             return;
         };
         let whole = self.held.reassembly.parts(key).is_some();
-        let mut id = self.bundle_id(entry);
+        let mut id = self.held.bundle_id(entry);
         let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
         if whole && !planted(Mutant::HeadOfFragment) {
             id.fragment = None;
@@ -378,32 +357,6 @@ impl Node {
                 payload,
             },
         );
-    }
-
-    /// Where the payload of a bundle, or of the whole that it stands for, lies.
-    pub(crate) fn payload_pieces(&self, key: BundleKey) -> Vec<Piece> {
-        let slice = |key: BundleKey, skip: u64, octets: u64| {
-            let entry = self.held.bundles.entry(key);
-            let extents = entry.map(|it| {
-                it.extents
-                    .slice(u64::from(it.header_octets).saturating_add(skip), octets)
-            });
-            extents.into_iter().flatten().map(Piece::Extent)
-        };
-        match self.held.reassembly.parts(key) {
-            Some(parts) => parts
-                .iter()
-                .flat_map(|part| slice(part.key, part.skip, part.octets))
-                .collect(),
-            None => {
-                let octets = self
-                    .held
-                    .bundles
-                    .entry(key)
-                    .map_or(0, |entry| entry.payload_octets);
-                slice(key, 0, octets).collect()
-            }
-        }
     }
 
     /// An application has confirmed a delivery: it has the bundle for good once this is durable.

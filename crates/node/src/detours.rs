@@ -45,7 +45,7 @@ impl Node {
             });
         for &key in &obstacles {
             // A queue that goes over two of the session's hops is found twice.
-            if self.state(key) == Some(State::Waiting) {
+            if self.held.state(key) == Some(State::Waiting) {
                 self.dequeue(key);
                 self.divert(now, key, 0);
             }

@@ -4,6 +4,8 @@
 //! or an application is refused before the store has to refuse, and with the bound that was met. Stored bundles stay, also where they are
 //! more than the disk would take anew.
 
+use crate::config::Config;
+use crate::held::Held;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -54,22 +56,21 @@ impl DiskRoom {
     }
 }
 
-impl Node {
+impl Held {
     /// Octets of bundles that the node takes at present: its quota, or what the disk has room for where that is less.
-    #[must_use]
-    pub fn quota_octets(&self) -> u64 {
-        self.config.quota_octets.min(self.held.disk_room.octets)
+    pub(crate) fn quota_octets(&self, config: &Config) -> u64 {
+        config.quota_octets.min(self.disk_room.octets)
     }
 
     /// The transfer MRU that a peer is told by a policy that has this one.
-    pub(crate) fn announced_mru(&self, wanted: u64) -> u64 {
-        wanted.min(self.quota_octets().max(ANNOUNCED_LEAST))
+    pub(crate) fn announced_mru(&self, config: &Config, wanted: u64) -> u64 {
+        wanted.min(self.quota_octets(config).max(ANNOUNCED_LEAST))
     }
 
     /// The bound of what can be stored, as the subject of a sentence.
-    pub(crate) fn bound_met(&self) -> String {
-        let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
-        let medium = self.held.disk_room.name();
+    pub(crate) fn bound_met(&self, config: &Config) -> String {
+        let (effective, quota) = (self.quota_octets(config), config.quota_octets);
+        let medium = self.disk_room.name();
         match effective < quota {
             true => {
                 format!("the room that {medium} has for {effective} octets of the quota of {quota}")
@@ -79,21 +80,26 @@ impl Node {
     }
 
     /// The bound of what can be stored, as a sentence.
-    pub(crate) fn bound_told(&self) -> String {
-        let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
-        let medium = self.held.disk_room.name();
+    pub(crate) fn bound_told(&self, config: &Config) -> String {
+        let (effective, quota) = (self.quota_octets(config), config.quota_octets);
+        let medium = self.disk_room.name();
         match effective < quota {
             true => format!("{medium} has room for {effective} octets of the quota of {quota}"),
             false => format!("it has a quota of {quota} octets"),
         }
     }
+}
 
+impl Node {
     /// The disk has room for more octets of bundles than before, or for fewer.
     pub(crate) fn capacity_changed(&mut self, now: Now, octets: u64, medium: Medium) {
-        let before = self.quota_octets();
+        let before = self.held.quota_octets(&self.config);
         self.held.disk_room.octets = octets;
         self.held.disk_room.medium = medium;
-        let (effective, quota) = (self.quota_octets(), self.config.quota_octets);
+        let (effective, quota) = (
+            self.held.quota_octets(&self.config),
+            self.config.quota_octets,
+        );
         let told = self.held.disk_room.told.unwrap_or(quota);
         let is_whole = |octets: u64| octets == quota;
         let is_notable =
@@ -114,8 +120,9 @@ impl Node {
     /// Ends sessions whose peers were told a transfer MRU for which the disk had no more room then: what they send would come in pieces
     /// of that size, for as long as the session lasts.
     fn announce_anew(&mut self, now: Now) {
-        let is_small =
-            |told: u64, wanted: u64| self.announced_mru(wanted) >= told.saturating_mul(GROWN);
+        let is_small = |told: u64, wanted: u64| {
+            self.held.announced_mru(&self.config, wanted) >= told.saturating_mul(GROWN)
+        };
         let small: Vec<StreamId> = self
             .adjacencies
             .neighbours

@@ -1,5 +1,7 @@
 //! Where a stored bundle goes (RFC 9171 5.3), and what the store says of one that is arriving.
 
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
@@ -11,10 +13,9 @@ use dhow_bundle::{BundleId, FragmentRange, Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason};
 
 use crate::api::seam::ApiRefusal;
-use crate::arrivals::{Arrival, Origin};
+use crate::arrivals::Origin;
 use crate::bundles::{Entry, Identity, Removal};
 use crate::door::{Occurrence, Telling};
-use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::queues::{Place, QueueId};
@@ -29,13 +30,31 @@ use crate::sending::must_not_fragment;
 /// "Depleted storage" (RFC 9171 9.5).
 const DEPLETED_STORAGE: u8 = 4;
 
+impl Held {
+    pub(crate) fn relocated(&mut self, out: &mut Outbox, key: BundleKey, extents: Extents) {
+        let Some(entry) = self.bundles.entry_mut(key) else {
+            return;
+        };
+        entry.extents = extents;
+        // A fragment of a whole is read where the whole is.
+        let holder = self.reassembly.stand_in(key).unwrap_or(key);
+        let state = self.state(holder);
+        if state == Some(State::InFlight) {
+            // Somebody may still read the old places: released when the bundle is back.
+            self.moved.insert(key);
+        } else {
+            out.store(StoreCommand::Released { key });
+        }
+    }
+}
+
 impl Node {
     /// A bundle's octets are complete: keep it.
     pub(crate) fn commit(&mut self, key: BundleKey) {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let bundle = Box::new(self.stored_bundle(entry));
+        let bundle = Box::new(self.held.stored_bundle(entry));
         let octets = entry.octets;
         self.store(StoreCommand::Commit { key, bundle });
         let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
@@ -56,45 +75,12 @@ impl Node {
         // First of all nobody reads its octets any more.
         self.drop_pass(now, key);
         self.drop_keeping(now, key);
-        self.end_arrival(key);
-        self.advance(key, Trigger::Deleted);
+        self.held.end_arrival(key);
+        self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         if let Some(entry) = self.held.bundles.entry_mut(key) {
             entry.removal = Removal::Deleted;
         }
         self.store(StoreCommand::Abandon { key });
-    }
-
-    /// A bundle does not arrive any more, and is not durable: the store may not have come to its last octets.
-    fn end_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
-        let arrival = self.forget_arrival(key)?;
-        self.held
-            .backlog
-            .abandon(key, arrival.origin, arrival.waiting());
-        Some(arrival)
-    }
-
-    /// A bundle that is held begins to arrive.
-    pub(crate) fn begin_arrival(&mut self, key: BundleKey, origin: Origin) {
-        let destination = self.held.bundles.entry(key).map(|it| it.destination);
-        let destination = destination.unwrap_or(EndpointIndex::FIRST);
-        self.held
-            .arrivals
-            .insert(key, Arrival::new(origin), destination);
-    }
-
-    fn forget_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
-        let arrival = self.held.arrivals.remove(key)?;
-        if arrival.unreserved > 0 {
-            // It will not be completed: what did not come takes no room while the rest is deleted.
-            if !planted(Mutant::RoomLeaks) {
-                self.held.unreserved_octets = self
-                    .held
-                    .unreserved_octets
-                    .saturating_sub(arrival.unreserved);
-            }
-            self.held.bundles.shrink(key, arrival.appended);
-        }
-        Some(arrival)
     }
 
     /// Octets of a bundle that is arriving are durable. They are acknowledged only with the whole, or once a
@@ -113,14 +99,16 @@ impl Node {
 
     /// A bundle is durable: say so to whom it came from, and send it on its way.
     pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
-        let arrival = self.forget_arrival(key);
+        let arrival = self.held.forget_arrival(key);
         if let Some(arrival) = &arrival {
             self.held.backlog.settle(arrival.origin, arrival.waiting());
         }
         let is_part = matches!(&arrival, Some(it) if it.origin == Origin::Prefix);
         match is_part {
-            true => self.advance(key, Trigger::PartStored),
-            false => self.advance(key, Trigger::Stored),
+            true => self
+                .held
+                .advance(&mut self.outbox, key, Trigger::PartStored),
+            false => self.held.advance(&mut self.outbox, key, Trigger::Stored),
         };
         let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
@@ -203,7 +191,7 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        if self.other_whole(key).is_some() {
+        if self.held.other_whole(key).is_some() {
             // Fragments made on different ways overlap, and the bundle comes beside them: one whole is enough.
             self.delete(now, key, Removal::Deleted, None);
             return;
@@ -231,7 +219,8 @@ impl Node {
             return;
         }
         // RFC 9171 5.9: a fragment waits until the whole is there.
-        self.advance(key, Trigger::PartOfUnit);
+        self.held
+            .advance(&mut self.outbox, key, Trigger::PartOfUnit);
         if let Some(head) = self.held.reassembly.add(unit, range, key) {
             self.outbox.counters.reassembled += 1;
             self.unit_whole(now, head, locality);
@@ -240,7 +229,10 @@ impl Node {
 
     /// A fragment stands for its unit, which is whole.
     pub(crate) fn unit_whole(&mut self, now: Now, head: BundleKey, locality: Locality) {
-        if self.advance(head, Trigger::UnitWhole) {
+        if self
+            .held
+            .advance(&mut self.outbox, head, Trigger::UnitWhole)
+        {
             self.arrive(now, head, locality);
         }
     }
@@ -263,8 +255,8 @@ impl Node {
 
     /// Put a bundle into its destination's queue and wake who could take it.
     pub(crate) fn enqueue(&mut self, key: BundleKey) {
-        self.release_moved(key);
-        if !self.advance(key, Trigger::Queued) {
+        self.held.release_moved(&mut self.outbox, key);
+        if !self.held.advance(&mut self.outbox, key, Trigger::Queued) {
             return;
         }
         let Some(entry) = self.held.bundles.entry(key) else {
@@ -302,14 +294,14 @@ impl Node {
             match hop {
                 Hop::Peer(_) if planted(Mutant::NeighbourNotWoken) => {}
                 Hop::Peer(peer) => self
-                    .forwarding
+                    .adjacencies
                     .to_serve
                     .extend(self.adjacencies.peers.get(peer).into_iter().flatten()),
                 Hop::Link(link) => {
                     let link = usize::try_from(link.0)
                         .ok()
                         .and_then(|link| self.adjacencies.links.get(link));
-                    self.forwarding
+                    self.adjacencies
                         .to_serve
                         .extend(link.into_iter().flat_map(|link| &link.streams));
                 }
@@ -319,7 +311,7 @@ impl Node {
 
     /// Take a waiting bundle out of its queue.
     pub(crate) fn dequeue(&mut self, key: BundleKey) {
-        self.advance(key, Trigger::Taken);
+        self.held.advance(&mut self.outbox, key, Trigger::Taken);
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
@@ -338,12 +330,16 @@ impl Node {
     /// Let a bundle rest before it is tried again; one that is back from where it was in flight, too. False when it was to be
     /// deleted once it is back, and is.
     pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) -> bool {
-        self.release_moved(key);
+        self.held.release_moved(&mut self.outbox, key);
         if self.meets_doom(now, key) {
             return false;
         }
         let until = now.monotonic + duration;
-        if self.advance(key, Trigger::Rest { until }) && !planted(Mutant::RestForEver) {
+        if self
+            .held
+            .advance(&mut self.outbox, key, Trigger::Rest { until })
+            && !planted(Mutant::RestForEver)
+        {
             self.held.rests.insert((until, key));
         }
         true
@@ -370,7 +366,7 @@ impl Node {
         let locality = self.held.endpoints.locality(entry.destination);
         self.held.rests.remove(&(until, key));
         self.held.verifying.remove(&key);
-        self.advance(key, Trigger::Woken);
+        self.held.advance(&mut self.outbox, key, Trigger::Woken);
         match locality {
             Locality::Echo | Locality::Perf | Locality::Administrative => {
                 self.arrive(now, key, locality)
@@ -379,25 +375,9 @@ impl Node {
         }
     }
 
-    pub(crate) fn relocated(&mut self, key: BundleKey, extents: Extents) {
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
-            return;
-        };
-        entry.extents = extents;
-        // A fragment of a whole is read where the whole is.
-        let holder = self.held.reassembly.stand_in(key).unwrap_or(key);
-        let state = self.state(holder);
-        if state == Some(State::InFlight) {
-            // Somebody may still read the old places: released when the bundle is back.
-            self.held.moved.insert(key);
-        } else {
-            self.store(StoreCommand::Released { key });
-        }
-    }
-
     /// The store could not keep a bundle that was arriving.
     pub(crate) fn store_refused(&mut self, now: Now, key: BundleKey, refusal: StoreRefusal) {
-        let Some(arrival) = self.end_arrival(key) else {
+        let Some(arrival) = self.held.end_arrival(key) else {
             // It was promised kept before it was durable, and the disk has failed since.
             self.occurred(Occurrence::StoreRefused { refusal });
             self.doom_or_delete(now, key, DEPLETED_STORAGE);
@@ -406,10 +386,12 @@ impl Node {
         self.occurred(Occurrence::StoreRefused { refusal });
         self.end_keeping(now, key, None);
         let why = match refusal {
-            StoreRefusal::Full => format!("the store is full: {}", self.bound_told()),
+            StoreRefusal::Full => {
+                format!("the store is full: {}", self.held.bound_told(&self.config))
+            }
             StoreRefusal::Disk => "the disk failed".into(),
         };
-        self.advance(key, Trigger::Deleted);
+        self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         self.forwarding.handed.remove(&key);
         if self.orphan(now, key, arrival.origin) {
             return;
@@ -433,27 +415,17 @@ impl Node {
         }
     }
 
-    pub(crate) fn subject(&self, entry: &Entry) -> Subject {
-        Subject {
-            id: self.bundle_id(entry),
-            flags: entry.flags,
-            report_to: self.held.endpoints.id(entry.report_to).clone(),
-            lifetime_ms: entry.lifetime_ms,
-            expires: entry.expires,
-        }
-    }
-
     /// What a report of this kind needs to know of a bundle; `None` where none will be made.
     pub(crate) fn reported(&self, entry: &Entry, kind: ReportKind) -> Option<Subject> {
         // A bundle that goes round in a ring would be reported on at every turn.
         let is_told =
             entry.returns > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
-        (!is_told && self.reports_on(entry.flags, kind)).then(|| self.subject(entry))
+        (!is_told && self.reports_on(entry.flags, kind)).then(|| self.held.subject(entry))
     }
 
     /// A bundle's identity for whoever is told of what happens to every bundle.
     pub(crate) fn told(&self, entry: &Entry) -> Option<BundleId> {
-        (self.outbox.telling == Telling::Everything).then(|| self.bundle_id(entry))
+        (self.outbox.telling == Telling::Everything).then(|| self.held.bundle_id(entry))
     }
 
     /// The endpoint's registration says that bundles are not kept while nobody takes them.
@@ -462,16 +434,6 @@ impl Node {
             .bundles
             .entry(key)
             .is_some_and(|entry| self.delivery.registrations.abandons(entry.destination))
-    }
-
-    /// A bundle held under this identity.
-    pub(crate) fn find_bundle(&self, id: &BundleId) -> Option<BundleKey> {
-        let source: EndpointIndex = self.held.endpoints.find(&id.source)?;
-        self.held.bundles.find(&Identity {
-            source,
-            creation: id.creation,
-            fragment: id.fragment,
-        })
     }
 }
 

@@ -27,13 +27,17 @@ impl Node {
             return;
         }
         let mut extents = entry.extents.slice(0, u64::from(entry.header_octets));
-        extents.extend(self.payload_start(key, KNOWN_OCTETS));
-        if self.is_stale(now, key) {
+        extents.extend(self.held.payload_start(key, KNOWN_OCTETS));
+        if self.held.is_stale(now, key) {
             self.verify(now, key);
             return;
         }
-        self.advance(key, Trigger::Taken);
-        self.read(PendingRead::Echo { key }, Extents::Many(extents.into()));
+        self.held.advance(&mut self.outbox, key, Trigger::Taken);
+        self.held.read(
+            &mut self.outbox,
+            PendingRead::Echo { key },
+            Extents::Many(extents.into()),
+        );
     }
 
     /// An answer to nobody, or to a service that would answer again, is no answer.
@@ -90,7 +94,7 @@ impl Node {
     fn answer_to(&mut self, now: Now, question: &Header, crc_type: CrcType) -> BundleBuilder {
         let source = question.primary.destination.clone();
         let destination = question.primary.source.clone();
-        let creation = self.next_creation(now, &source);
+        let creation = self.held.next_creation(&mut self.outbox, now, &source);
         let lifetime_ms = question.primary.lifetime_ms;
         let crc_type = match self.config.payload_checksum {
             PayloadChecksum::Crc32C => crc_type,
@@ -141,11 +145,15 @@ impl Node {
             self.delete(now, key, Removal::Delivered, None);
             return;
         };
-        let answer_key = self.hold_new(now, &builder, &answer);
-        self.begin_arrival(answer_key, Origin::Own);
-        self.append(answer_key, Piece::Octets(answer.octets.clone()));
-        for piece in self.payload_pieces(key) {
-            self.append(answer_key, piece);
+        let answer_key = self.held.hold_new(now, &builder, &answer);
+        self.held.begin_arrival(answer_key, Origin::Own);
+        self.held.append(
+            &mut self.outbox,
+            answer_key,
+            Piece::Octets(answer.octets.clone()),
+        );
+        for piece in self.held.payload_pieces(key) {
+            self.held.append(&mut self.outbox, answer_key, piece);
         }
         if has_same_head && answer.payload.crc_type != CrcType::None {
             let from = u64::from(header.header_octets()).saturating_add(header.payload_octets());
@@ -155,10 +163,15 @@ impl Node {
                 .entry(key)
                 .map(|entry| entry.extents.slice(from, u64::MAX));
             for extent in trailer.into_iter().flatten() {
-                self.append(answer_key, Piece::Extent(extent));
+                self.held
+                    .append(&mut self.outbox, answer_key, Piece::Extent(extent));
             }
         } else {
-            self.append(answer_key, Piece::Octets(answer.payload_crc().trailer()));
+            self.held.append(
+                &mut self.outbox,
+                answer_key,
+                Piece::Octets(answer.payload_crc().trailer()),
+            );
         }
         self.commit(answer_key);
         self.delivered(now, key);

@@ -109,7 +109,11 @@ impl Node {
             neighbour.splits.push_front(split);
         }
         self.outbox.counters.fragments += 1;
-        self.read(PendingRead::Fragment { stream, key, range }, extents);
+        self.held.read(
+            &mut self.outbox,
+            PendingRead::Fragment { stream, key, range },
+            extents,
+        );
     }
 
     /// A fragment's payload is here: make its blocks and open the transfer.

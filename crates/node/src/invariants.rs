@@ -72,7 +72,7 @@ impl Node {
             })?;
         }
         for (key, _) in self.forwarding.splits.keys() {
-            let state = self.state(*key);
+            let state = self.held.state(*key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is cut and {state:?}")
             })?;
@@ -197,7 +197,7 @@ impl Node {
             })?;
         }
         for key in self.forwarding.owed.keys() {
-            let state = self.state(*key);
+            let state = self.held.state(*key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is owed for and {state:?}")
             })?;
@@ -296,7 +296,7 @@ impl Node {
         expect(self.held.expiries.len() == timed.count(), || {
             "expiries of nobody are noted".into()
         })?;
-        let resting = |key| self.state(key);
+        let resting = |key| self.held.state(key);
         for &(until, key) in &self.held.rests {
             expect(resting(key) == Some(State::Resting { until }), || {
                 format!("{key:?} is woken and does not rest")

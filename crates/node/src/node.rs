@@ -126,7 +126,7 @@ impl Node {
         // Answers of the store come together: sessions are attended to once for all of them.
         let waits = matches!(event, Event::Store(_) | Event::Read { .. });
         match event {
-            Event::Recovered { bundle, extents } => self.recover(now, &bundle, extents),
+            Event::Recovered { bundle, extents } => self.held.recover(now, &bundle, extents),
             Event::Opened {
                 reserved_time,
                 reserved_sequence,
@@ -213,7 +213,7 @@ impl Node {
             }
             self.attend_all(now);
             while self.outbox.has_turn_left()
-                && let Some(stream) = self.forwarding.to_serve.pop_first()
+                && let Some(stream) = self.adjacencies.to_serve.pop_first()
             {
                 self.serve(now, stream);
             }
@@ -255,7 +255,7 @@ impl Node {
             && at <= now.monotonic
         {
             self.adjacencies.pauses.remove(&(at, stream));
-            self.forwarding.to_serve.insert(stream);
+            self.adjacencies.to_serve.insert(stream);
         }
         while let Some(stream) = self.attention.due(now.monotonic) {
             self.stream_timeout(now, stream);
@@ -328,7 +328,9 @@ impl Node {
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(now, key),
             StoreEvent::Reserved { time, sequence } => self.held.creation.confirm(time, sequence),
-            StoreEvent::Relocated { key, extents } => self.relocated(key, extents),
+            StoreEvent::Relocated { key, extents } => {
+                self.held.relocated(&mut self.outbox, key, extents)
+            }
             StoreEvent::Refused { key, refusal } => self.store_refused(now, key, refusal),
             StoreEvent::Verified { key } => self.intact(now, key),
             StoreEvent::Corrupt { key } => self.corrupt(now, key),

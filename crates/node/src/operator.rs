@@ -52,7 +52,7 @@ impl Node {
                 Ok(())
             }
             OperatorCommand::BundleDrop(id) => {
-                let key = self.find_bundle(&id);
+                let key = self.held.find_bundle(&id);
                 let key = key.ok_or(OperatorRefusal::UnknownBundle(id))?;
                 if !self.drop_arrival(now, key) {
                     self.doom_or_delete(now, key, CANCELED);

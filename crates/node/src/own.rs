@@ -39,10 +39,11 @@ impl Node {
         octets.put_slice(&header.octets);
         octets.put_slice(payload);
         octets.put_slice(&trailer);
-        let key = self.hold_new(now, builder, &header);
-        self.begin_arrival(key, Origin::Own);
+        let key = self.held.hold_new(now, builder, &header);
+        self.held.begin_arrival(key, Origin::Own);
         let octets = octets.freeze();
-        self.append(key, Piece::Octets(octets.clone()));
+        self.held
+            .append(&mut self.outbox, key, Piece::Octets(octets.clone()));
         self.commit(key);
         Some((key, octets))
     }

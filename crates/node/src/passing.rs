@@ -239,7 +239,7 @@ impl Node {
         let Some(pass) = self.forwarding.passes.remove(&key) else {
             return false;
         };
-        self.advance(key, Trigger::Taken);
+        self.held.advance(&mut self.outbox, key, Trigger::Taken);
         let Some(entry) = self.held.bundles.entry(key) else {
             return false;
         };
@@ -259,7 +259,7 @@ impl Node {
                     }
                 }
                 // Others follow it.
-                self.forwarding.to_serve.insert(stream);
+                self.adjacencies.to_serve.insert(stream);
                 self.flush(stream);
             }
             Pass::Left(..) | Pass::Handed | Pass::Orphaned(_) => {}

@@ -7,6 +7,7 @@
 //! bundle that of all. When the session ends within the transfer, a fragment of all that came goes the way of any
 //! other bundle, and so it does after a crash, with what was committed. What is refused is not kept.
 
+use crate::held::Held;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -24,11 +25,11 @@ use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Fragment, Removal};
 use crate::door::{Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
+use crate::held::FRESH;
 use crate::node::Node;
 use crate::reception::{Incoming, Reception, Refused};
 use crate::reports::ReportKind;
 use crate::retention::{Retention, Trigger};
-use crate::transmission::FRESH;
 
 /// Payloads of fewer octets are kept as a whole only: they fit a segment or two.
 const KEEP_OCTETS: u64 = 64 * 1024;
@@ -130,6 +131,42 @@ impl Incoming {
     }
 }
 
+impl Held {
+    /// A bundle of which a part was acknowledged turned out wrong. Should its sender not hear of the refusal, it
+    /// sends the rest alone: then it is asked for the whole.
+    pub(crate) fn retract(&mut self, of: BundleKey) {
+        let acknowledged = self.keepings.get(&of).is_some_and(|it| it.covered > 0);
+        let Some(entry) = self.bundles.entry(of).filter(|_| acknowledged) else {
+            return;
+        };
+        let id = self.bundle_id(entry);
+        if self.retracted.len() >= RETRACTED_BOUND {
+            self.retracted.pop_front();
+        }
+        self.retracted.push_back(id);
+    }
+
+    /// A fragment comes without what comes before it, which was acknowledged here and then turned out wrong.
+    pub(crate) fn check_retracted(&mut self, id: &BundleId) -> Result<(), Refused> {
+        if self.retracted.is_empty() {
+            return Ok(());
+        }
+        let start = |id: &BundleId| id.fragment.map_or(0, |range| range.offset);
+        let same = |other: &BundleId| id.source == other.source && id.creation == other.creation;
+        if id.fragment.is_some()
+            && (self.retracted.iter()).any(|other| same(other) && start(id) > start(other))
+        {
+            return Err(Refused {
+                reason: RefuseReason::Retransmit,
+                why: "what comes before this fragment turned out wrong".into(),
+            });
+        }
+        self.retracted
+            .retain(|other| !same(other) || start(id) > start(other));
+        Ok(())
+    }
+}
+
 impl Node {
     /// A bundle has begun to come in: what comes of it is kept in parts where that is agreed and allowed.
     pub(crate) fn begin_keeping(
@@ -189,7 +226,8 @@ impl Node {
         let Some(part) = incoming.part() else { return };
         // The store shares what it has: all that the part is to have.
         if let Some(octets) = incoming.take_gathered() {
-            self.append(key, Piece::Octets(octets));
+            self.held
+                .append(&mut self.outbox, key, Piece::Octets(octets));
         }
         let next = self.store_part(key, part, Fate::Kept, None);
         if let Some(keeping) = self.held.keepings.get_mut(&key) {
@@ -215,7 +253,7 @@ impl Node {
         }
         // Its payload takes no room beside the bundle's; its blocks do.
         let beside = part.header.total_octets().saturating_sub(part.range.length);
-        if self.taken_octets().saturating_add(beside) > self.quota_octets() {
+        if self.held.taken_octets().saturating_add(beside) > self.held.quota_octets(&self.config) {
             return None;
         }
         let entry = Entry {
@@ -256,9 +294,11 @@ impl Node {
             replaces,
         };
         self.held.prefixes.insert(key, prefix);
-        self.append(key, Piece::Octets(part.header.octets));
+        self.held
+            .append(&mut self.outbox, key, Piece::Octets(part.header.octets));
         self.store(StoreCommand::Share { key, from: of });
-        self.append(key, Piece::Octets(part.trailer));
+        self.held
+            .append(&mut self.outbox, key, Piece::Octets(part.trailer));
         self.commit(key);
         let origin = self.held.arrivals.get(of).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
@@ -366,41 +406,6 @@ impl Node {
         }
     }
 
-    /// A bundle of which a part was acknowledged turned out wrong. Should its sender not hear of the refusal, it
-    /// sends the rest alone: then it is asked for the whole.
-    pub(crate) fn retract(&mut self, of: BundleKey) {
-        let acknowledged = self.held.keepings.get(&of).is_some_and(|it| it.covered > 0);
-        let Some(entry) = self.held.bundles.entry(of).filter(|_| acknowledged) else {
-            return;
-        };
-        let id = self.bundle_id(entry);
-        if self.held.retracted.len() >= RETRACTED_BOUND {
-            self.held.retracted.pop_front();
-        }
-        self.held.retracted.push_back(id);
-    }
-
-    /// A fragment comes without what comes before it, which was acknowledged here and then turned out wrong.
-    pub(crate) fn check_retracted(&mut self, id: &BundleId) -> Result<(), Refused> {
-        if self.held.retracted.is_empty() {
-            return Ok(());
-        }
-        let start = |id: &BundleId| id.fragment.map_or(0, |range| range.offset);
-        let same = |other: &BundleId| id.source == other.source && id.creation == other.creation;
-        if id.fragment.is_some()
-            && (self.held.retracted.iter()).any(|other| same(other) && start(id) > start(other))
-        {
-            return Err(Refused {
-                reason: RefuseReason::Retransmit,
-                why: "what comes before this fragment turned out wrong".into(),
-            });
-        }
-        self.held
-            .retracted
-            .retain(|other| !same(other) || start(id) > start(other));
-        Ok(())
-    }
-
     /// A fragment comes from a neighbour: an older transfer of what it is a part of died without a word.
     pub(crate) fn end_older(
         &mut self,
@@ -429,7 +434,7 @@ impl Node {
 
     /// A fragment is all that came: it goes its way.
     fn keep_for_good(&mut self, now: Now, key: BundleKey) {
-        self.advance(key, Trigger::Stored);
+        self.held.advance(&mut self.outbox, key, Trigger::Stored);
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };

@@ -128,7 +128,7 @@ impl Node {
         }
         let entry = self.held.bundles.entry(key);
         let octets = entry.map_or(0, |entry| entry.octets);
-        let id = entry.map(|entry| self.bundle_id(entry));
+        let id = entry.map(|entry| self.held.bundle_id(entry));
         let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
             return;
         };
@@ -190,7 +190,7 @@ impl Node {
                 && neighbour.trial == Some(Trial::ONE)
             {
                 neighbour.paused_until = None;
-                self.forwarding.to_serve.insert(other);
+                self.adjacencies.to_serve.insert(other);
             }
         }
     }

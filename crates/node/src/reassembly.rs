@@ -1,7 +1,10 @@
 //! Fragments for endpoints of this node, until they make a whole (RFC 9171 5.9).
 
+use crate::held::Held;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use dhow_bundle::storage::Extent;
+use dhow_bundle::storage::Piece;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
@@ -9,7 +12,6 @@ use dhow_bundle::{CreationTimestamp, FragmentRange};
 
 use crate::bundles::{Entry, Identity};
 use crate::endpoints::EndpointIndex;
-use crate::node::Node;
 use crate::retention::State;
 
 /// Which application data unit: source, creation timestamp, destination and its total length, so that
@@ -197,38 +199,6 @@ impl Reassembly {
     }
 }
 
-impl Node {
-    /// The other bundle that has all of the application data unit which this one is or is a fragment of, in one piece
-    /// or as a whole of fragments, and is neither leaving nor damaged. Nobody knows without a source (RFC 9171 4.2.3).
-    pub(crate) fn other_whole(&self, key: BundleKey) -> Option<BundleKey> {
-        let entry = self.held.bundles.entry(key)?;
-        if entry.fragment.is_none() && self.held.reassembly.whole_of.is_empty() {
-            return None;
-        }
-        if self.held.endpoints.id(entry.source).is_null() {
-            return None;
-        }
-        let unit = UnitId::of(entry);
-        let is_here = |key: &BundleKey| {
-            self.held.bundles.entry(*key).is_some_and(|it| {
-                let is_durable = matches!(
-                    it.state(),
-                    State::Waiting | State::InFlight | State::Resting { .. }
-                );
-                is_durable && UnitId::of(it) == unit
-            })
-        };
-        let identity = Identity {
-            fragment: None,
-            ..entry.identity()
-        };
-        let in_one_piece =
-            (entry.fragment.as_ref()).and_then(|_| self.held.bundles.find(&identity));
-        let in_fragments = || self.held.reassembly.whole_of(&unit);
-        (in_one_piece.filter(is_here)).or_else(|| in_fragments().filter(is_here))
-    }
-}
-
 /// Add `start..end` to a set of disjoint ranges, merging what touches.
 fn cover(covered: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
     if let Some((&before, &until)) = covered.range(..=start).next_back()
@@ -267,6 +237,79 @@ fn plan(fragments: &BTreeMap<(u64, BundleKey), u64>, total_octets: u64) -> Vec<P
         }
     }
     parts
+}
+
+impl Held {
+    /// The other bundle that has all of the application data unit which this one is or is a fragment of, in one piece
+    /// or as a whole of fragments, and is neither leaving nor damaged. Nobody knows without a source (RFC 9171 4.2.3).
+    pub(crate) fn other_whole(&self, key: BundleKey) -> Option<BundleKey> {
+        let entry = self.bundles.entry(key)?;
+        if entry.fragment.is_none() && self.reassembly.whole_of.is_empty() {
+            return None;
+        }
+        if self.endpoints.id(entry.source).is_null() {
+            return None;
+        }
+        let unit = UnitId::of(entry);
+        let is_here = |key: &BundleKey| {
+            self.bundles.entry(*key).is_some_and(|it| {
+                let is_durable = matches!(
+                    it.state(),
+                    State::Waiting | State::InFlight | State::Resting { .. }
+                );
+                is_durable && UnitId::of(it) == unit
+            })
+        };
+        let identity = Identity {
+            fragment: None,
+            ..entry.identity()
+        };
+        let in_one_piece = (entry.fragment.as_ref()).and_then(|_| self.bundles.find(&identity));
+        let in_fragments = || self.reassembly.whole_of(&unit);
+        (in_one_piece.filter(is_here)).or_else(|| in_fragments().filter(is_here))
+    }
+
+    /// Where the payload of a bundle, or of the whole that it stands for, lies.
+    pub(crate) fn payload_pieces(&self, key: BundleKey) -> Vec<Piece> {
+        let slice = |key: BundleKey, skip: u64, octets: u64| {
+            let entry = self.bundles.entry(key);
+            let extents = entry.map(|it| {
+                it.extents
+                    .slice(u64::from(it.header_octets).saturating_add(skip), octets)
+            });
+            extents.into_iter().flatten().map(Piece::Extent)
+        };
+        match self.reassembly.parts(key) {
+            Some(parts) => parts
+                .iter()
+                .flat_map(|part| slice(part.key, part.skip, part.octets))
+                .collect(),
+            None => {
+                let octets = self
+                    .bundles
+                    .entry(key)
+                    .map_or(0, |entry| entry.payload_octets);
+                slice(key, 0, octets).collect()
+            }
+        }
+    }
+
+    /// Extents of the first octets of a payload.
+    pub(crate) fn payload_start(&self, key: BundleKey, octets: usize) -> Vec<Extent> {
+        let mut left = u64::try_from(octets).unwrap_or(u64::MAX);
+        let mut extents = Vec::new();
+        for piece in self.payload_pieces(key) {
+            let Piece::Extent(extent) = piece else {
+                continue;
+            };
+            let length = extent.length.min(left);
+            if length > 0 {
+                extents.push(Extent { length, ..extent });
+                left -= length;
+            }
+        }
+        extents
+    }
 }
 
 #[cfg(test)]

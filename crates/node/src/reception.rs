@@ -1,6 +1,8 @@
 //! Bundles that come in from neighbours: from the octets of a transfer to a committed bundle
 //! (RFC 9171 5.6).
 
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -101,6 +103,15 @@ fn goes_on() -> Refused {
 
 fn ends_early() -> Refused {
     Refused::not_acceptable("the bundle ends before its payload block does (RFC 9171 4.1)")
+}
+
+impl Held {
+    /// Give the store all that came of a bundle: a part of it is to have as much.
+    pub(crate) fn append_gathered(&mut self, out: &mut Outbox, incoming: &mut Incoming) {
+        if let Some(octets) = incoming.take_gathered() {
+            self.append(out, incoming.key, Piece::Octets(octets));
+        }
+    }
 }
 
 impl Node {
@@ -263,13 +274,13 @@ impl Node {
             })),
             Admission::New(key) => {
                 let origin = Origin::Neighbour { stream, transfer };
-                self.begin_arrival(key, origin);
+                self.held.begin_arrival(key, origin);
                 if end {
                     self.receive_whole(now, key, header, octets)?;
                     return Ok(None);
                 }
                 self.begin_keeping(now, key, (stream, transfer), header);
-                self.begin_reservation(key);
+                self.held.begin_reservation(&self.config, key);
                 let incoming = Incoming {
                     key,
                     verifier: PayloadVerifier::new(header),
@@ -303,12 +314,13 @@ impl Node {
         };
         if let Err(refused) = outcome {
             // What it announced and did not bring takes no room while it is deleted.
-            self.begin_reservation(key);
+            self.held.begin_reservation(&self.config, key);
             self.abandon(now, key);
             return Err(refused);
         }
         let ahead = self.may_go_ahead(key, header).then(|| octets.clone());
-        self.append(key, Piece::Octets(octets));
+        self.held
+            .append(&mut self.outbox, key, Piece::Octets(octets));
         self.commit(key);
         if let Some(octets) = ahead {
             self.go_ahead(now, key, header, &octets);
@@ -325,9 +337,11 @@ impl Node {
     ) -> Result<Option<Reception>, Refused> {
         let key = incoming.key;
         let begins = incoming.received == 0;
-        let outcome = incoming
-            .take(&octets, end)
-            .and_then(|taken| self.reserve(key, incoming.received).map(|()| taken));
+        let outcome = incoming.take(&octets, end).and_then(|taken| {
+            self.held
+                .reserve(&self.config, key, incoming.received)
+                .map(|()| taken)
+        });
         if let Ok(taken) = &outcome {
             let mut octets = octets;
             let mut crc = taken.behind_header;
@@ -335,7 +349,8 @@ impl Node {
             if begins && !end && !octets.is_empty() && self.held.keepings.contains_key(&key) {
                 // Parts have another header, and all that follows it in common.
                 let header = octets.split_to(header_octets);
-                self.append(key, Piece::Octets(header));
+                self.held
+                    .append(&mut self.outbox, key, Piece::Octets(header));
                 self.store(StoreCommand::Divide { key });
             } else if begins {
                 let (header, behind) = octets.split_at(header_octets);
@@ -344,10 +359,12 @@ impl Node {
             }
             let [before, next] = incoming.gather(octets, end);
             if let Some(octets) = before {
-                self.append(key, Piece::Octets(octets));
+                self.held
+                    .append(&mut self.outbox, key, Piece::Octets(octets));
             }
             if let Some(octets) = next {
-                self.append_summed(key, Piece::Octets(octets), crc);
+                self.held
+                    .append_summed(&mut self.outbox, key, Piece::Octets(octets), crc);
             }
         }
         match outcome.map(|taken| taken.is_whole) {
@@ -357,7 +374,7 @@ impl Node {
                 Ok(None)
             }
             Err(refused) => {
-                self.retract(key);
+                self.held.retract(key);
                 self.abandon(now, key);
                 Err(refused)
             }
@@ -407,10 +424,10 @@ impl Node {
         };
         let is_sent_once = neighbour.session.is_datagrams();
         if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
-            self.append_gathered(&mut incoming);
+            self.held.append_gathered(&mut self.outbox, &mut incoming);
             match refused {
                 None => self.end_keeping(now, incoming.key, Some(&incoming)),
-                Some(_) => self.retract(incoming.key),
+                Some(_) => self.held.retract(incoming.key),
             }
             self.abandon(now, incoming.key);
             if is_sent_once {
@@ -436,32 +453,6 @@ impl Node {
         self.abandon_reception(now, stream, transfer, Some(refused.reason));
         self.refuse(now, stream, transfer, refused);
         true
-    }
-
-    /// Give the store all that came of a bundle: a part of it is to have as much.
-    pub(crate) fn append_gathered(&mut self, incoming: &mut Incoming) {
-        if let Some(octets) = incoming.take_gathered() {
-            self.append(incoming.key, Piece::Octets(octets));
-        }
-    }
-
-    /// Give the store the next octets of a bundle that is arriving.
-    pub(crate) fn append(&mut self, key: BundleKey, piece: Piece) {
-        self.append_summed(key, piece, None);
-    }
-
-    /// Give the store the next octets of a bundle that is arriving, and their CRC-32C where it is known.
-    pub(crate) fn append_summed(&mut self, key: BundleKey, piece: Piece, crc: Option<u32>) {
-        let length = piece.length();
-        if let Some(arrival) = self.held.arrivals.get_mut(key) {
-            arrival.appended = arrival.appended.saturating_add(length);
-            self.held.backlog.give(arrival.origin, length);
-            self.store(StoreCommand::Append {
-                key,
-                octets: piece,
-                crc,
-            });
-        }
     }
 }
 

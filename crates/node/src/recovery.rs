@@ -1,5 +1,6 @@
 //! Bundles that a restart found, and what the store says of their octets: whole, damaged or gone.
 
+use crate::held::Held;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,13 +17,22 @@ use crate::expiries::Timed;
 use crate::node::{Node, Stage};
 use crate::retention::{Retention, State, Trigger};
 
+/// The same of bundles that are read whole: a few octets each.
+const VERIFYING_SMALL_BOUND: usize = 2048;
+
+/// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
+const VERIFYING_BOUND: usize = 256;
+
+/// Bundles up to this size are read from the store in one piece; of larger ones only the header blocks.
+pub(crate) const READ_WHOLE_OCTETS: u64 = 16 * 1024;
+
 /// How long a comparison with checksums is good for.
 const VERIFIED: Duration = Duration::from_secs(60);
 
 /// How long the store may take to compare a bundle with its checksums before it is asked again.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
 
-impl Node {
+impl Held {
     /// The store holds this bundle from an earlier run.
     pub(crate) fn recover(&mut self, now: Now, bundle: &StoredBundle, extents: Extents) {
         // Time that passed while the node was down counts, as far as the wall clock tells.
@@ -51,17 +61,17 @@ impl Node {
                 total_octets: bundle.total_adu_octets,
             })
         });
-        if self.held.endpoints.find(&bundle.destination).is_none() {
-            self.held.expected_octets += crate::queues::queue_octets(&bundle.destination);
+        if self.endpoints.find(&bundle.destination).is_none() {
+            self.expected_octets += crate::queues::queue_octets(&bundle.destination);
         }
         let entry = Entry {
-            source: self.held.endpoints.acquire(&bundle.id.source),
-            destination: self.held.endpoints.acquire(&bundle.destination),
-            report_to: self.held.endpoints.acquire(&bundle.report_to),
+            source: self.endpoints.acquire(&bundle.id.source),
+            destination: self.endpoints.acquire(&bundle.destination),
+            report_to: self.endpoints.acquire(&bundle.report_to),
             previous: bundle
                 .previous
                 .as_ref()
-                .map(|id| self.held.endpoints.acquire(id)),
+                .map(|id| self.endpoints.acquire(id)),
             creation: bundle.id.creation,
             fragment,
             flags: bundle.flags,
@@ -85,9 +95,82 @@ impl Node {
             removal: Removal::Deleted,
             timed: Timed::No,
         };
-        self.held.bundles.insert(entry);
+        self.bundles.insert(entry);
     }
 
+    /// Fragments all of which another bundle here has: parts of a bundle that was coming in, left by a crash
+    /// beside a longer one or the whole.
+    pub(crate) fn covered(&self) -> BTreeSet<BundleKey> {
+        let mut units: BTreeMap<_, Vec<(u64, u64, BundleKey)>> = BTreeMap::new();
+        for (key, entry) in self.bundles.iter() {
+            if let Some((unit, range)) = unit_of(entry) {
+                let end = range.offset.saturating_add(range.length);
+                units
+                    .entry(unit)
+                    .or_default()
+                    .push((range.offset, end, key));
+            }
+        }
+        let mut covered = BTreeSet::new();
+        for (unit, mut fragments) in units {
+            let whole = Identity {
+                source: unit.source,
+                creation: unit.creation,
+                fragment: None,
+            };
+            let mut reached = self.bundles.find(&whole).map_or(0, |_| unit.total_octets);
+            fragments.sort_unstable_by_key(|&(offset, end, _)| (offset, core::cmp::Reverse(end)));
+            for (_, end, key) in fragments {
+                if end <= reached {
+                    covered.insert(key);
+                }
+                reached = reached.max(end);
+            }
+        }
+        covered
+    }
+
+    /// What of a bundle, or of the whole that it stands for, has not been compared with its checksums for a
+    /// while: the first of it.
+    pub(crate) fn unverified(&mut self, now: Now, key: BundleKey) -> Option<BundleKey> {
+        let bundles = &self.bundles;
+        let is_intact = |key| {
+            let entry = bundles.entry(key);
+            entry.is_none_or(|entry| entry.sound_until > now.monotonic)
+        };
+        if !is_intact(key) {
+            return Some(key);
+        }
+        self.reassembly.unsound(key, is_intact)
+    }
+
+    /// What a restart found, or a neighbour found wrong, and is not read whole here, is compared with its
+    /// checksums by the store before it leaves.
+    pub(crate) fn is_doubtful(&self, key: BundleKey) -> bool {
+        self.bundles.entry(key).is_some_and(|entry| {
+            entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
+        })
+    }
+
+    /// True while another bundle like this one may be compared with its checksums.
+    pub(crate) fn may_verify(&self, key: BundleKey) -> bool {
+        let entry = self.bundles.entry(key);
+        let is_small = entry.is_some_and(|entry| entry.octets <= READ_WHOLE_OCTETS);
+        let bound = match is_small {
+            true => VERIFYING_SMALL_BOUND,
+            false => VERIFYING_BOUND,
+        };
+        self.verifying.len() < bound
+    }
+
+    /// Octets that have lain on disk for a while are compared with their checksums before an application
+    /// gets them: nobody after it would notice.
+    pub(crate) fn is_stale(&mut self, now: Now, key: BundleKey) -> bool {
+        self.unverified(now, key).is_some()
+    }
+}
+
+impl Node {
     /// Everything is recovered: send each bundle on its way.
     pub(crate) fn finish_recovery(&mut self, now: Now, removed: Vec<(BundleId, DtnTime)>) {
         self.stage = Stage::Working;
@@ -118,53 +201,17 @@ impl Node {
                 (0, None),
             );
         }
-        let covered = self.covered();
+        let covered = self.held.covered();
         for &key in &covered {
             self.delete(now, key, Removal::Deleted, None);
         }
         let keys: Vec<BundleKey> = self.held.bundles.iter().map(|(key, _)| key).collect();
         for key in keys.into_iter().filter(|key| !covered.contains(key)) {
             self.keep(key);
-            if self.state(key) == Some(State::DispatchPending) {
+            if self.held.state(key) == Some(State::DispatchPending) {
                 self.dispatch(now, key);
             }
         }
-    }
-
-    /// Fragments all of which another bundle here has: parts of a bundle that was coming in, left by a crash
-    /// beside a longer one or the whole.
-    fn covered(&self) -> BTreeSet<BundleKey> {
-        let mut units: BTreeMap<_, Vec<(u64, u64, BundleKey)>> = BTreeMap::new();
-        for (key, entry) in self.held.bundles.iter() {
-            if let Some((unit, range)) = unit_of(entry) {
-                let end = range.offset.saturating_add(range.length);
-                units
-                    .entry(unit)
-                    .or_default()
-                    .push((range.offset, end, key));
-            }
-        }
-        let mut covered = BTreeSet::new();
-        for (unit, mut fragments) in units {
-            let whole = Identity {
-                source: unit.source,
-                creation: unit.creation,
-                fragment: None,
-            };
-            let mut reached = self
-                .held
-                .bundles
-                .find(&whole)
-                .map_or(0, |_| unit.total_octets);
-            fragments.sort_unstable_by_key(|&(offset, end, _)| (offset, core::cmp::Reverse(end)));
-            for (_, end, key) in fragments {
-                if end <= reached {
-                    covered.insert(key);
-                }
-                reached = reached.max(end);
-            }
-        }
-        covered
     }
 
     /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
@@ -174,23 +221,9 @@ impl Node {
             return;
         }
         self.held.verifying.insert(key);
-        if let Some(part) = self.unverified(now, key) {
+        if let Some(part) = self.held.unverified(now, key) {
             self.store(StoreCommand::Verify { key: part });
         }
-    }
-
-    /// What of a bundle, or of the whole that it stands for, has not been compared with its checksums for a
-    /// while: the first of it.
-    pub(crate) fn unverified(&mut self, now: Now, key: BundleKey) -> Option<BundleKey> {
-        let bundles = &self.held.bundles;
-        let is_intact = |key| {
-            let entry = bundles.entry(key);
-            entry.is_none_or(|entry| entry.sound_until > now.monotonic)
-        };
-        if !is_intact(key) {
-            return Some(key);
-        }
-        self.held.reassembly.unsound(key, is_intact)
     }
 
     /// A bundle's octets are what was written.
@@ -207,7 +240,7 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let id = self.bundle_id(entry);
+        let id = self.held.bundle_id(entry);
         self.held.verifying.remove(&key);
         self.outbox.counters.quarantined += 1;
         self.occurred(Occurrence::Quarantined { id });
@@ -230,7 +263,7 @@ impl Node {
             | State::Reassembling => {
                 self.withdraw(key);
                 self.held.expiries.insert(&mut self.held.bundles, key);
-                self.advance(key, Trigger::Damaged);
+                self.held.advance(&mut self.outbox, key, Trigger::Damaged);
             }
             // Nothing of it is read before it leaves by another way, and then it is compared again.
             State::Arriving | State::Kept | State::Sent | State::Quarantined | State::Deleting => {}
@@ -240,7 +273,7 @@ impl Node {
     /// A fragment of a whole that nobody holds is damaged: the others wait for a sound one again.
     fn take_apart(&mut self, now: Now, key: BundleKey) {
         let head = self.held.reassembly.stand_in(key).unwrap_or(key);
-        let state = self.state(head);
+        let state = self.held.state(head);
         if !matches!(state, Some(State::Waiting | State::Resting { .. })) {
             return;
         }
@@ -252,7 +285,8 @@ impl Node {
         let mut again = None;
         let others = self.held.reassembly.dissolve(head);
         for member in others.into_iter().chain([head]) {
-            self.advance(member, Trigger::UnitBroken);
+            self.held
+                .advance(&mut self.outbox, member, Trigger::UnitBroken);
             let Some(entry) = self.held.bundles.entry(member) else {
                 continue;
             };

@@ -229,7 +229,7 @@ impl Node {
             record,
         } = parcel;
         let source = self.local.node_id().endpoint().clone();
-        let creation = self.next_creation(now, &source);
+        let creation = self.held.next_creation(&mut self.outbox, now, &source);
         let builder = BundleBuilder::new(source, report_to, creation, lifetime_ms)
             .with_report_to(EndpointId::Null)
             .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)

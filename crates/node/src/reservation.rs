@@ -8,6 +8,8 @@
 //! likes, and need never send it. So a bundle reserves as much again as it has brought, and little
 //! before that: whoever wants to keep others out of the store must fill it.
 
+use crate::config::Config;
+use crate::held::Held;
 use alloc::format;
 use dhow_bundle::mutant::{Mutant, planted};
 
@@ -72,32 +74,96 @@ fn reserved(quota: u64, total: u64, arrived: u64) -> u64 {
     total.min(wanted.saturating_add(AT_ONCE_OCTETS.min(part)))
 }
 
-impl Node {
+impl Held {
     /// Octets that stored bundles take, and those that come in have reserved: what the quota is for.
-    #[must_use]
-    pub fn taken_octets(&self) -> u64 {
-        let held = self
-            .held
-            .bundles
-            .octets()
-            .saturating_sub(self.held.sharing.octets());
-        held.saturating_sub(self.held.unreserved_octets)
+    pub(crate) fn taken_octets(&self) -> u64 {
+        let held = self.bundles.octets().saturating_sub(self.sharing.octets());
+        held.saturating_sub(self.unreserved_octets)
     }
 
     /// Stored bundles, and those that come in: what the quota of bundles is for. Parts that are kept of a bundle which comes in
     /// are one bundle with it.
-    #[must_use]
-    pub fn taken_bundles(&self) -> u64 {
-        self.held
-            .bundles
-            .count()
-            .saturating_sub(self.held.sharing.bundles())
+    pub(crate) fn taken_bundles(&self) -> u64 {
+        self.bundles.count().saturating_sub(self.sharing.bundles())
     }
 
+    /// Fragments of a whole that is for an endpoint here and cannot ever be here would stay until they expire.
+    pub(crate) fn check_whole(&self, config: &Config, header: &Header) -> Result<(), Refused> {
+        let octets = header.total_adu_octets();
+        let is_fragment = header.primary.fragment.is_some();
+        let fits = !is_fragment || octets <= self.quota_octets(config);
+        if fits || self.endpoints.locality_of(&header.primary.destination) == Locality::Remote {
+            return Ok(());
+        }
+        Err(Refused::not_acceptable(format!(
+            "it is a fragment of {octets} octets for an endpoint here, and {} leaves no room for them",
+            self.bound_met(config)
+        )))
+    }
+
+    pub(crate) fn no_room(&self, config: &Config, octets: u64) -> Refused {
+        self.full(&format!(
+            " and {} leaves no room for {octets} more",
+            self.bound_met(config)
+        ))
+    }
+
+    pub(crate) fn full(&self, why: &str) -> Refused {
+        let (octets, bundles) = (self.taken_octets(), self.taken_bundles());
+        Refused {
+            reason: RefuseReason::NoResources,
+            why: format!("the store holds {octets} octets in {bundles} bundles{why}"),
+        }
+    }
+
+    /// The first `arrived` octets of a bundle are here: reserve room for more of it.
+    pub(crate) fn reserve(
+        &mut self,
+        config: &Config,
+        key: BundleKey,
+        arrived: u64,
+    ) -> Result<(), Refused> {
+        let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
+            return Ok(());
+        };
+        let unreserved = entry.octets - reserved(self.quota_octets(config), entry.octets, arrived);
+        let wanted = arrival.unreserved.saturating_sub(unreserved);
+        if wanted == 0 || planted(Mutant::StepsNotReserved) {
+            return Ok(());
+        }
+        if self.taken_octets().saturating_add(wanted) > self.quota_octets(config)
+            && !planted(Mutant::QuotaOfOctetsIgnored)
+        {
+            return Err(self.no_room(config, wanted));
+        }
+        self.unreserved_octets = self.unreserved_octets.saturating_sub(wanted);
+        if let Some(arrival) = self.arrivals.get_mut(key) {
+            arrival.unreserved = unreserved;
+        }
+        Ok(())
+    }
+
+    /// A bundle has begun to come in from a neighbour, and reserves no more than it must.
+    pub(crate) fn begin_reservation(&mut self, config: &Config, key: BundleKey) {
+        let quota = self.quota_octets(config);
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        if let Some(arrival) = self.arrivals.get_mut(key) {
+            arrival.unreserved = entry.octets - reserved(quota, entry.octets, 0);
+            self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
+        }
+    }
+}
+
+impl Node {
     /// A full store refuses; it never drops what it has acknowledged.
     pub(crate) fn check_room(&mut self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
-        let (bundles, taken) = (self.taken_bundles(), self.taken_octets());
-        let (most, quota) = (self.config.quota_bundles, self.quota_octets());
+        let (bundles, taken) = (self.held.taken_bundles(), self.held.taken_octets());
+        let (most, quota) = (
+            self.config.quota_bundles,
+            self.held.quota_octets(&self.config),
+        );
         let left_bundles = most.saturating_sub(bundles);
         let left = quota.saturating_sub(taken);
         let kept = exchange_octets(quota);
@@ -110,27 +176,12 @@ impl Node {
             && left.saturating_sub(octets) >= kept;
         match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
             true => Ok(()),
-            false if fits => Err(self.full(&format!(
+            false if fits => Err(self.held.full(&format!(
                 ", and the rest of {} is for exchanges with neighbours that bundles wait for",
-                self.bound_met(),
+                self.held.bound_met(&self.config),
             ))),
-            false => Err(self.no_room(octets)),
+            false => Err(self.held.no_room(&self.config, octets)),
         }
-    }
-
-    /// Fragments of a whole that is for an endpoint here and cannot ever be here would stay until they expire.
-    pub(crate) fn check_whole(&self, header: &Header) -> Result<(), Refused> {
-        let octets = header.total_adu_octets();
-        let is_fragment = header.primary.fragment.is_some();
-        let fits = !is_fragment || octets <= self.quota_octets();
-        if fits || self.held.endpoints.locality_of(&header.primary.destination) == Locality::Remote
-        {
-            return Ok(());
-        }
-        Err(Refused::not_acceptable(format!(
-            "it is a fragment of {octets} octets for an endpoint here, and {} leaves no room for them",
-            self.bound_met()
-        )))
     }
 
     /// A bundle with an endpoint ID that no other names takes memory for as long as it is here. The last part is for exchanges, as of
@@ -147,7 +198,7 @@ impl Node {
         self.held.memory_credit = (left.saturating_sub(kept) / CREDIT_OCTETS).min(CREDIT_BUNDLES);
         match left > 0 && (is_spare || self.may_fill(comes)) {
             true => Ok(()),
-            false => Err(self.full(&format!(
+            false => Err(self.held.full(&format!(
                 ", and its index takes {taken} of {most} octets of memory ([node] memory)"
             ))),
         }
@@ -166,60 +217,6 @@ impl Node {
                     || stays(destination)
                     || self.choose(stream).is_some()
             }
-        }
-    }
-
-    pub(crate) fn no_room(&self, octets: u64) -> Refused {
-        self.full(&format!(
-            " and {} leaves no room for {octets} more",
-            self.bound_met()
-        ))
-    }
-
-    fn full(&self, why: &str) -> Refused {
-        let (octets, bundles) = (self.taken_octets(), self.taken_bundles());
-        Refused {
-            reason: RefuseReason::NoResources,
-            why: format!("the store holds {octets} octets in {bundles} bundles{why}"),
-        }
-    }
-
-    /// The first `arrived` octets of a bundle are here: reserve room for more of it.
-    pub(crate) fn reserve(&mut self, key: BundleKey, arrived: u64) -> Result<(), Refused> {
-        let (Some(entry), Some(arrival)) =
-            (self.held.bundles.entry(key), self.held.arrivals.get(key))
-        else {
-            return Ok(());
-        };
-        let unreserved = entry.octets - reserved(self.quota_octets(), entry.octets, arrived);
-        let wanted = arrival.unreserved.saturating_sub(unreserved);
-        if wanted == 0 || planted(Mutant::StepsNotReserved) {
-            return Ok(());
-        }
-        if self.taken_octets().saturating_add(wanted) > self.quota_octets()
-            && !planted(Mutant::QuotaOfOctetsIgnored)
-        {
-            return Err(self.no_room(wanted));
-        }
-        self.held.unreserved_octets = self.held.unreserved_octets.saturating_sub(wanted);
-        if let Some(arrival) = self.held.arrivals.get_mut(key) {
-            arrival.unreserved = unreserved;
-        }
-        Ok(())
-    }
-
-    /// A bundle has begun to come in from a neighbour, and reserves no more than it must.
-    pub(crate) fn begin_reservation(&mut self, key: BundleKey) {
-        let quota = self.quota_octets();
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        if let Some(arrival) = self.held.arrivals.get_mut(key) {
-            arrival.unreserved = entry.octets - reserved(quota, entry.octets, 0);
-            self.held.unreserved_octets = self
-                .held
-                .unreserved_octets
-                .saturating_add(arrival.unreserved);
         }
     }
 }

@@ -40,6 +40,8 @@
 //!   +----------+
 //! ```
 
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::format;
 
 use dhow_bundle::Instant;
@@ -47,7 +49,6 @@ use dhow_bundle::storage::BundleKey;
 
 use crate::bundles::Entry;
 use crate::door::Occurrence;
-use crate::node::Node;
 
 /// The state of a held bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,39 +177,39 @@ impl Retention {
     }
 }
 
-impl Node {
+impl Held {
     /// The state of a bundle that is held.
     pub(crate) fn state(&self, key: BundleKey) -> Option<State> {
-        self.held.bundles.entry(key).map(Entry::state)
+        self.bundles.entry(key).map(Entry::state)
     }
 
     /// Move a bundle on. False where its state does not allow that: it stays as it is, and somebody is told of the mistake.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, key: BundleKey, trigger: Trigger) -> bool {
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
+    pub(crate) fn advance(&mut self, out: &mut Outbox, key: BundleKey, trigger: Trigger) -> bool {
+        let Some(entry) = self.bundles.entry_mut(key) else {
             return false;
         };
         match entry.retention.advance(trigger) {
             Ok(()) => true,
             Err(impossible) => {
-                self.transition_refused(key, impossible);
+                self.transition_refused(out, key, impossible);
                 false
             }
         }
     }
 
     #[cold]
-    fn transition_refused(&mut self, key: BundleKey, impossible: Impossible) {
+    pub(crate) fn transition_refused(
+        &mut self,
+        out: &mut Outbox,
+        key: BundleKey,
+        impossible: Impossible,
+    ) {
         let Impossible { state, trigger } = impossible;
-        self.outbox.counters.transitions_refused += 1;
-        if let Some(id) = self
-            .held
-            .bundles
-            .entry(key)
-            .map(|entry| self.bundle_id(entry))
-        {
+        out.counters.transitions_refused += 1;
+        if let Some(id) = self.bundles.entry(key).map(|entry| self.bundle_id(entry)) {
             let transition = format!("{state:?} + {trigger:?}");
-            self.occurred(Occurrence::TransitionRefused { id, transition });
+            out.occurred(Occurrence::TransitionRefused { id, transition });
         }
     }
 }

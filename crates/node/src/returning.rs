@@ -1,5 +1,7 @@
 //! Bundles that a session was given and could not get rid of: they wait again, rest, or take another way.
 
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -14,6 +16,22 @@ use crate::node::Node;
 use crate::passing::Pass;
 use crate::retention::State;
 use crate::sending::{NOT_ACCEPTABLE_REST, RETRANSMIT_REST};
+
+impl Held {
+    /// Nobody reads a bundle's octets, or those of the fragments that it stands for: let go of the places
+    /// that they had before they moved.
+    pub(crate) fn release_moved(&mut self, out: &mut Outbox, key: BundleKey) {
+        if self.moved.is_empty() {
+            return;
+        }
+        let members = self.reassembly.members(key).iter().copied();
+        for key in members.chain([key]).collect::<Vec<_>>() {
+            if self.moved.remove(&key) {
+                out.store(StoreCommand::Released { key });
+            }
+        }
+    }
+}
 
 impl Node {
     /// A transfer failed: the bundle waits, rests or takes another way, and never in a hot loop.
@@ -128,20 +146,6 @@ impl Node {
         }
         for split in splits {
             self.stop_split(now, stream, split.key, None);
-        }
-    }
-
-    /// Nobody reads a bundle's octets, or those of the fragments that it stands for: let go of the places
-    /// that they had before they moved.
-    pub(crate) fn release_moved(&mut self, key: BundleKey) {
-        if self.held.moved.is_empty() {
-            return;
-        }
-        let members = self.held.reassembly.members(key).iter().copied();
-        for key in members.chain([key]).collect::<Vec<_>>() {
-            if self.held.moved.remove(&key) {
-                self.store(StoreCommand::Released { key });
-            }
         }
     }
 }

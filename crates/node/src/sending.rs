@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, Extents, Piece};
+use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::v7::forward::UnsupportedBlocks;
 use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
@@ -15,28 +15,20 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 use crate::bundles::Removal;
 use crate::checksums::Ending;
 use crate::copies::CopyEnd;
-use crate::door::{Action, Occurrence, StreamId, Telling, Ticket};
+use crate::door::{Occurrence, StreamId, Telling, Ticket};
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::queues::{Choice, QueueId};
+use crate::recovery::READ_WHOLE_OCTETS;
 use crate::reports::ReportKind;
 use crate::routing::Hop;
-
-/// Bundles up to this size are read from the store in one piece; of larger ones only the header blocks.
-const READ_WHOLE_OCTETS: u64 = 16 * 1024;
 
 /// How long a bundle rests that a neighbour found not acceptable.
 pub(crate) const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
 
 /// How long a bundle rests that a neighbour wants again, or could not say why not.
 pub(crate) const RETRANSMIT_REST: Duration = Duration::from_secs(1);
-
-/// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
-const VERIFYING_BOUND: usize = 256;
-
-/// The same of bundles that are read whole: a few octets each.
-const VERIFYING_SMALL_BOUND: usize = 2048;
 
 /// What a session is sending.
 #[derive(Debug)]
@@ -115,7 +107,7 @@ impl Node {
                 return self.note_full(now, stream);
             }
             if !self.outbox.has_turn_left() {
-                self.forwarding.to_serve.insert(stream);
+                self.adjacencies.to_serve.insert(stream);
                 return;
             }
             if !neighbour.splits.is_empty() {
@@ -144,9 +136,9 @@ impl Node {
                 Some(_) => self.take_copy(stream, key),
                 None => self.dequeue(key),
             }
-            if self.is_doubtful(key) {
+            if self.held.is_doubtful(key) {
                 self.verify_for(now, stream, key);
-                if !self.may_verify(key) {
+                if !self.held.may_verify(key) {
                     return;
                 }
                 continue;
@@ -162,7 +154,8 @@ impl Node {
                 u64::from(entry.header_octets)
             };
             let extents = entry.extents.part(0, wanted);
-            self.read(PendingRead::Send { stream, key }, extents);
+            self.held
+                .read(&mut self.outbox, PendingRead::Send { stream, key }, extents);
         }
     }
 
@@ -246,25 +239,6 @@ impl Node {
         sessions.filter(|it| it.parameters.is_some() && !it.ending)
     }
 
-    /// What a restart found, or a neighbour found wrong, and is not read whole here, is compared with its
-    /// checksums by the store before it leaves.
-    fn is_doubtful(&self, key: BundleKey) -> bool {
-        self.held.bundles.entry(key).is_some_and(|entry| {
-            entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
-        })
-    }
-
-    /// True while another bundle like this one may be compared with its checksums.
-    pub(crate) fn may_verify(&self, key: BundleKey) -> bool {
-        let entry = self.held.bundles.entry(key);
-        let is_small = entry.is_some_and(|entry| entry.octets <= READ_WHOLE_OCTETS);
-        let bound = match is_small {
-            true => VERIFYING_SMALL_BOUND,
-            false => VERIFYING_BOUND,
-        };
-        self.held.verifying.len() < bound
-    }
-
     pub(crate) fn charge(&mut self, stream: StreamId, key: BundleKey) {
         let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
         if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
@@ -279,15 +253,8 @@ impl Node {
                 neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
             }
             neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_sub(octets);
-            self.forwarding.to_serve.insert(stream);
+            self.adjacencies.to_serve.insert(stream);
         }
-    }
-
-    /// Ask the driver for octets of the store.
-    pub(crate) fn read(&mut self, pending: PendingRead, extents: Extents) {
-        let ticket = self.outbox.ticket();
-        self.held.reads.push(ticket.0, pending);
-        self.act(Action::Read { ticket, extents });
     }
 
     /// Octets that were asked for are here.
@@ -376,7 +343,7 @@ impl Node {
         let resumes = self.handed_to(stream, key).is_some();
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
-            if self.is_stale(now, key) {
+            if self.held.is_stale(now, key) {
                 // A fragment has a checksum of its own: it would be right for octets that are not.
                 self.discharge(stream, length);
                 return self.verify_for(now, stream, key);
@@ -413,7 +380,7 @@ impl Node {
             let body = octets.slice(header.octets.len().min(octets.len())..);
             let [body, end] = ending.of_octets(body, payload).map(Piece::Octets);
             self.transmit(now, stream, outgoing, total, [head, body, end]);
-        } else if ending == Ending::Bare && self.is_stale(now, key) {
+        } else if ending == Ending::Bare && self.held.is_stale(now, key) {
             // The peer has no checksum to compare it with.
             self.discharge(stream, length);
             self.verify_for(now, stream, key);

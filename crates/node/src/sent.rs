@@ -123,9 +123,9 @@ impl Node {
 
     /// A bundle that has left, and is back from where it was in flight, waits for a session over another link.
     pub(crate) fn stay_sent(&mut self, now: Now, key: BundleKey) {
-        self.release_moved(key);
+        self.held.release_moved(&mut self.outbox, key);
         if !self.meets_doom(now, key) {
-            self.advance(key, Trigger::Left);
+            self.held.advance(&mut self.outbox, key, Trigger::Left);
         }
     }
 
@@ -202,7 +202,7 @@ impl Node {
         let Some((source, destination, id)) = delivered_by(octets) else {
             return;
         };
-        let Some(key) = self.find_bundle(&id) else {
+        let Some(key) = self.held.find_bundle(&id) else {
             return;
         };
         let is_told = self.held.bundles.entry(key).is_some_and(|entry| {
@@ -218,7 +218,9 @@ impl Node {
 
     fn wake_all_sent(&mut self, keys: Vec<BundleKey>) {
         for key in keys {
-            if self.state(key) == Some(State::Sent) && self.advance(key, Trigger::Woken) {
+            if self.held.state(key) == Some(State::Sent)
+                && self.held.advance(&mut self.outbox, key, Trigger::Woken)
+            {
                 self.enqueue(key);
             }
         }

@@ -97,7 +97,7 @@ impl Node {
         let incoming = receptions.find_map(Reception::incoming)?;
         let entry = self.held.bundles.entry(incoming.key)?;
         Some(ArrivalView {
-            id: self.bundle_id(entry),
+            id: self.held.bundle_id(entry),
             octets: incoming.header.total_octets(),
             received_octets: incoming.received,
         })
@@ -211,6 +211,25 @@ impl Node {
         sums.into_iter().map(view).collect()
     }
 
+    /// Octets of bundles that the node takes at present: its quota, or the room of the disk if that is less.
+    #[must_use]
+    pub fn quota_octets(&self) -> u64 {
+        self.held.quota_octets(&self.config)
+    }
+
+    /// Octets that stored bundles take, and those that come in have reserved, which the quota is for.
+    #[must_use]
+    pub fn taken_octets(&self) -> u64 {
+        self.held.taken_octets()
+    }
+
+    /// Stored bundles, and those that come in, which the quota of bundles is for. Parts that are kept of a bundle which comes in are
+    /// one bundle with it.
+    #[must_use]
+    pub fn taken_bundles(&self) -> u64 {
+        self.held.taken_bundles()
+    }
+
     /// Stored bundles in the order of their keys, from this one on.
     pub fn bundles(
         &self,
@@ -225,7 +244,7 @@ impl Node {
 
     fn bundle_view(&self, now: Now, entry: &Entry) -> BundleView {
         BundleView {
-            id: self.bundle_id(entry),
+            id: self.held.bundle_id(entry),
             destination: self.held.endpoints.id(entry.destination).clone(),
             octets: entry.octets,
             payload_octets: entry.payload_octets,
@@ -242,7 +261,7 @@ impl Node {
     /// Bundles and octets in the store, those that are just arriving included: of octets, those that room is reserved for.
     #[must_use]
     pub fn stored(&self) -> (u64, u64) {
-        (self.held.bundles.count(), self.taken_octets())
+        (self.held.bundles.count(), self.held.taken_octets())
     }
 
     /// Stored bundles whose octets are damaged on disk.

@@ -69,7 +69,7 @@ impl Node {
         // RFC 9174 4.6: the largest transfer that can be taken. Peers make room for it (HDTN: 48 octets for each segment of
         // it and each bundle in flight), and the store would refuse what is longer than the quota.
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
-        let announced = self.announced_mru(policy.transfer_mru);
+        let announced = self.held.announced_mru(&self.config, policy.transfer_mru);
         let session = match tongue {
             Some(Tongue::Udp(udp)) => {
                 // Nobody takes back what has left, so none leaves before it is durable here.
@@ -207,7 +207,7 @@ impl Node {
             neighbour.session.poll_octets(now, limit, out);
             neighbour.flush_pending = out.octets() > before && neighbour.session.may_have_octets();
             if neighbour.has_moved_on() {
-                self.forwarding.to_serve.insert(stream);
+                self.adjacencies.to_serve.insert(stream);
             }
         } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.session.poll_octets(now, limit, out);
@@ -368,7 +368,7 @@ impl Node {
                 if is_first {
                     self.contact_changed(now, &parameters.peer, Contact::Up);
                 }
-                self.forwarding.to_serve.insert(stream);
+                self.adjacencies.to_serve.insert(stream);
                 self.wake_sent(stream);
                 self.occurred(Occurrence::SessionUp {
                     stream,
@@ -518,7 +518,7 @@ impl Node {
             .get(&stream)
             .and_then(|neighbour| neighbour.timeout);
         self.attention.rearm(stream, armed, None);
-        self.forwarding.to_serve.remove(&stream);
+        self.adjacencies.to_serve.remove(&stream);
         if let Some(index) = self
             .adjacencies
             .neighbours
@@ -548,7 +548,7 @@ impl Node {
             .neighbours
             .iter()
             .filter(|(_, neighbour)| neighbour.parameters.is_some());
-        self.forwarding
+        self.adjacencies
             .to_serve
             .extend(established.map(|(&stream, _)| stream));
     }

@@ -2,26 +2,22 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
-use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand};
+use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{
     BundleBuilder, BundleFlags, CrcType, CreationTimestamp, EndpointId, HeaderTemplate, Now,
-    OutgoingHeader, PayloadCrc, PrimaryBlock, Room,
+    PayloadCrc, PrimaryBlock, Room,
 };
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
 use crate::arrivals::Origin;
-use crate::bundles::{Entry, Removal};
 use crate::door::StreamId;
-use crate::expiries::Timed;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::SUMMED_OCTETS;
 use crate::reservation::Comes;
-use crate::retention::Retention;
 
 /// Payloads up to this size are written to the store together with their header blocks: copying costs
 /// less than handing over three pieces, and a small slice does not keep the buffer that it came in.
@@ -29,10 +25,6 @@ const JOIN_OCTETS: usize = 4 * 1024;
 
 /// Octets of the room in which bundles are joined one behind the other, at most.
 const JOINED_OCTETS: usize = 64 * 1024;
-
-/// Octets that came this long ago are still those that came; after it they are compared with their
-/// checksums before an application gets them.
-pub(crate) const FRESH: Duration = Duration::from_secs(1);
 
 /// How often a bundle of this node may be forwarded: the most that RFC 9171 4.4.3 has, since rows of nodes are long. A routing loop
 /// ends by it, and is slow before that: what comes back rests longer each time.
@@ -165,7 +157,8 @@ impl Node {
             client.workshop = workshop;
         }
         let (key, crc) = made?;
-        self.begin_arrival(key, Origin::Client { stream, request });
+        self.held
+            .begin_arrival(key, Origin::Client { stream, request });
         Ok(Transmission { request, key, crc })
     }
 
@@ -188,7 +181,7 @@ impl Node {
                 (send.source.clone().unwrap_or(EndpointId::Null), Some(send))
             }
         };
-        let creation = self.next_creation(now, &source);
+        let creation = self.held.next_creation(&mut self.outbox, now, &source);
         let mould = match known.filter(|mould| mould.fits(creation)) {
             Some(mould) => mould,
             // RFC 9171 4.4.2: where the clock has been set or lost, there are other blocks than before.
@@ -222,7 +215,9 @@ impl Node {
             .saturating_add(mould.template.trailer_octets());
         self.check_room(total, Comes::Given(&mould.primary.destination))
             .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
-        let key = self.hold_made(now, &mould.primary, [header_octets, payload_octets, total]);
+        let key = self
+            .held
+            .hold_made(now, &mould.primary, [header_octets, payload_octets, total]);
         workshop.mould = Some(mould);
         Ok((key, crc))
     }
@@ -282,68 +277,6 @@ impl Node {
         Ok(send)
     }
 
-    /// The next creation timestamp of a source; what it needs reserved goes to the store first.
-    pub(crate) fn next_creation(&mut self, now: Now, source: &EndpointId) -> CreationTimestamp {
-        let (creation, reservation) = self.held.creation.next(source, now.dtn);
-        if let Some(reservation) = reservation {
-            self.store(StoreCommand::Reserve {
-                time: reservation.time,
-                sequence: reservation.sequence,
-            });
-        }
-        creation
-    }
-
-    /// Hold a bundle that this node makes.
-    pub(crate) fn hold_new(
-        &mut self,
-        now: Now,
-        builder: &BundleBuilder,
-        header: &OutgoingHeader,
-    ) -> BundleKey {
-        let header_octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
-        let octets = [header_octets, header.payload.length, header.total_octets()];
-        self.hold_made(now, builder.primary(), octets)
-    }
-
-    /// Hold a bundle that this node makes: octets of its header, of its payload, and of all.
-    fn hold_made(
-        &mut self,
-        now: Now,
-        primary: &PrimaryBlock,
-        [header_octets, payload_octets, octets]: [u64; 3],
-    ) -> BundleKey {
-        let entry = Entry {
-            source: self.held.endpoints.acquire(&primary.source),
-            destination: self.held.endpoints.acquire(&primary.destination),
-            report_to: self.held.endpoints.acquire(&primary.report_to),
-            previous: None,
-            creation: primary.creation,
-            fragment: None,
-            flags: primary.flags.bits(),
-            lifetime_ms: primary.lifetime_ms,
-            age_ms: 0,
-            held_ms: 0,
-            received: now.monotonic,
-            received_dtn: now.dtn,
-            expires: now.monotonic + Duration::from_millis(primary.lifetime_ms),
-            extents: Extents::Many(Box::default()),
-            header_octets: u32::try_from(header_octets).unwrap_or(u32::MAX),
-            payload_octets,
-            octets,
-            order: 0,
-            retention: Retention::ARRIVING,
-            sound_until: now.monotonic + FRESH,
-            returns: 0,
-            detour: 0,
-            hops: Some(0),
-            doomed: None,
-            removal: Removal::Deleted,
-            timed: Timed::No,
-        };
-        self.held.bundles.insert(entry)
-    }
-
     /// The next octets of a payload.
     pub(crate) fn continue_transmission(
         &mut self,
@@ -386,7 +319,8 @@ impl Node {
             let joined = joined.give();
             client.transmission = None;
             let ahead = self.is_first(key).then(|| joined.clone());
-            self.append(key, Piece::Octets(joined));
+            self.held
+                .append(&mut self.outbox, key, Piece::Octets(joined));
             self.commit(key);
             if let Some(octets) = ahead {
                 self.leave_ahead(now, key, &octets);
@@ -401,7 +335,8 @@ impl Node {
         let pieces = [(header, None), (Some(octets), crc), (trailer, None)];
         for (piece, crc) in pieces {
             if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
-                self.append_summed(key, Piece::Octets(piece), crc);
+                self.held
+                    .append_summed(&mut self.outbox, key, Piece::Octets(piece), crc);
             }
         }
         if end {

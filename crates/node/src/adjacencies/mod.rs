@@ -21,6 +21,8 @@ pub(crate) struct Adjacencies {
     pub(crate) peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
     /// Sessions that are over and may still have last octets to write.
     pub(crate) parting: BTreeMap<StreamId, Box<Session>>,
+    /// Sessions that may have room for a bundle.
+    pub(crate) to_serve: BTreeSet<StreamId>,
     /// When sessions whose peer is out of resources are tried again.
     pub(crate) pauses: BTreeSet<(Instant, StreamId)>,
     /// When the network, which has just changed, is looked at.
@@ -39,6 +41,7 @@ impl Adjacencies {
             neighbours: BTreeMap::new(),
             peers: BTreeMap::new(),
             parting: BTreeMap::new(),
+            to_serve: BTreeSet::new(),
             pauses: BTreeSet::new(),
             settles: None,
             path_check: None,

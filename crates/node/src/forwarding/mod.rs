@@ -1,7 +1,7 @@
 //! The way on: queues, routes, routers, copies, and the bundles that sessions have under way.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 
 use dhow_bundle::HeaderReader;
 use dhow_bundle::storage::BundleKey;
@@ -36,8 +36,6 @@ pub(crate) struct Forwarding {
     pub(crate) splits: BTreeMap<(BundleKey, StreamId), SplitBundle>,
     /// Bundles that have left over links that promise nothing, and are kept.
     pub(crate) sent: Sent,
-    /// Sessions that may have room for a bundle.
-    pub(crate) to_serve: BTreeSet<StreamId>,
     pub(crate) heads: Heads,
     /// Reads the headers of bundles that go out.
     pub(crate) headers_out: Option<Box<HeaderReader>>,
@@ -60,7 +58,6 @@ impl Forwarding {
             handed: BTreeMap::new(),
             splits: BTreeMap::new(),
             sent: Sent::new(&config.links),
-            to_serve: BTreeSet::new(),
             heads: Heads::default(),
             headers_out: None,
         }

@@ -1,7 +1,24 @@
 //! The bundles that this node holds: what comes into the store, what is in it, and what is remembered of what was.
 
+use crate::bundles::Entry;
+use crate::bundles::Identity;
+use crate::bundles::Removal;
+use crate::door::Action;
+use crate::endpoints::EndpointIndex;
+use crate::expiries::Timed;
+use crate::outbox::Outbox;
+use crate::reports::Subject;
+use crate::retention::Retention;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+use dhow_bundle::BundleBuilder;
+use dhow_bundle::BundleId;
+use dhow_bundle::Now;
+use dhow_bundle::OutgoingHeader;
+use dhow_bundle::PrimaryBlock;
+use dhow_bundle::storage::Extents;
+use dhow_bundle::storage::StoredBundle;
 
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{HeaderReader, Instant};
@@ -21,6 +38,10 @@ use crate::removed::Removed;
 use crate::sending::PendingRead;
 use crate::series::Series;
 use crate::sharing::Sharing;
+
+/// Octets that came this long ago are still those that came; after it they are compared with their
+/// checksums before an application gets them.
+pub(crate) const FRESH: Duration = Duration::from_secs(1);
 
 /// The part of the memory that identities of removed bundles may take is one of so many.
 const REMEMBERED_SHARE: u64 = 8;
@@ -85,6 +106,110 @@ impl Held {
             removed: Removed::new(config.removed_bound, remembered_octets(config), config.seed),
             creation: Creation::default(),
             headers_in: None,
+        }
+    }
+
+    pub(crate) fn subject(&self, entry: &Entry) -> Subject {
+        Subject {
+            id: self.bundle_id(entry),
+            flags: entry.flags,
+            report_to: self.endpoints.id(entry.report_to).clone(),
+            lifetime_ms: entry.lifetime_ms,
+            expires: entry.expires,
+        }
+    }
+
+    /// A bundle held under this identity.
+    pub(crate) fn find_bundle(&self, id: &BundleId) -> Option<BundleKey> {
+        let source: EndpointIndex = self.endpoints.find(&id.source)?;
+        self.bundles.find(&Identity {
+            source,
+            creation: id.creation,
+            fragment: id.fragment,
+        })
+    }
+
+    /// Hold a bundle that this node makes.
+    pub(crate) fn hold_new(
+        &mut self,
+        now: Now,
+        builder: &BundleBuilder,
+        header: &OutgoingHeader,
+    ) -> BundleKey {
+        let header_octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
+        let octets = [header_octets, header.payload.length, header.total_octets()];
+        self.hold_made(now, builder.primary(), octets)
+    }
+
+    /// Hold a bundle that this node makes: octets of its header, of its payload, and of all.
+    pub(crate) fn hold_made(
+        &mut self,
+        now: Now,
+        primary: &PrimaryBlock,
+        [header_octets, payload_octets, octets]: [u64; 3],
+    ) -> BundleKey {
+        let entry = Entry {
+            source: self.endpoints.acquire(&primary.source),
+            destination: self.endpoints.acquire(&primary.destination),
+            report_to: self.endpoints.acquire(&primary.report_to),
+            previous: None,
+            creation: primary.creation,
+            fragment: None,
+            flags: primary.flags.bits(),
+            lifetime_ms: primary.lifetime_ms,
+            age_ms: 0,
+            held_ms: 0,
+            received: now.monotonic,
+            received_dtn: now.dtn,
+            expires: now.monotonic + Duration::from_millis(primary.lifetime_ms),
+            extents: Extents::Many(Box::default()),
+            header_octets: u32::try_from(header_octets).unwrap_or(u32::MAX),
+            payload_octets,
+            octets,
+            order: 0,
+            retention: Retention::ARRIVING,
+            sound_until: now.monotonic + FRESH,
+            returns: 0,
+            detour: 0,
+            hops: Some(0),
+            doomed: None,
+            removal: Removal::Deleted,
+            timed: Timed::No,
+        };
+        self.bundles.insert(entry)
+    }
+
+    /// Ask the driver for octets of the store.
+    pub(crate) fn read(&mut self, out: &mut Outbox, pending: PendingRead, extents: Extents) {
+        let ticket = out.ticket();
+        self.reads.push(ticket.0, pending);
+        out.act(Action::Read { ticket, extents });
+    }
+
+    /// What the store keeps about a bundle.
+    pub(crate) fn stored_bundle(&self, entry: &Entry) -> StoredBundle {
+        let fragment = entry.fragment.as_ref();
+        StoredBundle {
+            id: self.bundle_id(entry),
+            destination: self.endpoints.id(entry.destination).clone(),
+            report_to: self.endpoints.id(entry.report_to).clone(),
+            version: 7,
+            flags: entry.flags,
+            lifetime_ms: entry.lifetime_ms,
+            age_at_reception_ms: entry.age_ms,
+            received: entry.received_dtn,
+            header_octets: entry.header_octets,
+            payload_octets: entry.payload_octets,
+            total_adu_octets: fragment.map_or(0, |fragment| fragment.total_octets),
+            previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
+        }
+    }
+
+    pub(crate) fn bundle_id(&self, entry: &Entry) -> dhow_bundle::BundleId {
+        dhow_bundle::BundleId {
+            source: self.endpoints.id(entry.source).clone(),
+            creation: entry.creation,
+            fragment: entry.fragment.as_ref().map(|fragment| fragment.range),
         }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::storage::{BundleKey, Extent, Extents, Piece};
+use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::{BundleBuilder, EidPattern, EndpointId, Instant, Now};
 
 use super::run::{Came, Run};
@@ -81,35 +81,22 @@ impl Node {
             self.delivered(now, key);
             return;
         }
-        if self.is_stale(now, key) {
+        if self.held.is_stale(now, key) {
             self.verify(now, key);
             return;
         }
-        let extents = self.payload_start(key, PROBE_OCTETS);
+        let extents = self.held.payload_start(key, PROBE_OCTETS);
         if extents.is_empty() {
             self.delivered(now, key);
             return;
         }
-        self.advance(key, Trigger::Taken);
+        self.held.advance(&mut self.outbox, key, Trigger::Taken);
         let at = now.monotonic;
-        self.read(PendingRead::Perf { key, at }, Extents::Many(extents.into()));
-    }
-
-    /// Extents of the first octets of a payload.
-    pub(crate) fn payload_start(&self, key: BundleKey, octets: usize) -> Vec<Extent> {
-        let mut left = u64::try_from(octets).unwrap_or(u64::MAX);
-        let mut extents = Vec::new();
-        for piece in self.payload_pieces(key) {
-            let Piece::Extent(extent) = piece else {
-                continue;
-            };
-            let length = extent.length.min(left);
-            if length > 0 {
-                extents.push(Extent { length, ..extent });
-                left -= length;
-            }
-        }
-        extents
+        self.held.read(
+            &mut self.outbox,
+            PendingRead::Perf { key, at },
+            Extents::Many(extents.into()),
+        );
     }
 
     /// The head of a payload is here: count its bundle.
@@ -131,6 +118,7 @@ impl Node {
         let came = Came {
             probe,
             octets: self
+                .held
                 .payload_pieces(key)
                 .iter()
                 .fold(0, |sum, piece| piece.length().saturating_add(sum)),
@@ -217,7 +205,7 @@ impl Node {
         }
         let (service, source) = (run.service.clone(), run.source.clone());
         let lifetime_ms = run.lifetime_ms;
-        let creation = self.next_creation(now, &service);
+        let creation = self.held.next_creation(&mut self.outbox, now, &service);
         let builder = BundleBuilder::new(service, source, creation, lifetime_ms)
             .with_report_to(EndpointId::Null)
             .with_payload_crc_type(self.payload_checksum())
