@@ -99,7 +99,7 @@ impl Node {
             if let Some(key) = self.held.bundles.find(&identity)
                 && self.meet_copy(now, key, hops)? == Copy::Held
             {
-                self.copy_known(key, stream);
+                self.forwarding.copy_known(&self.adjacencies, key, stream);
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -114,7 +114,7 @@ impl Node {
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
-            if id.fragment.is_some() && self.is_in_hand(&whole) {
+            if id.fragment.is_some() && self.forwarding.is_in_hand(&self.held, &whole) {
                 return Err(Refused {
                     reason: RefuseReason::NoResources,
                     why: "an application has the whole of it in hand, which is not stored".into(),

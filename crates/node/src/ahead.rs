@@ -14,6 +14,8 @@
 //! The bundles of a stream follow each other too closely for that: they share syncs, and their octets are read when they are wanted. A
 //! bundle of another flow passes them by.
 
+use crate::forwarding::Forwarding;
+use crate::held::Held;
 use alloc::vec;
 use dhow_bundle::mutant::{Mutant, planted};
 
@@ -46,19 +48,36 @@ pub(crate) enum Orphan {
     Request(StreamId, RequestId),
 }
 
-impl Node {
+impl Forwarding {
     /// No other bundle for its destination is on its way into the store and behind the others.
-    pub(crate) fn is_first(&self, key: BundleKey) -> bool {
-        self.forwarding.passes.len() < AHEAD_BOUND && self.held.arrivals.is_first(key)
+    pub(crate) fn is_first(&self, held: &Held, key: BundleKey) -> bool {
+        self.passes.len() < AHEAD_BOUND && held.arrivals.is_first(key)
     }
 
     /// A bundle from a neighbour is small, and may go on ahead of its commit.
-    pub(crate) fn may_go_ahead(&self, key: BundleKey, header: &Header) -> bool {
+    pub(crate) fn may_go_ahead(&self, held: &Held, key: BundleKey, header: &Header) -> bool {
         header.total_octets() <= AHEAD_OCTETS
             && header.primary.fragment.is_none()
-            && self.is_first(key)
+            && self.is_first(held, key)
     }
 
+    /// A bundle whose commit is on its way goes on.
+    pub(crate) fn pass_ahead(&mut self, held: &mut Held, key: BundleKey, pass: Pass) {
+        self.passes.insert(key, pass);
+        held.arrivals.go_ahead(key);
+    }
+
+    /// An application has been given a bundle that is not durable here.
+    pub(crate) fn is_in_hand(&self, held: &Held, identity: &Identity) -> bool {
+        let pass = (held.bundles.find(identity)).and_then(|key| self.passes.get(&key));
+        matches!(
+            pass,
+            Some(Pass::Handed | Pass::Confirmed | Pass::Orphaned(Orphan::Delivery))
+        )
+    }
+}
+
+impl Node {
     /// A bundle from a neighbour is whole, and its commit on its way: what can be done with it now is.
     pub(crate) fn go_ahead(&mut self, now: Now, key: BundleKey, header: &Header, octets: &Bytes) {
         let start = header.octets.len();
@@ -83,16 +102,25 @@ impl Node {
             return;
         };
         let is_reserved = self.held.creation.is_reserved_durably(entry.creation);
-        if !is_reserved || !self.is_first(key) {
+        if !is_reserved || !self.forwarding.is_first(&self.held, key) {
             return;
         }
         let Ok(Some(header)) = Header::decode(octets, Reading::Strict) else {
             return;
         };
-        let Some(stream) = self.way_ahead(now, key, &header) else {
+        let Some(stream) = self.forwarding.way_ahead(
+            &self.held,
+            &self.adjacencies,
+            &self.local,
+            now,
+            key,
+            &header,
+        ) else {
             return;
         };
-        let (head, total) = self.forwarded_head(now, stream, key, &header);
+        let place = (key, &header);
+        let edit = (self.held).hop_edit(&self.adjacencies, &self.local, now, stream, place, None);
+        let (head, total) = self.forwarding.head(&header, &edit);
         let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
             return;
         };
@@ -107,13 +135,17 @@ impl Node {
             header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
             begun: now.monotonic,
         };
-        self.charge(stream, key);
+        self.adjacencies.charge(&self.held, stream, key);
         let body = octets.slice(header.octets.len()..);
-        let ending = self.ending(stream, &header);
+        let ending = self.adjacencies.ending(stream, &header);
         let [body, end] = ending.of_octets(body, header.payload_octets());
         let pieces = [head, body, end].map(Piece::Octets);
-        if let Some(transfer) = self.transmit(now, stream, outgoing, total, pieces) {
-            self.pass_ahead(key, Pass::Left(stream, transfer));
+        if let Some(transfer) =
+            self.adjacencies
+                .transmit(&mut self.outbox, now, stream, outgoing, total, pieces)
+        {
+            self.forwarding
+                .pass_ahead(&mut self.held, key, Pass::Left(stream, transfer));
         }
     }
 
@@ -128,21 +160,23 @@ impl Node {
             .queues
             .first_of(endpoint, |_| true)
             .is_some()
-            || !self.is_first(key)
+            || !self.forwarding.is_first(&self.held, key)
             || self.held.was_delivered(now, key)
         {
             return;
         }
-        if let Some(stream) = self.subscriber_with_room(endpoint) {
-            self.pass_ahead(key, Pass::Handed);
-            self.hand_over(now, stream, key, vec![Piece::Octets(payload)]);
+        if let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
+            self.forwarding
+                .pass_ahead(&mut self.held, key, Pass::Handed);
+            self.delivery.hand_over(
+                &mut self.held,
+                &mut self.attention,
+                now,
+                stream,
+                key,
+                vec![Piece::Octets(payload)],
+            );
         }
-    }
-
-    /// A bundle whose commit is on its way goes on.
-    pub(crate) fn pass_ahead(&mut self, key: BundleKey, pass: Pass) {
-        self.forwarding.passes.insert(key, pass);
-        self.held.arrivals.go_ahead(key);
     }
 
     /// An application that was given a bundle ahead of its commit has taken it, or has not; false when it is durable.
@@ -153,16 +187,6 @@ impl Node {
             _ => return false,
         }
         true
-    }
-
-    /// An application has been given a bundle that is not durable here.
-    pub(crate) fn is_in_hand(&self, identity: &Identity) -> bool {
-        let pass =
-            (self.held.bundles.find(identity)).and_then(|key| self.forwarding.passes.get(&key));
-        matches!(
-            pass,
-            Some(Pass::Handed | Pass::Confirmed | Pass::Orphaned(Orphan::Delivery))
-        )
     }
 
     /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
@@ -218,7 +242,8 @@ impl Node {
                 )),
             };
             self.outbox.counters.created += u64::from(outcome.is_ok());
-            self.transmission_done(now, stream, request, outcome);
+            self.delivery
+                .transmission_done(&mut self.attention, now, stream, request, outcome);
         }
         let entry = self.held.bundles.entry(key);
         let delivered = entry

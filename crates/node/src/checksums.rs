@@ -3,6 +3,7 @@
 //! A payload leaves as it lies in the store, and its checksum is what follows it there. Over a link that strips checksums the
 //! payload leaves alone, behind a head that announces none, and a break ends the bundle (RFC 9171 4.1).
 
+use crate::adjacencies::Adjacencies;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -54,18 +55,10 @@ impl Ending {
     }
 }
 
-impl Node {
-    /// The checksum of payload blocks of bundles that this node makes.
-    pub(crate) fn payload_checksum(&self) -> CrcType {
-        match self.config.payload_checksum {
-            PayloadChecksum::Crc32C => CrcType::Crc32C,
-            PayloadChecksum::None => CrcType::None,
-        }
-    }
-
+impl Adjacencies {
     /// The checksum of payload blocks that leave over a session.
     pub(crate) fn payload_crc(&self, stream: StreamId) -> ForwardedPayloadCrc {
-        let neighbour = self.adjacencies.neighbours.get(&stream);
+        let neighbour = self.neighbours.get(&stream);
         match neighbour.is_some_and(|it| it.policy.strip_checksum == Enabled::Yes) {
             true => ForwardedPayloadCrc::Omitted,
             false => ForwardedPayloadCrc::SameType,
@@ -77,6 +70,16 @@ impl Node {
         match header.loses_payload_crc(self.payload_crc(stream)) {
             true => Ending::Bare,
             false => Ending::Stored,
+        }
+    }
+}
+
+impl Node {
+    /// The checksum of payload blocks of bundles that this node makes.
+    pub(crate) fn payload_checksum(&self) -> CrcType {
+        match self.config.payload_checksum {
+            PayloadChecksum::Crc32C => CrcType::Crc32C,
+            PayloadChecksum::None => CrcType::None,
         }
     }
 }

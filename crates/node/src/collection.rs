@@ -4,6 +4,8 @@
 //! deletions of the bundles that it tells of: a crash loses no more than it would of plain reports. Parts
 //! rest in the store until their collection is due; then one bundle that tells all takes their place.
 
+use crate::outbox::Outbox;
+use crate::reporting::Reporting;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -123,6 +125,17 @@ impl Collections {
     }
 }
 
+impl Reporting {
+    /// Delete a bundle in the store, after the reports on it are there.
+    pub(crate) fn store_behind_reports(&mut self, out: &mut Outbox, command: StoreCommand) {
+        if self.collections.is_unwritten() {
+            self.collections.behind.push(command);
+        } else {
+            out.store(command);
+        }
+    }
+}
+
 impl Node {
     /// Keep what is to be reported on a bundle until its collection is sent; false where there is no
     /// collection and none may be begun.
@@ -187,15 +200,6 @@ impl Node {
             self.send_collection(now, report_to);
         }
         true
-    }
-
-    /// Delete a bundle in the store, after the reports on it are there.
-    pub(crate) fn store_behind_reports(&mut self, command: StoreCommand) {
-        if self.reporting.collections.is_unwritten() {
-            self.reporting.collections.behind.push(command);
-        } else {
-            self.store(command);
-        }
     }
 
     /// End a turn: send the collections that are due, and write what the others have not.

@@ -1,5 +1,7 @@
 //! Conversations by datagrams: those with the peers of links over UDP, and those with strangers.
 
+use crate::adjacencies::Adjacencies;
+use crate::outbox::Outbox;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -10,6 +12,26 @@ use dhow_link::datagram::Limit;
 use crate::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
 use crate::door::{Occurrence, StreamId};
 use crate::node::Node;
+
+impl Adjacencies {
+    /// Tell what was wrong with datagrams, and count it and the bundles that this cost.
+    pub(crate) fn tell_faults(&mut self, out: &mut Outbox, stream: StreamId) {
+        while let Some(link) =
+            (self.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
+        {
+            out.counters.refused += link.take_refused();
+            let Some((rule, count)) = link.poll_fault() else {
+                return;
+            };
+            out.counters.datagram_faults += count;
+            out.occurred(Occurrence::DatagramsDropped {
+                stream,
+                rule,
+                count,
+            });
+        }
+    }
+}
 
 impl Node {
     /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
@@ -66,24 +88,6 @@ impl Node {
             self.flush(stream);
         }
         self.attend_all(now);
-    }
-
-    /// Tell what was wrong with datagrams, and count it and the bundles that this cost.
-    pub(crate) fn tell_faults(&mut self, stream: StreamId) {
-        while let Some(link) =
-            (self.adjacencies.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
-        {
-            self.outbox.counters.refused += link.take_refused();
-            let Some((rule, count)) = link.poll_fault() else {
-                return;
-            };
-            self.outbox.counters.datagram_faults += count;
-            self.occurred(Occurrence::DatagramsDropped {
-                stream,
-                rule,
-                count,
-            });
-        }
     }
 
     /// Conversations with addresses that are no link's.

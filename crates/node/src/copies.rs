@@ -4,6 +4,10 @@
 //! `retention.rs` it has `Waiting` while no session has it, and `InFlight` while any has; what belongs to one transfer is kept for each
 //! neighbour by itself. A bundle without a source goes by routes, whatever its destination.
 
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -100,29 +104,32 @@ pub(crate) enum CopyEnd {
     Barred,
 }
 
-impl Node {
+impl Forwarding {
     /// True when a router decides about a destination's bundles.
-    pub(crate) fn is_routed(&self, key: BundleKey) -> bool {
-        self.router_of(key).is_some()
+    pub(crate) fn is_routed(&self, held: &Held, key: BundleKey) -> bool {
+        self.router_of(held, key).is_some()
     }
 
-    fn router_of(&self, key: BundleKey) -> Option<RouterId> {
-        if self.forwarding.routers.is_empty() {
+    pub(crate) fn router_of(&self, held: &Held, key: BundleKey) -> Option<RouterId> {
+        if self.routers.is_empty() {
             return None;
         }
-        let entry = self.held.bundles.entry(key)?;
+        let entry = held.bundles.entry(key)?;
         // RFC 9171 4.2.3: without a source nothing identifies a bundle, so copies would not be known for copies.
-        if self.held.endpoints.id(entry.source).is_null() {
+        if held.endpoints.id(entry.source).is_null() {
             return None;
         }
-        self.forwarding
-            .routers
-            .find(self.held.endpoints.id(entry.destination))
+        self.routers.find(held.endpoints.id(entry.destination))
     }
 
     /// A bundle waits: its router is told, and sessions ask for it. False where it is to wait in its queue.
-    pub(crate) fn spread(&mut self, key: BundleKey) -> bool {
-        let Some(router) = self.router_of(key) else {
+    pub(crate) fn spread(
+        &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
+        key: BundleKey,
+    ) -> bool {
+        let Some(router) = self.router_of(held, key) else {
             return false;
         };
         let spread = Spread {
@@ -131,16 +138,16 @@ impl Node {
             handed: BTreeMap::new(),
             is_over: false,
         };
-        self.forwarding.copies.bundles.entry(key).or_insert(spread);
+        self.copies.bundles.entry(key).or_insert(spread);
         self.tell_router(key, BundleChange::Held);
-        let sessions = self.adjacencies.peers.values().flatten();
-        self.adjacencies.to_serve.extend(sessions);
+        let sessions = adjacencies.peers.values().flatten();
+        adjacencies.to_serve.extend(sessions);
         true
     }
 
-    fn tell_router(&mut self, key: BundleKey, change: BundleChange<'_>) {
-        if let Some(router) = self.forwarding.copies.router(key)
-            && let Some(router) = self.forwarding.routers.get_mut(router)
+    pub(crate) fn tell_router(&mut self, key: BundleKey, change: BundleChange<'_>) {
+        if let Some(router) = self.copies.router(key)
+            && let Some(router) = self.routers.get_mut(router)
         {
             router.handle_bundle(key, change);
         }
@@ -148,7 +155,7 @@ impl Node {
 
     /// A neighbour's first session is there, or its last is gone.
     pub(crate) fn contact_changed(&mut self, now: Now, peer: &NodeId, contact: Contact) {
-        for (_, router) in self.forwarding.routers.iter_mut() {
+        for (_, router) in self.routers.iter_mut() {
             router.handle_contact(now.monotonic, peer, contact);
         }
     }
@@ -157,48 +164,60 @@ impl Node {
     #[inline(always)]
     pub(crate) fn next_copy(
         &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
         now: Now,
         stream: StreamId,
         other: Option<&Choice>,
     ) -> Option<BundleKey> {
-        if self.forwarding.copies.bundles.is_empty() {
+        if self.copies.bundles.is_empty() {
             return None;
         }
-        self.look_for_copy(now, stream, other)
+        self.look_for_copy(held, adjacencies, now, stream, other)
     }
 
-    fn look_for_copy(
+    pub(crate) fn look_for_copy(
         &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
         now: Now,
         stream: StreamId,
         other: Option<&Choice>,
     ) -> Option<BundleKey> {
-        let peer = self.adjacencies.neighbours.get(&stream)?.peer_id()?.clone();
-        let mut routers = core::mem::take(&mut self.forwarding.routers);
-        let next = self.next_of(now.monotonic, &mut routers, (stream, &peer));
+        let peer = adjacencies.neighbours.get(&stream)?.peer_id()?.clone();
+        let mut routers = core::mem::take(&mut self.routers);
+        let next = self.next_of(
+            held,
+            adjacencies,
+            now.monotonic,
+            &mut routers,
+            (stream, &peer),
+        );
         if next.is_none() {
             let wake = |(_, router): (_, &mut Box<dyn Router>)| router.wakes(now.monotonic, &peer);
             let at = routers.iter_mut().filter_map(wake).min();
-            self.adjacencies.pauses.extend(at.map(|at| (at, stream)));
+            adjacencies.pauses.extend(at.map(|at| (at, stream)));
         }
-        self.forwarding.routers = routers;
+        self.routers = routers;
         let (order, key) = next?;
-        let other = other.and_then(|choice| self.held.bundles.entry(choice.key));
+        let other = other.and_then(|choice| held.bundles.entry(choice.key));
         other.is_none_or(|other| order < other.order).then_some(key)
     }
 
-    fn next_of(
+    pub(crate) fn next_of(
         &self,
+        held: &Held,
+        adjacencies: &Adjacencies,
         now: Instant,
         routers: &mut Routers,
         (stream, peer): (StreamId, &NodeId),
     ) -> Option<(u64, BundleKey)> {
-        let neighbour = self.adjacencies.neighbours.get(&stream)?;
+        let neighbour = adjacencies.neighbours.get(&stream)?;
         let mut first = |most_octets: Option<u64>| {
             let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
-                let passage = |key| self.passage(neighbour, id, key, most_octets);
+                let passage = |key| self.passage(held, neighbour, id, key, most_octets);
                 let key = router.next(now, peer, &passage)?;
-                Some((self.held.bundles.entry(key)?.order, key))
+                Some((held.bundles.entry(key)?.order, key))
             };
             routers.iter_mut().filter_map(of_router).min()
         };
@@ -211,21 +230,20 @@ impl Node {
             .or_else(|| first(None))
     }
 
-    fn passage(
+    pub(crate) fn passage(
         &self,
+        held: &Held,
         neighbour: &Neighbour,
         router: RouterId,
         key: BundleKey,
         most_octets: Option<u64>,
     ) -> Passage {
-        let (Some(entry), Some(spread)) = (
-            self.held.bundles.entry(key),
-            self.forwarding.copies.bundles.get(&key),
-        ) else {
+        let (Some(entry), Some(spread)) = (held.bundles.entry(key), self.copies.bundles.get(&key))
+        else {
             return Passage::Barred;
         };
         let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
-        let may_go = self.may_go(neighbour, key) || is_back && planted(Mutant::CopySentBack);
+        let may_go = self.may_go(held, neighbour, key) || is_back && planted(Mutant::CopySentBack);
         if spread.router != router || !may_go {
             return Passage::Barred;
         }
@@ -242,28 +260,31 @@ impl Node {
     }
 
     /// A session takes a copy of a bundle.
-    pub(crate) fn take_copy(&mut self, stream: StreamId, key: BundleKey) {
-        if self.held.state(key) == Some(State::Waiting) {
-            self.held.advance(&mut self.outbox, key, Trigger::Taken);
-            if let Some(order) = self.held.bundles.entry(key).map(|entry| entry.order) {
-                self.forwarding.turns.leave(order);
+    pub(crate) fn take_copy(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &Adjacencies,
+        out: &mut Outbox,
+        stream: StreamId,
+        key: BundleKey,
+    ) {
+        if held.state(key) == Some(State::Waiting) {
+            held.advance(out, key, Trigger::Taken);
+            if let Some(order) = held.bundles.entry(key).map(|entry| entry.order) {
+                self.turns.leave(order);
             }
         }
-        let Some(peer) = self.peer_of(stream) else {
+        let Some(peer) = adjacencies.peer_of(stream) else {
             return;
         };
         self.tell_router(key, BundleChange::Taken(&peer));
-        if let Some(spread) = self.forwarding.copies.bundles.get_mut(&key) {
+        if let Some(spread) = self.copies.bundles.get_mut(&key) {
             spread.sessions.push(Carrier {
                 stream,
                 peer,
                 has_it: false,
             });
         }
-    }
-
-    fn peer_of(&self, stream: StreamId) -> Option<NodeId> {
-        self.adjacencies.neighbours.get(&stream)?.peer_id().cloned()
     }
 
     /// A session has no copy of a bundle on its way any more. True when no other has, either.
@@ -274,7 +295,7 @@ impl Node {
         key: BundleKey,
         end: CopyEnd,
     ) -> bool {
-        let Some(spread) = self.forwarding.copies.bundles.get_mut(&key) else {
+        let Some(spread) = self.copies.bundles.get_mut(&key) else {
             return true;
         };
         let place = spread.sessions.iter().position(|it| it.stream == stream);
@@ -299,10 +320,39 @@ impl Node {
         is_last
     }
 
+    /// A neighbour says that it has a bundle of which it brought a copy.
+    pub(crate) fn copy_known(
+        &mut self,
+        adjacencies: &Adjacencies,
+        key: BundleKey,
+        stream: StreamId,
+    ) {
+        let Some(peer) = adjacencies.peer_of(stream) else {
+            return;
+        };
+        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+            let carriers = spread.sessions.iter_mut();
+            for carrier in carriers.filter(|carrier| carrier.peer == peer) {
+                carrier.has_it = true;
+            }
+        }
+        self.tell_router(key, BundleChange::Barred(&peer));
+    }
+
+    /// A bundle is held no more.
+    pub(crate) fn forget_copies(&mut self, key: BundleKey) {
+        if self.copies.router(key).is_some() {
+            self.tell_router(key, BundleChange::Removed);
+            self.copies.bundles.remove(&key);
+        }
+    }
+}
+
+impl Node {
     /// A neighbour has a copy of a bundle, which stays for others unless it was the destination's node.
     pub(crate) fn copy_given(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let is_last = self.copy_over(now, stream, key, CopyEnd::Given);
-        let peer = self.peer_of(stream);
+        let is_last = self.forwarding.copy_over(now, stream, key, CopyEnd::Given);
+        let peer = self.adjacencies.peer_of(stream);
         let destination = self
             .held
             .bundles
@@ -319,7 +369,7 @@ impl Node {
 
     /// A session could not get rid of a copy of a bundle.
     pub(crate) fn copy_back(&mut self, now: Now, stream: StreamId, key: BundleKey, end: CopyEnd) {
-        let is_last = self.copy_over(now, stream, key, end);
+        let is_last = self.forwarding.copy_over(now, stream, key, end);
         self.settle_copies(now, key, is_last);
     }
 
@@ -339,28 +389,6 @@ impl Node {
             self.delete(now, key, Removal::Delivered, None);
         } else if self.held.state(key) == Some(State::InFlight) {
             self.put_back(now, key);
-        }
-    }
-
-    /// A neighbour says that it has a bundle of which it brought a copy.
-    pub(crate) fn copy_known(&mut self, key: BundleKey, stream: StreamId) {
-        let Some(peer) = self.peer_of(stream) else {
-            return;
-        };
-        if let Some(spread) = self.forwarding.copies.bundles.get_mut(&key) {
-            let carriers = spread.sessions.iter_mut();
-            for carrier in carriers.filter(|carrier| carrier.peer == peer) {
-                carrier.has_it = true;
-            }
-        }
-        self.tell_router(key, BundleChange::Barred(&peer));
-    }
-
-    /// A bundle is held no more.
-    pub(crate) fn forget_copies(&mut self, key: BundleKey) {
-        if self.forwarding.copies.router(key).is_some() {
-            self.tell_router(key, BundleChange::Removed);
-            self.forwarding.copies.bundles.remove(&key);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
 
+use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::removed::Recollection;
 use dhow_bundle::Now;
@@ -43,6 +44,39 @@ impl Held {
         };
         !self.endpoints.id(entry.source).is_null()
             && self.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
+    }
+}
+
+impl Forwarding {
+    /// Take a bundle out of everything that waits or counts time for it.
+    pub(crate) fn withdraw(&mut self, held: &mut Held, key: BundleKey) {
+        held.expiries.remove(&mut held.bundles, key);
+        let Some(entry) = held.bundles.entry(key) else {
+            return;
+        };
+        match entry.state() {
+            State::Waiting if self.copies.router(key).is_none() => {
+                let (queue, place) = (queue(entry), place(entry));
+                self.queues.remove(queue, place, key);
+            }
+            State::Reassembling => {
+                if let Some((unit, range)) = unit_of(entry) {
+                    held.reassembly.remove(&unit, range, key);
+                }
+            }
+            State::Resting { until } => {
+                held.rests.remove(&(until, key));
+                held.verifying.remove(&key);
+            }
+            State::Arriving
+            | State::Kept
+            | State::DispatchPending
+            | State::Waiting
+            | State::InFlight
+            | State::Sent
+            | State::Quarantined
+            | State::Deleting => {}
+        }
     }
 }
 
@@ -108,7 +142,7 @@ impl Node {
             self.occurred(Occurrence::Deleted { id, reason });
         }
         self.held.release_moved(&mut self.outbox, key);
-        self.withdraw(key);
+        self.forwarding.withdraw(&mut self.held, key);
         let whole = self.held.reassembly.parts(key).is_some();
         for member in self.held.reassembly.dissolve(key) {
             self.delete(now, member, removal, None);
@@ -145,39 +179,9 @@ impl Node {
         }
         self.forwarding.sent.remove(entry.destination, key);
         self.forwarding.handed.remove(&key);
-        self.forget_copies(key);
-        self.store_behind_reports(StoreCommand::Delete { key, remember });
-    }
-
-    /// Take a bundle out of everything that waits or counts time for it.
-    pub(crate) fn withdraw(&mut self, key: BundleKey) {
-        self.held.expiries.remove(&mut self.held.bundles, key);
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        match entry.state() {
-            State::Waiting if self.forwarding.copies.router(key).is_none() => {
-                let (queue, place) = (queue(entry), place(entry));
-                self.forwarding.queues.remove(queue, place, key);
-            }
-            State::Reassembling => {
-                if let Some((unit, range)) = unit_of(entry) {
-                    self.held.reassembly.remove(&unit, range, key);
-                }
-            }
-            State::Resting { until } => {
-                self.held.rests.remove(&(until, key));
-                self.held.verifying.remove(&key);
-            }
-            State::Arriving
-            | State::Kept
-            | State::DispatchPending
-            | State::Waiting
-            | State::InFlight
-            | State::Sent
-            | State::Quarantined
-            | State::Deleting => {}
-        }
+        self.forwarding.forget_copies(key);
+        self.reporting
+            .store_behind_reports(&mut self.outbox, StoreCommand::Delete { key, remember });
     }
 
     /// A deletion is durable.

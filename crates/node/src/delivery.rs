@@ -1,6 +1,9 @@
 //! Bundles for applications of this node (RFC 9171 5.7): registrations, who takes what, and
 //! confirmations.
 
+use crate::attention::Attention;
+use crate::held::Held;
+use crate::local::Local;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -19,10 +22,11 @@ use crate::api::seam::{
 };
 use crate::bundles::Removal;
 use crate::client::Client;
-use crate::door::{Occurrence, StreamId};
+use crate::door::{Action, Occurrence, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
+use crate::outbox::Outbox;
 use crate::passing::Pass;
 use crate::reassembly::UnitId;
 use crate::reports::ReportKind;
@@ -68,6 +72,232 @@ pub(crate) struct Delivery {
     pub(crate) to_deliver: BTreeSet<EndpointIndex>,
 }
 
+impl Delivery {
+    /// Ask for an application's octets to be written, once until they are.
+    pub(crate) fn flush(&mut self, out: &mut Outbox, stream: StreamId) {
+        if let Some(client) = self.clients.get_mut(&stream)
+            && client.session.has_octets()
+            && !core::mem::replace(&mut client.flush_pending, true)
+        {
+            out.act(Action::Flush { stream });
+        }
+    }
+
+    /// The endpoint's registration says that bundles are not kept while nobody takes them.
+    pub(crate) fn abandons(&self, held: &Held, key: BundleKey) -> bool {
+        held.bundles
+            .entry(key)
+            .is_some_and(|entry| self.registrations.abandons(entry.destination))
+    }
+
+    pub(crate) fn register(
+        &mut self,
+        held: &mut Held,
+        local: &Local,
+        stream: StreamId,
+        configure: Configure,
+    ) -> Result<Option<EndpointIndex>, ApiRefusal> {
+        let Some(endpoint) = configure.endpoint else {
+            return match configure.subscribes {
+                Subscribes::Yes => Err(ApiRefusal::InvalidRequest(
+                    "a subscriber needs an endpoint".into(),
+                )),
+                Subscribes::No => Ok(None),
+            };
+        };
+        let endpoint = local.resolve(endpoint);
+        match local.locality(&endpoint) {
+            Locality::Application => {}
+            Locality::Remote => {
+                let node = local.node_id();
+                let why = format!("{endpoint} is no endpoint of this node, which is {node}");
+                return Err(ApiRefusal::InvalidRequest(why));
+            }
+            Locality::Administrative | Locality::Echo | Locality::Perf => {
+                return Err(ApiRefusal::Unauthorized(format!(
+                    "{endpoint} is served by the node itself"
+                )));
+            }
+        }
+        if self.registrations.by_endpoint.len() >= REGISTRATIONS_BOUND
+            && !self.forget_deserted(held)
+        {
+            return Err(ApiRefusal::NoResources(
+                "too many endpoints are registered".into(),
+            ));
+        }
+        if !self
+            .registrations
+            .allows(held.endpoints.find(&endpoint), &configure.secret)
+        {
+            let why = format!("{endpoint} is held by another application with another secret");
+            return Err(ApiRefusal::Unauthorized(why));
+        }
+        self.unregister(held, stream);
+        let index = held.endpoints.acquire(&endpoint);
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return Ok(None);
+        };
+        client.endpoint = Some((index, endpoint.clone()));
+        client.subscribed = configure.subscribes == Subscribes::Yes;
+        if let Some(kept) = self.registrations.by_endpoint.get_mut(&index) {
+            // The registration keeps one count of its endpoint; this connection needs none of its own.
+            held.endpoints.release(index);
+            if kept.connections.is_empty() {
+                kept.secret = configure.secret;
+                self.registrations.deserted.remove(&index);
+            }
+            kept.failure_action = configure.failure_action;
+        } else {
+            self.registrations.by_endpoint.insert(
+                index,
+                Registration {
+                    endpoint,
+                    secret: configure.secret,
+                    failure_action: configure.failure_action,
+                    connections: BTreeSet::new(),
+                    subscribers: VecDeque::new(),
+                },
+            );
+        }
+        if let Some(registration) = self.registrations.by_endpoint.get_mut(&index) {
+            registration.connections.insert(stream);
+            if configure.subscribes == Subscribes::Yes {
+                registration.subscribers.push_back(stream);
+            }
+        }
+        Ok(Some(index))
+    }
+
+    /// An application's connection no longer holds its endpoint.
+    pub(crate) fn unregister(&mut self, held: &mut Held, stream: StreamId) {
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return;
+        };
+        let Some((index, _)) = client.endpoint.take() else {
+            return;
+        };
+        let Some(registration) = self.registrations.by_endpoint.get_mut(&index) else {
+            return;
+        };
+        registration.connections.remove(&stream);
+        registration.subscribers.retain(|&other| other != stream);
+        if !registration.connections.is_empty() {
+            return;
+        }
+        match registration.failure_action {
+            DeliveryFailureAction::Defer => {
+                self.registrations.by_endpoint.remove(&index);
+                held.endpoints.release(index);
+            }
+            DeliveryFailureAction::Abandon => {
+                self.registrations.deserted.insert(index);
+            }
+        }
+    }
+
+    /// Make place for a registration: one that nobody is connected to is forgotten, and bundles for it wait again.
+    /// False where there is none.
+    pub(crate) fn forget_deserted(&mut self, held: &mut Held) -> bool {
+        let Some(index) = self.registrations.deserted.pop_first() else {
+            return false;
+        };
+        self.registrations.by_endpoint.remove(&index);
+        held.endpoints.release(index);
+        true
+    }
+
+    pub(crate) fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {
+        let registration = self.registrations.by_endpoint.get_mut(&endpoint)?;
+        for _ in 0..registration.subscribers.len() {
+            let stream = registration.subscribers.pop_front()?;
+            registration.subscribers.push_back(stream);
+            if self
+                .clients
+                .get(&stream)
+                .is_some_and(|client| client.session.delivery_room() > 0)
+            {
+                return Some(stream);
+            }
+        }
+        None
+    }
+
+    /// Give an application a bundle, whose payload is in these pieces.
+    pub(crate) fn hand_over(
+        &mut self,
+        held: &mut Held,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        payload: Vec<Piece>,
+    ) {
+        let Some(entry) = held.bundles.entry(key) else {
+            return;
+        };
+        let whole = held.reassembly.parts(key).is_some();
+        let mut id = held.bundle_id(entry);
+        let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
+        if whole && !planted(Mutant::HeadOfFragment) {
+            id.fragment = None;
+            flags &= !BundleFlags::FRAGMENT.bits();
+        }
+        let head = DeliveryHead {
+            id,
+            destination: held.endpoints.id(entry.destination).clone(),
+            report_to: held.endpoints.id(entry.report_to).clone(),
+            flags,
+            lifetime_ms: entry.lifetime_ms,
+            payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),
+        };
+        let Some(client) = self.clients.get_mut(&stream) else {
+            return;
+        };
+        let delivery = DeliveryId(client.next_delivery);
+        client.next_delivery += 1;
+        client.deliveries.insert(delivery, key);
+        self.delivering += 1;
+        self.answer(
+            attention,
+            now,
+            stream,
+            ClientCommand::Deliver {
+                delivery,
+                head,
+                payload,
+            },
+        );
+    }
+
+    /// The endpoint that a request without a source is sent from.
+    pub(crate) fn own_endpoint(&self, stream: StreamId) -> Result<EndpointId, ApiRefusal> {
+        self.clients
+            .get(&stream)
+            .and_then(|client| client.endpoint.as_ref())
+            .map(|(_, endpoint)| endpoint.clone())
+            .ok_or_else(|| {
+                ApiRefusal::InvalidRequest(
+                    "the connection has no endpoint to send from".to_string(),
+                )
+            })
+    }
+
+    /// Give an application session a command, likewise.
+    pub(crate) fn answer(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        command: ClientCommand,
+    ) {
+        if let Some(client) = self.clients.get_mut(&stream) {
+            client.session.handle_command(now, command);
+            attention.attend(stream);
+        }
+    }
+}
+
 impl Registrations {
     /// True when bundles for this endpoint are dropped because its registration is passive and says so.
     pub(crate) fn abandons(&self, endpoint: EndpointIndex) -> bool {
@@ -96,126 +326,17 @@ impl Registrations {
 impl Node {
     /// An application says who it is.
     pub(crate) fn configure(&mut self, now: Now, stream: StreamId, configure: Configure) {
-        let outcome = self.register(stream, configure);
-        let endpoint = outcome.as_ref().ok().copied().flatten();
-        self.answer(now, stream, ClientCommand::Configured(outcome.map(|_| ())));
-        self.delivery.to_deliver.extend(endpoint);
-    }
-
-    fn register(
-        &mut self,
-        stream: StreamId,
-        configure: Configure,
-    ) -> Result<Option<EndpointIndex>, ApiRefusal> {
-        let Some(endpoint) = configure.endpoint else {
-            return match configure.subscribes {
-                Subscribes::Yes => Err(ApiRefusal::InvalidRequest(
-                    "a subscriber needs an endpoint".into(),
-                )),
-                Subscribes::No => Ok(None),
-            };
-        };
-        let endpoint = self.local.resolve(endpoint);
-        match self.local.locality(&endpoint) {
-            Locality::Application => {}
-            Locality::Remote => {
-                let node = self.local.node_id();
-                let why = format!("{endpoint} is no endpoint of this node, which is {node}");
-                return Err(ApiRefusal::InvalidRequest(why));
-            }
-            Locality::Administrative | Locality::Echo | Locality::Perf => {
-                return Err(ApiRefusal::Unauthorized(format!(
-                    "{endpoint} is served by the node itself"
-                )));
-            }
-        }
-        if self.delivery.registrations.by_endpoint.len() >= REGISTRATIONS_BOUND
-            && !self.forget_deserted()
-        {
-            return Err(ApiRefusal::NoResources(
-                "too many endpoints are registered".into(),
-            ));
-        }
-        if !self
+        let outcome = self
             .delivery
-            .registrations
-            .allows(self.held.endpoints.find(&endpoint), &configure.secret)
-        {
-            let why = format!("{endpoint} is held by another application with another secret");
-            return Err(ApiRefusal::Unauthorized(why));
-        }
-        self.unregister(stream);
-        let index = self.held.endpoints.acquire(&endpoint);
-        let Some(client) = self.delivery.clients.get_mut(&stream) else {
-            return Ok(None);
-        };
-        client.endpoint = Some((index, endpoint.clone()));
-        client.subscribed = configure.subscribes == Subscribes::Yes;
-        if let Some(kept) = self.delivery.registrations.by_endpoint.get_mut(&index) {
-            // The registration keeps one count of its endpoint; this connection needs none of its own.
-            self.held.endpoints.release(index);
-            if kept.connections.is_empty() {
-                kept.secret = configure.secret;
-                self.delivery.registrations.deserted.remove(&index);
-            }
-            kept.failure_action = configure.failure_action;
-        } else {
-            self.delivery.registrations.by_endpoint.insert(
-                index,
-                Registration {
-                    endpoint,
-                    secret: configure.secret,
-                    failure_action: configure.failure_action,
-                    connections: BTreeSet::new(),
-                    subscribers: VecDeque::new(),
-                },
-            );
-        }
-        if let Some(registration) = self.delivery.registrations.by_endpoint.get_mut(&index) {
-            registration.connections.insert(stream);
-            if configure.subscribes == Subscribes::Yes {
-                registration.subscribers.push_back(stream);
-            }
-        }
-        Ok(Some(index))
-    }
-
-    /// An application's connection no longer holds its endpoint.
-    fn unregister(&mut self, stream: StreamId) {
-        let Some(client) = self.delivery.clients.get_mut(&stream) else {
-            return;
-        };
-        let Some((index, _)) = client.endpoint.take() else {
-            return;
-        };
-        let Some(registration) = self.delivery.registrations.by_endpoint.get_mut(&index) else {
-            return;
-        };
-        registration.connections.remove(&stream);
-        registration.subscribers.retain(|&other| other != stream);
-        if !registration.connections.is_empty() {
-            return;
-        }
-        match registration.failure_action {
-            DeliveryFailureAction::Defer => {
-                self.delivery.registrations.by_endpoint.remove(&index);
-                self.held.endpoints.release(index);
-            }
-            DeliveryFailureAction::Abandon => {
-                self.delivery.registrations.deserted.insert(index);
-            }
-        }
-    }
-
-    /// Make place for a registration: one that nobody is connected to is forgotten, and bundles for it wait again.
-    /// False where there is none.
-    fn forget_deserted(&mut self) -> bool {
-        let Some(index) = self.delivery.registrations.deserted.pop_first() else {
-            return false;
-        };
-        self.delivery.registrations.by_endpoint.remove(&index);
-        self.held.endpoints.release(index);
-        true
+            .register(&mut self.held, &self.local, stream, configure);
+        let endpoint = outcome.as_ref().ok().copied().flatten();
+        self.delivery.answer(
+            &mut self.attention,
+            now,
+            stream,
+            ClientCommand::Configured(outcome.map(|_| ())),
+        );
+        self.delivery.to_deliver.extend(endpoint);
     }
 
     /// An application's connection is gone: what it had not confirmed is delivered again.
@@ -227,7 +348,7 @@ impl Node {
         let transmission = client.transmission.take();
         let timeout = client.timeout.take();
         self.delivery.response_octets -= client.response_octets;
-        self.unregister(stream);
+        self.delivery.unregister(&mut self.held, stream);
         self.delivery.clients.remove(&stream);
         if let Some(at) = timeout {
             self.attention.rearm(stream, Some(at), None);
@@ -264,13 +385,14 @@ impl Node {
             if !self.held.may_verify(key) || !self.held.is_stale(now, key) {
                 return;
             }
-            self.dequeue(key);
+            self.forwarding
+                .dequeue(&mut self.held, &mut self.outbox, key);
             self.verify(now, key);
         }
     }
 
     fn deliver_next(&mut self, now: Now, endpoint: EndpointIndex) {
-        while let Some(stream) = self.subscriber_with_room(endpoint) {
+        while let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
             let Some(key) = self.forwarding.queues.first_of(endpoint, |_| true) else {
                 return;
             };
@@ -281,7 +403,8 @@ impl Node {
                 self.delivery.to_deliver.insert(endpoint);
                 return;
             }
-            self.dequeue(key);
+            self.forwarding
+                .dequeue(&mut self.held, &mut self.outbox, key);
             if self.held.was_delivered(now, key) {
                 self.delete(now, key, Removal::Delivered, None);
                 continue;
@@ -294,69 +417,15 @@ impl Node {
                 continue;
             }
             let payload = self.held.payload_pieces(key);
-            self.hand_over(now, stream, key, payload);
-        }
-    }
-
-    pub(crate) fn subscriber_with_room(&mut self, endpoint: EndpointIndex) -> Option<StreamId> {
-        let registration = self.delivery.registrations.by_endpoint.get_mut(&endpoint)?;
-        for _ in 0..registration.subscribers.len() {
-            let stream = registration.subscribers.pop_front()?;
-            registration.subscribers.push_back(stream);
-            if self
-                .delivery
-                .clients
-                .get(&stream)
-                .is_some_and(|client| client.session.delivery_room() > 0)
-            {
-                return Some(stream);
-            }
-        }
-        None
-    }
-
-    /// Give an application a bundle, whose payload is in these pieces.
-    pub(crate) fn hand_over(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        key: BundleKey,
-        payload: Vec<Piece>,
-    ) {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let whole = self.held.reassembly.parts(key).is_some();
-        let mut id = self.held.bundle_id(entry);
-        let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
-        if whole && !planted(Mutant::HeadOfFragment) {
-            id.fragment = None;
-            flags &= !BundleFlags::FRAGMENT.bits();
-        }
-        let head = DeliveryHead {
-            id,
-            destination: self.held.endpoints.id(entry.destination).clone(),
-            report_to: self.held.endpoints.id(entry.report_to).clone(),
-            flags,
-            lifetime_ms: entry.lifetime_ms,
-            payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),
-        };
-        let Some(client) = self.delivery.clients.get_mut(&stream) else {
-            return;
-        };
-        let delivery = DeliveryId(client.next_delivery);
-        client.next_delivery += 1;
-        client.deliveries.insert(delivery, key);
-        self.delivery.delivering += 1;
-        self.answer(
-            now,
-            stream,
-            ClientCommand::Deliver {
-                delivery,
-                head,
+            self.delivery.hand_over(
+                &mut self.held,
+                &mut self.attention,
+                now,
+                stream,
+                key,
                 payload,
-            },
-        );
+            );
+        }
     }
 
     /// An application has confirmed a delivery: it has the bundle for good once this is durable.
@@ -410,7 +479,8 @@ impl Node {
         };
         let whole = self.held.reassembly.parts(key).is_some();
         let (mut subject, mut id) = (
-            self.reported(entry, ReportKind::Delivered),
+            self.held
+                .reported(&self.config, entry, ReportKind::Delivered),
             self.told(entry),
         );
         if whole {
@@ -449,19 +519,5 @@ impl Node {
         for fragment in self.held.reassembly.take(&unit) {
             self.delete(now, fragment, Removal::Deleted, None);
         }
-    }
-
-    /// The endpoint that a request without a source is sent from.
-    pub(crate) fn own_endpoint(&self, stream: StreamId) -> Result<EndpointId, ApiRefusal> {
-        self.delivery
-            .clients
-            .get(&stream)
-            .and_then(|client| client.endpoint.as_ref())
-            .map(|(_, endpoint)| endpoint.clone())
-            .ok_or_else(|| {
-                ApiRefusal::InvalidRequest(
-                    "the connection has no endpoint to send from".to_string(),
-                )
-            })
     }
 }

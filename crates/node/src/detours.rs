@@ -1,5 +1,8 @@
 //! Bundles that may not go over the best hop of their destination: another one takes them, or they rest.
 
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
 use core::time::Duration;
 
 use dhow_bundle::mutant::{Mutant, planted};
@@ -29,40 +32,18 @@ impl Neighbour {
     }
 }
 
-impl Node {
-    /// Take what may not go over a session out of its way, so that others can; false when there is nothing.
-    pub(crate) fn clear_the_way(&mut self, now: Now, stream: StreamId) -> bool {
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
-            return false;
-        };
-        let best = |hops: &[Hop]| hops.iter().position(|hop| self.is_up(hop));
-        // What has left over this session's link may wait for another session with the same neighbour.
-        let obstacles = self
-            .forwarding
-            .queues
-            .obstacles(&neighbour.hops, best, |key| {
-                self.may_go(neighbour, key) || self.is_sent(key) && self.may_leave(key)
-            });
-        for &key in &obstacles {
-            // A queue that goes over two of the session's hops is found twice.
-            if self.held.state(key) == Some(State::Waiting) {
-                self.dequeue(key);
-                self.divert(now, key, 0);
-            }
-        }
-        !obstacles.is_empty()
-    }
-
+impl Adjacencies {
     /// Whether some of these hops may be barred to a bundle that came from a neighbour, and may be one that must not be fragmented.
     pub(crate) fn may_be_barred(
         &self,
+        held: &Held,
         hops: &[Hop],
         (previous, is_whole): (Option<EndpointIndex>, bool),
     ) -> bool {
         let Some(previous) = previous else {
             return is_whole;
         };
-        let previous = self.held.endpoints.id(previous);
+        let previous = held.endpoints.id(previous);
         let is_it = |hop: &Hop| match hop {
             Hop::Peer(peer) => peer.endpoint() == previous,
             Hop::Link(link) => {
@@ -72,59 +53,107 @@ impl Node {
         };
         is_whole || hops.iter().any(is_it)
     }
+}
 
+impl Forwarding {
     /// The queue of a bundle that has just come into one: another where the best hop of that may not have it. There it would wait behind
     /// all that may.
-    pub(crate) fn aside(&mut self, key: BundleKey, queue: QueueId, place: Place) -> QueueId {
-        let hops = self.forwarding.queues.hops(queue);
-        let best = hops.iter().find(|hop| self.is_up(hop));
-        if best.is_none_or(|hop| self.sessions_over(hop).any(|it| self.may_go(it, key))) {
+    pub(crate) fn aside(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &Adjacencies,
+        key: BundleKey,
+        queue: QueueId,
+        place: Place,
+    ) -> QueueId {
+        let hops = self.queues.hops(queue);
+        let best = hops.iter().find(|hop| adjacencies.is_up(hop));
+        if best.is_none_or(|hop| {
+            adjacencies
+                .sessions_over(hop)
+                .any(|it| self.may_go(held, it, key))
+        }) {
             return queue;
         }
-        let Some(detour) = self.detour(key, 0) else {
+        let Some(detour) = self.detour(held, adjacencies, key, 0) else {
             return queue;
         };
         if planted(Mutant::DetourBehindOthers) {
             return queue;
         }
-        if let Some(entry) = self.held.bundles.entry_mut(key) {
+        if let Some(entry) = held.bundles.entry_mut(key) {
             entry.detour = detour;
         }
-        self.forwarding.queues.remove(queue, place, key);
+        self.queues.remove(queue, place, key);
         let aside = QueueId { detour, ..queue };
-        let (routes, endpoints) = (&self.forwarding.routes, &self.held.endpoints);
+        let (routes, endpoints) = (&self.routes, &held.endpoints);
         let hops = || routes.hops(endpoints.id(queue.destination));
-        self.forwarding.queues.push(aside, place, key, hops);
+        self.queues.push(aside, place, key, hops);
         aside
+    }
+
+    /// The place among its destination's hops of the best that may take a bundle now; none where that is where it waited.
+    pub(crate) fn detour(
+        &self,
+        held: &Held,
+        adjacencies: &Adjacencies,
+        key: BundleKey,
+        octets: u64,
+    ) -> Option<u8> {
+        let entry = held.bundles.entry(key)?;
+        let hops = self.routes.hops(held.endpoints.id(entry.destination));
+        let takes = |hop: &Hop| {
+            let mut sessions = adjacencies.sessions_over(hop);
+            sessions.any(|it| it.transfer_mru() >= octets && self.may_go(held, it, key))
+        };
+        let detour = u8::try_from(hops.iter().position(takes)?).ok()?;
+        let rests = entry.previous.is_some() && planted(Mutant::DetourNotTaken);
+        (detour != entry.detour && !rests).then_some(detour)
+    }
+}
+
+impl Node {
+    /// Take what may not go over a session out of its way, so that others can; false when there is nothing.
+    pub(crate) fn clear_the_way(&mut self, now: Now, stream: StreamId) -> bool {
+        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
+            return false;
+        };
+        let best = |hops: &[Hop]| hops.iter().position(|hop| self.adjacencies.is_up(hop));
+        // What has left over this session's link may wait for another session with the same neighbour.
+        let obstacles = self
+            .forwarding
+            .queues
+            .obstacles(&neighbour.hops, best, |key| {
+                self.forwarding.may_go(&self.held, neighbour, key)
+                    || self.forwarding.is_sent(&self.held, key)
+                        && self
+                            .forwarding
+                            .may_leave(&self.held, &self.adjacencies, key)
+            });
+        for &key in &obstacles {
+            // A queue that goes over two of the session's hops is found twice.
+            if self.held.state(key) == Some(State::Waiting) {
+                self.forwarding
+                    .dequeue(&mut self.held, &mut self.outbox, key);
+                self.divert(now, key, 0);
+            }
+        }
+        !obstacles.is_empty()
     }
 
     /// A bundle that is in no queue may not go where it waited: it goes to the best hop that may take it, in one transfer of so many
     /// octets at least.
     pub(crate) fn divert(&mut self, now: Now, key: BundleKey, octets: u64) {
-        let detour = self.detour(key, octets);
+        let detour = self
+            .forwarding
+            .detour(&self.held, &self.adjacencies, key, octets);
         if let Some(entry) = self.held.bundles.entry_mut(key) {
             entry.detour = detour.unwrap_or(0);
         }
         match detour {
             Some(_) => self.put_back(now, key),
-            None if self.is_sent(key) => self.stay_sent(now, key),
+            None if self.forwarding.is_sent(&self.held, key) => self.stay_sent(now, key),
             None => drop(self.rest(now, key, OBSTACLE_REST)),
         }
-    }
-
-    /// The place among its destination's hops of the best that may take a bundle now; none where that is where it waited.
-    fn detour(&self, key: BundleKey, octets: u64) -> Option<u8> {
-        let entry = self.held.bundles.entry(key)?;
-        let hops = self
-            .forwarding
-            .routes
-            .hops(self.held.endpoints.id(entry.destination));
-        let takes = |hop: &Hop| {
-            let mut sessions = self.sessions_over(hop);
-            sessions.any(|it| it.transfer_mru() >= octets && self.may_go(it, key))
-        };
-        let detour = u8::try_from(hops.iter().position(takes)?).ok()?;
-        let rests = entry.previous.is_some() && planted(Mutant::DetourNotTaken);
-        (detour != entry.detour && !rests).then_some(detour)
     }
 }

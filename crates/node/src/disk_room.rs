@@ -131,7 +131,7 @@ impl Node {
             .map(|(stream, _)| *stream)
             .collect();
         for stream in small {
-            self.terminate(now, stream);
+            self.adjacencies.terminate(&mut self.attention, now, stream);
         }
     }
 }

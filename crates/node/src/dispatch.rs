@@ -1,5 +1,8 @@
 //! Where a stored bundle goes (RFC 9171 5.3), and what the store says of one that is arriving.
 
+use crate::adjacencies::Adjacencies;
+use crate::delivery::Delivery;
+use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
 use alloc::boxed::Box;
@@ -22,7 +25,7 @@ use crate::queues::{Place, QueueId};
 use crate::reassembly::UnitId;
 use crate::reception::Refused;
 use crate::removed::Recollection;
-use crate::reports::{ReportKind, Subject};
+use crate::reports::ReportKind;
 use crate::retention::{State, Trigger};
 use crate::routing::Hop;
 use crate::sending::must_not_fragment;
@@ -45,6 +48,79 @@ impl Held {
         } else {
             out.store(StoreCommand::Released { key });
         }
+    }
+}
+
+impl Forwarding {
+    /// Put a bundle into its destination's queue and wake who could take it.
+    pub(crate) fn enqueue(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        delivery: &mut Delivery,
+        out: &mut Outbox,
+        key: BundleKey,
+    ) {
+        held.release_moved(out, key);
+        if !held.advance(out, key, Trigger::Queued) {
+            return;
+        }
+        let Some(entry) = held.bundles.entry(key) else {
+            return;
+        };
+        let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
+        let bars = (entry.previous, must_not_fragment(entry.flags));
+        let is_own = held.endpoints.locality(destination) != Locality::Remote;
+        if !is_own && self.spread(held, adjacencies, key) {
+            return;
+        }
+        let (routes, endpoints) = (&self.routes, &held.endpoints);
+        self.queues.push(queue, place, key, || match is_own {
+            true => Vec::new(),
+            false => routes.hops(endpoints.id(destination)),
+        });
+        if is_own {
+            if !planted(Mutant::ApplicationNotWoken) {
+                delivery.to_deliver.insert(destination);
+            }
+            return;
+        }
+        let is_barred = adjacencies.may_be_barred(held, self.queues.hops(queue), bars)
+            || self.is_sent(held, key);
+        let queue = match is_barred {
+            true => self.aside(held, adjacencies, key, queue, place),
+            false => queue,
+        };
+        if queue.detour > 0 && planted(Mutant::DetourNotWoken) {
+            return;
+        }
+        for hop in self.queues.hops(queue) {
+            match hop {
+                Hop::Peer(_) if planted(Mutant::NeighbourNotWoken) => {}
+                Hop::Peer(peer) => adjacencies
+                    .to_serve
+                    .extend(adjacencies.peers.get(peer).into_iter().flatten()),
+                Hop::Link(link) => {
+                    let link = usize::try_from(link.0)
+                        .ok()
+                        .and_then(|link| adjacencies.links.get(link));
+                    adjacencies
+                        .to_serve
+                        .extend(link.into_iter().flat_map(|link| &link.streams));
+                }
+            }
+        }
+    }
+
+    /// Take a waiting bundle out of its queue.
+    pub(crate) fn dequeue(&mut self, held: &mut Held, out: &mut Outbox, key: BundleKey) {
+        held.advance(out, key, Trigger::Taken);
+        let Some(entry) = held.bundles.entry(key) else {
+            return;
+        };
+        let (queue, place) = (queue(entry), place(entry));
+        self.turns.leave(place.arrival);
+        self.queues.remove(queue, place, key);
     }
 }
 
@@ -123,7 +199,9 @@ impl Node {
         };
         match arrival.map(|arrival| arrival.origin) {
             Some(Origin::Neighbour { stream, transfer }) => {
-                let subject = self.reported(entry, ReportKind::Received);
+                let subject = self
+                    .held
+                    .reported(&self.config, entry, ReportKind::Received);
                 let id = self.told(entry);
                 self.outbox.counters.count_received(now.monotonic, octets);
                 if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
@@ -145,7 +223,8 @@ impl Node {
                 if let Some(id) = id {
                     self.occurred(Occurrence::Created { id, octets });
                 }
-                self.transmission_done(now, stream, request, outcome);
+                self.delivery
+                    .transmission_done(&mut self.attention, now, stream, request, outcome);
             }
             Some(Origin::Prefix) => return self.part_kept(now, key),
             Some(Origin::Own) | None => self.outbox.counters.created += 1,
@@ -184,7 +263,13 @@ impl Node {
             if let Some(duration) = return_rest(entry.returns) {
                 self.rest(now, key, duration);
             } else {
-                self.enqueue(key);
+                self.forwarding.enqueue(
+                    &mut self.held,
+                    &mut self.adjacencies,
+                    &mut self.delivery,
+                    &mut self.outbox,
+                    key,
+                );
             }
             return;
         }
@@ -244,86 +329,31 @@ impl Node {
             Locality::Echo => self.echo(now, key),
             Locality::Perf => self.measure(now, key),
             Locality::Application | Locality::Remote => {
-                if self.abandons(key) {
+                if self.delivery.abandons(&self.held, key) {
                     self.delete(now, key, Removal::Deleted, None);
                 } else {
-                    self.enqueue(key);
+                    self.forwarding.enqueue(
+                        &mut self.held,
+                        &mut self.adjacencies,
+                        &mut self.delivery,
+                        &mut self.outbox,
+                        key,
+                    );
                 }
             }
         }
-    }
-
-    /// Put a bundle into its destination's queue and wake who could take it.
-    pub(crate) fn enqueue(&mut self, key: BundleKey) {
-        self.held.release_moved(&mut self.outbox, key);
-        if !self.held.advance(&mut self.outbox, key, Trigger::Queued) {
-            return;
-        }
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
-        let bars = (entry.previous, must_not_fragment(entry.flags));
-        let is_own = self.held.endpoints.locality(destination) != Locality::Remote;
-        if !is_own && self.spread(key) {
-            return;
-        }
-        let (routes, endpoints) = (&self.forwarding.routes, &self.held.endpoints);
-        self.forwarding
-            .queues
-            .push(queue, place, key, || match is_own {
-                true => Vec::new(),
-                false => routes.hops(endpoints.id(destination)),
-            });
-        if is_own {
-            if !planted(Mutant::ApplicationNotWoken) {
-                self.delivery.to_deliver.insert(destination);
-            }
-            return;
-        }
-        let is_barred =
-            self.may_be_barred(self.forwarding.queues.hops(queue), bars) || self.is_sent(key);
-        let queue = match is_barred {
-            true => self.aside(key, queue, place),
-            false => queue,
-        };
-        if queue.detour > 0 && planted(Mutant::DetourNotWoken) {
-            return;
-        }
-        for hop in self.forwarding.queues.hops(queue) {
-            match hop {
-                Hop::Peer(_) if planted(Mutant::NeighbourNotWoken) => {}
-                Hop::Peer(peer) => self
-                    .adjacencies
-                    .to_serve
-                    .extend(self.adjacencies.peers.get(peer).into_iter().flatten()),
-                Hop::Link(link) => {
-                    let link = usize::try_from(link.0)
-                        .ok()
-                        .and_then(|link| self.adjacencies.links.get(link));
-                    self.adjacencies
-                        .to_serve
-                        .extend(link.into_iter().flat_map(|link| &link.streams));
-                }
-            }
-        }
-    }
-
-    /// Take a waiting bundle out of its queue.
-    pub(crate) fn dequeue(&mut self, key: BundleKey) {
-        self.held.advance(&mut self.outbox, key, Trigger::Taken);
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let (queue, place) = (queue(entry), place(entry));
-        self.forwarding.turns.leave(place.arrival);
-        self.forwarding.queues.remove(queue, place, key);
     }
 
     /// A bundle is back from where it was in flight without having been taken.
     pub(crate) fn put_back(&mut self, now: Now, key: BundleKey) {
         if !self.meets_doom(now, key) {
-            self.enqueue(key);
+            self.forwarding.enqueue(
+                &mut self.held,
+                &mut self.adjacencies,
+                &mut self.delivery,
+                &mut self.outbox,
+                key,
+            );
         }
     }
 
@@ -371,7 +401,13 @@ impl Node {
             Locality::Echo | Locality::Perf | Locality::Administrative => {
                 self.arrive(now, key, locality)
             }
-            Locality::Application | Locality::Remote => self.enqueue(key),
+            Locality::Application | Locality::Remote => self.forwarding.enqueue(
+                &mut self.held,
+                &mut self.adjacencies,
+                &mut self.delivery,
+                &mut self.outbox,
+                key,
+            ),
         }
     }
 
@@ -408,32 +444,22 @@ impl Node {
                 self.refuse(now, stream, transfer, refused);
             }
             Origin::Client { stream, request } => {
-                self.transmission_done(now, stream, request, Err(ApiRefusal::NoResources(why)));
+                self.delivery.transmission_done(
+                    &mut self.attention,
+                    now,
+                    stream,
+                    request,
+                    Err(ApiRefusal::NoResources(why)),
+                );
             }
             Origin::Prefix => self.part_refused(now, key),
             Origin::Own => {}
         }
     }
 
-    /// What a report of this kind needs to know of a bundle; `None` where none will be made.
-    pub(crate) fn reported(&self, entry: &Entry, kind: ReportKind) -> Option<Subject> {
-        // A bundle that goes round in a ring would be reported on at every turn.
-        let is_told =
-            entry.returns > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
-        (!is_told && self.reports_on(entry.flags, kind)).then(|| self.held.subject(entry))
-    }
-
     /// A bundle's identity for whoever is told of what happens to every bundle.
     pub(crate) fn told(&self, entry: &Entry) -> Option<BundleId> {
         (self.outbox.telling == Telling::Everything).then(|| self.held.bundle_id(entry))
-    }
-
-    /// The endpoint's registration says that bundles are not kept while nobody takes them.
-    fn abandons(&self, key: BundleKey) -> bool {
-        self.held
-            .bundles
-            .entry(key)
-            .is_some_and(|entry| self.delivery.registrations.abandons(entry.destination))
     }
 }
 

@@ -1,5 +1,8 @@
 //! The echo service: what comes for it goes back to its source.
 
+use crate::held::Held;
+use crate::local::Local;
+use crate::services::Services;
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece};
 use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
@@ -15,13 +18,45 @@ use crate::retention::Trigger;
 use crate::sending::{PendingRead, RETRANSMIT_REST};
 use crate::transmission::HOP_LIMIT;
 
+impl Held {
+    /// An answer to nobody, or to a service that would answer again, is no answer.
+    pub(crate) fn wants_answer(&self, local: &Local, entry: &Entry) -> bool {
+        let flags = BundleFlags::from_bits(entry.flags);
+        let source = self.endpoints.id(entry.source);
+        !source.is_null()
+            && entry.source != entry.destination
+            && !local.is_service(source)
+            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+    }
+}
+
+impl Services {
+    /// Whether a payload may go back to the source of its bundle now.
+    pub(crate) fn may_send_back(
+        &mut self,
+        held: &Held,
+        now: Now,
+        key: BundleKey,
+        octets: u64,
+        beginning: &[u8],
+    ) -> bool {
+        let Some(entry) = held.bundles.entry(key) else {
+            return false;
+        };
+        let question = (held.endpoints.id(entry.source), entry.creation);
+        let payload = (octets, beginning);
+        let outcome = self.answers.send_back(now.monotonic, question, payload);
+        outcome.is_ok()
+    }
+}
+
 impl Node {
     /// A bundle for the echo service is whole: read its header blocks.
     pub(crate) fn echo(&mut self, now: Now, key: BundleKey) {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        if !self.wants_answer(entry) {
+        if !self.held.wants_answer(&self.local, entry) {
             self.outbox.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
@@ -40,30 +75,6 @@ impl Node {
         );
     }
 
-    /// An answer to nobody, or to a service that would answer again, is no answer.
-    pub(crate) fn wants_answer(&self, entry: &Entry) -> bool {
-        let flags = BundleFlags::from_bits(entry.flags);
-        let source = self.held.endpoints.id(entry.source);
-        !source.is_null()
-            && entry.source != entry.destination
-            && !self.local.is_service(source)
-            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
-    }
-
-    /// Whether a payload may go back to the source of its bundle now.
-    fn may_send_back(&mut self, now: Now, key: BundleKey, octets: u64, beginning: &[u8]) -> bool {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return false;
-        };
-        let question = (self.held.endpoints.id(entry.source), entry.creation);
-        let payload = (octets, beginning);
-        let outcome = self
-            .services
-            .answers
-            .send_back(now.monotonic, question, payload);
-        outcome.is_ok()
-    }
-
     /// A question is whole in memory and on its way into the store: its answer goes there with it, and may leave
     /// at once.
     pub(crate) fn reply_ahead(
@@ -77,15 +88,18 @@ impl Node {
             .held
             .bundles
             .entry(key)
-            .is_some_and(|it| self.wants_answer(it))
-            || !self.may_send_back(now, key, header.payload_octets(), payload)
+            .is_some_and(|it| self.held.wants_answer(&self.local, it))
+            || !self
+                .services
+                .may_send_back(&self.held, now, key, header.payload_octets(), payload)
         {
             return;
         }
         let builder = self.answer_to(now, header, header.payload.crc_type);
         // Without room it is tried again, once the question is stored.
         if let Some((answer, octets)) = self.store_own(now, &builder, payload) {
-            self.pass_ahead(key, Pass::Answered);
+            self.forwarding
+                .pass_ahead(&mut self.held, key, Pass::Answered);
             self.leave_ahead(now, answer, &octets);
         }
     }
@@ -115,7 +129,10 @@ impl Node {
         let whole = self.held.reassembly.parts(key).is_some();
         let payload_octets = header.total_adu_octets();
         let beginning = octets.get(header.octets.len()..).unwrap_or_default();
-        if !self.may_send_back(now, key, payload_octets, beginning) {
+        if !self
+            .services
+            .may_send_back(&self.held, now, key, payload_octets, beginning)
+        {
             self.outbox.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;

@@ -7,6 +7,10 @@
 //!
 //! So does a bundle whose transfer failed go on behind what the next hop keeps of it (docs/tcpcl-extensions.md 1).
 
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
+use crate::outbox::Outbox;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{FragmentRange, Header, Now};
@@ -28,6 +32,111 @@ const PIECE_OCTETS_BOUND: u64 = 4 << 20;
 /// What a fragment's header blocks and trailer may take more than those of its bundle, as it would go out
 /// in one piece, octets: two numbers of the primary block and its CRC, and a longer age.
 const PIECE_OVERHEAD_OCTETS: u64 = 64;
+
+impl Forwarding {
+    /// Read the payload of the next fragment of the bundle that a session is cutting.
+    pub(crate) fn send_fragment(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        stream: StreamId,
+    ) {
+        let Some(neighbour) = adjacencies.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(mut split) = neighbour.splits.pop_front() else {
+            return;
+        };
+        let key = split.key;
+        let (Some(state), Some(entry)) =
+            (self.splits.get_mut(&(key, stream)), held.bundles.entry(key))
+        else {
+            return;
+        };
+        let total = state.header.payload_octets();
+        let length = split.piece_octets.min(total.saturating_sub(split.next));
+        let range = FragmentRange {
+            offset: split.next,
+            length,
+        };
+        let start = u64::from(entry.header_octets).saturating_add(range.offset);
+        let extents = entry.extents.part(start, length);
+        split.next = split.next.saturating_add(length);
+        state.outstanding += 1;
+        state.complete = split.next >= total;
+        neighbour.in_flight += 1;
+        neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(length);
+        if !state.complete {
+            neighbour.splits.push_front(split);
+        }
+        out.counters.fragments += 1;
+        held.read(out, PendingRead::Fragment { stream, key, range }, extents);
+    }
+
+    /// A next hop has so many octets of a bundle's payload behind `start`.
+    pub(crate) fn handed_over(
+        &mut self,
+        held: &Held,
+        adjacencies: &Adjacencies,
+        stream: StreamId,
+        key: BundleKey,
+        start: u64,
+        octets: u64,
+    ) {
+        let Some(entry) = held.bundles.entry(key) else {
+            return;
+        };
+        let may = !must_not_fragment(entry.flags) && !held.endpoints.id(entry.source).is_null();
+        let before = self.handed_to(adjacencies, stream, key).unwrap_or(0);
+        // A fragment has at least one octet, and the last one tells that all were taken.
+        let most = entry.payload_octets.saturating_sub(1);
+        let beyond = u64::from(planted(Mutant::HandedTooFar));
+        let end = start.saturating_add(octets + beyond).min(most);
+        if may && start <= before && end > before {
+            self.set_handed(adjacencies, stream, key, Some(end));
+        }
+    }
+
+    /// Payload octets of a bundle that need not go over a session: of a copy those that this neighbour has, else those that any has,
+    /// which has them to forward.
+    pub(crate) fn handed_to(
+        &self,
+        adjacencies: &Adjacencies,
+        stream: StreamId,
+        key: BundleKey,
+    ) -> Option<u64> {
+        if self.copies.router(key).is_none() || planted(Mutant::MarkShared) {
+            return self.handed.get(&key).copied();
+        }
+        self.copies
+            .handed(key, adjacencies.neighbours.get(&stream)?.peer_id()?)
+    }
+
+    /// Note how many that are; none any more.
+    pub(crate) fn set_handed(
+        &mut self,
+        adjacencies: &Adjacencies,
+        stream: StreamId,
+        key: BundleKey,
+        octets: Option<u64>,
+    ) {
+        if self.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
+            let peer = adjacencies
+                .neighbours
+                .get(&stream)
+                .and_then(|it| it.peer_id());
+            if let Some(peer) = peer.cloned() {
+                self.copies.set_handed(key, peer, octets);
+            }
+            return;
+        }
+        match octets {
+            Some(octets) => drop(self.handed.insert(key, octets)),
+            None => drop(self.handed.remove(&key)),
+        }
+    }
+}
 
 impl Node {
     /// Start cutting a bundle whose window is already charged, once those before it on this session are
@@ -52,13 +161,16 @@ impl Node {
             .min(PIECE_OCTETS_BOUND);
         let piece_octets = limit.map_or(room, |limit| limit.min(room));
         // From here on the fragments are charged, not the bundle.
-        self.discharge(stream, octets);
+        self.adjacencies.discharge(stream, octets);
         if piece_octets == 0 {
             // The peer's transfer MRU has no room for even one octet of payload.
             self.give_back(now, stream, key, Some(NOT_ACCEPTABLE_REST));
             return;
         }
-        let next = self.handed_to(stream, key).unwrap_or(0);
+        let next = self
+            .forwarding
+            .handed_to(&self.adjacencies, stream, key)
+            .unwrap_or(0);
         if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             neighbour.splits.push_back(Split {
                 key,
@@ -77,45 +189,6 @@ impl Node {
         );
     }
 
-    /// Read the payload of the next fragment of the bundle that a session is cutting.
-    pub(crate) fn send_fragment(&mut self, stream: StreamId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        let Some(mut split) = neighbour.splits.pop_front() else {
-            return;
-        };
-        let key = split.key;
-        let (Some(state), Some(entry)) = (
-            self.forwarding.splits.get_mut(&(key, stream)),
-            self.held.bundles.entry(key),
-        ) else {
-            return;
-        };
-        let total = state.header.payload_octets();
-        let length = split.piece_octets.min(total.saturating_sub(split.next));
-        let range = FragmentRange {
-            offset: split.next,
-            length,
-        };
-        let start = u64::from(entry.header_octets).saturating_add(range.offset);
-        let extents = entry.extents.part(start, length);
-        split.next = split.next.saturating_add(length);
-        state.outstanding += 1;
-        state.complete = split.next >= total;
-        neighbour.in_flight += 1;
-        neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(length);
-        if !state.complete {
-            neighbour.splits.push_front(split);
-        }
-        self.outbox.counters.fragments += 1;
-        self.held.read(
-            &mut self.outbox,
-            PendingRead::Fragment { stream, key, range },
-            extents,
-        );
-    }
-
     /// A fragment's payload is here: make its blocks and open the transfer.
     pub(crate) fn transmit_fragment(
         &mut self,
@@ -131,7 +204,7 @@ impl Node {
             .get(&stream)
             .is_some_and(|neighbour| !neighbour.ending);
         let Some(state) = self.forwarding.splits.get(&(key, stream)).filter(|_| ready) else {
-            self.discharge(stream, range.length);
+            self.adjacencies.discharge(stream, range.length);
             self.settle_fragment(now, stream, key, Some(None));
             return;
         };
@@ -141,7 +214,14 @@ impl Node {
             offset,
             length: range.length,
         };
-        let edit = self.hop_edit(now, stream, (key, &state.header), Some(fragment));
+        let edit = self.held.hop_edit(
+            &self.adjacencies,
+            &self.local,
+            now,
+            stream,
+            (key, &state.header),
+            Some(fragment),
+        );
         let outgoing = state.header.forwarded(&edit);
         let mut crc = outgoing.payload_crc();
         crc.update(&payload);
@@ -152,7 +232,8 @@ impl Node {
             Piece::Octets(payload),
             Piece::Octets(crc.trailer()),
         ];
-        self.transmit(
+        self.adjacencies.transmit(
+            &mut self.outbox,
             now,
             stream,
             Outgoing {
@@ -166,59 +247,6 @@ impl Node {
             length,
             pieces,
         );
-    }
-
-    /// A next hop has so many octets of a bundle's payload behind `start`.
-    pub(crate) fn handed_over(
-        &mut self,
-        stream: StreamId,
-        key: BundleKey,
-        start: u64,
-        octets: u64,
-    ) {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let may =
-            !must_not_fragment(entry.flags) && !self.held.endpoints.id(entry.source).is_null();
-        let before = self.handed_to(stream, key).unwrap_or(0);
-        // A fragment has at least one octet, and the last one tells that all were taken.
-        let most = entry.payload_octets.saturating_sub(1);
-        let beyond = u64::from(planted(Mutant::HandedTooFar));
-        let end = start.saturating_add(octets + beyond).min(most);
-        if may && start <= before && end > before {
-            self.set_handed(stream, key, Some(end));
-        }
-    }
-
-    /// Payload octets of a bundle that need not go over a session: of a copy those that this neighbour has, else those that any has,
-    /// which has them to forward.
-    pub(crate) fn handed_to(&self, stream: StreamId, key: BundleKey) -> Option<u64> {
-        if self.forwarding.copies.router(key).is_none() || planted(Mutant::MarkShared) {
-            return self.forwarding.handed.get(&key).copied();
-        }
-        self.forwarding
-            .copies
-            .handed(key, self.adjacencies.neighbours.get(&stream)?.peer_id()?)
-    }
-
-    /// Note how many that are; none any more.
-    pub(crate) fn set_handed(&mut self, stream: StreamId, key: BundleKey, octets: Option<u64>) {
-        if self.forwarding.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
-            let peer = self
-                .adjacencies
-                .neighbours
-                .get(&stream)
-                .and_then(|it| it.peer_id());
-            if let Some(peer) = peer.cloned() {
-                self.forwarding.copies.set_handed(key, peer, octets);
-            }
-            return;
-        }
-        match octets {
-            Some(octets) => drop(self.forwarding.handed.insert(key, octets)),
-            None => drop(self.forwarding.handed.remove(&key)),
-        }
     }
 
     /// A fragment was taken (`failed` is `None`) or not.

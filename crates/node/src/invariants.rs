@@ -147,7 +147,9 @@ impl Node {
                     "never wakes".into()
                 })?;
             }
-            State::Sent => expect(self.is_sent(key), || "has not left".into())?,
+            State::Sent => expect(self.forwarding.is_sent(&self.held, key), || {
+                "has not left".into()
+            })?,
             State::Reassembling | State::Quarantined => {}
         }
         expect(!self.held.moved.contains(&key) || part, || {

@@ -152,7 +152,7 @@ impl Node {
             Event::Disconnected { stream } => self.disconnected(now, stream),
             Event::DialFailed { link, reason } => {
                 let jitter = self.random();
-                if let Some(link) = self.link_mut(link) {
+                if let Some(link) = self.adjacencies.link_mut(link) {
                     link.dial_failed(now.monotonic, jitter);
                     link.last_error = Some(reason);
                 }
@@ -160,7 +160,7 @@ impl Node {
             Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
             Event::TellsPaths => self.adjacencies.idle_paths = IdlePaths::Told,
             Event::CarrierChanged { link, carrier } => self.carrier_changed(now, link, carrier),
-            Event::NetworkChanged => self.let_settle(now),
+            Event::NetworkChanged => self.adjacencies.let_settle(now),
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);
                 self.act(Action::Answer { ticket, outcome });
@@ -267,14 +267,14 @@ impl Node {
             .is_some_and(|at| at <= now.monotonic)
         {
             self.adjacencies.settles = None;
-            self.network_changed(now);
+            self.adjacencies.network_changed(&mut self.outbox, now);
         }
         if self
             .adjacencies
             .path_check
             .is_some_and(|at| at <= now.monotonic)
         {
-            self.path_timeout(now);
+            self.adjacencies.path_timeout(&mut self.outbox, now);
         }
         if self
             .services

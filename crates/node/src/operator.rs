@@ -1,24 +1,36 @@
 //! What an operator may do to a running node.
 
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
 use alloc::vec::Vec;
 
-use dhow_bundle::{NodeId, Now};
+use dhow_bundle::Now;
 
 use crate::config::{LinkId, Route};
 use crate::door::{OperatorCommand, OperatorRefusal, StreamId};
 use crate::local::Locality;
 use crate::node::Node;
-use crate::routing::Hop;
 
 /// The operator asked for it: "transmission canceled" (RFC 9171 table 1).
 const CANCELED: u8 = 3;
+
+impl Forwarding {
+    pub(crate) fn add_route(
+        &mut self,
+        adjacencies: &Adjacencies,
+        route: Route,
+    ) -> Result<(), OperatorRefusal> {
+        let hop = adjacencies.hop_named(&route.via)?;
+        self.routes.add(route, hop)
+    }
+}
 
 impl Node {
     pub(crate) fn add_configured_routes(&mut self) {
         let routes = core::mem::take(&mut self.config.routes);
         for route in routes {
             // The configuration was checked when it was read; a route that is given twice is one route.
-            let _ = self.add_route(route);
+            let _ = self.forwarding.add_route(&self.adjacencies, route);
         }
     }
 
@@ -29,24 +41,24 @@ impl Node {
     ) -> Result<(), OperatorRefusal> {
         match command {
             OperatorCommand::LinkUp(name) => {
-                let id = self.link_named(&name)?;
-                if let Some(link) = self.link_mut(id) {
+                let id = self.adjacencies.link_named(&name)?;
+                if let Some(link) = self.adjacencies.link_mut(id) {
                     link.bring_up(now.monotonic);
                 }
                 Ok(())
             }
             OperatorCommand::LinkDown(name) => {
-                let id = self.link_named(&name)?;
+                let id = self.adjacencies.link_named(&name)?;
                 self.take_link_down(now, id);
                 Ok(())
             }
             OperatorCommand::RouteAdd(route) => {
-                self.add_route(route)?;
+                self.forwarding.add_route(&self.adjacencies, route)?;
                 self.reroute();
                 Ok(())
             }
             OperatorCommand::RouteDelete { to, via } => {
-                self.hop_named(&via)?;
+                self.adjacencies.hop_named(&via)?;
                 self.forwarding.routes.delete(&to, &via)?;
                 self.reroute();
                 Ok(())
@@ -59,20 +71,6 @@ impl Node {
                 }
                 Ok(())
             }
-        }
-    }
-
-    fn add_route(&mut self, route: Route) -> Result<(), OperatorRefusal> {
-        let hop = self.hop_named(&route.via)?;
-        self.forwarding.routes.add(route, hop)
-    }
-
-    /// A hop by the name of a link, or by the ID of a node to which any session will do.
-    fn hop_named(&self, via: &str) -> Result<Hop, OperatorRefusal> {
-        match (self.link_named(via), via.parse::<NodeId>()) {
-            (Ok(link), _) => Ok(Hop::Link(link)),
-            (Err(_), Ok(peer)) => Ok(Hop::Peer(peer)),
-            (Err(unknown), Err(_)) => Err(unknown),
         }
     }
 
@@ -89,19 +87,19 @@ impl Node {
             }
         });
         self.reroute_sent();
-        self.serve_everybody();
+        self.adjacencies.serve_everybody();
     }
 
     fn take_link_down(&mut self, now: Now, id: LinkId) {
-        let Some(link) = self.link_mut(id) else {
+        let Some(link) = self.adjacencies.link_mut(id) else {
             return;
         };
         link.take_down();
         let streams: Vec<StreamId> = link.streams.clone();
         for stream in streams {
-            self.terminate(now, stream);
+            self.adjacencies.terminate(&mut self.attention, now, stream);
         }
         // What would have gone over this link may have another way.
-        self.serve_everybody();
+        self.adjacencies.serve_everybody();
     }
 }

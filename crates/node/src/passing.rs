@@ -9,6 +9,10 @@
 //! Transfers do not interleave (RFC 9174 5.2), so a bundle that comes in slowly would keep others waiting: they
 //! get another session where this node can dial one, and the bundle gives way where it cannot.
 
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
+use crate::local::Local;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
@@ -86,16 +90,108 @@ pub(crate) struct Owed {
     octets: u64,
 }
 
+impl Forwarding {
+    /// A session to the best hop of a bundle that has nothing to do, and takes the bundle in one piece.
+    pub(crate) fn idle_way(
+        &self,
+        held: &Held,
+        adjacencies: &Adjacencies,
+        local: &Local,
+        now: Now,
+        key: BundleKey,
+        header: &Header,
+    ) -> Option<StreamId> {
+        self.way(
+            held,
+            adjacencies,
+            local,
+            key,
+            header,
+            |stream, neighbour| {
+                neighbour.is_idle(now.monotonic) && self.choose(held, adjacencies, stream).is_none()
+            },
+        )
+    }
+
+    /// A session to the best hop of a bundle that takes it in one piece beside those of others, of which none is for the same destination.
+    pub(crate) fn way_ahead(
+        &self,
+        held: &Held,
+        adjacencies: &Adjacencies,
+        local: &Local,
+        now: Now,
+        key: BundleKey,
+        header: &Header,
+    ) -> Option<StreamId> {
+        let destination = held.bundles.entry(key)?.destination;
+        if self.queues.first_of(destination, |_| true).is_some() {
+            return None;
+        }
+        self.way(held, adjacencies, local, key, header, |_, neighbour| {
+            neighbour.has_room_ahead(now.monotonic)
+        })
+    }
+
+    /// A session to the best hop of a bundle that takes it in one piece, and is free as asked.
+    pub(crate) fn way(
+        &self,
+        held: &Held,
+        adjacencies: &Adjacencies,
+        local: &Local,
+        key: BundleKey,
+        header: &Header,
+        is_free: impl Fn(StreamId, &Neighbour) -> bool,
+    ) -> Option<StreamId> {
+        let entry = held.bundles.entry(key)?;
+        let destination = held.endpoints.id(entry.destination);
+        let is_remote = local.locality(destination) == Locality::Remote;
+        if entry.returns > 0 || !is_remote || self.is_routed(held, key) {
+            return None;
+        }
+        let hops = self.routes.hops(destination);
+        let best = hops.iter().find(|hop| adjacencies.is_up(hop))?;
+        let is_way = |stream: &&StreamId| {
+            adjacencies.neighbours.get(stream).is_some_and(|neighbour| {
+                let whole = neighbour.policy.fragment_octets;
+                neighbour.policy.cut_through == Enabled::Yes
+                    && !neighbour.session.holds_unverified()
+                    && entry.previous != neighbour.peer
+                    && whole.is_none_or(|limit| header.payload_octets() <= limit)
+                    && is_free(**stream, neighbour)
+            })
+        };
+        match best {
+            Hop::Link(link) => adjacencies
+                .link(*link)?
+                .streams
+                .iter()
+                .find(is_way)
+                .copied(),
+            Hop::Peer(peer) => adjacencies.peers.get(peer)?.iter().find(is_way).copied(),
+        }
+    }
+}
+
 impl Node {
     /// A bundle has begun to come in: send it on at once where that is worth it and nobody else waits.
     pub(crate) fn pass_on(&mut self, now: Now, key: BundleKey, header: &Header) {
         if header.total_octets() < PASS_OCTETS {
             return;
         }
-        let Some(stream) = self.idle_way(now, key, header) else {
+        let Some(stream) =
+            self.forwarding
+                .idle_way(&self.held, &self.adjacencies, &self.local, now, key, header)
+        else {
             return;
         };
-        let edit = self.hop_edit(now, stream, (key, header), None);
+        let edit = self.held.hop_edit(
+            &self.adjacencies,
+            &self.local,
+            now,
+            stream,
+            (key, header),
+            None,
+        );
         let outgoing = header.forwarded(&edit);
         let (length, octets) = (outgoing.total_octets(), header.total_octets());
         let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
@@ -104,7 +200,7 @@ impl Node {
         if length > neighbour.transfer_mru() {
             return;
         }
-        self.charge(stream, key);
+        self.adjacencies.charge(&self.held, stream, key);
         let sent = Outgoing {
             key,
             octets,
@@ -113,7 +209,7 @@ impl Node {
             header_octets: u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX),
             begun: now.monotonic,
         };
-        let Some(transfer) = self.open_transfer(now, stream, sent, length) else {
+        let Some(transfer) = self.adjacencies.open_transfer(now, stream, sent, length) else {
             return;
         };
         if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
@@ -128,74 +224,12 @@ impl Node {
             stream,
             transfer,
             written: 0,
-            ending: self.ending(stream, header),
+            ending: self.adjacencies.ending(stream, header),
         };
-        self.pass_ahead(key, Pass::UnderWay(passing));
+        self.forwarding
+            .pass_ahead(&mut self.held, key, Pass::UnderWay(passing));
         self.store(StoreCommand::Watch { key });
-        self.flush(stream);
-    }
-
-    /// A session to the best hop of a bundle that has nothing to do, and takes the bundle in one piece.
-    pub(crate) fn idle_way(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
-        self.way(key, header, |stream, neighbour| {
-            neighbour.is_idle(now.monotonic) && self.choose(stream).is_none()
-        })
-    }
-
-    /// A session to the best hop of a bundle that takes it in one piece beside those of others, of which none is for the same destination.
-    pub(crate) fn way_ahead(&self, now: Now, key: BundleKey, header: &Header) -> Option<StreamId> {
-        let destination = self.held.bundles.entry(key)?.destination;
-        if self
-            .forwarding
-            .queues
-            .first_of(destination, |_| true)
-            .is_some()
-        {
-            return None;
-        }
-        self.way(key, header, |_, neighbour| {
-            neighbour.has_room_ahead(now.monotonic)
-        })
-    }
-
-    /// A session to the best hop of a bundle that takes it in one piece, and is free as asked.
-    fn way(
-        &self,
-        key: BundleKey,
-        header: &Header,
-        is_free: impl Fn(StreamId, &Neighbour) -> bool,
-    ) -> Option<StreamId> {
-        let entry = self.held.bundles.entry(key)?;
-        let destination = self.held.endpoints.id(entry.destination);
-        let is_remote = self.local.locality(destination) == Locality::Remote;
-        if entry.returns > 0 || !is_remote || self.is_routed(key) {
-            return None;
-        }
-        let hops = self.forwarding.routes.hops(destination);
-        let best = hops.iter().find(|hop| self.is_up(hop))?;
-        let is_way = |stream: &&StreamId| {
-            self.adjacencies
-                .neighbours
-                .get(stream)
-                .is_some_and(|neighbour| {
-                    let whole = neighbour.policy.fragment_octets;
-                    neighbour.policy.cut_through == Enabled::Yes
-                        && !neighbour.session.holds_unverified()
-                        && entry.previous != neighbour.peer
-                        && whole.is_none_or(|limit| header.payload_octets() <= limit)
-                        && is_free(**stream, neighbour)
-                })
-        };
-        match best {
-            Hop::Link(link) => self.link(*link)?.streams.iter().find(is_way).copied(),
-            Hop::Peer(peer) => self
-                .adjacencies
-                .peers
-                .get(peer)?
-                .iter()
-                .find(is_way)
-                .copied(),
-        }
+        self.adjacencies.flush(&mut self.outbox, stream);
     }
 
     /// More octets of a bundle that is passed on can be read.
@@ -231,7 +265,7 @@ impl Node {
                 neighbour.command(now, LinkCommand::Supply { transfer, octets });
             }
         }
-        self.flush(stream);
+        self.adjacencies.flush(&mut self.outbox, stream);
     }
 
     /// A bundle that was passed on is durable: the rest of it may leave. True when it is in flight now.
@@ -260,7 +294,7 @@ impl Node {
                 }
                 // Others follow it.
                 self.adjacencies.to_serve.insert(stream);
-                self.flush(stream);
+                self.adjacencies.flush(&mut self.outbox, stream);
             }
             Pass::Left(..) | Pass::Handed | Pass::Orphaned(_) => {}
             Pass::Confirmed if planted(Mutant::ConfirmedAheadNotDeleted) => {}
@@ -276,7 +310,9 @@ impl Node {
         match self.forwarding.passes.remove(&key) {
             Some(Pass::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
             Some(Pass::UnderWay(passing)) => self.end_early(now, passing),
-            Some(Pass::Left(stream, transfer)) => self.disown_transfer(stream, transfer),
+            Some(Pass::Left(stream, transfer)) => {
+                self.adjacencies.disown_transfer(stream, transfer)
+            }
             _ => {}
         }
     }
@@ -289,19 +325,13 @@ impl Node {
             return;
         };
         neighbour.stop_passing();
-        self.disown_transfer(stream, transfer);
-        self.command(now, stream, LinkCommand::Cancel { transfer });
-    }
-
-    /// What becomes of a transfer matters no more.
-    fn disown_transfer(&mut self, stream: StreamId, transfer: TransferId) {
-        let mut neighbour = self.adjacencies.neighbours.get_mut(&stream);
-        let outgoing = neighbour.as_mut().and_then(|it| it.closed(transfer));
-        let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
-        if let Some(neighbour) = neighbour {
-            neighbour.window.lost(octets);
-        }
-        self.discharge(stream, octets);
+        self.adjacencies.disown_transfer(stream, transfer);
+        self.adjacencies.command(
+            &mut self.attention,
+            now,
+            stream,
+            LinkCommand::Cancel { transfer },
+        );
     }
 
     /// The transfer of a bundle that is not durable yet is over; false when it is another's.
@@ -331,7 +361,10 @@ impl Node {
 
     /// A session passes a bundle on that is coming in: look after those that wait for the session.
     pub(crate) fn look_after_queue(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let waits = self.choose(stream).is_some();
+        let waits = self
+            .forwarding
+            .choose(&self.held, &self.adjacencies, stream)
+            .is_some();
         let Some(Pass::UnderWay(passing)) = self.forwarding.passes.get(&key) else {
             return;
         };
@@ -364,7 +397,7 @@ impl Node {
         let link = neighbour.link;
         self.adjacencies.pauses.insert((look, stream));
         if now.monotonic - queueing.since < LONGEST_WAIT {
-            if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+            if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                 link.relieve(now.monotonic);
             }
             return;
@@ -402,7 +435,12 @@ impl Node {
             };
             self.forwarding.owed.insert(key, owed);
         } else {
-            self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+            self.adjacencies.command(
+                &mut self.attention,
+                now,
+                stream,
+                LinkCommand::Acknowledge { transfer, octets },
+            );
         }
     }
 
@@ -414,7 +452,12 @@ impl Node {
                 transfer,
                 octets,
             } = owed;
-            self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+            self.adjacencies.command(
+                &mut self.attention,
+                now,
+                stream,
+                LinkCommand::Acknowledge { transfer, octets },
+            );
         }
     }
 }

@@ -6,6 +6,9 @@
 //! that another has replaced is cut, so that what lies unsent in its connection does not take the path's time,
 //! and its bundles go over the new one at once.
 
+use crate::adjacencies::Adjacencies;
+use crate::attention::Attention;
+use crate::outbox::Outbox;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -34,86 +37,190 @@ pub(crate) enum IdlePaths {
     Told,
 }
 
-impl Node {
+impl Adjacencies {
     /// Wait for what has changed to be usable.
     pub(crate) fn let_settle(&mut self, now: Now) {
-        self.adjacencies
-            .settles
-            .get_or_insert(now.monotonic + SETTLING);
-    }
-
-    /// The driver knows that nothing leads to a link's neighbour, or that something does again.
-    pub(crate) fn carrier_changed(&mut self, now: Now, id: LinkId, carrier: Carrier) {
-        let Some(link) = self.link_mut(id) else {
-            return;
-        };
-        match carrier {
-            Carrier::Present => {
-                link.carrier = Carrier::Present;
-                self.let_settle(now);
-            }
-            Carrier::Absent => {
-                link.carrier = Carrier::Absent;
-                let streams = link.streams.clone();
-                self.stop_dialling(id);
-                // Datagrams would leave for nowhere, and their bundles with them.
-                for stream in streams {
-                    let neighbour = self.adjacencies.neighbours.get(&stream);
-                    if neighbour.is_some_and(|it| it.session.is_datagrams()) {
-                        self.command(now, stream, LinkCommand::Disconnected);
-                    }
-                }
-            }
-        }
+        self.settles.get_or_insert(now.monotonic + SETTLING);
     }
 
     /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and look at the paths
     /// of sessions that have fallen silent.
-    pub(crate) fn network_changed(&mut self, now: Now) {
-        for link in &mut self.adjacencies.links {
+    pub(crate) fn network_changed(&mut self, out: &mut Outbox, now: Now) {
+        for link in &mut self.links {
             link.hurry(now.monotonic);
         }
-        self.check_paths(now, IfLost::Cut);
+        self.check_paths(out, now, IfLost::Cut);
     }
 
     /// Look after the paths of sessions from now on, if that is not done already.
     pub(crate) fn watch_paths(&mut self, now: Now) {
-        self.adjacencies
-            .path_check
+        self.path_check
             .get_or_insert(now.monotonic + CHECK_INTERVAL);
     }
 
     /// It is time to check paths again.
-    pub(crate) fn path_timeout(&mut self, now: Now) {
-        self.adjacencies.path_check = None;
-        self.check_paths(now, IfLost::Keep);
-        let mut neighbours = self.adjacencies.neighbours.values();
+    pub(crate) fn path_timeout(&mut self, out: &mut Outbox, now: Now) {
+        self.path_check = None;
+        self.check_paths(out, now, IfLost::Keep);
+        let mut neighbours = self.neighbours.values();
         if neighbours.any(|it| it.needs_path() && self.is_asked_about(it)) {
             self.watch_paths(now);
         }
     }
 
-    fn is_asked_about(&self, neighbour: &Neighbour) -> bool {
-        self.adjacencies.idle_paths == IdlePaths::Asked || neighbour.in_flight > 0
+    pub(crate) fn is_asked_about(&self, neighbour: &Neighbour) -> bool {
+        self.idle_paths == IdlePaths::Asked || neighbour.in_flight > 0
     }
 
-    fn check_paths(&mut self, now: Now, if_lost: IfLost) {
+    pub(crate) fn check_paths(&mut self, out: &mut Outbox, now: Now, if_lost: IfLost) {
         let quiet = self
-            .adjacencies
             .neighbours
             .iter()
             .filter(|(_, it)| it.needs_path() && it.is_quiet(now.monotonic))
             .filter(|(_, it)| if_lost == IfLost::Cut || self.is_asked_about(it));
         let streams: Vec<StreamId> = quiet.map(|(&stream, _)| stream).collect();
         for stream in streams {
-            self.check_path(stream, if_lost);
+            self.check_path(out, stream, if_lost);
         }
     }
 
-    fn check_path(&mut self, stream: StreamId, if_lost: IfLost) {
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+    pub(crate) fn check_path(&mut self, out: &mut Outbox, stream: StreamId, if_lost: IfLost) {
+        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.if_lost = if_lost;
-            self.act(Action::CheckPath { stream });
+            out.act(Action::CheckPath { stream });
+        }
+    }
+
+    /// A session stands: look at those that it may have replaced.
+    pub(crate) fn supersede(
+        &mut self,
+        attention: &mut Attention,
+        out: &mut Outbox,
+        now: Now,
+        stream: StreamId,
+    ) {
+        let Some(neighbour) = self.neighbours.get(&stream) else {
+            return;
+        };
+        if let Some(link) = neighbour.link {
+            let doubted = self.link(link).map(|it| it.doubted.clone());
+            for stream in doubted.unwrap_or_default() {
+                self.check_path(out, stream, IfLost::Cut);
+            }
+            self.retire(attention, now, link);
+            return;
+        }
+        let siblings: Vec<StreamId> = self.siblings(stream).collect();
+        for sibling in siblings {
+            self.check_path(out, sibling, IfLost::Cut);
+        }
+    }
+
+    /// Other established sessions with the same peer that it dialled, as this one.
+    pub(crate) fn siblings(&self, stream: StreamId) -> impl Iterator<Item = StreamId> {
+        let peer = self
+            .neighbours
+            .get(&stream)
+            .and_then(|neighbour| neighbour.peer_id());
+        let streams = peer.and_then(|peer| self.peers.get(peer));
+        streams
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(move |&other| {
+                other != stream
+                    && self
+                        .neighbours
+                        .get(&other)
+                        .is_some_and(|it| it.link.is_none())
+            })
+    }
+
+    /// True when a session that has said something more recently can take what this one has under way.
+    pub(crate) fn has_sibling(&self, stream: StreamId) -> bool {
+        let heard = self.neighbours.get(&stream).map(|it| it.heard);
+        self.siblings(stream).any(|other| {
+            self.neighbours
+                .get(&other)
+                .is_some_and(|it| !it.ending && Some(it.heard) > heard)
+        })
+    }
+
+    /// Established sessions of a link that nothing speaks against, the oldest first.
+    pub(crate) fn sound_sessions(&self, id: LinkId) -> Vec<StreamId> {
+        let Some(link) = self.link(id) else {
+            return Vec::new();
+        };
+        let is_sound = |stream: &&StreamId| {
+            !link.doubted.contains(stream)
+                && self
+                    .neighbours
+                    .get(stream)
+                    .is_some_and(|it| it.parameters.is_some() && !it.ending)
+        };
+        link.streams.iter().filter(is_sound).copied().collect()
+    }
+
+    pub(crate) fn has_all_sessions(&self, id: LinkId) -> bool {
+        let sessions = self
+            .link(id)
+            .map_or(1, |link| usize::from(link.config.sessions.max(1)));
+        self.sound_sessions(id).len() >= sessions
+    }
+
+    /// The oldest sessions of a link above its number have had their time.
+    pub(crate) fn retire(&mut self, attention: &mut Attention, now: Now, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        let sessions = usize::from(link.config.sessions.max(1));
+        let sound = self.sound_sessions(id);
+        let surplus = sound.len().saturating_sub(sessions);
+        // First those for whose bundle, which still comes in, others would have to wait.
+        let is_busy = |stream: &StreamId| {
+            let neighbour = self.neighbours.get(stream);
+            neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
+        };
+        let (busy, free): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_busy);
+        for stream in busy.into_iter().chain(free).take(surplus) {
+            self.terminate(attention, now, stream);
+        }
+    }
+
+    /// Let go of attempts to connect that are not needed any more.
+    pub(crate) fn stop_dialling(&mut self, out: &mut Outbox, id: LinkId) {
+        if self.link_mut(id).is_some_and(|link| link.is_sated()) {
+            out.act(Action::StopDialling { link: id });
+        }
+    }
+}
+
+impl Node {
+    /// The driver knows that nothing leads to a link's neighbour, or that something does again.
+    pub(crate) fn carrier_changed(&mut self, now: Now, id: LinkId, carrier: Carrier) {
+        let Some(link) = self.adjacencies.link_mut(id) else {
+            return;
+        };
+        match carrier {
+            Carrier::Present => {
+                link.carrier = Carrier::Present;
+                self.adjacencies.let_settle(now);
+            }
+            Carrier::Absent => {
+                link.carrier = Carrier::Absent;
+                let streams = link.streams.clone();
+                self.adjacencies.stop_dialling(&mut self.outbox, id);
+                // Datagrams would leave for nowhere, and their bundles with them.
+                for stream in streams {
+                    let neighbour = self.adjacencies.neighbours.get(&stream);
+                    if neighbour.is_some_and(|it| it.session.is_datagrams()) {
+                        self.adjacencies.command(
+                            &mut self.attention,
+                            now,
+                            stream,
+                            LinkCommand::Disconnected,
+                        );
+                    }
+                }
+            }
         }
     }
 
@@ -135,14 +242,14 @@ impl Node {
         };
         match link {
             Some(link) if lost => {
-                if let Some(it) = self.link_mut(link) {
+                if let Some(it) = self.adjacencies.link_mut(link) {
                     it.doubt(now.monotonic, stream);
                 }
                 // Without a carrier all that a connection does is to have the system ask for the neighbour,
                 // once a second, so that the path is found late when it is back. A carrier that is gone for
                 // moments only is waited for.
                 let hopeless = path == Path::Dark && if_lost == IfLost::Keep;
-                if hopeless || self.has_all_sessions(link) {
+                if hopeless || self.adjacencies.has_all_sessions(link) {
                     self.cut(now, stream);
                 }
             }
@@ -150,109 +257,17 @@ impl Node {
                 // That nothing is unanswered is no proof where nothing was sent: what was doubted once stays so
                 // until it speaks or another stands beside it, and is then ended in order.
                 if path == Path::Open
-                    && self.has_all_sessions(link)
-                    && let Some(it) = self.link_mut(link)
+                    && self.adjacencies.has_all_sessions(link)
+                    && let Some(it) = self.adjacencies.link_mut(link)
                 {
                     it.trust(stream);
                 }
-                self.retire(now, link);
+                self.adjacencies.retire(&mut self.attention, now, link);
             }
-            None if lost && (if_lost == IfLost::Cut || self.has_sibling(stream)) => {
+            None if lost && (if_lost == IfLost::Cut || self.adjacencies.has_sibling(stream)) => {
                 self.cut(now, stream);
             }
             None => {}
-        }
-    }
-
-    /// A session stands: look at those that it may have replaced.
-    pub(crate) fn supersede(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
-            return;
-        };
-        if let Some(link) = neighbour.link {
-            let doubted = self.link(link).map(|it| it.doubted.clone());
-            for stream in doubted.unwrap_or_default() {
-                self.check_path(stream, IfLost::Cut);
-            }
-            self.retire(now, link);
-            return;
-        }
-        let siblings: Vec<StreamId> = self.siblings(stream).collect();
-        for sibling in siblings {
-            self.check_path(sibling, IfLost::Cut);
-        }
-    }
-
-    /// Other established sessions with the same peer that it dialled, as this one.
-    fn siblings(&self, stream: StreamId) -> impl Iterator<Item = StreamId> {
-        let peer = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|neighbour| neighbour.peer_id());
-        let streams = peer.and_then(|peer| self.adjacencies.peers.get(peer));
-        streams
-            .into_iter()
-            .flatten()
-            .copied()
-            .filter(move |&other| {
-                other != stream
-                    && self
-                        .adjacencies
-                        .neighbours
-                        .get(&other)
-                        .is_some_and(|it| it.link.is_none())
-            })
-    }
-
-    /// True when a session that has said something more recently can take what this one has under way.
-    fn has_sibling(&self, stream: StreamId) -> bool {
-        let heard = self.adjacencies.neighbours.get(&stream).map(|it| it.heard);
-        self.siblings(stream).any(|other| {
-            self.adjacencies
-                .neighbours
-                .get(&other)
-                .is_some_and(|it| !it.ending && Some(it.heard) > heard)
-        })
-    }
-
-    /// Established sessions of a link that nothing speaks against, the oldest first.
-    fn sound_sessions(&self, id: LinkId) -> Vec<StreamId> {
-        let Some(link) = self.link(id) else {
-            return Vec::new();
-        };
-        let is_sound = |stream: &&StreamId| {
-            !link.doubted.contains(stream)
-                && self
-                    .adjacencies
-                    .neighbours
-                    .get(stream)
-                    .is_some_and(|it| it.parameters.is_some() && !it.ending)
-        };
-        link.streams.iter().filter(is_sound).copied().collect()
-    }
-
-    fn has_all_sessions(&self, id: LinkId) -> bool {
-        let sessions = self
-            .link(id)
-            .map_or(1, |link| usize::from(link.config.sessions.max(1)));
-        self.sound_sessions(id).len() >= sessions
-    }
-
-    /// The oldest sessions of a link above its number have had their time.
-    fn retire(&mut self, now: Now, id: LinkId) {
-        let Some(link) = self.link(id) else { return };
-        let sessions = usize::from(link.config.sessions.max(1));
-        let sound = self.sound_sessions(id);
-        let surplus = sound.len().saturating_sub(sessions);
-        // First those for whose bundle, which still comes in, others would have to wait.
-        let is_busy = |stream: &StreamId| {
-            let neighbour = self.adjacencies.neighbours.get(stream);
-            neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
-        };
-        let (busy, free): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_busy);
-        for stream in busy.into_iter().chain(free).take(surplus) {
-            self.terminate(now, stream);
         }
     }
 
@@ -264,17 +279,11 @@ impl Node {
             .get(&stream)
             .and_then(|it| it.link);
         self.act(Action::Abort { stream });
-        self.command(now, stream, LinkCommand::Disconnected);
+        self.adjacencies
+            .command(&mut self.attention, now, stream, LinkCommand::Disconnected);
         self.attend_all(now);
-        if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+        if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
             link.last_error = None;
-        }
-    }
-
-    /// Let go of attempts to connect that are not needed any more.
-    pub(crate) fn stop_dialling(&mut self, id: LinkId) {
-        if self.link_mut(id).is_some_and(|link| link.is_sated()) {
-            self.act(Action::StopDialling { link: id });
         }
     }
 }

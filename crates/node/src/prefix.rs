@@ -338,7 +338,12 @@ impl Node {
                     .map(|arrival| arrival.origin);
                 if let Some(Origin::Neighbour { stream, transfer }) = origin {
                     let octets = prefix.covers;
-                    self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+                    self.adjacencies.command(
+                        &mut self.attention,
+                        now,
+                        stream,
+                        LinkCommand::Acknowledge { transfer, octets },
+                    );
                 }
                 self.keep_more(now, prefix.of);
             }
@@ -438,7 +443,11 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let (subject, octets) = (self.reported(entry, ReportKind::Received), entry.octets);
+        let (subject, octets) = (
+            self.held
+                .reported(&self.config, entry, ReportKind::Received),
+            entry.octets,
+        );
         let id = self.told(entry);
         let from = entry.previous.map(|index| self.held.endpoints.id(index));
         let from = from.and_then(EndpointId::node_id);

@@ -4,6 +4,8 @@
 //! A neighbour refuses a bundle as soon as it knows how long it is. Until then all that was sent of it was sent in vain, which of
 //! large bundles would be as much as the link carries, twice a second.
 
+use crate::adjacencies::Adjacencies;
+use crate::outbox::Outbox;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -50,10 +52,11 @@ impl Neighbour {
     }
 }
 
-impl Node {
+impl Adjacencies {
     /// Send a bundle's header, and what follows it later.
     pub(crate) fn probe(
         &mut self,
+        out: &mut Outbox,
         now: Now,
         stream: StreamId,
         (outgoing, total): (Outgoing, u64),
@@ -62,14 +65,14 @@ impl Node {
     ) {
         // Others may have been on their way here from the store when the peer said that it is full. They go out in order, so that the
         // one before does not wait for its refusal any more.
-        let before = self.adjacencies.neighbours.get_mut(&stream);
+        let before = self.neighbours.get_mut(&stream);
         if let Some(before) = before.and_then(|it| it.probe.take()) {
-            self.supply_rest(now, stream, before);
+            self.supply_rest(out, now, stream, before);
         }
-        let Some(transfer) = self.transmit(now, stream, outgoing, total, [head]) else {
+        let Some(transfer) = self.transmit(out, now, stream, outgoing, total, [head]) else {
             return;
         };
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
         let [shortest, longest] = WAITS;
@@ -83,12 +86,12 @@ impl Node {
             since: now.monotonic,
             until,
         });
-        self.adjacencies.pauses.insert((until, stream));
+        self.pauses.insert((until, stream));
     }
 
     /// Nothing was said against a bundle whose header was sent: what follows it goes, too.
-    pub(crate) fn finish_probe(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+    pub(crate) fn finish_probe(&mut self, out: &mut Outbox, now: Now, stream: StreamId) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
         let Some(probe) = neighbour
@@ -97,20 +100,61 @@ impl Node {
         else {
             return;
         };
-        self.supply_rest(now, stream, probe);
+        self.supply_rest(out, now, stream, probe);
     }
 
-    fn supply_rest(&mut self, now: Now, stream: StreamId, probe: Probe) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+    pub(crate) fn supply_rest(
+        &mut self,
+        out: &mut Outbox,
+        now: Now,
+        stream: StreamId,
+        probe: Probe,
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
         let transfer = probe.transfer;
         for octets in probe.body {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
-        self.flush(stream);
+        self.flush(out, stream);
     }
 
+    /// Other sessions to the peer of this one.
+    pub(crate) fn others(&self, stream: StreamId) -> Vec<StreamId> {
+        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
+        let streams = peer.and_then(|peer| self.peers.get(peer));
+        let all = streams.into_iter().flatten().copied();
+        all.filter(|&other| other != stream).collect()
+    }
+
+    /// A peer has no resources: one session tries whether that is so, the others wait for what comes of it, until then at most.
+    pub(crate) fn hold_others(&mut self, stream: StreamId, until: Instant) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.paused_until.is_none_or(|paused| paused < until)
+            {
+                neighbour.paused_until = Some(until);
+                neighbour.trial = Some(Trial::ONE);
+                self.pauses.insert((until, other));
+            }
+        }
+    }
+
+    /// A peer that had no resources has taken a bundle: all sessions try.
+    pub(crate) fn try_others(&mut self, stream: StreamId) {
+        for other in self.others(stream) {
+            if let Some(neighbour) = self.neighbours.get_mut(&other)
+                && neighbour.trial == Some(Trial::ONE)
+            {
+                neighbour.paused_until = None;
+                self.to_serve.insert(other);
+            }
+        }
+    }
+}
+
+impl Node {
     /// A neighbour refused a bundle: it is paused if it has no room, and octets that it found not acceptable are doubted here.
     pub(crate) fn refused_by_peer(
         &mut self,
@@ -145,7 +189,7 @@ impl Node {
                 self.adjacencies.pauses.insert((until, stream));
             }
             if reason == RefuseReason::NoResources {
-                self.hold_others(stream, until + FULL_PAUSE);
+                self.adjacencies.hold_others(stream, until + FULL_PAUSE);
             }
         }
         if let Some((id, to)) = id.zip(
@@ -155,43 +199,6 @@ impl Node {
                 .and_then(|it| it.peer_id().cloned()),
         ) {
             self.occurred(Occurrence::RefusedOutgoing { id, to, reason });
-        }
-    }
-
-    /// Other sessions to the peer of this one.
-    fn others(&self, stream: StreamId) -> Vec<StreamId> {
-        let peer = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.peer_id());
-        let streams = peer.and_then(|peer| self.adjacencies.peers.get(peer));
-        let all = streams.into_iter().flatten().copied();
-        all.filter(|&other| other != stream).collect()
-    }
-
-    /// A peer has no resources: one session tries whether that is so, the others wait for what comes of it, until then at most.
-    fn hold_others(&mut self, stream: StreamId, until: Instant) {
-        for other in self.others(stream) {
-            if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&other)
-                && neighbour.paused_until.is_none_or(|paused| paused < until)
-            {
-                neighbour.paused_until = Some(until);
-                neighbour.trial = Some(Trial::ONE);
-                self.adjacencies.pauses.insert((until, other));
-            }
-        }
-    }
-
-    /// A peer that had no resources has taken a bundle: all sessions try.
-    pub(crate) fn try_others(&mut self, stream: StreamId) {
-        for other in self.others(stream) {
-            if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&other)
-                && neighbour.trial == Some(Trial::ONE)
-            {
-                neighbour.paused_until = None;
-                self.adjacencies.to_serve.insert(other);
-            }
         }
     }
 }

@@ -181,7 +181,12 @@ impl Node {
         match next {
             Ok(Some(Reception::Discard { octets, taken })) if ends.end => {
                 if taken {
-                    self.command(now, stream, LinkCommand::Acknowledge { transfer, octets });
+                    self.adjacencies.command(
+                        &mut self.attention,
+                        now,
+                        stream,
+                        LinkCommand::Acknowledge { transfer, octets },
+                    );
                 }
             }
             Ok(Some(reception)) => {
@@ -318,7 +323,10 @@ impl Node {
             self.abandon(now, key);
             return Err(refused);
         }
-        let ahead = self.may_go_ahead(key, header).then(|| octets.clone());
+        let ahead = self
+            .forwarding
+            .may_go_ahead(&self.held, key, header)
+            .then(|| octets.clone());
         self.held
             .append(&mut self.outbox, key, Piece::Octets(octets));
         self.commit(key);
@@ -401,7 +409,8 @@ impl Node {
                 self.occurred(Occurrence::RefusedIncoming { from, reason, why });
             }
         }
-        self.command(
+        self.adjacencies.command(
+            &mut self.attention,
             now,
             stream,
             LinkCommand::Refuse {

@@ -261,7 +261,7 @@ impl Node {
             | State::Waiting
             | State::Resting { .. }
             | State::Reassembling => {
-                self.withdraw(key);
+                self.forwarding.withdraw(&mut self.held, key);
                 self.held.expiries.insert(&mut self.held.bundles, key);
                 self.held.advance(&mut self.outbox, key, Trigger::Damaged);
             }
@@ -280,7 +280,7 @@ impl Node {
         if self.held.reassembly.parts(head).is_none() {
             return;
         }
-        self.withdraw(head);
+        self.forwarding.withdraw(&mut self.held, head);
         self.held.expiries.insert(&mut self.held.bundles, head);
         let mut again = None;
         let others = self.held.reassembly.dissolve(head);

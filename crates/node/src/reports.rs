@@ -1,5 +1,8 @@
 //! Status reports (RFC 9171 6.1.1): made only where the configuration says so, and not more than it says.
 
+use crate::bundles::Entry;
+use crate::config::Config;
+use crate::held::Held;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
@@ -116,10 +119,34 @@ impl ReportRate {
     }
 }
 
+impl Held {
+    /// Whether a bundle with these flags asks for a report of this kind, and this node makes it.
+    pub(crate) fn reports_on(&self, config: &Config, flags: u64, kind: ReportKind) -> bool {
+        let flags = BundleFlags::from_bits(flags);
+        // RFC 9171 5.1: off by default. 4.2.3: never about administrative records.
+        BundleFlags::from_bits(config.reports.generate).contains(kind.flag())
+            && (flags.contains(kind.flag()) || planted(Mutant::ReportNotAskedFor))
+            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+    }
+
+    /// What a report of this kind needs to know of a bundle; `None` where none will be made.
+    pub(crate) fn reported(
+        &self,
+        config: &Config,
+        entry: &Entry,
+        kind: ReportKind,
+    ) -> Option<Subject> {
+        // A bundle that goes round in a ring would be reported on at every turn.
+        let is_told =
+            entry.returns > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
+        (!is_told && self.reports_on(config, entry.flags, kind)).then(|| self.subject(entry))
+    }
+}
+
 impl Node {
     /// Report on a bundle where it asks for it and this node may.
     pub(crate) fn report(&mut self, now: Now, subject: &Subject, kind: ReportKind, reason: u64) {
-        if self.reports_on(subject.flags, kind) {
+        if self.held.reports_on(&self.config, subject.flags, kind) {
             self.report_asked(now, subject, kind, reason);
         }
     }
@@ -154,15 +181,6 @@ impl Node {
         if !is_taken {
             self.suppress(1);
         }
-    }
-
-    /// Whether a bundle with these flags asks for a report of this kind, and this node makes it.
-    pub(crate) fn reports_on(&self, flags: u64, kind: ReportKind) -> bool {
-        let flags = BundleFlags::from_bits(flags);
-        // RFC 9171 5.1: off by default. 4.2.3: never about administrative records.
-        BundleFlags::from_bits(self.config.reports.generate).contains(kind.flag())
-            && (flags.contains(kind.flag()) || planted(Mutant::ReportNotAskedFor))
-            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
     }
 
     /// Send a status report in a bundle of its own; false when it may not be, or has no room.

@@ -215,7 +215,10 @@ impl Node {
                 let neighbour = self.adjacencies.neighbours.get(&stream);
                 neighbour.is_some_and(|it| it.in_flight > 0)
                     || stays(destination)
-                    || self.choose(stream).is_some()
+                    || self
+                        .forwarding
+                        .choose(&self.held, &self.adjacencies, stream)
+                        .is_some()
             }
         }
     }

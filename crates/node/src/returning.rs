@@ -55,16 +55,26 @@ impl Node {
         match refused {
             None if keeps && acknowledged > outgoing.header_octets => {
                 let octets = acknowledged - outgoing.header_octets;
-                self.handed_over(stream, key, outgoing.start, octets);
+                self.forwarding.handed_over(
+                    &self.held,
+                    &self.adjacencies,
+                    stream,
+                    key,
+                    outgoing.start,
+                    octets,
+                );
             }
             // RFC 9174 table 6: the whole is wanted again.
-            Some(RefuseReason::Retransmit) => self.set_handed(stream, key, None),
+            Some(RefuseReason::Retransmit) => {
+                self.forwarding
+                    .set_handed(&self.adjacencies, stream, key, None)
+            }
             _ => {}
         }
         if let Some(reason) = refused {
             self.refused_by_peer(now, stream, key, reason);
         }
-        self.discharge(stream, outgoing.octets);
+        self.adjacencies.discharge(stream, outgoing.octets);
         if outgoing.fragment {
             self.settle_fragment(now, stream, key, Some(refused));
         } else if !self.pass_over(now, stream, key, Pass::Failed(refused)) {
@@ -122,7 +132,10 @@ impl Node {
 
     /// A session is to carry a bundle that may not be intact: it is compared with its checksums first, once nobody reads it.
     pub(crate) fn verify_for(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        if self.copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_REST)) {
+        if self
+            .forwarding
+            .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_REST))
+        {
             self.verify(now, key);
         }
     }

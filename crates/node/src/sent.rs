@@ -5,11 +5,13 @@
 //!
 //! [`OnSent::Keep`]: crate::config::OnSent::Keep
 
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Now, Reading};
@@ -96,17 +98,47 @@ impl Sent {
     }
 }
 
-impl Node {
+impl Forwarding {
     /// Whether bundles that leave over a session are kept.
-    pub(crate) fn keeps_sent(&self, stream: StreamId) -> bool {
-        self.forwarding.sent.is_kept && self.session_keeps_sent(stream)
+    pub(crate) fn keeps_sent(&self, adjacencies: &Adjacencies, stream: StreamId) -> bool {
+        self.sent.is_kept && adjacencies.session_keeps_sent(stream)
     }
 
-    fn session_keeps_sent(&self, stream: StreamId) -> bool {
-        let neighbour = self.adjacencies.neighbours.get(&stream);
-        neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
+    /// Whether a bundle has left over any link that promises nothing, and is kept.
+    pub(crate) fn is_sent(&self, held: &Held, key: BundleKey) -> bool {
+        self.sent.count > 0 && self.is_among_sent(held, key)
     }
 
+    pub(crate) fn is_among_sent(&self, held: &Held, key: BundleKey) -> bool {
+        let entry = held.bundles.entry(key);
+        entry.is_some_and(|it| self.sent.has(it.destination, key))
+    }
+
+    /// Whether a bundle has left over a session's link already.
+    pub(crate) fn has_left(&self, held: &Held, link: Option<LinkId>, key: BundleKey) -> bool {
+        self.sent.count > 0 && self.has_left_over(held, link, key)
+    }
+
+    pub(crate) fn has_left_over(&self, held: &Held, link: Option<LinkId>, key: BundleKey) -> bool {
+        let destination = held.bundles.entry(key).map(|it| it.destination);
+        let left = link.zip(destination);
+        left.is_some_and(|(link, destination)| self.sent.has_left(destination, link, key))
+    }
+
+    /// Whether a session that stands may take a bundle.
+    pub(crate) fn may_leave(&self, held: &Held, adjacencies: &Adjacencies, key: BundleKey) -> bool {
+        let destination = held.bundles.entry(key).map(|it| it.destination);
+        let hops = destination.map(|it| self.routes.hops(held.endpoints.id(it)));
+        let mut hops = hops.into_iter().flatten();
+        hops.any(|hop| {
+            adjacencies
+                .sessions_over(&hop)
+                .any(|it| self.may_go(held, it, key))
+        })
+    }
+}
+
+impl Node {
     /// All of a bundle has left over a link that promises nothing: it stays.
     pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
         let link = self
@@ -129,37 +161,6 @@ impl Node {
         }
     }
 
-    /// Whether a bundle has left over any link that promises nothing, and is kept.
-    pub(crate) fn is_sent(&self, key: BundleKey) -> bool {
-        self.forwarding.sent.count > 0 && self.is_among_sent(key)
-    }
-
-    fn is_among_sent(&self, key: BundleKey) -> bool {
-        let entry = self.held.bundles.entry(key);
-        entry.is_some_and(|it| self.forwarding.sent.has(it.destination, key))
-    }
-
-    /// Whether a bundle has left over a session's link already.
-    pub(crate) fn has_left(&self, link: Option<LinkId>, key: BundleKey) -> bool {
-        self.forwarding.sent.count > 0 && self.has_left_over(link, key)
-    }
-
-    fn has_left_over(&self, link: Option<LinkId>, key: BundleKey) -> bool {
-        let destination = self.held.bundles.entry(key).map(|it| it.destination);
-        let left = link.zip(destination);
-        left.is_some_and(|(link, destination)| {
-            self.forwarding.sent.has_left(destination, link, key)
-        })
-    }
-
-    /// Whether a session that stands may take a bundle.
-    pub(crate) fn may_leave(&self, key: BundleKey) -> bool {
-        let destination = self.held.bundles.entry(key).map(|it| it.destination);
-        let hops = destination.map(|it| self.forwarding.routes.hops(self.held.endpoints.id(it)));
-        let mut hops = hops.into_iter().flatten();
-        hops.any(|hop| self.sessions_over(&hop).any(|it| self.may_go(it, key)))
-    }
-
     /// A session stands: bundles that have left over other links, and may go to its neighbour, wait for it.
     pub(crate) fn wake_sent(&mut self, stream: StreamId) {
         let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
@@ -175,7 +176,7 @@ impl Node {
             Some(*link) != neighbour.link && hops().iter().any(|hop| neighbour.hops.contains(hop))
         });
         let keys = others.flat_map(|(_, keys)| keys);
-        let keys = keys.filter(|key| self.may_go(neighbour, **key));
+        let keys = keys.filter(|key| self.forwarding.may_go(&self.held, neighbour, **key));
         let keys: Vec<BundleKey> = keys.copied().collect();
         self.wake_all_sent(keys);
     }
@@ -221,7 +222,13 @@ impl Node {
             if self.held.state(key) == Some(State::Sent)
                 && self.held.advance(&mut self.outbox, key, Trigger::Woken)
             {
-                self.enqueue(key);
+                self.forwarding.enqueue(
+                    &mut self.held,
+                    &mut self.adjacencies,
+                    &mut self.delivery,
+                    &mut self.outbox,
+                    key,
+                );
             }
         }
     }

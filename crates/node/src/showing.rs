@@ -1,7 +1,7 @@
 //! The getters behind `view`: what a node shows of itself to its operator.
 
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
@@ -73,7 +73,7 @@ impl Node {
                     stream,
                     link: neighbour
                         .link
-                        .and_then(|link| self.link(link))
+                        .and_then(|link| self.adjacencies.link(link))
                         .map(|link| link.config.name.clone()),
                     peer: parameters.peer.clone(),
                     version: neighbour.session.session().map(Session::version),
@@ -109,7 +109,7 @@ impl Node {
         let fixed = self.forwarding.routes.iter().map(|(route, hop)| RouteView {
             route: route.clone(),
             implicit: false,
-            usable: self.is_up(hop),
+            usable: self.adjacencies.is_up(hop),
         });
         let implicit = self.adjacencies.peers.keys().map(|peer| RouteView {
             route: Route {
@@ -118,7 +118,7 @@ impl Node {
                 priority: i32::MIN,
             },
             implicit: true,
-            usable: self.is_up(&Hop::Peer(peer.clone())),
+            usable: self.adjacencies.is_up(&Hop::Peer(peer.clone())),
         });
         fixed.chain(implicit).collect()
     }
@@ -143,19 +143,10 @@ impl Node {
     pub fn waiting(&self) -> Vec<WaitingView> {
         let sums = self.forwarding.queues.by_best_hop().into_iter();
         sums.map(|(hop, bundles)| WaitingView {
-            next_hop: hop.map(|hop| self.hop_name(hop)),
+            next_hop: hop.map(|hop| self.adjacencies.hop_name(hop)),
             bundles,
         })
         .collect()
-    }
-
-    fn hop_name(&self, hop: &Hop) -> String {
-        match hop {
-            Hop::Link(link) => self
-                .link(*link)
-                .map_or_else(Default::default, |it| it.config.name.clone()),
-            Hop::Peer(peer) => peer.to_string(),
-        }
     }
 
     /// Stored bundles by destination: at most so many destinations from this place on, each with its place. Takes a look at each bundle.
@@ -196,8 +187,8 @@ impl Node {
                 .queues
                 .hops_to(index)
                 .iter()
-                .find(|hop| self.is_up(hop))
-                .map(|hop| self.hop_name(hop));
+                .find(|hop| self.adjacencies.is_up(hop))
+                .map(|hop| self.adjacencies.hop_name(hop));
             let view = DestinationView {
                 local: self.local.locality(&destination) != Locality::Remote,
                 destination,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{EndpointId, Now};
-use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities, TerminateReason};
+use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities};
 use dhow_link::tcpcl::Session;
 use dhow_link::{Gather, StreamSession};
 
@@ -19,7 +19,7 @@ use crate::config::{Enabled, LinkId, ListenerConfig, ListenerId, UdpPolicy};
 use crate::datagrams::Datagrams;
 use crate::door::{Action, Occurrence, Purpose, StreamId};
 use crate::layer::Layer;
-use crate::links::{self, Link, Tongue, Welcome};
+use crate::links::{self, Tongue, Welcome};
 use crate::memory::length;
 use crate::neighbour::{Neighbour, session_config};
 use crate::node::{Node, Stage};
@@ -45,7 +45,7 @@ impl Node {
     pub(crate) fn meet(&mut self, now: Now, stream: StreamId, purpose: &Purpose) {
         let (tongue, link, mut policy) = match *purpose {
             Purpose::Dialled { link: id } => {
-                let Some(link) = self.link_mut(id) else {
+                let Some(link) = self.adjacencies.link_mut(id) else {
                     return;
                 };
                 let policy = link.config.policy.clone();
@@ -98,16 +98,16 @@ impl Node {
             .neighbours
             .insert(stream, Box::new(neighbour));
         self.attention.attend(stream);
-        self.watch_paths(now);
+        self.adjacencies.watch_paths(now);
         if let Some(link) = link {
-            self.stop_dialling(link);
+            self.adjacencies.stop_dialling(&mut self.outbox, link);
         }
         // The operator or the shutdown was quicker than the connection.
         let unwanted = link
-            .and_then(|link| self.link(link))
+            .and_then(|link| self.adjacencies.link(link))
             .is_some_and(|link| link.enabled == Enabled::No);
         if unwanted || self.stage == Stage::ShuttingDown {
-            self.terminate(now, stream);
+            self.adjacencies.terminate(&mut self.attention, now, stream);
         }
     }
 
@@ -126,9 +126,12 @@ impl Node {
             neighbour.heard = now.monotonic;
             neighbour.session.handle_octets(now, octets);
             if let Some(id) = neighbour.link
-                && self.link_mut(id).is_some_and(|link| link.trust(stream))
+                && self
+                    .adjacencies
+                    .link_mut(id)
+                    .is_some_and(|link| link.trust(stream))
             {
-                self.stop_dialling(id);
+                self.adjacencies.stop_dialling(&mut self.outbox, id);
             }
         } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
             client.session.handle_octets(now, octets);
@@ -137,58 +140,44 @@ impl Node {
     }
 
     pub(crate) fn secured(&mut self, now: Now, stream: StreamId, identities: PeerIdentities) {
-        self.command(now, stream, LinkCommand::Secured { identities });
+        self.adjacencies.command(
+            &mut self.attention,
+            now,
+            stream,
+            LinkCommand::Secured { identities },
+        );
     }
 
     pub(crate) fn insecure(&mut self, now: Now, stream: StreamId) {
-        self.command(now, stream, LinkCommand::Insecure);
-    }
-
-    /// Give a session a command; what follows from it is carried out once the event that led to it has been handled.
-    pub(crate) fn command(&mut self, now: Now, stream: StreamId, command: LinkCommand) {
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
-            neighbour.command(now, command);
-            self.attention.attend(stream);
-        }
-    }
-
-    /// Give an application session a command, likewise.
-    pub(crate) fn answer(&mut self, now: Now, stream: StreamId, command: ClientCommand) {
-        if let Some(client) = self.delivery.clients.get_mut(&stream) {
-            client.session.handle_command(now, command);
-            self.attention.attend(stream);
-        }
+        self.adjacencies
+            .command(&mut self.attention, now, stream, LinkCommand::Insecure);
     }
 
     pub(crate) fn disconnected(&mut self, now: Now, stream: StreamId) {
         if self.adjacencies.neighbours.contains_key(&stream) {
-            self.command(now, stream, LinkCommand::Disconnected);
+            self.adjacencies
+                .command(&mut self.attention, now, stream, LinkCommand::Disconnected);
             self.attend_all(now);
             if self.adjacencies.neighbours.contains_key(&stream) {
                 self.part(now, stream, DownReason::Disconnected);
             }
         } else if self.delivery.clients.contains_key(&stream) {
-            self.answer(now, stream, ClientCommand::Disconnected);
+            self.delivery.answer(
+                &mut self.attention,
+                now,
+                stream,
+                ClientCommand::Disconnected,
+            );
             self.attend_all(now);
             self.dismiss(now, stream);
         }
         self.adjacencies.parting.remove(&stream);
     }
 
-    /// Ask for a stream's octets to be written, once until they are, where there may be any: most of what comes over a session that
-    /// carries no bundle asks for no answer.
+    /// Ask for a stream's octets to be written.
     pub(crate) fn flush(&mut self, stream: StreamId) {
-        let asked = if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
-            !neighbour.session.may_have_octets()
-                || core::mem::replace(&mut neighbour.flush_pending, true)
-        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
-            !client.session.has_octets() || core::mem::replace(&mut client.flush_pending, true)
-        } else {
-            true
-        };
-        if !asked {
-            self.act(Action::Flush { stream });
-        }
+        self.adjacencies.flush(&mut self.outbox, stream);
+        self.delivery.flush(&mut self.outbox, stream);
     }
 
     /// Add up to about `limit` octets that a stream is to write to `out`. What is given here counts as sent.
@@ -284,7 +273,7 @@ impl Node {
     /// Carry out what a session says; false when it says nothing.
     pub(crate) fn listen(&mut self, now: Now, stream: StreamId) -> bool {
         let mut happened = false;
-        self.tell_faults(stream);
+        self.adjacencies.tell_faults(&mut self.outbox, stream);
         while let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
             let Some(event) = neighbour.session.poll_event() else {
                 return happened;
@@ -354,7 +343,7 @@ impl Node {
                 neighbour.hops = link.map(Hop::Link).into_iter().collect();
                 neighbour.hops.push(Hop::Peer(parameters.peer.clone()));
                 neighbour.parameters = Some(parameters.clone());
-                if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+                if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
                 }
@@ -366,7 +355,8 @@ impl Node {
                 let is_first = sessions.is_empty();
                 sessions.insert(stream);
                 if is_first {
-                    self.contact_changed(now, &parameters.peer, Contact::Up);
+                    self.forwarding
+                        .contact_changed(now, &parameters.peer, Contact::Up);
                 }
                 self.adjacencies.to_serve.insert(stream);
                 self.wake_sent(stream);
@@ -375,7 +365,8 @@ impl Node {
                     link,
                     parameters,
                 });
-                self.supersede(now, stream);
+                self.adjacencies
+                    .supersede(&mut self.attention, &mut self.outbox, now, stream);
             }
             LinkEvent::Segment {
                 transfer,
@@ -407,7 +398,7 @@ impl Node {
                     .neighbours
                     .get(&stream)
                     .and_then(|it| it.link);
-                if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+                if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                     link.postpone(now.monotonic, delay);
                 }
             }
@@ -437,7 +428,7 @@ impl Node {
                     neighbour.ending = true;
                 }
                 // What waits for this session may have another way.
-                self.serve_everybody();
+                self.adjacencies.serve_everybody();
             }
             LinkEvent::Down(reason) => self.part(now, stream, reason),
         }
@@ -496,7 +487,7 @@ impl Node {
             });
         }
         let jitter = self.random();
-        if let Some(link) = link.and_then(|link| self.link_mut(link)) {
+        if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
             link.last_error = Some(said);
             if let Some((version, answered)) = spoken {
                 link.spoke(version, answered);
@@ -509,7 +500,7 @@ impl Node {
             streams.remove(&stream);
             if streams.is_empty() {
                 self.adjacencies.peers.remove(&peer);
-                self.contact_changed(now, &peer, Contact::Down);
+                self.forwarding.contact_changed(now, &peer, Contact::Down);
             }
         }
         let armed = self
@@ -538,19 +529,7 @@ impl Node {
             }
         }
         // Another way may be the best one now.
-        self.serve_everybody();
-    }
-
-    /// Sessions over which something could go that could not before are looked at again.
-    pub(crate) fn serve_everybody(&mut self) {
-        let established = self
-            .adjacencies
-            .neighbours
-            .iter()
-            .filter(|(_, neighbour)| neighbour.parameters.is_some());
-        self.adjacencies
-            .to_serve
-            .extend(established.map(|(&stream, _)| stream));
+        self.adjacencies.serve_everybody();
     }
 
     /// Dial what is due.
@@ -560,11 +539,16 @@ impl Node {
         }
         let ids = 0..u32::try_from(self.adjacencies.links.len()).unwrap_or(u32::MAX);
         for link in ids.map(LinkId) {
-            if !self.link(link).is_some_and(|it| it.is_due(now.monotonic)) {
+            if !self
+                .adjacencies
+                .link(link)
+                .is_some_and(|it| it.is_due(now.monotonic))
+            {
                 continue;
             }
             let jitter = self.random();
             let dials = self
+                .adjacencies
                 .link_mut(link)
                 .map_or(0, |it| it.dials_wanted(now.monotonic, jitter));
             for _ in 0..dials {
@@ -578,22 +562,8 @@ impl Node {
         self.stage = Stage::ShuttingDown;
         let streams: Vec<StreamId> = self.adjacencies.neighbours.keys().copied().collect();
         for stream in streams {
-            self.terminate(now, stream);
+            self.adjacencies.terminate(&mut self.attention, now, stream);
         }
-    }
-
-    /// End a neighbour's session in order.
-    pub(crate) fn terminate(&mut self, now: Now, stream: StreamId) {
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
-            neighbour.ending = true;
-        }
-        self.command(
-            now,
-            stream,
-            LinkCommand::Terminate {
-                reason: TerminateReason::Unknown,
-            },
-        );
     }
 
     /// True once a `Shutdown` has been carried out: no session is left and everything is durable.
@@ -604,31 +574,8 @@ impl Node {
             && self.held.arrivals.is_empty()
     }
 
-    pub(crate) fn link_mut(&mut self, LinkId(id): LinkId) -> Option<&mut Link> {
-        usize::try_from(id)
-            .ok()
-            .and_then(|id| self.adjacencies.links.get_mut(id))
-    }
-
     fn listener(&self, ListenerId(id): ListenerId) -> Option<&ListenerConfig> {
         let id = usize::try_from(id).ok()?;
         self.config.listeners.get(id)
-    }
-
-    pub(crate) fn link(&self, LinkId(id): LinkId) -> Option<&Link> {
-        usize::try_from(id)
-            .ok()
-            .and_then(|id| self.adjacencies.links.get(id))
-    }
-
-    /// The link of this name.
-    pub(crate) fn link_named(&self, name: &str) -> Result<LinkId, crate::door::OperatorRefusal> {
-        self.adjacencies
-            .links
-            .iter()
-            .zip(0_u32..)
-            .find(|(link, _)| link.config.name == name)
-            .map(|(_, id)| LinkId(id))
-            .ok_or_else(|| crate::door::OperatorRefusal::UnknownLink(name.to_string()))
     }
 }

@@ -1,5 +1,7 @@
 //! Bundles that applications of this node send (RFC 9171 5.2).
 
+use crate::attention::Attention;
+use crate::delivery::Delivery;
 use alloc::boxed::Box;
 use alloc::format;
 use dhow_bundle::mutant::{Mutant, planted};
@@ -115,6 +117,33 @@ impl Mould {
     }
 }
 
+impl Delivery {
+    /// Answer an application's request.
+    pub(crate) fn transmission_done(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        request: RequestId,
+        outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
+    ) {
+        if let Some(client) = self.clients.get_mut(&stream) {
+            if client
+                .transmission
+                .as_ref()
+                .is_some_and(|transmission| transmission.request == request)
+            {
+                client.transmission = None;
+            }
+            client
+                .session
+                .handle_command(now, ClientCommand::Sent { request, outcome });
+            // Answers come in batches: the session is attended to once for all of them.
+            attention.attend(stream);
+        }
+    }
+}
+
 impl Node {
     /// An application begins to send a bundle.
     pub(crate) fn begin_transmission(
@@ -135,7 +164,13 @@ impl Node {
                     self.break_off(now, before);
                 }
             }
-            Err(refusal) => self.transmission_done(now, stream, request, Err(refusal)),
+            Err(refusal) => self.delivery.transmission_done(
+                &mut self.attention,
+                now,
+                stream,
+                request,
+                Err(refusal),
+            ),
         }
     }
 
@@ -239,7 +274,7 @@ impl Node {
         }
         let source = match send.source.take() {
             Some(source) => self.local.resolve(source),
-            None => self.own_endpoint(stream)?,
+            None => self.delivery.own_endpoint(stream)?,
         };
         if !source.is_null() && self.local.locality(&source) != Locality::Application {
             let why = format!("{source} is no application endpoint of this node");
@@ -318,7 +353,10 @@ impl Node {
             header.clear();
             let joined = joined.give();
             client.transmission = None;
-            let ahead = self.is_first(key).then(|| joined.clone());
+            let ahead = self
+                .forwarding
+                .is_first(&self.held, key)
+                .then(|| joined.clone());
             self.held
                 .append(&mut self.outbox, key, Piece::Octets(joined));
             self.commit(key);
@@ -348,32 +386,14 @@ impl Node {
                 .filter(|_| planted(Mutant::AcceptedAtOnce));
             let created = entry.map(|it| (self.held.endpoints.id(it.source).clone(), it.creation));
             if let Some(created) = created {
-                self.transmission_done(now, stream, request, Ok(created));
+                self.delivery.transmission_done(
+                    &mut self.attention,
+                    now,
+                    stream,
+                    request,
+                    Ok(created),
+                );
             }
-        }
-    }
-
-    /// Answer an application's request.
-    pub(crate) fn transmission_done(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        request: RequestId,
-        outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
-    ) {
-        if let Some(client) = self.delivery.clients.get_mut(&stream) {
-            if client
-                .transmission
-                .as_ref()
-                .is_some_and(|transmission| transmission.request == request)
-            {
-                client.transmission = None;
-            }
-            client
-                .session
-                .handle_command(now, ClientCommand::Sent { request, outcome });
-            // Answers come in batches: the session is attended to once for all of them.
-            self.attention.attend(stream);
         }
     }
 
