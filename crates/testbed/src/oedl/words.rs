@@ -15,7 +15,7 @@ pub(super) struct Addresses {
 struct Owner {
     node: String,
     link: String,
-    /// Whether the node has it on further links, where a scenario has others for it.
+    /// True if the node has the address on further links, for which a scenario has other addresses.
     is_of_several: bool,
 }
 

@@ -20,7 +20,7 @@ const NAMED_MAX: usize = 6;
 /// Repeats of each from which a difference can be told from chance, at least.
 const REPEATS_MIN: usize = 3;
 
-/// What is compared.
+/// The measures that are compared.
 const COMPARED: [Measure; 5] = [
     Measure::Goodput,
     Measure::Delivery,

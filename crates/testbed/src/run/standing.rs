@@ -1,4 +1,4 @@
-//! How far a run is, for who watches it.
+//! The progress of a run, for its display.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::application::Ledger;
 use crate::node::Daemon;
 use crate::results;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// Time since its beginning.
@@ -34,7 +34,7 @@ pub struct Standing {
 }
 
 impl Parts<'_> {
-    /// How far its run is.
+    /// The progress of its run.
     pub(super) fn standing(
         &self,
         now: Duration,
