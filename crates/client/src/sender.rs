@@ -46,7 +46,7 @@ pub struct Created {
 /// A node's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Which request.
+    /// The ticket of the request.
     pub ticket: Ticket,
     /// The bundle, or why there is none.
     pub outcome: Result<Created, Refusal>,
