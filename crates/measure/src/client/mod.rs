@@ -319,9 +319,9 @@ pub enum ClientError {
     /// The file cannot be written.
     #[error("cannot write to {target}: {error}")]
     Target {
-        /// Which.
+        /// The file.
         target: Target,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// No thread.

@@ -152,7 +152,7 @@ impl Account {
         }
     }
 
-    /// Which rows came.
+    /// The numbers of the rows that came.
     pub const fn numbers(&self) -> &Numbers {
         &self.numbers
     }

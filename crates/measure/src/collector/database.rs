@@ -110,12 +110,12 @@ pub struct DatabaseError {
     words: String,
 }
 
-/// Whose fault it is that a database fails.
+/// The cause of a database's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// The database's: it is away, full, locked, or has lost its transaction. The same may be taken later.
+    /// The database: it is away, full, locked, or has lost its transaction. It may take the same later.
     Away,
-    /// That of what it was asked to take, now and later.
+    /// The request: the database will not take it, now or later.
     Refused,
 }
 

@@ -120,7 +120,7 @@ pub struct Kept {
     held: Held,
 }
 
-/// Whose rows those are, and what the account knows of them.
+/// The origin of the rows kept, and their state in the account.
 struct Standing {
     session: SessionKey,
     /// The whole parcel that it is, if it is one.
@@ -137,7 +137,7 @@ pub struct Client {
     pub streams: BTreeMap<StreamKey, Definition>,
     /// The newest definition of an index.
     pub indices: BTreeMap<u8, StreamKey>,
-    /// Which run of it this is; the numbers of its rows belong to that.
+    /// The name of its run, to which the numbers of its rows belong.
     pub run: RunName,
     /// Nothing of it can be stored.
     pub is_refused: bool,

@@ -21,8 +21,8 @@ pub enum Encoding {
     Binary,
 }
 
-/// Which one a session is of those that a client sends apart, each whole in itself, so that they may come late, in another order, twice or not
-/// at all.
+/// The identity of one of the sessions that a client sends as parcels, each whole in itself, so that they may come late, in another order,
+/// twice or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parcel {
     /// The client's own name for its run, drawn at random.
