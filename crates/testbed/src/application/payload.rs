@@ -65,7 +65,7 @@ impl Pool {
 }
 
 impl Name {
-    /// Which payload octets begin with.
+    /// The name with which a payload's octets begin; `None` if they have no mark.
     #[must_use]
     pub fn of(octets: &[u8]) -> Option<Self> {
         let (mark, rest) = octets.split_first_chunk::<4>()?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Which node and link an address belongs to.
+/// The node and link of each address in a script.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     /// Names of nodes in the script, which it may take for addresses too, and in the scenario.

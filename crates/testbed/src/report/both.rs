@@ -159,7 +159,7 @@ fn beside_nothing(point: &str, measure: &Measure, virtual_: &str) -> String {
     format!("{measure}{of} is {virtual_}, and 0 on sockets")
 }
 
-/// Which congestion control either has.
+/// The congestion controls of either backend.
 fn congestion(study: &Study) -> String {
     let of = |backend: Backend| {
         let runs = study.done().filter(|told| told.run.backend == backend);

@@ -1,4 +1,4 @@
-//! Which resource a run had none left of.
+//! The resource of which a run had nothing left.
 
 use dhow_page::escaped;
 use dhow_page::quantity::things;

@@ -48,7 +48,7 @@ pub enum Expected {
 pub struct Others {
     /// The value along, as a sweep has it.
     pub x: String,
-    /// Which curve: the value of `group_by`, or a name of its own.
+    /// The curve: the value of `group_by`, or a name of its own.
     #[serde(default)]
     pub group: String,
     /// The value found: bit/s, seconds or a share of 1.
@@ -238,7 +238,7 @@ pub struct Study {
 pub(crate) struct Cell<'a> {
     /// The value along; nothing where nothing goes along.
     pub(crate) x: String,
-    /// Which curve.
+    /// The name of its curve.
     pub(crate) group: String,
     /// The runs that came to their end.
     pub(crate) runs: Vec<&'a Told>,

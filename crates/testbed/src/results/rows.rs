@@ -13,9 +13,9 @@ pub trait Row: Serialize + DeserializeOwned + Default {
 /// A payload that an application sent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Payload {
-    /// Which of the scenario's traffic, from 1.
+    /// The number of its traffic in the scenario, from 1.
     pub traffic: u64,
-    /// Which of it, from 1.
+    /// The number of the payload within that traffic, from 1.
     pub number: u64,
     /// The name of the node that sent it.
     pub from: String,

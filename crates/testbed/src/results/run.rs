@@ -141,7 +141,7 @@ pub struct Run {
     pub backend: Backend,
     /// The values that the sweep set.
     pub point: Point,
-    /// Which repeat of it, from 1.
+    /// The number of the repeat, from 1.
     pub repeat: u32,
     /// Its seed.
     pub seed: u64,

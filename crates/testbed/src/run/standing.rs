@@ -15,9 +15,9 @@ use crate::results;
 pub struct Standing {
     /// Time since its beginning.
     pub time: Duration,
-    /// Which nodes run, in the order of the scenario; hosts without one do as long as the lab.
+    /// True for each node that runs, in the order of the scenario; hosts without a node run as long as the lab.
     pub nodes: Vec<bool>,
-    /// Which links are there, in the order of the scenario.
+    /// True for each link that is there, in the order of the scenario.
     pub links: Vec<bool>,
     /// The time of the last sample, from which the next two are.
     pub sampled: Duration,

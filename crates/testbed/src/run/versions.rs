@@ -1,4 +1,4 @@
-//! Which programs a study uses beside dhow, where they are, and what they say of their version.
+//! The programs that a study uses beside dhow, with their paths and versions.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -81,7 +81,7 @@ fn describe(word: &str) -> Value {
         if path.ends_with(asked) {
             return answer(path, words);
         }
-        // Which program of another name it goes with is known of those on the way alone.
+        // A version that another program tells (of scp: ssh) is known only of a program that was found by its name.
         let other = found(asked).filter(|_| !word.contains('/'));
         answer(&other?, words)
     });

@@ -122,7 +122,7 @@ impl Pattern {
 /// A packet and when it leaves, from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When.
+    /// The time, from the start of the flow.
     pub at: Duration,
     /// Octets of its payload.
     pub octets: u32,
