@@ -10,7 +10,7 @@ use crate::loss::Dice;
 use crate::profile::Profile;
 use crate::trace::RateTrace;
 
-/// What became of packets, since the channel was made.
+/// Packets and octets by their fate, counted since the channel was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that have arrived, second ones included.
@@ -33,7 +33,7 @@ pub struct Counters {
     pub reordered: u64,
 }
 
-/// Whether there is a contact.
+/// The state of the contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contact {
     /// Packets leave.
@@ -106,7 +106,7 @@ impl Channel {
         self
     }
 
-    /// The trace of its rate, if it has one, begins at an instant. What has left by now arrives; what waits leaves by the trace as it is then.
+    /// The trace of the rate, if there is one, begins at `start`. Packets that have left by `now` arrive; waiting packets leave by the trace from its new beginning.
     pub fn handle_start(&mut self, now: Instant, start: Instant) {
         self.depart(now);
         if self.line.begin(start) {
@@ -134,7 +134,8 @@ impl Channel {
         self.waiting.push_back(Timed { at, packet });
     }
 
-    /// The contact begins or ends. What has left by then arrives; what waits, or is leaving, is cut.
+    /// The contact begins or ends. At its end, packets that have left by `now` still arrive; packets that wait or are
+    /// leaving are cut.
     pub fn handle_contact(&mut self, now: Instant, contact: Contact) {
         self.depart(now);
         if contact == Contact::Down {
@@ -191,19 +192,19 @@ impl Channel {
         self.waiting_octets
     }
 
-    /// Whether there is a contact.
+    /// The state of the contact.
     #[must_use]
     pub const fn contact(&self) -> Contact {
         self.contact
     }
 
-    /// What became of packets.
+    /// The packets and octets counted so far.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// What has left by now is under way, once or twice, unless it is lost.
+    /// Takes the packets that have left by `now` out of the queue: each is lost, or put on its way once or twice.
     fn depart(&mut self, now: Instant) {
         while let Some(Timed { at, packet }) = due(&mut self.waiting, now) {
             self.waiting_octets = self.waiting_octets.saturating_sub(length(&packet));
@@ -244,7 +245,7 @@ fn due(queue: &mut VecDeque<Timed>, now: Instant) -> Option<Timed> {
     queue.pop_front()
 }
 
-/// What a packet occupies, octets: never nothing, so that every bound in octets bounds packets too.
+/// Octets that count for a packet: its length, but at least 1, so that every bound in octets bounds packets too.
 fn length(packet: &Bytes) -> u64 {
     u64::try_from(packet.len()).unwrap_or(u64::MAX).max(1)
 }

@@ -1,4 +1,4 @@
-//! How long octets are on their way: always as long, or as it is at the time.
+//! Propagation delay of a link: constant, or a function of time.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

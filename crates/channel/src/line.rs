@@ -55,7 +55,7 @@ impl Line {
         }
     }
 
-    /// What was leaving is cut off.
+    /// Cuts off the packet that is leaving: the transmitter is free at `now`, or with the next moment of the trace.
     pub fn reset(&mut self, now: Instant) {
         match &mut self.0 {
             Pace::Even(even) => even.reset(now),
@@ -64,9 +64,9 @@ impl Line {
     }
 }
 
-/// When the transmitter is free again: `at` plus `numerator` parts of a nanosecond of which there are as many as
-/// the rate has octets a second. What a division leaves over is carried on, so that the rate is met exactly
-/// over any number of packets.
+/// The instant at which the transmitter is free again: `at` plus `numerator` parts of a nanosecond of which
+/// there are as many as the rate has octets a second. The remainder of each division is carried on, so that the
+/// rate is met exactly over any number of packets.
 #[derive(Clone, Copy, Debug)]
 struct Even {
     rate: Rate,

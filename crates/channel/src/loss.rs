@@ -1,4 +1,4 @@
-//! What happens to packets by chance, drawn from a seed: which are lost, or of some other part, and how late others are.
+//! Random events of packets, drawn from a seed: losses, duplicates, reordering and jitter.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ impl Dice {
         Self { state, bad: false }
     }
 
-    /// Whether the next packet is lost.
+    /// True if the next packet is lost.
     pub fn loses(&mut self, loss: Loss) -> bool {
         match loss {
             Loss::None => false,
@@ -45,7 +45,7 @@ impl Dice {
         self.bad = false;
     }
 
-    /// How much later than others the next packet is, from nothing to `most`: all between are as likely.
+    /// The jitter of the next packet: uniform from 0 to `most`.
     pub fn jitter(&mut self, most: Duration) -> Duration {
         if most.is_zero() {
             return Duration::ZERO;
@@ -54,7 +54,7 @@ impl Dice {
         Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
-    /// Whether the next packet belongs to a part of all; nothing is drawn where that is none.
+    /// True if the next packet belongs to this part of all packets; nothing is drawn if the part is none.
     pub fn picks(&mut self, part: Part) -> bool {
         part != Part::NONE && self.happens(part.per_billion())
     }

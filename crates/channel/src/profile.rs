@@ -1,4 +1,4 @@
-//! What a link is like.
+//! The parameters of a link: rate, delay, queue, loss, jitter, duplicates and reordering.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -23,9 +23,9 @@ pub enum ProfileError {
         "a loss of {per_billion} of a billion packets takes longer bursts than of {mean_packets}"
     )]
     TooOften {
-        /// What is to be lost.
+        /// Packets lost, of a billion.
         per_billion: u32,
-        /// In bursts of so many packets, in the mean.
+        /// Mean length of a burst, packets.
         mean_packets: u32,
     },
     /// A function of time without a value.
@@ -88,14 +88,14 @@ impl Part {
         }
     }
 
-    /// How many of a billion packets.
+    /// Packets of this part, of a billion.
     #[must_use]
     pub const fn per_billion(self) -> u32 {
         self.0
     }
 }
 
-/// Which packets are lost on their way.
+/// The model of losses on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
     /// None.
@@ -153,31 +153,31 @@ impl Loss {
     }
 }
 
-/// What one direction of a link is like.
+/// The parameters of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// How fast packets leave.
+    /// The rate at which packets leave.
     pub rate: Rate,
     /// From the last octet's leaving to its arrival.
     pub delay: Duration,
     /// Octets that may wait for their turn, the packet that is leaving included.
     pub queue_octets: u64,
-    /// What is lost on the way, after it left.
+    /// Losses on the way, after a packet has left.
     pub loss: Loss,
-    /// How much later than by its delay a packet may arrive; none overtakes another by that.
+    /// Jitter: the largest extra delay of a packet, drawn uniformly from 0. Packets keep their order.
     pub jitter: Duration,
-    /// Which packets arrive twice; the second draws its own jitter, and whether it is held up.
+    /// The part of the packets that arrive twice; the second copy draws its own jitter and reordering.
     pub duplicates: Part,
-    /// Which packets are held up, so that later ones overtake them.
+    /// The packets that are held up, so that later ones overtake them.
     pub reordering: Reordering,
 }
 
 /// Packets that are held up on their way. This alone lets packets overtake each other: with jitter they keep their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
-    /// Which packets.
+    /// The part of the packets that are held up.
     pub part: Part,
-    /// How much longer they take, beside delay and jitter. They overtake none of their kind.
+    /// The time that these packets take beside delay and jitter. They keep their order among themselves.
     pub by: Duration,
 }
 

@@ -29,15 +29,15 @@ pub enum TraceError {
     /// Not a number.
     #[error("'{text}' is no number of milliseconds from 0 to {}", u32::MAX)]
     Number {
-        /// Which line.
+        /// The number of the line.
         line: usize,
-        /// What it has, or the beginning of it.
+        /// The text of the line, or its beginning.
         text: alloc::string::String,
     },
     /// Back in time.
     #[error("{at} ms are before {before} ms, which is the moment before it")]
     OutOfOrder {
-        /// Which line.
+        /// The number of the line.
         line: usize,
         /// Its moment, milliseconds.
         at: u32,
@@ -62,7 +62,7 @@ impl TraceError {
 }
 
 /// Moments, milliseconds from the beginning and in order, at each of which [`MOMENT_OCTETS`] may leave, of one packet or of several.
-/// After the last it begins anew, as though that were moment 0. What nobody uses at its moment is lost.
+/// After the last moment the trace begins anew, as though that were moment 0. Octets that no packet uses at their moment are lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateTrace(Arc<[u32]>);
 
@@ -89,7 +89,7 @@ impl RateTrace {
         }
     }
 
-    /// What a file says: a number in each line.
+    /// Reads a trace file: one moment a line, as a whole number of milliseconds.
     ///
     /// # Errors
     /// The first line that is wrong.
@@ -110,7 +110,7 @@ impl RateTrace {
         Duration::from_millis(self.period_ms())
     }
 
-    /// What may leave in the mean.
+    /// The mean rate over one repetition of the trace, at least one octet a second.
     #[must_use]
     pub fn mean(&self) -> Rate {
         let moments = u64::try_from(self.0.len()).unwrap_or(u64::MAX);
@@ -151,7 +151,8 @@ impl RateTrace {
     }
 }
 
-/// How far a trace has been used: the moment at which the last packet left, and what may leave then beside it.
+/// The state of a trace in use: the number of the moment at which the last packet left, and the octets that may still leave
+/// at it.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     trace: RateTrace,
@@ -189,7 +190,7 @@ impl Course {
         self.start + Duration::from_millis(self.trace.at_ms(self.moment))
     }
 
-    /// What was leaving is cut off. What might have left by now has.
+    /// Cuts off the packet that is leaving: the next octets leave at the first moment after `now`, with all of its octets.
     pub(crate) fn reset(&mut self, now: Instant) {
         let after = now.since(self.start) + Duration::from_nanos(1);
         self.moment = self.trace.first_from(after);

@@ -38,7 +38,7 @@ fn percent(packets: u32) -> Part {
     Part::of_billion(packets * 10_000_000).unwrap()
 }
 
-/// What happens at the near end, in order: nanoseconds since what was before, and a packet's size.
+/// Packets sent at the near end, in order: nanoseconds since the packet before, and octets.
 type Traffic = Vec<(u64, usize)>;
 
 fn traffic() -> impl Strategy<Value = Traffic> {
@@ -420,7 +420,7 @@ fn what_is_no_profile_is_refused() {
     );
 }
 
-/// How many packets in a row arrive or are lost, of many.
+/// Lengths of runs of packets that arrive (false) or are lost (true), of a million packets.
 fn runs(loss: Loss) -> Vec<(bool, u32)> {
     let mut dice = dhow_channel::Dice::new(7);
     let mut runs: Vec<(bool, u32)> = Vec::new();
@@ -486,7 +486,7 @@ fn a_trace_begins_when_it_is_told_to_and_goes_on_while_there_is_no_contact() {
     channel.handle_packet(ms(50), packet(1, 1504));
     assert_eq!(channel.poll_timeout(), Some(ms(150)));
     assert!(channel.poll_packet(ms(150)).is_some());
-    // What is cut off leaves its moment to others, and none that is over.
+    // A packet that is cut off leaves its later moment to others, but no moment that is over.
     channel.handle_contact(ms(160), Contact::Down);
     channel.handle_contact(ms(170), Contact::Up);
     for number in 2..4 {

@@ -1,11 +1,11 @@
-//! Where a node's API socket is.
+//! The address of a node's API socket.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a node's API socket is.
+/// The address of a node's API socket.
 ///
 /// As text: `tcp:HOST:PORT` for TCP, anything else is the path of a Unix socket (`unix:` before it is
 /// allowed, for paths that begin like an address).

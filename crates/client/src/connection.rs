@@ -35,7 +35,7 @@ pub(crate) enum WhileWriting {
     Leave,
 }
 
-/// How long to wait for octets.
+/// The longest time to wait for octets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
     /// Not at all.
@@ -203,7 +203,7 @@ impl Connection {
         put_message(message, &mut self.out);
     }
 
-    /// Where messages are collected for writing.
+    /// The buffer that collects messages for writing.
     pub(crate) fn collected(&mut self) -> &mut BytesMut {
         &mut self.out
     }
@@ -336,7 +336,7 @@ fn lost(error: io::Error) -> Error {
     Error::Disconnected(Some(error))
 }
 
-/// Whether the time was over before anything happened.
+/// True if the time to wait was over before any octet came or left.
 pub(crate) fn is_too_late(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

@@ -7,7 +7,8 @@ use dhow_node::api::seam::DeliveryHead;
 use crate::error::Error;
 use crate::receiver::Receiver;
 
-/// What a delivery is confirmed or declined with, later than the next one is taken.
+/// A handle to confirm or decline a delivery after its payload has been read, also after the next one
+/// was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a delivery that is not confirmed comes again"]
 pub struct Receipt(pub(crate) Option<u64>);
@@ -35,7 +36,7 @@ impl<'receiver> Delivery<'receiver> {
         }
     }
 
-    /// What the bundle is. The lifetime is 0 where the node does not say it.
+    /// The head of the bundle. Its lifetime is 0 if the node does not say it.
     #[must_use]
     pub const fn head(&self) -> &DeliveryHead {
         &self.head
@@ -53,7 +54,7 @@ impl<'receiver> Delivery<'receiver> {
         self.receipt
     }
 
-    /// Confirm the delivery: the node forgets the bundle. What was not read is skipped.
+    /// Confirm the delivery: the node forgets the bundle. Octets that were not read are skipped.
     ///
     /// # Errors
     /// When the connection is lost: then the bundle may come again.
@@ -61,8 +62,8 @@ impl<'receiver> Delivery<'receiver> {
         self.receiver.confirm(self.receipt)
     }
 
-    /// Decline the delivery: the node keeps the bundle and delivers it again later. What was not read
-    /// is skipped.
+    /// Decline the delivery: the node keeps the bundle and delivers it again later. Octets that were not
+    /// read are skipped.
     ///
     /// # Errors
     /// When the connection is lost.

@@ -1,4 +1,4 @@
-//! What can go wrong between a client and its node.
+//! Errors between a client and its node.
 
 use std::fmt;
 use std::io;
@@ -16,9 +16,9 @@ pub enum Error {
     /// Nobody answers at the address.
     #[error("nobody answers at {address}: {source}")]
     Unreachable {
-        /// Where.
+        /// The address that was tried.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The connection was there and is lost; what was not answered may or may not have been done.
@@ -30,7 +30,7 @@ pub enum Error {
     /// The node refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// What came is not what a node says.
+    /// The octets received are no message that a node sends at this place.
     #[error("the other side broke the protocol: {0}")]
     Protocol(String),
     /// The payload to send could not be read; the connection is of no more use.
@@ -74,7 +74,7 @@ fn because(error: Option<&io::Error>) -> String {
 pub struct Refusal {
     /// The response's status; see the `STATUS_` constants of the node's messages.
     pub status: i32,
-    /// What the node says about it, for people; may be empty.
+    /// The node's reason, for people; may be empty.
     pub message: String,
 }
 

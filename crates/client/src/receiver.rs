@@ -16,7 +16,7 @@ use crate::error::{Error, Refusal};
 /// Octets of confirmations that are collected at most while deliveries keep coming.
 const CONFIRMATIONS_OCTETS: usize = 4096;
 
-/// How long `finish` waits for the node to close after it has read everything.
+/// The time that `finish` waits for the node to close after it has read everything.
 const FINISH: Duration = Duration::from_secs(5);
 
 /// Flag of a bundle that carries an administrative record (RFC 9171 4.2.3).
@@ -45,8 +45,8 @@ impl Receiver {
         }
     }
 
-    /// The next delivery, waiting for it at most `timeout`; `None` when the time is over. What was not
-    /// read of the delivery before is skipped.
+    /// The next delivery, waiting for it at most `timeout`; `None` when the time is over. Octets of the
+    /// delivery before that were not read are skipped.
     ///
     /// # Errors
     /// When the connection is lost, the node refuses what this client said, or is silent within the delivery before.

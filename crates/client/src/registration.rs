@@ -1,4 +1,4 @@
-//! What an application wants to be on a connection.
+//! The parameters of an application's connection.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use dhow_node::api::wire::{
     AUTH_TYPE_DEFAULT, AapMessage, Body, ConnectionConfig, FAILURE_ABANDON, FAILURE_DEFER,
 };
 
-/// What an application wants to be on a connection.
+/// The parameters of an application's connection: endpoint, secret, keepalive, failure action and
+/// window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     endpoint: Option<EndpointId>,
@@ -47,23 +48,24 @@ impl Registration {
         self
     }
 
-    /// How often the node asks whether a receiver is still there, and how soon after twice this time
-    /// without a word from a sender it closes; whole seconds, zero for never (default). A receiver
-    /// answers in [`next_delivery`](crate::Receiver::next_delivery) and while it reads a payload.
+    /// The interval of keepalives: the node probes a receiver that has been silent for this long, and
+    /// closes a sender's connection after twice this time without octets from it; whole seconds, zero
+    /// for never (default). A receiver answers in [`next_delivery`](crate::Receiver::next_delivery) and
+    /// while it reads a payload.
     #[must_use]
     pub const fn with_keepalive(mut self, interval: Duration) -> Self {
         self.keepalive = interval;
         self
     }
 
-    /// What happens to bundles while nobody receives at the endpoint (default: they wait).
+    /// The fate of bundles while nobody receives at the endpoint (default: they wait).
     #[must_use]
     pub const fn with_failure_action(mut self, action: DeliveryFailureAction) -> Self {
         self.failure_action = action;
         self
     }
 
-    /// How many deliveries may be unconfirmed at a time; 1 (default) to 1024.
+    /// Deliveries that may be unconfirmed at a time; 1 (default) to 1024.
     #[must_use]
     pub const fn with_window(mut self, deliveries: u32) -> Self {
         self.window = deliveries;

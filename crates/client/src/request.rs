@@ -1,4 +1,5 @@
-//! What a sender writes and reads for each bundle, as few octets and allocations as there can be.
+//! The messages that a sender writes and reads for each bundle, with as few octets and allocations as
+//! possible.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use prost::Message;
 use crate::error::{Error, Refusal};
 use crate::sender::{Created, Ticket};
 
-/// What goes with a bundle to be sent.
+/// The parameters of a bundle to be sent: endpoints, lifetime, flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendHead {
     destination: EndpointId,
@@ -43,14 +44,14 @@ impl SendHead {
         self
     }
 
-    /// Where status reports go, if not to the source.
+    /// The report-to endpoint (default: the source).
     #[must_use]
     pub fn with_report_to(mut self, report_to: EndpointId) -> Self {
         self.report_to = Some(report_to);
         self
     }
 
-    /// How long the bundle is of use; milliseconds count.
+    /// The lifetime of the bundle, in whole milliseconds (default: the node's).
     #[must_use]
     pub const fn with_lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
@@ -158,7 +159,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// What an answer says.
+    /// The outcome that an answer reports: the bundle created, or the node's refusal.
     pub(crate) fn read(&mut self, response: Response) -> Result<Result<Created, Refusal>, Error> {
         if response.status != STATUS_SUCCESS {
             return Ok(Err(response.into()));

@@ -46,7 +46,7 @@ pub struct Created {
 /// A node's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Which request.
+    /// The ticket of the request.
     pub ticket: Ticket,
     /// The bundle, or why there is none.
     pub outcome: Result<Created, Refusal>,
@@ -158,7 +158,7 @@ impl Sender {
     /// When the connection is lost.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.connection.pending() > 0 {
-            // What has come is taken before more is written: see ANSWER_OCTETS_MAX.
+            // Answers that have come are taken before more is written: see ANSWER_OCTETS_MAX.
             self.take_answers(Wait::No)?;
             let outcome = self.connection.flush();
             self.written(outcome)?;
@@ -324,7 +324,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Something was written. Where that has failed, perhaps the node said why before it closed.
+    /// A write has ended. If it failed, the node may have said why before it closed: its refusal, if
+    /// there is one, is the error.
     fn written(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         self.looked = None;
         let Err(error) = outcome else { return Ok(()) };

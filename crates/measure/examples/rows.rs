@@ -1,4 +1,5 @@
-//! How many rows a second: injected, over a socket into SQLite, and into SQLite by a plain prepared insert beside it.
+//! Throughput, rows a second: samples injected, rows over a socket into SQLite, and rows into SQLite by a plain prepared
+//! insert for comparison.
 //!
 //! `cargo run --release --example rows -p dhow-measure [ROWS]`
 #![allow(

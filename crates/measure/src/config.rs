@@ -20,18 +20,18 @@ const RULES_MAX: usize = 254;
 /// Elements and attributes: more nodes than any configuration needs.
 const NODES_MAX: u32 = 100_000;
 
-/// What a configuration says; what it does not say is left to others.
+/// The content of a configuration; `None` for settings that it leaves to others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// The domain.
     pub domain: Option<String>,
-    /// Who measures.
+    /// The name of the sender.
     pub sender: Option<String>,
-    /// Where measurements go.
+    /// The destination of measurements.
     pub target: Option<Target>,
-    /// How rows are written.
+    /// The encoding of rows.
     pub encoding: Option<Encoding>,
-    /// Which points are sent, and how.
+    /// The points that are sent, and their filters.
     pub plan: Plan,
 }
 
@@ -266,13 +266,13 @@ fn wrong(at: Node<'_, '_>, what: impl std::fmt::Display) -> ConfigError {
     ConfigError::new(place.row, what.to_string())
 }
 
-/// What is wrong with a configuration.
+/// A fault in a configuration, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ConfigError {
     /// The line, from 1.
     pub line: u32,
-    /// What is wrong there.
+    /// The description of the fault.
     pub what: String,
 }
 

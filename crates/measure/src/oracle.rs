@@ -1,8 +1,8 @@
-//! What must hold for any octets that a collector is sent: the fuzz target and the replay of its corpus share it.
+//! The invariants of a collector's decoder for octets of any kind: the fuzz target and the replay of its corpus share them.
 
 use crate::omsp::{Decoder, ROW_OCTETS_MAX, Reason};
 
-/// What a session came to.
+/// The result of a decoded session.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     rows: Vec<String>,
@@ -17,7 +17,7 @@ struct Outcome {
 /// The two differ, or more memory is held than a row may have.
 pub fn check_session(octets: &[u8]) {
     let whole = read(octets, octets.len().max(1));
-    // How many octets a read brings is the network's choice.
+    // The network decides on the number of octets in a read.
     for piece in [1, 7, 4096] {
         let pieces = read(octets, piece);
         assert_eq!(whole, pieces, "pieces of {piece} octets make a difference");

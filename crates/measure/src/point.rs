@@ -25,7 +25,7 @@ pub struct Point {
     pub name: &'static str,
     /// One sentence: what happened when a row is written.
     pub about: &'static str,
-    /// What is measured.
+    /// The fields of a row.
     pub columns: &'static [Column],
 }
 
@@ -38,7 +38,7 @@ pub struct Column {
     pub kind: Type,
     /// Its unit, as a database keeps it: `s`, `B`, `B/s`; empty for none.
     pub unit: &'static str,
-    /// What it says.
+    /// The meaning of its values, in a few words.
     pub about: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a stream of measurements is made of: a name and typed fields, as OMSP's schema lines write them.
+//! The schema of a stream of measurements: a name and typed fields, as OMSP's schema lines write them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -92,7 +92,7 @@ impl Vector<'_> {
         }
     }
 
-    /// How many there are.
+    /// The number of elements.
     pub const fn len(&self) -> usize {
         match self {
             Self::Int32(all) => all.len(),

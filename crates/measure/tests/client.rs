@@ -220,7 +220,7 @@ fn what_nobody_takes_is_left_in_a_file_or_counted_as_dropped() {
 /// Rows that are shorter than any other, where longer ones found no room; how many.
 fn fill_the_rest(sent: &dhow_measure::Stream) -> u64 {
     const ROWS: u64 = 200;
-    // What came before has its place.
+    // The rows before have been written or dropped by then.
     std::thread::sleep(Duration::from_millis(100));
     for _ in 0..ROWS {
         sent.inject(&[99_999_u64.into(), "".into(), 1.0.into()]);

@@ -42,7 +42,7 @@ const MADE: u64 = 400;
 /// Octets of one, about, at most.
 const MADE_OCTETS_MAX: usize = 6000;
 
-/// What means something somewhere in a session.
+/// Octets that have a meaning at some place of a session.
 const WORDS: [&[u8]; 12] = [
     b"\xAA\xAA\x01\x00",
     b"\xAA\xAA\x02\x00\x00\x00\xFF",

@@ -51,7 +51,7 @@ impl Carrier for Keeper {
     }
 }
 
-/// What a client sent: each parcel once or, where its carrier did not know, twice.
+/// The parcels that a client sent: each once or, where its carrier failed to answer, twice.
 fn parcels() -> Vec<Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
     let keeper = Keeper::default();
@@ -104,7 +104,7 @@ fn collect(path: &Path, parcels: &[Vec<u8>]) -> StreamReport {
     for pledge in pledges {
         assert_eq!(pledge.wait(), Kept::Stored);
     }
-    // What is said to be stored is there for others.
+    // A parcel that is said to be stored can be read by others.
     assert!(count(path, "_dhow_parcels") > 0);
     drop(intake);
     let report = collector.stop().unwrap().report;
@@ -183,7 +183,7 @@ fn a_parcel_whose_database_cannot_be_opened_now_is_not_refused() {
     assert_eq!(intake.take(parcel).unwrap().wait(), Kept::Stored);
     drop(intake);
     let report = collector.stop().unwrap().report;
-    // What was given again counts once.
+    // A parcel that was given again counts once.
     let received: u64 = report.values().map(|it| it.received).sum();
     assert_eq!(received, rows_in(parcel));
     assert!(report.values().all(|it| it.rejected.is_empty()));

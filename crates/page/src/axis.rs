@@ -1,4 +1,4 @@
-//! Where an axis has its marks: at whole numbers of what people count in.
+//! Axes and the places of their marks, which are at round numbers of the axis's unit.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ const TIMES: [u64; 21] = [
     12 * HOUR,
 ];
 
-/// How far apart values are.
+/// The distance between two values on an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// By their difference.
@@ -52,7 +52,7 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// What an axis counts.
+/// The quantity that an axis shows, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// Microseconds.
@@ -72,7 +72,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// How far apart marks are where the largest value is this.
+    /// The distance between marks if the largest value is `most`, in the axis's unit.
     pub(crate) fn step(self, most: u64) -> u64 {
         let enough = |step: &u64| most / step <= MARKS_MAX;
         let decimal = |unit: u64| {
@@ -97,7 +97,7 @@ impl Axis {
         }
     }
 
-    /// Where the axis ends: at its largest value, or at a mark where values are few.
+    /// The value at the end of the axis: the largest one (times and names), or the first mark that is not below it.
     pub(crate) fn end(self, most: u64) -> u64 {
         match self {
             Self::Time | Self::Name => most.max(1),

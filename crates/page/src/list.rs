@@ -13,7 +13,7 @@ pub struct List {
 /// Columns whose names are said beside each cell where a screen is too narrow for a table; as many as the page's style knows.
 const NAMED_MAX: usize = 16;
 
-/// What stands at a place of a table.
+/// The content of one cell of a table.
 #[derive(Clone, Debug)]
 pub enum Cell {
     /// HTML: a number or a name.

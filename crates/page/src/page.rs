@@ -3,7 +3,7 @@
 /// It asks for nothing from elsewhere, follows what the reader's system wants, and is for paper too.
 const STYLE: &str = include_str!("style.css");
 
-/// A page that is being written. What is added is HTML: texts from elsewhere are [`escaped`] first.
+/// A page that is being written. All added text is HTML: texts from elsewhere are [`escaped`] first.
 #[derive(Debug)]
 pub struct Page {
     out: String,

@@ -25,12 +25,12 @@ const NAMES_MAX: u64 = 40;
 /// Curves of one picture that have a colour of their own; those beyond begin anew.
 const COLOURS: usize = 6;
 
-/// What a curve looks like; the page's style says how.
+/// The role of a curve in its picture; the page's style gives it colour and line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// What the picture is about.
+    /// The subject of the picture.
     Main,
-    /// What it is compared with.
+    /// A curve that the subject is compared with.
     Faint,
     /// One of several, by its number.
     Coloured(usize),
@@ -49,9 +49,9 @@ impl Look {
 /// A curve, and where it has one the band about it.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// What it shows, in a few words.
+    /// The name of the curve in the legend, in a few words.
     pub name: String,
-    /// How.
+    /// The style of its line.
     pub look: Look,
     /// In the order of the first number.
     pub points: Vec<(u64, u64)>,
@@ -89,17 +89,17 @@ impl Curve {
 /// Curves in one frame.
 #[derive(Clone, Debug)]
 pub struct Picture<'a> {
-    /// What is to be seen.
+    /// The heading, as plain text.
     pub title: &'a str,
     /// In the order in which they are drawn.
     pub curves: &'a [Curve],
-    /// What goes along.
+    /// The quantity on the horizontal axis.
     pub along: Axis,
-    /// How.
+    /// The scale of the horizontal axis.
     pub along_scale: Scale,
-    /// What goes up.
+    /// The quantity on the vertical axis.
     pub up: Axis,
-    /// How.
+    /// The scale of the vertical axis.
     pub up_scale: Scale,
     /// Parts of the axis along that are set off: from, to.
     pub shades: &'a [(u64, u64)],
@@ -274,7 +274,7 @@ impl Picture<'_> {
         Ruler::new(self.up, self.up_scale, &mut values, length)
     }
 
-    /// Where each name begins: its line and its distance from the left.
+    /// The line of each name, and its distance from the left in the picture's units.
     fn names(&self) -> Vec<(u64, u64)> {
         let (mut line, mut at) = (0, 0);
         let mut places = Vec::new();

@@ -121,7 +121,7 @@ fn short(value: u64, [billions, millions, thousands, ones]: [&str; 4]) -> String
         (1_000_000, millions),
         (1_000, thousands),
     ];
-    // What would be 1,000.0 of a unit is 1.0 of the next.
+    // A value that would be shown as 1,000.0 of a unit is shown as 1.0 of the next.
     let begins = |scale: u64| {
         if scale > 1_000 {
             scale - scale / 20_000

@@ -6,9 +6,9 @@ use std::io;
 /// Why something failed; shown as a fragment that fits "cannot run the scenario: {error}".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct LabError {
-    /// What failed, and why.
+    /// The failure and its reason.
     pub what: String,
-    /// What to do about it.
+    /// The advice for a person, if there is any.
     pub hint: Option<String>,
 }
 

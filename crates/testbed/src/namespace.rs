@@ -9,7 +9,7 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where the system keeps them.
+/// The directory of network namespaces.
 const NAMESPACES: &str = "/run/netns";
 
 /// The file that stands for a namespace.

@@ -96,7 +96,7 @@ fn what_no_plan_can_have_is_named_with_its_line() {
             Ok(scenario) => panic!("{name} becomes a scenario:\n{scenario}"),
         };
         let error_said = error.to_string();
-        // What is wrong with the syntax each version of the interpreter says in its own words.
+        // Each version of the interpreter reports syntax errors in its own words.
         let words = error_said
             .split_inclusive("syntax error")
             .next()

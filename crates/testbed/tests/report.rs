@@ -299,7 +299,7 @@ fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
     ] {
         assert!(after.contains(words), "{words} is not in {after}");
     }
-    // Where there are no payloads a host's time is that of the run.
+    // Without payloads a host's time is that of the whole run.
     results.write::<Payload>(&run.run, &[]).unwrap();
     assert!(page_of().contains("<td>core</td>"));
 }

@@ -17,7 +17,7 @@ use dhow_node::api::seam::{
     ApiRefusal, ClientCommand, ClientEvent, DeliveryId, SendRequest, Subscribes,
 };
 
-/// What the node of these tests knows.
+/// The record that the test node keeps of its bundles and answers.
 #[derive(Default)]
 pub struct Shared {
     pub stored: Vec<(SendRequest, Vec<u8>)>,

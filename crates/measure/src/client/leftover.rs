@@ -1,4 +1,4 @@
-//! What no collector took, left in a file that is a session: `nc` can send it later.
+//! Rows that no collector took, left in a file that is an OMSP session: `nc` can send it later.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -14,12 +14,12 @@ static FILES: AtomicU64 = AtomicU64::new(0);
 /// Names that are tried for a file.
 const NAMES_MAX: u32 = 100;
 
-/// What was left.
+/// The file of leftover rows, and the rows lost while it was written.
 #[derive(Debug)]
 pub struct Left {
-    /// Where, or why nowhere.
+    /// The path of the file, or the reason why there is none.
     pub path: Result<PathBuf, String>,
-    /// What the disk did not give back meanwhile.
+    /// Read errors of the spool meanwhile, with the rows lost by them.
     pub losses: Vec<OutletError>,
 }
 

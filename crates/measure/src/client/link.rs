@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use super::retry::Retry;
 use crate::omsp::header::{ACCEPTED, REFUSED};
 
-/// How long a write may wait for a collector that is slow: samples must be taken meanwhile.
+/// The longest time that a write waits for a slow collector: the same thread must take samples meanwhile.
 pub const WRITE_PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long a connection may take to be made.
+/// The longest time to make a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long rows are held after the header for the collector's answer, so that nothing is lost to one that refuses. Collectors of ours
-/// answer at once, and those of OML never.
+/// The longest time that rows are held after the header for the collector's answer, so that no row is lost to a collector that
+/// refuses. Dhow's collectors answer at once, those of OML never.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A connection to a collector, or the next attempt at one.
@@ -43,7 +43,7 @@ fn is_patience(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-/// How a link is found.
+/// The state of a connection at one look.
 pub enum Look {
     Away,
     New,
@@ -183,7 +183,7 @@ impl Link {
     }
 }
 
-/// What a collector says of a session.
+/// A collector's answer to a header.
 enum Answer {
     Accepted,
     Refused(String),

@@ -43,7 +43,7 @@ use crate::value::Value;
 /// Streams of a client: a packet names one in an octet, 0 is metadata, 1 the client's own account.
 const STREAMS_MAX: usize = 254;
 
-/// How long [`Client::close`] waits for a collector, unless something else is said.
+/// The time that [`Client::close`] waits for a collector, unless [`Client::close_within`] names another.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A program's connection to where its measurements go.
@@ -84,16 +84,16 @@ struct Shared {
     streams: Mutex<Count>,
 }
 
-/// What was opened so far.
+/// The points and streams opened so far.
 #[derive(Debug, Default)]
 struct Count {
     /// Points.
     points: u32,
-    /// Streams of them, which is what a session has numbers for.
+    /// Streams of them, of which a session numbers at most [`STREAMS_MAX`].
     streams: usize,
 }
 
-/// What a stream counts.
+/// The counters of one stream.
 #[derive(Debug, Default)]
 struct Counters {
     injected: AtomicU64,
@@ -112,7 +112,7 @@ pub struct Stream {
     kinds: Arc<[Type]>,
 }
 
-/// What a client did.
+/// The totals of a client at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Samples that were measured.
@@ -121,9 +121,9 @@ pub struct Summary {
     pub sent: u64,
     /// Samples and rows that found no room.
     pub dropped: u64,
-    /// Where rows are that no collector took in time: a session, as a collector takes it.
+    /// The file with the rows that no collector took in time: an OMSP session; `None` if all were taken.
     pub left: Option<PathBuf>,
-    /// What went wrong on the way, if anything did.
+    /// The first error on the way, if there was one.
     pub trouble: Option<String>,
 }
 
@@ -319,9 +319,9 @@ pub enum ClientError {
     /// The file cannot be written.
     #[error("cannot write to {target}: {error}")]
     Target {
-        /// Which.
+        /// The file.
         target: Target,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// No thread.
@@ -333,7 +333,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// What can be done about it, where that is known.
+    /// The advice for a person, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Name(error) => error.hint(),

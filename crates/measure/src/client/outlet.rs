@@ -1,4 +1,5 @@
-//! The way out: a collector that may be away, or a file. What cannot leave waits, first in memory, then on disk.
+//! The outlet of a client: a collector that may be away, a file, or a carrier of parcels. Rows that cannot leave wait, first
+//! in memory, then on disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,7 +26,7 @@ const REFILL_OCTETS: usize = 256 << 10;
 pub struct Outlet {
     way: Way,
     encoding: Encoding,
-    /// What goes before everything else over the connection that is there.
+    /// Octets of the header that have not left; they go before all rows.
     header: Vec<u8>,
     pending: Vec<u8>,
     /// Octets of `pending` that have left.
@@ -35,14 +36,14 @@ pub struct Outlet {
     spool: Spool,
 }
 
-/// Where rows leave.
+/// The transport of rows.
 pub enum Way {
     Tcp(Link),
     File(Box<dyn Write + Send>, HeaderState),
     Parcels(Parcels),
 }
 
-/// Whether a file has its header.
+/// The state of a file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderState {
     Due,
@@ -59,7 +60,7 @@ impl std::fmt::Debug for Way {
     }
 }
 
-/// What a row is worth where room is scarce.
+/// The priority of a row if room is scarce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worth {
     /// One of many.
@@ -68,7 +69,7 @@ pub enum Worth {
     Word,
 }
 
-/// What became of a row.
+/// The result of adding a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It has left or waits to.
@@ -187,7 +188,8 @@ impl Outlet {
             Way::Parcels(_) => return self.pump_parcels(|number| header(Some(number))),
             Way::Tcp(link) => match link.look() {
                 Look::Away => {
-                    // What left over the connection before is not known to have arrived; the row that was cut is known not to have.
+                    // Rows that left over the last connection may not have arrived, and are not sent again; a row that was cut has
+                    // not, and is.
                     self.rewind();
                     return Ok(());
                 }
@@ -267,7 +269,7 @@ impl Outlet {
         self.written += u64::try_from(octets).unwrap_or_default();
     }
 
-    /// What has left takes no more memory.
+    /// Frees the memory of rows that have left.
     fn release(&mut self) {
         self.pending.drain(..self.sent);
         self.sent = 0;
@@ -368,7 +370,7 @@ impl Outlet {
     /// All that waits, for a file to keep; the spool is read to its end. After a loss it goes on where it was.
     ///
     /// # Errors
-    /// What `write` says, or what the spool lost.
+    /// The error of `write`, or a loss in the spool.
     pub fn leftover(
         &mut self,
         mut write: impl FnMut(&[u8]) -> io::Result<()>,
@@ -390,7 +392,7 @@ impl Outlet {
         &self.spool
     }
 
-    /// Where files of the spool are.
+    /// The directory in which the spool makes its files.
     pub fn spool_directory(&self) -> &std::path::Path {
         self.spool.directory()
     }

@@ -8,12 +8,12 @@ use super::retry::Retry;
 /// Octets of rows in a parcel, about: a row that begins within is whole.
 pub const ROWS_OCTETS: usize = 64 << 10;
 
-/// How long the first row of a parcel waits for others.
+/// The longest time that the first row of a parcel waits for others.
 const GATHER: Duration = Duration::from_secs(10);
 
 /// Takes parcels over, and answers for them from then on.
 pub trait Carrier: Send {
-    /// Takes a parcel; may wait for seconds. What is tried again after a failure is the same octets.
+    /// Takes a parcel; may block for seconds. A retry after a failure has the same octets.
     ///
     /// # Errors
     /// It is not known to be taken: it will be tried again.
@@ -73,7 +73,7 @@ impl Parcels {
             return 0;
         }
         let next = self.next;
-        // What may have been taken already keeps its number and its octets.
+        // A parcel that may have been taken already keeps its number and its octets.
         let (parcel, octets) = self.packed.get_or_insert_with(|| {
             let part = whole_rows(rows);
             ([header(next).as_bytes(), part].concat(), part.len())

@@ -2,10 +2,10 @@
 
 use crate::value::{Value, Vector};
 
-/// What stands before a sample's values.
+/// The head of a sample, before its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Which stream of the client it is of.
+    /// The number of its point within the client, from 0.
     pub stream: u32,
     /// Its number, from 1.
     pub sequence: u64,
@@ -75,7 +75,7 @@ fn tagged(out: &mut Vec<u8>, tag: u8, octets: &[u8]) {
 
 fn lengthy(out: &mut Vec<u8>, tag: u8, octets: &[u8]) {
     out.push(tag);
-    // What is longer makes the whole sample too long, which is looked at for all of it.
+    // A longer value makes the whole sample too long, and the length of the whole is checked.
     let length = u32::try_from(octets.len()).unwrap_or(u32::MAX);
     out.extend(length.to_le_bytes());
     out.extend_from_slice(octets);

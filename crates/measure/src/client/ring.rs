@@ -1,4 +1,4 @@
-//! Where samples wait for the thread that writes: bounded, and under a lock that is held for a copy of some octets.
+//! The bounded queue of samples for the thread that writes; its lock is held only for a copy of some octets.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,12 +12,12 @@ const WAITING_OCTETS_MAX: usize = 4 << 20;
 /// The thread that writes is woken when so much waits; it looks by itself before, so that a sample costs no wake-up.
 const WAKE_OCTETS: usize = WAITING_OCTETS_MAX / 4;
 
-/// What waits.
+/// The content of the queue.
 #[derive(Debug)]
 pub struct Waiting<C> {
     /// Samples, as [`record`] writes them.
     pub samples: Vec<u8>,
-    /// What is asked of the thread beside them; it goes before the samples of the same look.
+    /// Orders to the thread beside the samples; those of one look are obeyed before its samples are written.
     pub orders: Vec<C>,
     /// No more will come.
     pub closed: bool,

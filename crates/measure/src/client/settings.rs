@@ -1,4 +1,4 @@
-//! What a client is told: who measures, for which domain, where to.
+//! The settings of a client: sender, domain, target, encoding, plan and spool.
 
 use std::path::PathBuf;
 
@@ -9,24 +9,24 @@ use crate::omsp::Encoding;
 /// Octets that wait on disk for a collector that is away, unless something else is said.
 pub const SPOOL_OCTETS: u64 = 64 << 20;
 
-/// What a client is told.
+/// The settings of a client.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where measurements go.
+    /// The destination of measurements.
     pub target: Target,
-    /// Which database they are for: letters, digits, `_`, `-` and `.`.
+    /// The domain: the collector's database, named with letters, digits, `_`, `-` and `.`.
     pub domain: String,
-    /// Who measures; a collector tells clients apart by it.
+    /// The name of the sender; a collector tells clients apart by it.
     pub sender: String,
     /// The measured program; the first part of its streams' names, so letters, digits and `_`.
     pub app: String,
-    /// How rows are written: text keeps doubles whole, packets have 30 bits of them.
+    /// The encoding of rows: text keeps doubles whole, packets keep 30 bits of their mantissa.
     pub encoding: Encoding,
-    /// Which points are sent, and how.
+    /// The points that are sent, and their filters.
     pub plan: Plan,
-    /// What a collector asks for that listens to others.
+    /// The token that a collector asks for if it listens to other machines.
     pub token: Option<String>,
-    /// Where rows wait for a collector that is away.
+    /// The directory of the file in which rows wait for a collector that is away.
     pub spool_directory: PathBuf,
     /// Octets that may wait there; 0 for none.
     pub spool_octets: u64,

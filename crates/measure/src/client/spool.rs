@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Octets that are gathered before they go to the disk.
 const BLOCK_OCTETS: usize = 64 << 10;
 
-/// What stands before a row: its length, 4 octets, and the index of its stream.
+/// Octets before each row: its length (4) and the index of its stream (1).
 const HEAD_OCTETS: usize = 5;
 
 /// Rows by the index of their stream.
@@ -45,7 +45,7 @@ impl Spool {
         }
     }
 
-    /// Where files of this spool are.
+    /// The directory in which the spool makes its files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -55,7 +55,8 @@ impl Spool {
         self.rows.is_empty()
     }
 
-    /// Adds a row of a stream; false where it finds no room, on the disk or below the bound. What was read counts until all was.
+    /// Adds a row of a stream; false if there is no room for it, on the disk or below the bound. Rows that were read count
+    /// against the bound until all have been.
     pub fn add(&mut self, index: u8, row: &[u8]) -> bool {
         let after = self.written + octets(row.len() + HEAD_OCTETS + self.tail.len());
         let Ok(length) = u32::try_from(row.len()) else {
@@ -86,7 +87,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes the first rows, as far as about so many octets, and appends them to `out`. What the disk does not give back is lost, and said.
+    /// Takes the first rows, as far as about so many octets, and appends them to `out`. Rows that the disk does not give back are lost: the error counts them.
     pub fn read(&mut self, out: &mut Vec<u8>, octets: usize) -> Result<(), Lost> {
         let end = out.len() + octets;
         while self.read_at < self.written && out.len() < end {
@@ -158,7 +159,7 @@ impl Spool {
         if let Some(file) = &self.file
             && file.set_len(0).is_err()
         {
-            // What is there is written over, at the same bound.
+            // A file that cannot be emptied is closed, which frees its octets; the next block makes a new one.
             self.file = None;
         }
     }
@@ -167,9 +168,9 @@ impl Spool {
 /// Rows that were on the disk and are not any more.
 #[derive(Debug)]
 pub struct Lost {
-    /// How many of each stream.
+    /// Lost rows by the index of their stream.
     pub rows: Counts,
-    /// What the disk says.
+    /// The error of the disk.
     pub error: io::Error,
 }
 

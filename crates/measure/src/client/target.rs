@@ -1,4 +1,5 @@
-//! Where measurements go: a collector's address, a file, or standard output.
+//! The destination of measurements: a collector's address, a file, standard output, or an endpoint to which bundles carry
+//! them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::str::FromStr;
 /// The port on which collectors listen.
 pub const PORT: u16 = 3003;
 
-/// Where measurements go.
+/// The destination of measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A collector: `tcp:HOST:PORT`, `tcp://HOST`, `HOST`, `[IPv6]:PORT`; the port is 3003 where none is named.

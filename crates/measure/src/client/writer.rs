@@ -18,37 +18,37 @@ use crate::point::Point;
 use crate::schema::{Field, Schema, Type};
 use crate::value::Value;
 
-/// How often the ring is looked at: a row is at most so late.
+/// The interval between looks at the ring, the longest delay of a row in it.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The stream of each client's own account: what it measured, sent and dropped.
 const ACCOUNT_NAME: &str = "_dhow_client";
 const ACCOUNT_INDEX: u8 = 1;
 
-/// What is asked of the thread.
+/// An order to the thread that writes.
 #[derive(Debug)]
 pub enum Order {
     /// A stream, with the next number.
     Stream {
         /// Its declaration.
         point: Point,
-        /// What is made of its samples.
+        /// The filters of its streams.
         pipelines: Vec<Pipeline>,
-        /// What it counts.
+        /// The counters that its client reads.
         counters: Arc<Counters>,
     },
-    /// Something about the experiment.
+    /// A statement about the experiment, a stream or a field.
     Metadata {
-        /// When it was said.
+        /// The time of the statement, seconds since the header's start time.
         time_s: f64,
-        /// About what.
+        /// The subject: `.`, `.STREAM` or `.STREAM.FIELD`.
         subject: String,
-        /// What of it.
+        /// The key.
         key: String,
-        /// It.
+        /// The value.
         value: String,
     },
-    /// How long the end may wait for a collector.
+    /// The longest time that the end waits for a collector.
     Linger(Duration),
 }
 
@@ -126,7 +126,8 @@ impl Writer {
     pub fn run(mut self, shared: &Shared) -> Summary {
         let mut spare = Vec::new();
         loop {
-            // What is measured from here on comes with the next look: no window may be closed before it.
+            // The time is read before the samples are taken: a sample that is measured later belongs to a window that this
+            // look does not close.
             let now_s = shared.now_s();
             let waiting = shared.ring.take(spare, LOOK);
             for order in waiting.orders {

@@ -1,4 +1,4 @@
-//! What became of rows, by domain, sender and stream: stored, refused and why, missing by their numbers.
+//! The account of rows by domain, sender and stream: stored, refused by reason, and missing by their numbers.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::omsp::{Reason, Tally};
 /// Streams of which an account is kept; what comes after is counted together.
 const STREAMS_MAX: usize = 10_000;
 
-/// What stands for streams that cannot be told.
+/// The name that stands for streams that cannot be told apart.
 pub const UNKNOWN_STREAM: &str = "?";
 
 /// One stream of one sender.
@@ -23,7 +23,7 @@ pub struct StreamName {
     pub stream: String,
 }
 
-/// What became of its rows.
+/// Counts of one stream's rows, by their fate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamReport {
     /// Rows that are stored.
@@ -77,17 +77,17 @@ pub type Report = BTreeMap<StreamName, StreamReport>;
 /// The account of a collector.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// What the databases know.
+    /// The counts that the databases have.
     told: Report,
-    /// What they do not know yet.
+    /// The counts that the databases do not have yet.
     fresh: Report,
-    /// Which rows came.
+    /// The numbers of the rows that came.
     numbers: Numbers,
     /// Rows that the databases have been told to be missing.
     missing: BTreeMap<StreamName, Difference>,
 }
 
-/// Whether a parcel came before.
+/// The first or repeated arrival of a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It is the first of its run.
@@ -152,7 +152,7 @@ impl Account {
         }
     }
 
-    /// Which rows came.
+    /// The numbers of the rows that came.
     pub const fn numbers(&self) -> &Numbers {
         &self.numbers
     }

@@ -1,4 +1,4 @@
-//! What a collector asks of a database, whichever it is.
+//! The interface of a collector to a database, whichever it is.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ pub struct Insert<'a> {
     pub schema: &'a Schema,
     /// The sender's number.
     pub sender: i64,
-    /// What the client's times are later than the database's, seconds.
+    /// The seconds by which the client's start time is later than the database's.
     pub offset_s: f64,
-    /// When the rows came, seconds since the database's start time.
+    /// The time at which the rows came, seconds since the database's start time.
     pub server_s: f64,
     /// The rows.
     pub rows: &'a [Row<'a>],
@@ -80,7 +80,7 @@ pub trait Database: Send {
     fn execute(&mut self, sql: &'static str) -> Result<(), DatabaseError>;
 }
 
-/// Who measures, and where.
+/// A sender and its domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender<'a> {
     /// The domain.
@@ -89,7 +89,7 @@ pub struct Sender<'a> {
     pub name: &'a str,
     /// The program.
     pub app: &'a str,
-    /// What its times count from, seconds of Unix time.
+    /// The start time of its timestamps, seconds of Unix time.
     pub start_s: u64,
 }
 
@@ -103,19 +103,19 @@ impl Sender<'_> {
     }
 }
 
-/// What a database says.
+/// An error of a database: it is away, or it refuses one thing.
 #[derive(Debug)]
 pub struct DatabaseError {
     fault: Fault,
     words: String,
 }
 
-/// Whose fault it is that a database fails.
+/// The cause of a database's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// The database's: it is away, full, locked, or has lost its transaction. The same may be taken later.
+    /// The database: it is away, full, locked, or has lost its transaction. It may take the same later.
     Away,
-    /// That of what it was asked to take, now and later.
+    /// The request: the database will not take it, now or later.
     Refused,
 }
 
@@ -185,7 +185,7 @@ impl From<::postgres::Error> for DatabaseError {
                 None => error.to_string(),
             },
         };
-        // What the server has no word for is the connection's; PostgreSQL's appendix A has the classes of codes.
+        // An error without a code of the server is the connection's; PostgreSQL's appendix A has the classes of codes.
         let is_away = error.code().is_none_or(|state| {
             AWAY_STATES
                 .iter()

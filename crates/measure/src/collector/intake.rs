@@ -74,7 +74,7 @@ impl Intake {
                 verdict,
             }),
         };
-        // Where nobody takes it any more, the pledge says so.
+        // If the store has ended, the pledge says so.
         let _ = self.calls.send(call);
         Ok(Pledge(pledge))
     }

@@ -45,7 +45,7 @@ const ROWS_OCTETS_MAX: usize = 16 << 20;
 /// Octets of memory that rows of all clients take which are long, and not whole yet.
 const LONG_ROWS_OCTETS_MAX: usize = 64 << 20;
 
-/// Where rows are stored.
+/// The place in which rows are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// One SQLite file for all domains.
@@ -56,16 +56,16 @@ pub enum Place {
     Postgres(String),
 }
 
-/// What a collector is told.
+/// The terms of a collector for its clients.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// What clients must say in their header's line `token`.
+    /// The token that clients must have in their header's line `token`; `None` if none is asked for.
     pub token: Option<String>,
-    /// How long a client may say nothing.
+    /// The longest silence of a client before its session ends.
     pub idle: Duration,
     /// Clients at once; the next one is let go.
     pub clients_max: usize,
-    /// How long a database that fails is waited for when the collector ends.
+    /// The time that the collector waits at its end for a database that fails.
     pub end_patience: Duration,
 }
 
@@ -85,33 +85,33 @@ impl Default for Terms {
 pub enum Notice {
     /// A client's session was ended from here.
     Refused {
-        /// Who.
+        /// The address of the client.
         peer: SocketAddr,
-        /// Why.
+        /// The reason, as the client is told it.
         reason: String,
     },
     /// A database does not take rows; clients wait.
     Away {
-        /// What it says.
+        /// The words of the database.
         reason: String,
     },
     /// It takes rows again.
     Back,
     /// It does not take a stream, or rows of it; they are counted as refused.
     Unstored {
-        /// Which.
+        /// The name of the stream.
         stream: String,
-        /// Whose.
+        /// The name of its sender.
         sender: String,
-        /// What the database says.
+        /// The words of the database.
         reason: String,
     },
 }
 
-/// Who is told.
+/// The function that is given each [`Notice`].
 pub type Tell = Arc<dyn Fn(Notice) + Send + Sync>;
 
-/// What a running collector has done so far.
+/// Counters of a running collector.
 #[derive(Debug, Default)]
 pub struct Figures {
     clients: AtomicU64,
@@ -167,12 +167,12 @@ struct Shared {
     rooms: Rooms,
 }
 
-/// How a collector ended.
+/// The result of a collector at its end.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was stored and what was not, by domain, sender and stream.
+    /// Rows that were stored and rows that were not, by domain, sender and stream.
     pub report: Report,
-    /// Why the last rows are not stored, where they are not, and how many those are.
+    /// The number of the last rows, if they are not stored, and the error that kept them from it.
     pub lost: Option<(u64, DatabaseError)>,
 }
 
@@ -230,12 +230,12 @@ impl Collector {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has done so far.
+    /// The counters so far.
     pub fn figures(&self) -> &Figures {
         &self.figures
     }

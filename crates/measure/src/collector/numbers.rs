@@ -73,9 +73,9 @@ struct Series {
 /// Numbers of a stream that a database does not know yet.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// Whose.
+    /// The run.
     pub run: &'a RunName,
-    /// Which.
+    /// The stream.
     pub stream: &'a str,
     /// All of its numbers.
     pub spans: &'a Spans,

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS _dhow_parcels (run BIGINT, number BIGINT, PRIMARY KEY
 /// One connection.
 pub struct Postgres {
     client: Client,
-    /// What a COPY sends, again and again in the same memory.
+    /// The lines of a COPY; the memory is used again for the next one.
     lines: String,
 }
 

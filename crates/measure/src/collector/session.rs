@@ -22,25 +22,25 @@ const LONG_ROW_PATIENCE: Duration = Duration::from_secs(5);
 /// The silence after which, as the collector ends, nothing more is on its way.
 const END_SILENCE: Duration = Duration::from_millis(100);
 
-/// How long a header may take to come.
+/// The longest time to wait for a header.
 const HEADER_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long what is still on its way is read when the collector ends.
+/// The longest time for which octets on their way are still read when the collector ends.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A client, for as long as it is connected.
 pub type SessionKey = u64;
 
-/// What a session says to the thread that has the databases.
+/// A message of a session to the thread that has the databases.
 #[derive(Debug)]
 pub struct Call {
-    /// Which session.
+    /// The session that sends it.
     pub session: SessionKey,
-    /// What.
+    /// The content of the message.
     pub said: Said,
 }
 
-/// What a session says.
+/// The events of a session.
 #[derive(Debug)]
 pub enum Said {
     /// Its header came.
@@ -56,21 +56,21 @@ pub enum Said {
 /// A parcel, which is a session from its beginning to its end.
 #[derive(Debug)]
 pub struct Arrived {
-    /// What it said first.
+    /// The header of its session.
     pub header: Box<Header>,
-    /// Which it is.
+    /// The run and number of the parcel.
     pub parcel: Parcel,
-    /// All of it.
+    /// All of its rows.
     pub batch: Batch,
-    /// When it came, seconds of Unix time.
+    /// The time at which it came, seconds of Unix time.
     pub came_s: f64,
     /// The memory that it takes.
     pub held: Held,
-    /// Takes the word once it is known what became of it.
+    /// Takes the outcome, once it is known.
     pub verdict: SyncSender<Kept>,
 }
 
-/// What became of a parcel.
+/// The outcome of a parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// It is durable, or was before.
@@ -84,13 +84,13 @@ pub enum Kept {
 /// A session that asks to be stored.
 #[derive(Debug)]
 pub struct Beginning {
-    /// What it said first.
+    /// The header of the session.
     pub header: Box<Header>,
-    /// Takes the answer: whether it can be stored, and why not.
+    /// Takes the answer: the session can be stored, or the reason why not.
     pub verdict: SyncSender<Result<(), DatabaseError>>,
 }
 
-/// Whether a socket has something to be read.
+/// The result of a look at a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     Something,
@@ -180,7 +180,7 @@ impl Session {
             self.call(Said::Ended);
         }
         if let End::Refused(reason) = end {
-            // Who is here hears of it before the client does.
+            // The collector's side is told of the refusal before the client is.
             (self.shared.tell)(Notice::Refused {
                 peer: self.peer,
                 reason: reason.clone(),

@@ -19,7 +19,8 @@ use crate::schema::Schema;
 /// Senders whose numbers are known without asking the database.
 const SENDERS_MAX: usize = 4096;
 
-/// What a database said to something: outside that it is away, inside that it does not take just this.
+/// The outcome of a request to a database: the outer error says that it is away, the inner one that it refuses just this
+/// request.
 pub type Tried<T> = Result<Result<T, DatabaseError>, DatabaseError>;
 
 /// Sessions that are here.
@@ -119,7 +120,7 @@ pub struct Kept {
     held: Held,
 }
 
-/// Whose rows those are, and what the account knows of them.
+/// The origin of the rows kept, and their state in the account.
 struct Standing {
     session: SessionKey,
     /// The whole parcel that it is, if it is one.
@@ -136,7 +137,7 @@ pub struct Client {
     pub streams: BTreeMap<StreamKey, Definition>,
     /// The newest definition of an index.
     pub indices: BTreeMap<u8, StreamKey>,
-    /// Which run of it this is; the numbers of its rows belong to that.
+    /// The name of its run, to which the numbers of its rows belong.
     pub run: RunName,
     /// Nothing of it can be stored.
     pub is_refused: bool,
@@ -192,7 +193,7 @@ impl Client {
                 account.unnumbered(&self.stream_name(name), count_of(&rows));
                 self.take_words(&rows, account);
             } else if parcel.is_some() || self.is_refused {
-                // Whether a parcel is another one is known when it is stored.
+                // The database tells at the time of storing if the parcel was stored before.
                 account.unnumbered(&self.stream_name(name), count_of(&rows));
             } else {
                 let numbers = rows.iter().map(|row| row.sequence);
@@ -354,7 +355,8 @@ impl Open {
             }
         }
         for (stream, rows) in &streams {
-            // What was refused and counted so once stays refused, when all is stored again after the database was away.
+            // A stream that was refused once, and counted as refused, stays refused when all is stored again after the
+            // database was away.
             let known = client.streams.get(stream);
             let Some(definition) = known.filter(|_| !standing.unstored.contains(stream)) else {
                 continue;
@@ -380,7 +382,7 @@ impl Open {
         Ok(())
     }
 
-    /// Whether what is kept is a parcel that is stored already. It is noted in the same transaction as its rows.
+    /// True if the rows kept are a parcel that is stored already. The parcel is noted in the same transaction as its rows.
     fn is_again(
         &mut self,
         standing: &mut Standing,

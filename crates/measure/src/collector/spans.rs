@@ -15,12 +15,12 @@ pub struct Spans {
     made: Option<i64>,
 }
 
-/// What is missing.
+/// The numbers missing from a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// How often numbers were left out.
+    /// Gaps in the numbers.
     pub gaps: u64,
-    /// How many were.
+    /// Numbers in those gaps.
     pub rows: u64,
 }
 
@@ -47,7 +47,7 @@ impl Spans {
                 number
             }
         };
-        // What was a gap may be none any more.
+        // The number may have closed the gap before the next span.
         if let Some(last) = number
             .checked_add(1)
             .and_then(|next| self.spans.remove(&next))
@@ -85,7 +85,7 @@ impl Spans {
         }
     }
 
-    /// What is missing between the first number and the last.
+    /// The numbers missing between the first and the last, gaps that were closed included.
     pub fn missing(&self) -> Missing {
         let mut missing = self.closed;
         for ((_, last), (next, _)) in self.spans.iter().zip(self.spans.iter().skip(1)) {

@@ -25,7 +25,7 @@ const VARIABLES_MAX: usize = 32_766;
 /// Statements that stay prepared: two a table.
 const STATEMENTS_MAX: usize = 512;
 
-/// How long somebody else's lock is waited for at once; the store tries again.
+/// The time that one statement waits for another process's lock; the store tries again.
 const BUSY_PATIENCE: Duration = Duration::from_secs(1);
 
 const LAYOUT: &str = "\

@@ -22,7 +22,7 @@ use super::{Notice, Outcome, Place, ROWS_OCTETS_MAX, Tell};
 use crate::omsp::header::Parcel;
 use crate::omsp::{Batch, Header, Reason};
 
-/// How long rows wait for their commit.
+/// The longest time that rows wait for their commit.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
 /// The time between two looks whether somebody needs the room of rows that wait for their commit.
@@ -57,9 +57,9 @@ pub struct Store {
     account: Account,
     committed: Instant,
     written_back: Instant,
-    /// Who waits for the next commit: the database that a parcel is in, and who gave it.
+    /// Parcels that wait for the next commit: the database of each, and the sender of its outcome.
     pledges: Vec<(String, SyncSender<session::Kept>)>,
-    /// How long a database that fails is waited for when the collector ends.
+    /// The time that the store waits at its end for a database that fails.
     end_patience: Duration,
     lost: Option<(u64, DatabaseError)>,
 }
@@ -249,7 +249,7 @@ impl Store {
         }
     }
 
-    /// Whether a session of that run is connected.
+    /// True if a session of that run is connected.
     fn is_here(&self, run: &RunName) -> bool {
         self.sessions
             .values()
@@ -483,7 +483,7 @@ impl Store {
         for kept in shelf.kept() {
             rows += kept.end(&self.sessions, &mut self.account);
         }
-        // Where no rows are kept, what it does not know is the account.
+        // If no rows are kept, the database lacks only the account.
         if rows > 0 || shelf.is_empty() {
             self.lose(rows, error);
         }

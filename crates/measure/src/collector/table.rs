@@ -1,4 +1,4 @@
-//! Which table a stream goes into: its own name, or that with a number where another schema has it.
+//! The table of a stream: its own name, or that with a number if the name is taken by another schema.
 
 use std::collections::BTreeMap;
 

@@ -22,12 +22,12 @@ const EMPTY_WINDOWS_MAX: u32 = 1000;
 /// The shortest interval.
 pub const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// Of how many samples a row is.
+/// The samples that make one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// So many.
+    /// A number of samples; 0 and 1 are one sample a row.
     Samples(u64),
-    /// Those within so long.
+    /// The samples within an interval.
     Interval(Duration),
 }
 
@@ -36,26 +36,26 @@ pub enum Window {
 pub struct Filter {
     /// The field of the point.
     pub field: String,
-    /// What is done with it.
+    /// The operation on the field's values.
     pub operation: Operation,
-    /// What its columns' names begin with, instead of the field's.
+    /// The beginning of its columns' names, instead of the field's name.
     pub rename: Option<String>,
 }
 
-/// How one point is sent.
+/// The rule by which one point is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// The point's name, without the application's.
     pub point: String,
     /// The stream's name instead of it.
     pub alias: Option<String>,
-    /// Of how many samples a row is.
+    /// The samples that make one row.
     pub window: Window,
-    /// What each row has; where there is none, each field has the usual filter of its type.
+    /// The filters whose columns a row has; if there are none, each field has the usual filter of its type.
     pub filters: Vec<Filter>,
 }
 
-/// Which points are sent, and how.
+/// The points that are sent, and their filters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// All, with the usual filters: each sample by itself where the window is one.
@@ -71,7 +71,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// What is made of a point's samples.
+    /// The pipelines of a point's samples, one for each stream.
     ///
     /// # Errors
     /// A rule for it that names a field it has not, or a filter that cannot be on that field.
@@ -96,7 +96,7 @@ impl Plan {
 }
 
 impl Rule {
-    /// What is made of the samples of a point by this rule.
+    /// The pipeline of a point's samples by this rule.
     ///
     /// # Errors
     /// As [`Plan::pipelines`].
@@ -273,9 +273,9 @@ pub enum FilterError {
     NoField {
         /// The point.
         point: String,
-        /// What it has not.
+        /// The name of the field that the point lacks.
         field: String,
-        /// What it has.
+        /// The names of the fields that it has, separated by commas.
         fields: String,
     },
     /// A filter that calculates, over what is no number.

@@ -1,4 +1,4 @@
-//! What filters do: how a window's samples become columns.
+//! The operations of filters: the samples of a window become columns.
 
 use super::sketch::Sketch;
 use crate::client::record::{self, Kept, Samples};
@@ -25,19 +25,19 @@ pub enum Operation {
     Max,
     /// Standard deviation and variance of a sample (n − 1).
     Stddev,
-    /// How much the last value is more than the last of the window before (than 0 in the first), and that value.
+    /// The difference between the last value and the last of the window before (0 before the first), and the last value.
     Delta,
-    /// How many samples there were.
+    /// The number of samples.
     Count,
-    /// How many numbers are missing between one value and the next.
+    /// The number of integers missing between one value and the next, summed over the window.
     Seqgap,
-    /// How many values lie in each of `bins` equal parts from `low` to `high`; one count each for below and above.
+    /// The counts of values in `bins` equal parts from `low` to `high`, and one count each for values below and above.
     Histogram {
-        /// Where the first part begins.
+        /// The lower end of the first part.
         low: f64,
-        /// Where the last one ends.
+        /// The upper end of the last part.
         high: f64,
-        /// How many there are.
+        /// The number of parts.
         bins: usize,
     },
     /// Quantiles, within one hundredth of their value.
@@ -159,7 +159,7 @@ impl Operation {
     }
 }
 
-/// What a filter has of the window.
+/// The state of a filter within a window.
 #[derive(Debug)]
 pub(super) enum Accumulator {
     /// The first or last value, as a record has it; it stays until there is another one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How much the end of a range is greater than its beginning: the middle is within one hundredth of all of it.
+/// The ratio of the end of a range to its beginning: its middle is within one hundredth of all values in it.
 const GROWTH: f64 = 1.02;
 
 /// Counts by range. Ranges reach over all numbers, so there are at most 72,000 of either sign.
@@ -73,7 +73,7 @@ fn middle(range: i32) -> f64 {
     GROWTH.powi(range) * 2.0 / (GROWTH + 1.0)
 }
 
-/// How many values lie before the one that is asked for.
+/// The number of values before the one at quantile `part` (0 to 1).
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,

@@ -8,7 +8,7 @@ use super::text::{Json, RowHead};
 use crate::schema::{Element, Schema, Type};
 use crate::value::{Value, Vector};
 
-/// What every packet begins with.
+/// The first octets of each packet.
 pub const SYNC: [u8; 2] = [0xAA, 0xAA];
 const SHORT: u8 = 0x01;
 const LONG: u8 = 0x02;
@@ -48,7 +48,7 @@ pub fn write_row(out: &mut Vec<u8>, time_s: f64, index: u8, sequence: u64, value
     body.push(u8::try_from(values.len()).unwrap_or(u8::MAX));
     body.push(index);
     body.push(tag::INT32);
-    // What a sequence number of 32 bits cannot count goes on from 0, as liboml2's does.
+    // A packet has 32 bits for the sequence number: after 2^32 - 1 it goes on from 0, as liboml2's does.
     let wrapped = u32::try_from(sequence & u64::from(u32::MAX)).unwrap_or_default();
     body.extend(wrapped.to_be_bytes());
     write_double(&mut body, time_s);
@@ -178,7 +178,8 @@ fn split_double(number: f64) -> Option<(i32, i8)> {
     Some(((mantissa * MANTISSA_UNIT).round() as i32, exponent))
 }
 
-/// Where the packet begins that `place` lies within; `place` itself where one ends there. The octets must begin with a packet.
+/// The beginning of the packet that `place` lies within; `place` itself if a packet ends there. The octets must begin with a
+/// packet.
 pub(crate) fn row_start_before(octets: &[u8], place: usize) -> usize {
     let mut start = 0;
     while let Frame::Packet { head, body } = frame(octets.get(start..).unwrap_or_default()) {
@@ -191,7 +192,7 @@ pub(crate) fn row_start_before(octets: &[u8], place: usize) -> usize {
     start
 }
 
-/// What the octets at a place are.
+/// The result of a look for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A packet, of which all may be here or not: octets before its body, and those of its body.

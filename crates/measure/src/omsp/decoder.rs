@@ -28,14 +28,14 @@ const SPARE_OCTETS: usize = 4 << 10;
 /// Octets beside a row, that are held with it: those of a read, and of what stands before a packet.
 const BESIDE_OCTETS: usize = 64 << 10;
 
-/// What a session said since the last look.
+/// The content of a session since it was last taken.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Streams that were defined, before any of their rows.
     pub definitions: Vec<Definition>,
     /// Rows in their order.
     pub rows: Rows,
-    /// What was refused.
+    /// Counts of refused rows.
     pub refused: Tally,
 }
 
@@ -57,7 +57,7 @@ impl Batch {
 /// A stream of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// What rows name it by.
+    /// The key by which its rows name it.
     pub stream: StreamKey,
     /// Its index in the session.
     pub index: u8,
@@ -87,15 +87,16 @@ enum State {
     Binary,
     /// A packet that is refused is skipped to its end: so many octets of it are still to come.
     SkipPacket(usize),
-    /// What is no packet is skipped to the next beginning of one.
+    /// Octets that are no packet are skipped to the next beginning of one.
     Resync,
 }
 
-/// Reads one session. It holds at most one row ([`ROW_OCTETS_MAX`]) and what was fed last; what a row needs no more is given back.
+/// Reads one session. It holds at most one row ([`ROW_OCTETS_MAX`]) and the octets fed last; memory that a row needs no more is
+/// given back.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
-    /// What was fed and not understood yet.
+    /// Octets that were fed and are not decoded yet.
     pending: Vec<u8>,
     /// Octets of `pending` in which no line ends.
     scanned: usize,
@@ -135,7 +136,7 @@ impl Decoder {
         self.header.as_ref()
     }
 
-    /// What was said since the last call.
+    /// The content of the session since the last call.
     pub fn take(&mut self) -> Batch {
         std::mem::take(&mut self.batch)
     }
@@ -255,7 +256,7 @@ impl Decoder {
         }
     }
 
-    /// Where the first line ends; looks at every octet once.
+    /// The index of the first line end in `rest`; searches each octet once.
     fn line_end(&mut self, rest: &[u8]) -> Option<usize> {
         let unseen = rest.get(self.scanned..).unwrap_or_default();
         let end = memchr::memchr(b'\n', unseen).map(|end| end + self.scanned);

@@ -1,4 +1,4 @@
-//! What a client says first: `KEY: VALUE` lines, then an empty one.
+//! The header, a client's first message: `KEY: VALUE` lines, then an empty one.
 
 use crate::schema::{Schema, SchemaError, shortened};
 
@@ -11,7 +11,7 @@ pub const SENDER_OCTETS_MAX: usize = 128;
 /// Start times that are believed, seconds of Unix time: whole in a double.
 const START_MAX_S: u64 = 1 << 53;
 
-/// How rows are written.
+/// The encoding of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// A line a row.
@@ -21,8 +21,8 @@ pub enum Encoding {
     Binary,
 }
 
-/// Which one a session is of those that a client sends apart, each whole in itself, so that they may come late, in another order, twice or not
-/// at all.
+/// The identity of one of the sessions that a client sends as parcels, each whole in itself, so that they may come late, in another order,
+/// twice or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parcel {
     /// The client's own name for its run, drawn at random.
@@ -36,23 +36,23 @@ pub struct Parcel {
 pub struct Header {
     /// The version of the protocol, 1 to 5.
     pub protocol: u8,
-    /// Which database the rows are for: letters, digits, `_`, `-` and `.`, no `.` or `-` first.
+    /// The database that the rows are for: letters, digits, `_`, `-` and `.`, no `.` or `-` first.
     pub domain: String,
-    /// What the client's timestamps count from, seconds of Unix time.
+    /// The start time of the client's timestamps, seconds of Unix time.
     pub start_s: u64,
-    /// Who measures.
+    /// The name of the sender.
     pub sender: String,
     /// The measured program.
     pub app: String,
-    /// How rows are written.
+    /// The encoding of rows.
     pub content: Encoding,
-    /// What the collector asks for where it listens to others.
+    /// The token that the collector asks for if it listens to other machines.
     pub token: Option<String>,
-    /// Whether the client reads what the collector says of its header: those of OML do not, and would be cut by what they leave unread.
+    /// True if the client reads the collector's answer to its header: OML's clients do not, and an answer left unread would cut their session.
     pub reads_answer: bool,
     /// The client's own name for its run, drawn at random: all sessions of it go on with the same numbers of rows, the first of a stream is 1.
     pub run: Option<u64>,
-    /// Which of its run's sessions this is, where those come apart.
+    /// The run and number of this session, if the sessions of the run arrive as parcels.
     pub parcel: Option<Parcel>,
     /// The streams that are known already.
     pub schemas: Vec<(u8, Schema)>,
@@ -104,9 +104,10 @@ pub(super) struct Reader {
     schemas: Vec<(u8, Schema)>,
 }
 
-/// What a collector says of a header that it takes, and before the reason where it refuses, to clients that read it.
+/// The answer of a collector to a header that it takes, for clients that read it; [`REFUSED`] stands before the reason if it
+/// refuses.
 pub const ACCEPTED: &str = "accepted";
-/// See [`ACCEPTED`].
+/// The beginning of the answer to a header that is refused; see [`ACCEPTED`].
 pub const REFUSED: &str = "refused: ";
 
 /// The key of the metadata in which a client that names its run says, of `.STREAM`, how many rows of it were made.
@@ -266,17 +267,17 @@ pub enum HeaderError {
     /// A value that cannot be.
     #[error("the {key} '{value}' cannot be taken")]
     Bad {
-        /// What it is of.
+        /// The key of the value.
         key: &'static str,
-        /// It, shortened.
+        /// The value, shortened.
         value: String,
     },
     /// A schema that is none.
     #[error("the schema '{line}' cannot be taken: {reason}")]
     Schema {
-        /// It, shortened.
+        /// The schema's line, shortened.
         line: String,
-        /// Why.
+        /// The fault in it.
         reason: SchemaError,
     },
     /// More streams than can be told apart.
@@ -291,7 +292,7 @@ pub enum HeaderError {
 }
 
 impl HeaderError {
-    /// What can be done about it, where that is known.
+    /// The advice for a person, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Bad { key, .. } if *key == "domain" => Some(

@@ -51,7 +51,7 @@ impl Reason {
     }
 }
 
-/// How many rows were refused, by stream index (where it was readable) and reason.
+/// Counts of refused rows by reason and by stream index, if that was readable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     counts: BTreeMap<(Option<u8>, Reason), u64>,
@@ -70,7 +70,7 @@ impl Tally {
             .map(|((index, reason), count)| (*index, *reason, *count))
     }
 
-    /// How many in all.
+    /// The number of refused rows, of all reasons.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }

@@ -96,7 +96,7 @@ impl<'a> Row<'a> {
 }
 
 impl Rows {
-    /// How many there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.heads.len()
     }

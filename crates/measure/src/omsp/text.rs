@@ -98,7 +98,7 @@ fn write_vector(out: &mut String, vector: &Vector<'_>) {
     }
 }
 
-/// What stands before a row's values.
+/// The head of a row, before its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RowHead {
     pub time_s: f64,

@@ -1,4 +1,4 @@
-//! What became of each payload of a run.
+//! The account of a run's payloads: sent, accepted, refused and delivered.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Ledger {
         self.total
     }
 
-    /// Whether all that is to be sent has been delivered.
+    /// True if all payloads that are to be sent have been delivered; false if their number has no end.
     #[must_use]
     pub fn is_all_delivered(&self) -> bool {
         self.total == Some(self.tally().delivered)

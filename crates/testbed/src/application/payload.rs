@@ -1,4 +1,4 @@
-//! What bundles carry: octets that say which payload it is, and then octets that follow from that.
+//! The payloads of bundles: octets that name the payload, and then octets that follow from the name and the seed.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ const MARK: u32 = 0x6468_6f77;
 /// Octets of mark and name.
 pub const HEAD_OCTETS: usize = 16;
 
-/// What the octets are drawn for.
+/// The purpose of this entropy.
 const PURPOSE: u64 = 1;
 
-/// Which payload of a run it is.
+/// The name of a payload within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The position of its traffic in the scenario.
     pub traffic: u32,
-    /// Which of that traffic, from 0.
+    /// The number of the payload within that traffic, from 0.
     pub number: u64,
 }
 
@@ -65,7 +65,7 @@ impl Pool {
 }
 
 impl Name {
-    /// Which payload octets begin with.
+    /// The name with which a payload's octets begin; `None` if they have no mark.
     #[must_use]
     pub fn of(octets: &[u8]) -> Option<Self> {
         let (mark, rest) = octets.split_first_chunk::<4>()?;
@@ -105,7 +105,7 @@ impl Payload {
         piece
     }
 
-    /// Whether the next octets are these.
+    /// True if the next octets of the payload are these; it goes on behind them.
     pub fn is_next(&mut self, mut found: &[u8]) -> bool {
         while !found.is_empty() {
             let expected = self.next(found.len());

@@ -12,10 +12,10 @@ use super::payload::{HEAD_OCTETS, Name, Pool};
 use crate::failure::LabError;
 use crate::run::Clock;
 
-/// How long it waits at most between two looks at whether it is to end.
+/// The longest time between two looks at whether the application is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long it waits before it connects again.
+/// The time before it connects again.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Deliveries that it has unconfirmed at a time.

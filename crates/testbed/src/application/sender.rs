@@ -15,16 +15,16 @@ use super::{RECEIVER_SERVICE, SENDER_SERVICE};
 use crate::failure::LabError;
 use crate::run::Clock;
 
-/// How long an application waits at most between two looks at whether it is to end.
+/// The longest time between two looks at whether the application is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long it waits before it connects again.
+/// The time before it connects again.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Payloads that are written together before answers are looked for.
 const TOGETHER: u64 = 64;
 
-/// What one sender is to do.
+/// The task of one sender.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Its position among all traffic.
@@ -35,7 +35,7 @@ pub struct Task {
     pub numbers: (u32, u32),
     /// Octets of the largest payload that the node could ever store.
     pub largest_octets: u64,
-    /// Where the node serves applications.
+    /// The address at which the node serves applications.
     pub api: Address,
     /// The run's seed.
     pub seed: u64,
@@ -53,7 +53,7 @@ pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<
     let mut written = 0;
     while !clock.is_over() && (schedule.peek().is_some() || !questions.unanswered.is_empty()) {
         let Some(sender) = &mut connection else {
-            // What was not answered may be there or not: as in a simulation it is not sent again.
+            // Payloads without an answer may or may not be in the node: as in a simulation they are not sent again.
             questions.unanswered.clear();
             connection = work.connect(clock)?;
             continue;
@@ -98,7 +98,7 @@ pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<
             Ok(()) => {}
             Err(Error::Payload(_)) if clock.is_over() => break,
             Err(error) if error.is_lost() => {
-                // What was answered before the loss still counts.
+                // Answers that came before the loss still count.
                 let _ = questions.take_answers(sender);
                 connection = None;
             }
@@ -155,7 +155,7 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// What stays the same of all payloads.
+/// The part of a sender's work that is the same for all payloads.
 struct Work<'a> {
     task: &'a Task,
     pool: &'a Pool,

@@ -1,4 +1,4 @@
-//! What whoever started an emulator says to it: `down` and `up`, a line each.
+//! The commands that the starter of an emulator writes to it: `down` and `up`, a line each.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -25,7 +25,7 @@ impl Control {
         }
     }
 
-    /// Where lines come from, until there will be no more.
+    /// The file descriptor from which lines come; `None` once there will be no more.
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
         (!self.ended).then(|| self.source.as_fd())
     }

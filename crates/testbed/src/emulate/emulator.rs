@@ -18,11 +18,11 @@ use super::port::{PACKET_OCTETS_MAX, Port, PortError, Taken};
 /// Packets read of one end before those of the other and those that arrive have their turn.
 const BATCH_PACKETS: usize = 256;
 
-/// How long the emulator sleeps at most between two looks at whether it is to end.
+/// The longest sleep of the emulator between two looks at whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How much later than its time a packet may arrive: those of this long travel together, so that a busy link costs
-/// some thousand turns a second and not one for each packet. A device holds 500 packets until they are read.
+/// The longest time by which a packet may arrive late: packets due within it travel together, so that a busy link
+/// costs some thousand turns a second and not one for each packet. A device holds 500 packets until they are read.
 const GATHERING: Duration = Duration::from_micros(200);
 
 /// Why a link cannot be emulated any longer, or at all.
@@ -34,13 +34,13 @@ pub enum EmulateError {
     /// A device failed.
     #[error("interface failed: {0}")]
     Device(io::Error),
-    /// What says when contacts begin and end failed.
+    /// The source of contacts' beginnings and ends failed.
     #[error("standard input failed: {0}")]
     Control(io::Error),
 }
 
 impl EmulateError {
-    /// What somebody may do about it.
+    /// The advice for a person, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -50,7 +50,7 @@ impl EmulateError {
     }
 }
 
-/// What became of packets so far, to the right and to the left, for whoever looks while the emulator runs.
+/// The counters so far, of packets to the right and to the left, to be read while the emulator runs.
 pub type Tally = Arc<Mutex<(Counters, Counters)>>;
 
 /// When a trace of a rate begins, once that is known.
@@ -143,7 +143,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// What became of packets: to the right, to the left.
+    /// The counters of packets: to the right, to the left.
     #[must_use]
     pub const fn counters(&self) -> (Counters, Counters) {
         (self.rightward.counters(), self.leftward.counters())

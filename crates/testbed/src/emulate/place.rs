@@ -1,4 +1,4 @@
-//! Where an end of a link is: `east:dtn0/10.9.0.1/30`.
+//! The place of a link's end: `east:dtn0/10.9.0.1/30`.
 
 use std::fmt;
 use std::net::{AddrParseError, IpAddr};

@@ -32,7 +32,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// What somebody may do about it.
+    /// The advice for a person, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -51,7 +51,7 @@ impl PortError {
     }
 }
 
-/// Whether an end takes a packet.
+/// The result of giving a packet to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It has arrived.

@@ -14,13 +14,13 @@ use crate::traffic::{
     Acknowledged, DatagramWriter, Meter, PACKET_HEADER_OCTETS, Sample, Schedule, Sender, now_ns,
 };
 
-/// How often the server is told that it was the last datagram, if it does not answer.
+/// Copies of the last datagram that are sent at most while the server does not answer.
 const LAST_DATAGRAMS: u32 = 10;
 
 /// Datagrams that a client sends: to receivers, a number with the highest of 32 bits is that of the last one.
 const DATAGRAMS_MAX: u64 = 1 << 31;
 
-/// How long each time is waited for its answer.
+/// The time to wait for an answer to each copy.
 const ANSWER_WAIT: Duration = Duration::from_millis(250);
 
 /// The time that a client waits for the next acknowledgment, when all octets are given.
@@ -46,9 +46,9 @@ pub enum Load {
 pub struct Client {
     /// Its number in this process.
     pub id: u32,
-    /// How much is sent.
+    /// The amount to send, by time or by octets.
     pub load: Load,
-    /// How long intervals are; none for none.
+    /// The length of an interval; `None` for no intervals.
     pub every: Option<Duration>,
 }
 
@@ -89,7 +89,7 @@ impl Client {
         let mut writer = DatagramWriter::new(socket.try_clone()?)?;
         let sent = sender.run(&mut writer, &mut &counter, None, look, |_| {});
         let counter = counter.into_inner();
-        // What left before it failed is told like all else.
+        // Datagrams that left before the failure are reported like all others.
         let last = sent
             .as_ref()
             .map_or(counter.packets, |sent| sent.packets + sent.failed);
@@ -157,7 +157,7 @@ impl Client {
                         error.kind(),
                         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                     ) => {}
-                // What left before it failed is told like all else.
+                // Octets that left before the failure are reported like all others.
                 Err(error) => break Err(error),
             }
             counter.look_at(&mut acknowledged);
@@ -247,7 +247,7 @@ fn ask(socket: &UdpSocket, last: u32, octets: u64) -> io::Result<Option<Account>
     Ok(None)
 }
 
-/// How long so many octets take at a rate.
+/// The time that so many octets take at a rate.
 fn time_of(octets: u64, bits_per_s: u64) -> Duration {
     let nanos = u128::from(octets) * 8 * 1_000_000_000 / u128::from(bits_per_s.max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -367,7 +367,7 @@ mod tests {
                 while lock(&told).octets < 10_000 {
                     std::io::Read::read_exact(&mut receiving, &mut [0; 1_000]).unwrap();
                 }
-                // What is unread when it closes breaks the connection.
+                // Octets that are unread at its end reset the connection.
             });
             let outcome = client.run_stream(stream, 1_000, None, &told, || false);
             assert!(outcome.is_err());

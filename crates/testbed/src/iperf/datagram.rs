@@ -29,11 +29,11 @@ const ACCOUNT_OCTETS: usize = 40;
 pub struct Header {
     /// Its number.
     pub number: u32,
-    /// Whether it says that it was the last; it then carries nothing that counts.
+    /// True if it is the last; a last datagram carries nothing that counts.
     pub is_last: bool,
     /// When it was sent, nanoseconds since 1970.
     pub sent_ns: u64,
-    /// Whether its sender expects headers of 16 octets; known of the last one alone.
+    /// True if its sender expects headers of 16 octets; known only of the last datagram.
     is_wide: bool,
 }
 
@@ -87,7 +87,7 @@ impl Header {
     }
 }
 
-/// What a server says in answer to the last datagram.
+/// The account that a server sends in answer to the last datagram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
     /// Octets that arrived.
@@ -132,7 +132,7 @@ impl Account {
         answer
     }
 
-    /// What an answer says, behind the header of its version; none where it is no account.
+    /// The account in an answer, behind the header of its version; `None` if it has none.
     pub fn decode(answer: &[u8]) -> Option<Self> {
         let behind = |header_octets: usize, has_account: fn(u32) -> bool| {
             let body = answer.get(header_octets..header_octets + ACCOUNT_OCTETS)?;
@@ -230,7 +230,7 @@ mod tests {
         last[12..].fill(0);
         let answer = account.answer(&last);
         assert_eq!(answer[12..16], ACCOUNT_FLAG.to_be_bytes());
-        // What a server of that time says is no longer than header and account.
+        // An old server's answer is no longer than header and account.
         let answer = &answer[..OLD_HEADER_OCTETS + ACCOUNT_OCTETS];
         assert_eq!(Account::decode(answer).unwrap().octets, 5);
         // A datagram that comes back as it was has none.

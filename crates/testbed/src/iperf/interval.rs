@@ -14,7 +14,7 @@ pub struct Intervals {
     all: Counted,
 }
 
-/// What a counter stands at.
+/// The state of a counter at one time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     octets: u64,
@@ -43,7 +43,7 @@ impl Intervals {
         self.all.report = Some(report);
     }
 
-    /// Whether an interval is over by now that has not been told.
+    /// True if an interval has ended by `now` that has not been reported.
     pub fn is_due(&self, now: Duration) -> bool {
         let end = self.every.and_then(|every| self.begin.checked_add(every));
         end.is_some_and(|end| end <= now)
@@ -85,7 +85,7 @@ fn difference(later: Report, earlier: Option<Report>) -> Report {
     let earlier = earlier.unwrap_or_default();
     Report {
         sent: later.sent.saturating_sub(earlier.sent),
-        // What was missing may have come since.
+        // Datagrams that were missing may have come since.
         lost: later.lost.saturating_sub(earlier.lost),
         out_of_order: later.out_of_order.saturating_sub(earlier.out_of_order),
         duplicates: later

@@ -15,5 +15,5 @@ pub use server::Server;
 
 use std::time::Duration;
 
-/// How long a call waits at most between two looks at whether it is to end.
+/// The longest time that a call waits between two looks at whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);

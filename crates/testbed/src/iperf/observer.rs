@@ -1,11 +1,11 @@
-//! What a client or server tells of itself.
+//! The events and reports of a client or server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::traffic::{Account, Arrived, Delay};
 
-/// Who is told. It takes as little time as it can.
+/// The receiver of events and reports. Its methods are to return as soon as they can.
 pub trait Observer: Send {
     /// Two ends have found each other.
     fn connection(&mut self, connection: &Connection);
@@ -43,12 +43,12 @@ pub struct Packet {
     pub sent_ns: u64,
 }
 
-/// What passed in an interval, or in all.
+/// The transfer of an interval, or of a whole connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
-    /// Of which connection.
+    /// The number of its connection.
     pub id: u32,
-    /// Whether this is the whole of it.
+    /// True for the whole connection.
     pub is_total: bool,
     /// When the interval begins, from the connection's start.
     pub begin: Duration,
@@ -83,7 +83,7 @@ impl Transfer {
     }
 }
 
-/// What a server says of datagrams.
+/// The report of a server on datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
     /// Those that were sent, as far as their numbers tell.
@@ -94,7 +94,7 @@ pub struct Report {
     pub out_of_order: u64,
     /// Those that came again, of which nothing else counts any; none at the sender, and not in what a server answers.
     pub duplicates: Option<u64>,
-    /// How much the time between datagrams changes on the way (RFC 3550 6.4.1), nanoseconds; none at the sender.
+    /// The jitter of datagrams (RFC 3550 6.4.1), nanoseconds; none at the sender.
     pub jitter_ns: Option<f64>,
     /// The time for which all that came so far were on the way; none at the sender, and not in what a server answers.
     pub delay: Option<Delay>,

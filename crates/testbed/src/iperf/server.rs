@@ -21,7 +21,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// Octets that are read of a connection at once.
 const READ_OCTETS: usize = 128 << 10;
 
-/// How long the account of a client that ended is kept, in case the answer was lost.
+/// The time for which the account of a client that ended is kept, in case the answer was lost.
 const KEPT: Duration = Duration::from_secs(10);
 
 /// iperf counts from 0 or from 1, as its version has it.
@@ -35,7 +35,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub struct Server {
     /// The first connection's number.
     pub first_id: u32,
-    /// How long intervals are; none for none.
+    /// The length of an interval; `None` for no intervals.
     pub every: Option<Duration>,
     /// It ends after so long.
     pub duration: Option<Duration>,
@@ -48,7 +48,7 @@ struct Session {
     intervals: Intervals,
     start: Instant,
     heard: Instant,
-    /// What it was answered when it ended.
+    /// The answer that it got when it ended.
     ended: Option<Account>,
 }
 
@@ -92,7 +92,8 @@ impl<O: Observer> Sessions<'_, O> {
         let header = Header::decode(arrival.payload)?;
         let is_over = |session: &Session| session.ended.is_some() && !header.is_last;
         if self.by_client.get(&arrival.from).is_some_and(is_over) {
-            // What came late belongs to an account that has been given; only who begins anew from the same port is another client.
+            // A late datagram belongs to an account that has been given; only a first number begins another session of
+            // the same address and port.
             if header.number > FIRST_NUMBER_MAX {
                 return None;
             }
@@ -215,7 +216,7 @@ impl Server {
                 answers.extend(answer.map(|answer| (arrival.from, answer)));
             })?;
             for (to, answer) in answers.drain(..) {
-                // Where it does not get there, the client asks again.
+                // If the answer is lost, the client asks again.
                 let _ = reader.socket().send_to(&answer, to);
             }
             sessions.look();

@@ -16,10 +16,10 @@ use crate::failure::LabError;
 use crate::namespace;
 use crate::place::Group;
 
-/// How long a node may take until it serves: one that finds a large store takes longest.
+/// The longest time until a node serves: one that finds a large store takes longest.
 const READY: Duration = Duration::from_secs(60);
 
-/// How long it may take to end in order: it finishes transfers for five seconds at most.
+/// The longest time of an orderly end: a node finishes transfers for five seconds at most.
 const END: Duration = Duration::from_secs(10);
 
 /// Between two looks.
@@ -75,7 +75,7 @@ impl Daemon {
         self.running.as_ref().map(|running| running.child.id())
     }
 
-    /// Where it serves applications.
+    /// The address at which it serves applications.
     #[must_use]
     pub fn api(&self) -> Address {
         Address::Unix(self.shortcut.join("api.sock"))
@@ -146,7 +146,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// How it ended, if it has by itself, and its last words.
+    /// The status and last words of a node that ended by itself; `None` while it runs.
     pub fn ended(&mut self) -> Option<LabError> {
         let status = self.running.as_mut()?.child.try_wait().ok().flatten()?;
         if let Some(mut running) = self.running.take() {

@@ -1,4 +1,4 @@
-//! What a process says, kept in two files of which the older goes when there is too much: the end is there.
+//! The output of a process, kept in two files; the older one is dropped when both are full, so that the end is kept.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read as _, Write as _};
@@ -16,10 +16,10 @@ const LAST_LINES: usize = 8;
 /// Octets at the end of a log that are looked at for them.
 const LAST_OCTETS: usize = 4096;
 
-/// How long is waited for the rest of what was said.
+/// The longest time to wait for the rest of the output.
 const REST: Duration = Duration::from_secs(1);
 
-/// Copies what comes out of a pipe into files, until it ends.
+/// Copies the output of a pipe into files, until the pipe ends.
 #[derive(Debug)]
 pub struct Log {
     /// Hung up when all is written.

@@ -1,4 +1,4 @@
-//! Which neighbour a bundle goes to next: over the fewest links, for the ways that traffic takes, and those by which answers to it and
+//! The next neighbour of a bundle: over the fewest links, for the ways that traffic takes, and for those by which answers to it and
 //! reports of it come back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

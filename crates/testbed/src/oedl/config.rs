@@ -1,4 +1,4 @@
-//! What a program is told to measure, as OML's configuration.
+//! The measurements of a program, as OML's configuration.
 
 use std::fmt::Write as _;
 

@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::script::Script;
 use crate::place::needs::found;
 
-/// What the interpreter knows of OEDL, in the order in which it reads it.
+/// The parts of OEDL for the interpreter, in the order in which it reads them.
 const LANGUAGE: [&str; 7] = [
     include_str!("language/plan.rb"),
     include_str!("language/property.rb"),
@@ -23,10 +23,10 @@ const LANGUAGE: [&str; 7] = [
     include_str!("language/evaluate.rb"),
 ];
 
-/// How long a script may take to be evaluated.
+/// The longest time to evaluate a script.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether it has been.
+/// The interval between looks at the interpreter's end.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Octets of a plan.
@@ -46,9 +46,9 @@ pub enum OedlError {
     Script {
         /// The script's line.
         line: Option<u32>,
-        /// What.
+        /// The fault.
         what: String,
-        /// What to do about it.
+        /// The advice for a person, if there is any.
         hint: Option<String>,
     },
     /// There is no interpreter.
@@ -78,7 +78,7 @@ impl OedlError {
         }
     }
 
-    /// What somebody may do about it.
+    /// The advice for a person, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -186,7 +186,7 @@ fn start(properties: &[(String, String)]) -> Result<Child, OedlError> {
 fn read(source: Option<impl Read>, octets_max: u64) -> Vec<u8> {
     let mut octets = Vec::new();
     if let Some(source) = source {
-        // What was read until it failed is judged by what it says.
+        // Octets read before a failure are judged by their content.
         let _ = source.take(octets_max).read_to_end(&mut octets);
     }
     octets

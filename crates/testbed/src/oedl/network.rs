@@ -30,7 +30,7 @@ pub(super) struct Network {
     pub nodes: Vec<(String, String)>,
     pub links: Vec<Link>,
     pub addresses: Addresses,
-    /// Whether links are there because nodes that no script joins could not meet.
+    /// True if links were added because nodes that no script joins could not meet.
     pub is_implied: bool,
 }
 

@@ -2,14 +2,14 @@
 
 use serde::Deserialize;
 
-/// What a script was evaluated into. Times are seconds of the experiment.
+/// The result of evaluating a script. Times are seconds of the experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Plan {
-    /// What the script calls itself.
+    /// The name that the script gives itself.
     pub name: Option<String>,
-    /// When it ends.
+    /// The end of the experiment.
     pub end_s: f64,
-    /// What changes nothing here, and what the script itself says.
+    /// Statements of the script that have no effect here, and the script's own messages.
     pub notes: Vec<Note>,
     /// Properties with their values.
     pub(super) properties: Vec<Property>,
@@ -89,7 +89,7 @@ pub(super) struct Told {
     pub text: String,
 }
 
-/// What is measured of a program.
+/// A measurement point of a program, with its filters.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Measure {
     pub point: String,

@@ -9,15 +9,15 @@ use super::plan::{Note, Plan, PlannedRun, Told};
 use super::words::{command, join, quote_for_shell};
 use crate::toml_text::quoted as toml;
 
-/// How fast a link is where neither the script nor anybody else says it: as fast as it goes.
+/// The rate of a link if neither the script nor the options name one: in effect no limit.
 const RATE: &str = "10Gbit";
 
-/// What a script does not say.
+/// Values that a script does not give.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What the scenario is called where the script gives no name.
+    /// The scenario's name if the script gives none.
     pub name: String,
-    /// How fast links are that no topology describes, as a scenario has it.
+    /// The rate of links that no topology describes, as a scenario has it.
     pub link_rate: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Plan {
     /// The scenario's text, and what people should know.
     ///
     /// # Errors
-    /// What no scenario can have, with the script's line.
+    /// A statement that no scenario can have, with the script's line.
     pub fn scenario(&self, options: &Options) -> Result<(String, Vec<Note>), OedlError> {
         let network = Network::of(self)?;
         let mut notes = self.notes.clone();
@@ -196,7 +196,7 @@ fn written(link: &Link, link_rate: Option<&str>) -> String {
     text
 }
 
-/// What a program of ours is told while it runs, as its options have it.
+/// The commands that one of Dhow's own programs gets while it runs, as its options.
 fn told_as_options(run: &PlannedRun) -> Result<Vec<String>, OedlError> {
     if !run.told.is_empty()
         && run
@@ -217,7 +217,8 @@ fn told_as_options(run: &PlannedRun) -> Result<Vec<String>, OedlError> {
     Ok(run.told.iter().flat_map(option).collect())
 }
 
-/// What others are told comes on their standard input, and what they measure from a file beside their log: a shell sees to both.
+/// Commands for other programs come on their standard input, and their measurement plan from a file beside their log: a shell
+/// sees to both.
 fn as_others_take_it(words: Vec<String>, run: &PlannedRun, name: &str) -> Vec<String> {
     let mut shell = String::new();
     if !run.measures.is_empty() {

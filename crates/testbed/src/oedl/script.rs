@@ -6,11 +6,11 @@ pub struct Script {
     text: String,
 }
 
-/// What begins a line in print and ends the one before in Ruby.
+/// The tokens that begin a line in print and must end the line before in Ruby.
 const MISPLACED: [&str; 3] = ["do", "{", "=>"];
 
 impl Script {
-    /// A script of that text. Where a line begins with `do`, a block's `{` or `=>`, that stands at the end of the line before from now on;
+    /// A script of that text. A `do`, a block's `{` or `=>` at the beginning of a line moves to the end of the line before;
     /// every line keeps its number.
     #[must_use]
     pub fn new(text: &str) -> Self {
@@ -52,7 +52,7 @@ impl Script {
     }
 }
 
-/// What is to move to the line before, with a block's parameters, and the rest of the line.
+/// The part of a line that is to move to the line before, with a block's parameters, and the rest of the line.
 fn misplaced(line: &str) -> Option<(String, String)> {
     let indent = line.len() - line.trim_start().len();
     let (indent, code) = line.split_at_checked(indent)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Which node and link an address belongs to.
+/// The node and link of each address in a script.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     /// Names of nodes in the script, which it may take for addresses too, and in the scenario.
@@ -15,7 +15,7 @@ pub(super) struct Addresses {
 struct Owner {
     node: String,
     link: String,
-    /// Whether the node has it on further links, where a scenario has others for it.
+    /// True if the node has the address on further links, for which a scenario has other addresses.
     is_of_several: bool,
 }
 

@@ -26,7 +26,7 @@ impl Accounting {
         }
     }
 
-    /// Whether the kernel counts now.
+    /// True if the kernel counts now.
     pub(crate) fn is_on(&self) -> bool {
         fs::read_to_string(&self.switch).is_ok_and(|text| text.trim() != "0")
     }

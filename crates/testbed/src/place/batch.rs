@@ -9,7 +9,7 @@ use crate::namespace;
 /// Lines for a program that reads them from its standard input, in a namespace or here.
 ///
 /// # Errors
-/// What the program says.
+/// The words of the program on its standard error.
 pub(crate) fn tell(
     program: &str,
     words: &[&str],
@@ -45,7 +45,7 @@ pub(crate) fn tell(
     Err(LabError::new(format!("{program}{place}: {}", said.trim())))
 }
 
-/// What a program says in a namespace.
+/// The standard output of a program in a namespace.
 ///
 /// # Errors
 /// When it cannot be run, or fails.

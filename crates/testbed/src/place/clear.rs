@@ -13,10 +13,10 @@ use super::state::State;
 use crate::failure::LabError;
 use crate::namespace;
 
-/// How long whoever keeps a lab may take to remove it.
+/// The longest time for the process that keeps a lab to remove it.
 const KEEPER: Duration = Duration::from_secs(30);
 
-/// How long processes may take to be gone once they are killed, and groups to be empty.
+/// The longest time for killed processes to be gone, and for groups to be empty.
 const GONE: Duration = Duration::from_secs(10);
 
 /// Between two looks.

@@ -1,4 +1,4 @@
-//! What interfaces of a namespace have carried, as the kernel counts it.
+//! The counters of a namespace's interfaces, as the kernel has them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ const SENT_OCTETS: usize = 8;
 const SENT_PACKETS: usize = 9;
 const SENT_DROPPED: usize = 11;
 
-/// What one interface has carried since it was made.
+/// The counters of one interface since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Octets that came in.

@@ -12,7 +12,7 @@ use rustix::fs::{Access, access};
 
 use crate::failure::LabError;
 
-/// Where groups are.
+/// The directory of control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// The time over which processor time is shared out, microseconds, where a part of it is long enough.
@@ -91,7 +91,7 @@ impl Groups {
         }
     }
 
-    /// What is missing for a host's limits.
+    /// The reason why a host cannot have its limits, if there is one: a missing controller or right.
     #[must_use]
     pub fn missing(&self, host: &Host) -> Option<String> {
         let wanted = controllers(host);
@@ -114,7 +114,7 @@ impl Groups {
             .or_else(|| self.closed(&wanted))
     }
 
-    /// Where groups of controllers may not be made, which is for root.
+    /// The reason why groups of these controllers cannot be made, if there is one: only root may write to their directory.
     fn closed(&self, wanted: &[&str]) -> Option<String> {
         let places = wanted.iter().map(|it| match self.version {
             Version::Two => PathBuf::from(ROOT),
@@ -128,7 +128,7 @@ impl Groups {
         ))
     }
 
-    /// Makes the group of a host and sets its limits; none where it has none. What it writes lies at `place`.
+    /// Makes the group of a host and sets its limits; `None` if it has none. The host's files are on the disk of `place`.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -233,7 +233,7 @@ impl Group {
         set(at, "cpu.cfs_quota_us", &quota.to_string())
     }
 
-    /// What the kernel says of its limits, by the names of its files.
+    /// The kernel's words for its limits, by the names of its files.
     #[must_use]
     pub fn limits(&self) -> BTreeMap<String, String> {
         let files = self.directories.iter().flat_map(|directory| {
@@ -249,7 +249,7 @@ impl Group {
         files.collect()
     }
 
-    /// How many of its programs were ended because it had no memory left.
+    /// The number of its programs that were killed because no memory was left.
     #[must_use]
     pub fn out_of_memory(&self) -> u64 {
         let at = self.of("memory");

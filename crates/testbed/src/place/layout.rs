@@ -1,4 +1,4 @@
-//! What is to be there: names, addresses and kinds of links, all of which follow from the scenario and the lab's name.
+//! The plan of a lab: names, addresses and kinds of links, all of which follow from the scenario and the lab's name.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ use crate::failure::LabError;
 /// The port on which nodes listen (RFC 9174 8.1); others on the same host have the next ones.
 const PORT: u16 = 4556;
 
-/// Where a lab's collector listens (OML's port).
+/// The port at which a lab's collector listens (OML's port).
 pub const COLLECTOR_PORT: u16 = 3003;
 
 /// Hosts of a lab: a bridge has 1,024 ports.
@@ -52,7 +52,7 @@ pub struct HostPlace {
     pub name: String,
     /// The node's number.
     pub number: u32,
-    /// What runs there.
+    /// The kind of the host: with a node, or for programs alone.
     pub kind: HostKind,
     /// Its network namespace, which may be another's as well.
     pub namespace: String,
@@ -71,11 +71,11 @@ pub struct LinkPlace {
     pub name: String,
     /// The end that dials, and the end that listens.
     pub ends: [End; 2],
-    /// What makes it.
+    /// The parts of which it is made.
     pub made: Made,
-    /// What ends a contact.
+    /// The means to end a contact.
     pub at_end: AtEnd,
-    /// Whether it is there only during contacts.
+    /// True if it is there only during contacts.
     pub planned: bool,
     /// Octets that its rate moves in a round trip.
     pub flight_octets: u64,
@@ -94,7 +94,7 @@ pub struct End {
     pub address: Ipv4Addr,
 }
 
-/// What makes a link.
+/// The parts of which a link is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
     /// Channels between TUN devices, and the trace of their rate where that changes.
@@ -115,7 +115,7 @@ pub enum Made {
 }
 
 impl Made {
-    /// Whether a queue of the kernel keeps its rate, and drops what it has no room for.
+    /// True if a queue of the kernel keeps the rate, and drops packets for which it has no room.
     #[must_use]
     pub const fn has_queue(&self) -> bool {
         matches!(self, Self::Tbf { .. } | Self::Netem(_))
@@ -156,7 +156,7 @@ const TBF_FROM_OCTETS_PER_S: u64 = 20_000_000 / 8;
 /// rate of a link has not, is more than its bucket.
 const TBF_CONTACT_MIN: Duration = Duration::from_millis(500);
 
-/// What may wait where nothing is said: 50 ms at the rate, at least this much.
+/// The queue of a link that names none: 50 ms at the rate, at least this many octets.
 const TBF_QUEUE: Duration = Duration::from_millis(50);
 const TBF_QUEUE_MIN_OCTETS: u64 = 1 << 17;
 
@@ -167,10 +167,10 @@ const PACKET_OCTETS: u64 = 1_500;
 const ETHERNET_OCTETS: u64 = 14;
 
 impl Layout {
-    /// What a scenario asks for, in a lab of a name.
+    /// The layout that a scenario asks for, in a lab of a name.
     ///
     /// # Errors
-    /// When the scenario asks for what a testbed has not.
+    /// When the scenario asks for something that a testbed cannot have.
     pub fn new(scenario: &Scenario, lab: &str) -> Result<Self, LabError> {
         if scenario.nodes.len() > HOSTS_MAX || scenario.links.len() > LINKS_MAX {
             let what = format!(
@@ -251,7 +251,7 @@ impl Layout {
         Ipv4Addr::from_bits(CONTROL.to_bits() + 1)
     }
 
-    /// Where measurements go.
+    /// The address of the lab's collector.
     #[must_use]
     pub fn collector(&self) -> String {
         format!("tcp:{}:{COLLECTOR_PORT}", self.control_address())

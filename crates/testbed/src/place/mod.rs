@@ -1,7 +1,8 @@
-//! Where a scenario runs: a network namespace for each host, links between them, a network for control beside.
+//! The place in which a scenario runs: a network namespace for each host, links between them, and a control network beside
+//! them.
 //!
-//! [`Layout`] says what there is to be, as a value; [`Network`] makes it; [`State`] is what a file says of it while it is
-//! there, so that [`clear`](clear::clear) removes all of it whatever became of whoever made it.
+//! [`Layout`] is the plan of it, as a value; [`Network`] makes it; [`State`] is the file that names its parts while it is
+//! there, so that [`clear`](clear::clear) removes all of it whatever became of the process that made it.
 
 mod accounting;
 mod batch;

@@ -1,4 +1,4 @@
-//! What has to be there before a lab can be: root's rights, programs, devices.
+//! The needs of a lab: root's rights, programs, devices.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -68,13 +68,13 @@ pub fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
     }
 }
 
-/// Whether the kernel says that it knows no such queue, asked in a network that is gone at once.
+/// True if the kernel does not know the netem queue, asked in a network namespace that is gone at once.
 fn lacks_netem() -> bool {
     let asked = Command::new("unshare")
         .args(["--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem"])
         .stdin(Stdio::null())
         .output();
-    // Who cannot ask is told when the link is made.
+    // A user without the right to ask gets the error when the link is made.
     asked.is_ok_and(|said| String::from_utf8_lossy(&said.stderr).contains("unknown"))
 }
 
@@ -93,7 +93,7 @@ pub fn need(program: &str, package: &str) -> Result<(), LabError> {
     Err(error.with_hint(format!("apt-get install {package}")))
 }
 
-/// Where a program is, as a shell looks for it; nothing for a relative way, which depends on where it is taken.
+/// The path of a program, as a shell finds it; `None` for a relative path, whose meaning depends on the directory.
 #[must_use]
 pub fn found(program: &str) -> Option<PathBuf> {
     if program.contains('/') {

@@ -51,7 +51,7 @@ pub struct Network {
     fault: Arc<Mutex<Option<String>>>,
 }
 
-/// What a link is, beside what the kernel keeps of it.
+/// A link's state beside that in the kernel.
 struct Link {
     cut: Cut,
     tally: Option<Tally>,
@@ -66,7 +66,7 @@ impl Link {
     }
 }
 
-/// What ends and begins a contact.
+/// The means to end and begin a contact.
 enum Cut {
     /// The interfaces go down and up; where an emulator is between them, it is told to drop what waits there.
     Interfaces([Switch; 2], Option<Mutex<io::PipeWriter>>),
@@ -82,7 +82,7 @@ impl Network {
     /// Makes all of it; links with contacts are down. The seed is that of what links lose.
     ///
     /// # Errors
-    /// What could not be made; what was made stays until it is cleared.
+    /// The part that could not be made; parts already made stay until they are cleared.
     pub fn build(layout: Layout, seed: u64) -> Result<Self, LabError> {
         make_namespaces(&layout)?;
         make_pairs(&layout)?;
@@ -114,7 +114,7 @@ impl Network {
         Ok(network)
     }
 
-    /// What there is.
+    /// The layout of the network.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
@@ -129,7 +129,7 @@ impl Network {
 
     /// The time of the scenario begins: until now links whose rate follows a trace were at its beginning or beyond.
     pub fn begin(&self) {
-        // What has begun does not begin again.
+        // Time that has begun does not begin again.
         let _ = self.start.set(Instant::now());
     }
 
@@ -456,7 +456,7 @@ fn left(counters: ChannelCounters) -> (Counters, u64) {
     (left, counters.lost + counters.overflowed + counters.cut)
 }
 
-/// What `tc` says of the queues of a host.
+/// The output of `tc` on the queues of a host.
 fn queues_of(host: &HostPlace) -> Result<Value, LabError> {
     let words = ["-statistics", "-json", "qdisc", "show"];
     let text = batch::ask("tc", &words, &host.namespace)?;

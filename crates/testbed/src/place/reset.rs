@@ -1,4 +1,4 @@
-//! What resets the connections of a link whose contact ended: without it they outlive their interfaces, and go on when those are back.
+//! Reset of a link's connections when its contact ends: without it they outlive their interfaces, and go on when those are back.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -31,7 +31,7 @@ const IDENTITY_OCTETS: usize = 48;
 /// Octets of a request: its header, family, protocol and states, and an identity.
 const REQUEST_OCTETS: usize = HEADER_OCTETS + 8 + IDENTITY_OCTETS;
 
-/// Where an identity has the address of this end, after both ports.
+/// The offset of this end's address in an identity, after both ports.
 const ADDRESS_OFFSET: usize = 4;
 
 /// Octets of an answer, at most: the kernel sends a page or two at once.
@@ -55,7 +55,7 @@ pub(crate) fn reset(namespace: &str, address: Ipv4Addr) -> io::Result<()> {
         )?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;
         let plain = Ipv6Addr::from_bits(u128::from(address.to_bits()) << 96);
-        // Who listens on `::` has connections of IPv4 under mapped addresses.
+        // A listener on `::` has its connections of IPv4 under mapped addresses.
         for (family, address) in [
             (AddressFamily::INET, plain),
             (AddressFamily::INET6, address.to_ipv6_mapped()),
@@ -68,7 +68,7 @@ pub(crate) fn reset(namespace: &str, address: Ipv4Addr) -> io::Result<()> {
     })
 }
 
-/// What the kernel knows a connection by.
+/// The kernel's identity of a connection.
 type Identity = [u8; IDENTITY_OCTETS];
 
 /// The connections of an address.

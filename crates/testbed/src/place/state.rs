@@ -1,4 +1,4 @@
-//! What there is of a lab, in a file that is written before anything is made: whoever finds it can remove the rest.
+//! The parts of a lab, in a file that is written before anything is made: any process that finds it can remove them.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -26,9 +26,9 @@ pub struct State {
     pub process: u32,
     /// When that process began, in the kernel's ticks: another one may have its number by now.
     pub process_began: u64,
-    /// Whether all is there that is to be.
+    /// True once all parts are there.
     pub is_up: bool,
-    /// Where the run's files are.
+    /// The directory of the run's files.
     pub directory: PathBuf,
     /// A short way to that directory, for sockets.
     pub shortcut: PathBuf,
@@ -64,9 +64,9 @@ pub struct NodeState {
 pub struct LinkState {
     /// Its name.
     pub name: String,
-    /// What makes it: `emulator`, `tbf`, `netem`, `veth`.
+    /// The kind of link: `emulator`, `tbf`, `netem`, `veth`.
     pub by: String,
-    /// Whether it is there only during contacts.
+    /// True if it is there only during contacts.
     pub planned: bool,
     /// Its ends: node, interface, address.
     pub ends: [(String, String, Ipv4Addr); 2],
@@ -75,7 +75,7 @@ pub struct LinkState {
 /// The variable that names another place for the files of labs.
 const PLACE: &str = "DHOW_LAB_DIR";
 
-/// Where the files of labs are: `$DHOW_LAB_DIR`, `/run/dhow/lab`, or below `$XDG_RUNTIME_DIR` for who is not root.
+/// The directory of labs' files: `$DHOW_LAB_DIR`, `/run/dhow/lab`, or below `$XDG_RUNTIME_DIR` for users other than root.
 #[must_use]
 pub fn state_directory() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
@@ -212,7 +212,7 @@ impl State {
             .collect()
     }
 
-    /// Whether the process that keeps the lab is still there.
+    /// True if the process that keeps the lab is still there.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         process_began(self.process) == Some(self.process_began)

@@ -1,4 +1,4 @@
-//! What takes an interface up or down at once: a message to the kernel, without a program between.
+//! The switch that takes an interface up or down at once: a message to the kernel, without a program between.
 
 use std::io;
 use std::os::fd::OwnedFd;

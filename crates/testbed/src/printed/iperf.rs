@@ -1,4 +1,4 @@
-//! What iperf 2 prints: lines of CSV with `-y C`, and else a report for people.
+//! The output of iperf 2: lines of CSV with `-y C`, and else a report for people.
 
 use super::{Printed, printed};
 
@@ -77,7 +77,7 @@ fn report(line: &str) -> Option<Told> {
     Some([Some(rate), Some(octets), jitter, lost, delay])
 }
 
-/// What a prefix of a unit stands for; iperf counts octets by 1,024 and bits by 1,000.
+/// The factor of a unit's prefix; iperf counts octets by 1,024 and bits by 1,000.
 fn scale(prefix: &str, thousand: f64) -> Option<f64> {
     let power = ["", "K", "M", "G", "T"]
         .iter()

@@ -1,4 +1,4 @@
-//! What programs print, as figures.
+//! The output of programs, as figures.
 
 mod iperf;
 mod sftp;
@@ -20,7 +20,7 @@ pub struct Printed {
     pub time_s: Option<f64>,
 }
 
-/// What a program printed, as far as there is room for it.
+/// The figures that a program printed, as many as there is room for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// The figures, in the order in which they were printed.
@@ -32,7 +32,7 @@ pub struct Told {
 /// The figures in what a program printed.
 ///
 /// # Errors
-/// What it should have printed.
+/// The output that was expected.
 pub fn figures(output: Output, text: &str) -> Result<Told, String> {
     let mut figures = match output {
         Output::Log | Output::Time => Vec::new(),

@@ -1,4 +1,4 @@
-//! What `sftp` and `scp` say of a transfer: with `-v` at its end, on a terminal for each file.
+//! The output of `sftp` and `scp` on a transfer: with `-v` at its end, on a terminal for each file.
 
 use super::{Printed, printed};
 

@@ -20,7 +20,7 @@ const NAMED_MAX: usize = 6;
 /// Repeats of each from which a difference can be told from chance, at least.
 const REPEATS_MIN: usize = 3;
 
-/// What is compared.
+/// The measures that are compared.
 const COMPARED: [Measure; 5] = [
     Measure::Goodput,
     Measure::Delivery,
@@ -159,7 +159,7 @@ fn beside_nothing(point: &str, measure: &Measure, virtual_: &str) -> String {
     format!("{measure}{of} is {virtual_}, and 0 on sockets")
 }
 
-/// Which congestion control either has.
+/// The congestion controls of either backend.
 fn congestion(study: &Study) -> String {
     let of = |backend: Backend| {
         let runs = study.done().filter(|told| told.run.backend == backend);

@@ -1,4 +1,4 @@
-//! What a megabyte cost: time of processors and links, and energy.
+//! The cost of a megabyte delivered: time of processors and links, and energy.
 
 use dhow_page::quantity::{count, thousands};
 use dhow_page::{List, escaped, text};
@@ -6,7 +6,7 @@ use dhow_page::{List, escaped, text};
 use super::measure::Measure;
 use super::study::Study;
 
-/// What a megabyte cost, of each combination; nothing where nothing was delivered.
+/// The cost of a megabyte in each combination; empty if nothing was delivered.
 pub(crate) fn table(study: &Study) -> String {
     let measures = [Measure::Processor, Measure::LinkTime, Measure::Energy];
     let mut list = List::new(&["", "processors", "links", "energy", "runs"]);

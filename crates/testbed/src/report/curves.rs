@@ -1,4 +1,4 @@
-//! What was measured against what was set: the picture and the table.
+//! The measured values against the values set: the picture and the table.
 
 use dhow_page::quantity::count;
 use dhow_page::{Axis, Curve, List, Look, Picture, Scale, escaped, text, words as word_cell};
@@ -31,7 +31,7 @@ pub(crate) fn points(study: &Study) -> Vec<Point<'_>> {
         .collect()
 }
 
-/// Where values along have their places.
+/// The places of values on the horizontal axis.
 struct Along {
     axis: Axis,
     names: Vec<String>,
@@ -142,7 +142,7 @@ fn named(question: &Question, group: &str) -> String {
     }
 }
 
-/// Whether a curve is that of a group of others, on whatever backend.
+/// True if a curve has the group of a figure of others, on any backend.
 fn is_of(curve: &str, group: &str) -> bool {
     let rest = curve.strip_prefix(group).and_then(|rest| match rest {
         "" => Some(""),
@@ -271,7 +271,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     list.whole() + &sources(&question.others)
 }
 
-/// What was found, in a sentence or two: where it was least and where most, and whether that was expected.
+/// The result in a sentence or two: the range of the means, with the points of the least and the most.
 pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
     let reading = study.y.reading(&study.runs);
     let known: Vec<(&Point<'_>, &Spread)> = points

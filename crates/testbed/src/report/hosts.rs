@@ -1,4 +1,4 @@
-//! What the hosts of each run used, and for what they waited.
+//! The resources that the hosts of each run used, and those for which they waited.
 
 use dhow_page::quantity::{size, thousands};
 use dhow_page::{Axis, List, escaped, text};

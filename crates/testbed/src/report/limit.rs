@@ -1,4 +1,4 @@
-//! Which resource a run had none left of.
+//! The resource of which a run had nothing left.
 
 use dhow_page::escaped;
 use dhow_page::quantity::things;
@@ -20,7 +20,7 @@ pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
     first.map_or_else(|| "no run came to its end".to_owned(), |told| limit(told))
 }
 
-/// Whether a run has what could be limited: payloads, or programs.
+/// True if a run has anything that could be limited: payloads, or programs.
 pub(crate) fn is_known(told: &Told) -> bool {
     told.run.sent > 0 || !told.programs.is_empty()
 }
@@ -43,7 +43,7 @@ pub(crate) fn limit(told: &Told) -> String {
     }
 }
 
-/// Whether a run had nothing left of some resource.
+/// True if a run had nothing left of some resource.
 pub(crate) fn is_reached(told: &Told) -> bool {
     let full = most_used(told).is_some_and(|(_, part)| part >= FULL);
     full || waited(told).is_some()
@@ -123,7 +123,7 @@ fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
     shares.collect()
 }
 
-/// Whether something passed a link of which no capacity is told.
+/// True if octets passed a link of which no capacity is known.
 fn follows_trace(told: &Told) -> bool {
     let known = |link: &str| {
         let mut capacities = told.capacities.iter();

@@ -1,4 +1,4 @@
-//! What reports show of a run, in its line of `runs.csv`.
+//! The values of a run's report, for its line of `runs.csv`.
 
 use dhow_scenario::Scenario;
 

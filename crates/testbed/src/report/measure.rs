@@ -1,4 +1,4 @@
-//! What is measured of a run: one number, by a name that a scenario's `[report]` says.
+//! The measures of a run: each is one number, by the name that it has in a scenario's `[report]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use super::statistics::{Spread, quantile};
 use super::told::Told;
 use crate::number::{float, micros, whole};
 
-/// What is measured.
+/// A measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Payload that was delivered, by the time in which it could pass the narrowest cut on its way: bit/s.
@@ -101,7 +101,7 @@ impl FromStr for Measure {
     }
 }
 
-/// What is to be said of a name that is none.
+/// The error for a name that is no measure.
 fn not_measured(text: &str) -> String {
     let meant = did_you_mean(text, &NAMES);
     format!(
@@ -190,7 +190,7 @@ impl Measure {
         }
     }
 
-    /// Where such numbers have their place; the unit of a figure is what its program says.
+    /// The axis of such numbers; a program names the unit of its figures.
     #[must_use]
     pub fn axis(&self, runs: &[Told]) -> Axis {
         match self {
@@ -264,7 +264,7 @@ impl Reading {
     }
 }
 
-/// Where a program's figures have their place.
+/// The axis of a program's figures.
 fn axis_of_unit(unit: &str) -> Axis {
     match unit {
         "bit/s" => Axis::Rate,

@@ -1,4 +1,4 @@
-//! What came of runs, for people: one page that opens from a disk.
+//! The report on runs, for people: one page that opens from a disk.
 //!
 //! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`Told`] one run in short and a
 //! [`Course`] one over time, a [`Measure`] what is measured of each. `curves` shows it against what was set, `course` one run over time, `both` real sockets beside virtual

@@ -15,12 +15,12 @@ pub struct Named {
     nodes: BTreeSet<String>,
     /// Programs that tell figures.
     programs: BTreeSet<String>,
-    /// Whether something measures, so that there are figures of senders that no scenario names.
+    /// True if a program or node sends measurements, so that there are figures of senders that no scenario names.
     measures: bool,
 }
 
 impl Named {
-    /// Adds what a run of the scenario has.
+    /// Adds the nodes and programs of a scenario.
     pub fn add(&mut self, scenario: &Scenario) {
         let nodes = scenario.nodes.iter().map(|node| node.name.clone());
         self.nodes.extend(nodes);

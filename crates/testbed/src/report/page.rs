@@ -153,7 +153,7 @@ fn add_study(page: &mut Page, study: &Study) {
     page.add(&runs(study));
 }
 
-/// Whether anything was lost: payloads, or measurements of them.
+/// The numbers of payloads and measurements, with those that were lost or altered.
 fn kept(study: &Study) -> String {
     let sum = |value: fn(&crate::results::Run) -> u64| -> u64 {
         study.runs.iter().map(|told| value(&told.run)).sum()
@@ -233,7 +233,7 @@ fn killed(study: &Study) -> String {
     told.collect::<Vec<_>>().join(" ")
 }
 
-/// What programs told, over all runs of a combination.
+/// The figures of programs, over all runs of a combination.
 fn figures(study: &Study) -> String {
     type Key<'a> = (String, &'a str, &'a str, &'a str);
     // Values with the seeds of their runs: a run that tells several is one.

@@ -1,4 +1,4 @@
-//! What a repetition needs: the manifest, single values as a table, the rest folded away.
+//! The parts that a repetition needs: the manifest, single values as a table, the rest folded away.
 
 use dhow_page::{List, escaped, text};
 use serde_json::{Map, Value};
@@ -50,7 +50,8 @@ pub(crate) fn left_out(manifest: &Value) -> String {
     told.join(" ")
 }
 
-/// Whether these are all runs that the scenario has for a full study, and what makes it one; nothing where it has no `[full]`.
+/// A sentence that says if these are all runs of the full study, and names its settings; empty if the scenario has no
+/// `[full]`.
 pub(crate) fn extent(manifest: &Value) -> String {
     let scenario = manifest.get("scenario").and_then(Value::as_str);
     let mut lines = scenario.unwrap_or_default().lines().map(str::trim);

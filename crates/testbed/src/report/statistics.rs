@@ -70,7 +70,7 @@ impl Spread {
         Some(quantile * deviation / count.sqrt())
     }
 
-    /// Whether there are several values and all are the same.
+    /// True if there are several values and all are the same.
     #[expect(
         clippy::float_cmp,
         reason = "the same to the last digit is what is asked"

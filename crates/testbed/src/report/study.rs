@@ -16,23 +16,23 @@ const MARGIN: f64 = 0.01;
 /// Why there is no report.
 #[derive(Debug, Error)]
 pub enum ReportError {
-    /// What runs left cannot be read.
+    /// The results of runs cannot be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// `[report]` asks for what there is not.
+    /// `[report]` asks for something that there is not.
     #[error("[report]: {0}")]
     Question(String),
-    /// What others found cannot be read.
+    /// The figures of others cannot be read.
     #[error("{}: {what}", path.display())]
     Paper {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
 }
 
-/// How a curve is expected to go, from its first point to its last.
+/// The expected course of a curve, from its first point to its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The last is at least a tenth above the first.
@@ -48,10 +48,10 @@ pub enum Expected {
 pub struct Others {
     /// The value along, as a sweep has it.
     pub x: String,
-    /// Which curve: the value of `group_by`, or a name of its own.
+    /// The curve: the value of `group_by`, or a name of its own.
     #[serde(default)]
     pub group: String,
-    /// What was found: bit/s, seconds or a share of 1.
+    /// The value found: bit/s, seconds or a share of 1.
     pub value: f64,
     /// Its standard deviation.
     #[serde(default)]
@@ -67,20 +67,20 @@ pub struct Others {
     pub source: String,
 }
 
-/// What `[report]` asks.
+/// The question of a scenario's `[report]`.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The report's title.
     pub title: String,
-    /// What it is to answer.
+    /// The question that it is to answer.
     pub question: String,
-    /// What others found, in a sentence.
+    /// The findings of others, in a sentence.
     pub found: String,
     /// A hypothesis of others that is tested, in a sentence.
     pub hypothesis: String,
     /// The key that goes along; nothing where nothing is swept.
     pub x: Option<String>,
-    /// What is measured; nothing where that is left to the runs.
+    /// The measure on the vertical axis; nothing if that is left to the runs.
     pub y: Option<Measure>,
     /// More measures, for the table.
     pub table: Vec<Measure>,
@@ -88,22 +88,22 @@ pub struct Question {
     pub more: Vec<Measure>,
     /// The key that makes a curve of its own.
     pub group_by: Option<String>,
-    /// Whether what goes along does so by ratio.
+    /// True for a logarithmic horizontal axis.
     pub log_x: bool,
-    /// Whether what goes up does so by ratio.
+    /// True for a logarithmic vertical axis.
     pub log_y: bool,
-    /// How it is expected to go.
+    /// The expected course of each curve.
     pub expects: Option<Expected>,
     /// The value along from which on; nothing for the first.
     pub expects_from: Option<String>,
     /// The part of the mean by which what is expected to be level may differ.
     pub margin: f64,
-    /// What others found.
+    /// The figures of others.
     pub others: Vec<Others>,
 }
 
 impl Question {
-    /// What the keys of `[report]` ask; files that they name are beside `directory`.
+    /// Reads the keys of `[report]`; files that they name are beside `directory`.
     ///
     /// # Errors
     /// When they ask for what there is not.
@@ -221,15 +221,16 @@ fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
 /// Runs, and what is asked of them.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// What is asked.
+    /// The question.
     pub question: Question,
-    /// What is measured: what is asked for, or else goodput, or of runs without payloads the first figure that a program told.
+    /// The measure shown: that of the question, or else goodput, or of runs without payloads the first figure that a program
+    /// printed.
     pub y: Measure,
     /// The runs.
     pub runs: Vec<Told>,
     /// The first that came to its end, over time.
     pub shown: Option<Course>,
-    /// What ran, on what.
+    /// The programs and the machine of the runs.
     pub manifest: serde_json::Value,
 }
 
@@ -237,7 +238,7 @@ pub struct Study {
 pub(crate) struct Cell<'a> {
     /// The value along; nothing where nothing goes along.
     pub(crate) x: String,
-    /// Which curve.
+    /// The name of its curve.
     pub(crate) group: String,
     /// The runs that came to their end.
     pub(crate) runs: Vec<&'a Told>,
@@ -250,7 +251,7 @@ impl Cell<'_> {
         Spread::of_seeds(values.filter_map(|told| Some((told.run.seed, measure.of(told)?))))
     }
 
-    /// How far a mean may be off, as it is read; nothing of one value.
+    /// Half the interval of confidence of a mean, as it is read; nothing for one value.
     pub(crate) fn confidence(&self, spread: &Spread, reading: &Reading) -> Option<String> {
         match self.is_of_no_seed(spread) {
             true => Some("the seed changes nothing".to_owned()),
@@ -258,13 +259,13 @@ impl Cell<'_> {
         }
     }
 
-    /// Whether values of repeats in virtual time are one, so that more repeats tell no more.
+    /// True if repeats in virtual time gave one value, so that more repeats tell no more.
     pub(crate) fn is_of_no_seed(&self, spread: &Spread) -> bool {
         let mut runs = self.runs.iter();
         spread.is_one() && runs.all(|told| told.run.backend == Backend::Sim)
     }
 
-    /// What it is called; nothing where it is the only one.
+    /// The values of its keys; empty if it is the only cell.
     pub(crate) fn name(&self) -> String {
         let parts = [self.x.as_str(), self.group.as_str()];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -321,7 +322,7 @@ impl Study {
         self.runs.iter().filter(done)
     }
 
-    /// Whether runs are of more than one backend, which makes a curve of each.
+    /// The backends of the runs, in order; more than one makes a curve of each.
     pub(crate) fn backends(&self) -> Vec<crate::results::Backend> {
         let mut backends: Vec<_> = self.runs.iter().map(|told| told.run.backend).collect();
         backends.sort();
@@ -342,7 +343,7 @@ impl Study {
         let along = self.question.x.as_deref();
         match self.question.group_by.as_deref() {
             Some(key) => parts.extend(told.run.point.value(key).map(str::to_owned)),
-            // What else is swept would otherwise be one point with what it is not.
+            // Without the other swept keys in the name, runs with different values of them would be one point.
             None => {
                 let others = told
                     .run
@@ -382,7 +383,7 @@ impl Study {
     }
 }
 
-/// What is measured of runs where nothing is asked for.
+/// The measure of runs if none is asked for.
 fn usual(runs: &[Told]) -> Measure {
     let done = || runs.iter().filter(|told| told.run.status == Status::Done);
     let figure = done().find_map(|told| told.figures.first());

@@ -34,15 +34,15 @@ pub struct Told {
     pub last_delivery_s: Option<f64>,
     /// When its links could be used.
     pub contacts: Vec<Contact>,
-    /// What had passed over each link at the end.
+    /// The counters of each link at the end.
     pub links: Vec<LinkSample>,
-    /// What each node had used at the end, and the most memory that it had in use.
+    /// The resources that each node had used at the end, and the most memory that it had in use.
     pub resources: Vec<Resource>,
-    /// What each node did while payloads could pass, or where there were none in all of the run.
+    /// The time of each node, by use, while payloads could pass, or in all of the run if there were none.
     pub days: Vec<Day>,
-    /// What its programs told.
+    /// The figures of its programs.
     pub figures: Vec<Figure>,
-    /// What there was of each resource.
+    /// The amount that there was of each resource.
     pub capacities: Vec<Capacity>,
     /// When its time stood still.
     pub still: Option<Still>,
@@ -56,7 +56,7 @@ pub struct Told {
     pub flows: Vec<Flow>,
     /// Octets that passed over each link while payloads could pass.
     pub passed: Vec<Passed>,
-    /// Whether more was delivered than its links could carry, which its status then says.
+    /// True if more was delivered than its links could carry, which its status then says.
     pub is_impossible: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct Passed {
     pub time_s: f64,
 }
 
-/// What a node did with its time, in seconds of each second in the mean.
+/// The time of a node by its use, in seconds of each second in the mean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Day {
     /// The node.
@@ -105,7 +105,7 @@ pub struct Day {
     pub locks: f64,
 }
 
-/// What a node waits for.
+/// The resource for which a node waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// A processor that others had, or that its limit did not give it.
@@ -116,9 +116,9 @@ pub enum Wait {
     Memory,
     /// A lock that another of its threads had.
     Locks,
-    /// What comes over the network, or anything to do.
+    /// Octets from the network, or anything to do.
     Network,
-    /// One of the two: what it waited for disks is not known.
+    /// One of the two: the time for which it waited for disks is not known.
     NetworkOrDisk,
 }
 
@@ -129,7 +129,7 @@ pub struct Course {
     pub told: Told,
     /// Its payloads.
     pub payloads: Vec<Payload>,
-    /// What its nodes used, over time.
+    /// The resources that its nodes used, over time.
     pub resources: Vec<Resource>,
     /// Functions that took most of the processor of each node, where they were looked for.
     pub profiles: Vec<(String, String)>,
@@ -249,7 +249,7 @@ fn at_the_end(resources: &[Resource]) -> Vec<Resource> {
     last.collect()
 }
 
-/// What each node did from one time to another, by the first and the last of its samples between.
+/// The time of each node by its use, between two times: the difference of the first and the last of its samples between.
 fn days(resources: &[Resource], (start, end): (f64, f64)) -> Vec<Day> {
     let mut between: BTreeMap<&str, (&Resource, &Resource)> = BTreeMap::new();
     let within = |it: &&Resource| it.time_s >= start && it.time_s <= end;
@@ -328,20 +328,20 @@ impl Told {
         self.contacts.iter().filter(comes_or_goes)
     }
 
-    /// Whether all was delivered that nodes had not refused.
+    /// True if all payloads were delivered that nodes had not refused.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.run.delivered > 0 && self.run.delivered + self.run.refused >= self.run.sent
     }
 
-    /// Whether it was the load alone that decided its goodput: all that was sent arrived, in contacts whose length nothing that nodes do
-    /// changes, or as it was sent, with nothing at its limit.
+    /// True if the load alone decided its goodput: all that was sent arrived, in contacts whose length no node changes, or as it was
+    /// sent, with nothing at its limit.
     pub(super) fn is_bounded_by_load(&self) -> bool {
         let arrived = self.run.sent > 0 && self.run.delivered >= self.run.sent;
         arrived && (self.planned().next().is_some() || self.is_paced() && !limit::is_reached(self))
     }
 
-    /// Whether nearly all of the time until the last delivery was that in which payloads were sent.
+    /// True if nearly all of the time until the last delivery was that in which payloads were sent.
     fn is_paced(&self) -> bool {
         let times = self.first_sent_s.zip(self.last_sent_s);
         times

@@ -1,4 +1,4 @@
-//! Whether what was measured went as was expected, as far as repeats can say.
+//! The test of measured curves against the expected course, as far as repeats can decide it.
 //!
 //! A hypothesis holds where the interval of confidence of every difference that it is about (the 95 % intervals of both means, added as
 //! squares) lies within it, and is refuted where one
@@ -27,7 +27,7 @@ enum Verdict {
     Undecided,
 }
 
-/// Whether each curve went as was expected, or why that cannot be said; nothing where nothing was expected.
+/// The verdict on each curve, or the doubt that rules verdicts out; empty if nothing was expected and nothing is in doubt.
 pub(crate) fn verdict(study: &Study, points: &[Point<'_>]) -> String {
     if let Some(doubt) = doubt::doubt(study) {
         return doubt;

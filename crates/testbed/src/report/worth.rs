@@ -1,4 +1,4 @@
-//! What the value of a key is worth, so that it has a place on an axis: `2kB`, `28Mbit`, `250ms`, `10%`, `4`.
+//! The value of a key as a quantity, so that it has a place on an axis: `2kB`, `28Mbit`, `250ms`, `10%`, `4`.
 
 use dhow_document::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_page::Axis;

@@ -52,7 +52,7 @@ pub struct Ran {
     pub from_s: f64,
     /// When it ended, or was told to.
     pub until_s: f64,
-    /// Whether it did not end when it was told to, and was killed.
+    /// True if it did not end when it was told to, and was killed.
     #[serde(default)]
     pub killed: bool,
 }

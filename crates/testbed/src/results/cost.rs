@@ -1,4 +1,4 @@
-//! What a megabyte that arrived cost: time of processors and links, and energy.
+//! The cost of a megabyte delivered: time of processors and links, and energy.
 
 use std::collections::BTreeSet;
 
@@ -19,22 +19,22 @@ pub struct Cost {
     pub joules: Option<f64>,
 }
 
-/// What a run used, by its tables.
+/// The use of resources by a run, by its tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Used<'a> {
     /// Octets of payload that were delivered.
     pub delivered_octets: u64,
-    /// How long the network was there, seconds.
+    /// The time for which the network was there, seconds.
     pub duration_s: f64,
-    /// How many hosts it had.
+    /// The number of its hosts.
     pub hosts: usize,
-    /// How many links it had.
+    /// The number of its links.
     pub links: usize,
     /// When links that come and go were there.
     pub contacts: &'a [Contact],
-    /// What had passed over each link at the end; only energy needs it.
+    /// The counters of each link at the end; only energy needs them.
     pub passed: &'a [LinkSample],
-    /// What each host had used at the end; nothing in virtual time.
+    /// The resources that each host had used at the end; nothing in virtual time.
     pub resources: &'a [Resource],
 }
 

@@ -23,7 +23,7 @@ pub(crate) const PROFILE: &str = "profile.txt";
 /// The table of all runs.
 const RUNS: &str = "runs.csv";
 
-/// What ran, on what: a JSON object.
+/// The programs and the machine of the runs: a JSON object.
 const MANIFEST: &str = "manifest.json";
 
 /// Why results cannot be read or written.
@@ -32,7 +32,7 @@ const MANIFEST: &str = "manifest.json";
 pub struct ResultsError {
     /// The file or directory.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
 }
 
@@ -43,7 +43,7 @@ impl ResultsError {
     }
 }
 
-/// Where the runs of a scenario leave what came of them.
+/// The directory in which the runs of a scenario leave their results.
 #[derive(Clone, Debug)]
 pub struct Results {
     directory: PathBuf,
@@ -212,7 +212,7 @@ impl Results {
         replace(&path, &text)
     }
 
-    /// What ran, on what; nothing where that is not known.
+    /// The programs and the machine of the runs; null if they are not known.
     ///
     /// # Errors
     /// When it cannot be read.

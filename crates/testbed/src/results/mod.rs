@@ -1,4 +1,4 @@
-//! What runs leave behind: a directory with tables, one of each kind, and a directory for each run.
+//! The results of runs: a directory with tables, one of each kind, and a directory for each run.
 //!
 //! Start at [`Results`]; a [`Run`] is a line of all runs, [`Row`]s are those of one run's tables, [`Conditions`] what it ran under.
 

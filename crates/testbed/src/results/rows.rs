@@ -13,9 +13,9 @@ pub trait Row: Serialize + DeserializeOwned + Default {
 /// A payload that an application sent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Payload {
-    /// Which of the scenario's traffic, from 1.
+    /// The number of its traffic in the scenario, from 1.
     pub traffic: u64,
-    /// Which of it, from 1.
+    /// The number of the payload within that traffic, from 1.
     pub number: u64,
     /// The name of the node that sent it.
     pub from: String,
@@ -64,7 +64,7 @@ pub struct LinkSample {
     pub lost_back: u64,
 }
 
-/// What the processes of a node have used up to a moment: all numbers but `rss_octets` count from the start.
+/// The resources that the processes of a node have used up to a moment: all numbers but `rss_octets` count from the start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Resource {
     /// The node's name.
@@ -113,33 +113,33 @@ pub struct Figure {
     pub node: String,
     /// Its name in the scenario.
     pub program: String,
-    /// What the figure is: `goodput`, `jitter`.
+    /// The name of the figure: `goodput`, `jitter`.
     pub name: String,
     /// When it was told, or the end of the time that it is for.
     pub time_s: f64,
     /// The figure.
     pub value: f64,
-    /// What it counts: `bit/s`, `s`, `datagrams`.
+    /// The unit of the value: `bit/s`, `s`, `datagrams`.
     pub unit: String,
 }
 
-/// A resource that may be what a run has none left of.
+/// A resource that may limit a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limited {
-    /// What a link carries in one direction.
+    /// The rate of a link in one direction.
     #[default]
     Link,
-    /// What a node may take of processors.
+    /// The processor time that a node may take.
     Processor,
 }
 
-/// What there was of a resource in a run.
+/// The amount that a run had of a resource.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Capacity {
     /// The link or node.
     pub name: String,
-    /// Of what.
+    /// The resource.
     pub resource: Limited,
     /// The amount: octets a second of a link in one direction, or cores; `inf` of a link that keeps to no rate, and empty of one whose rate changes.
     pub amount: Option<f64>,
@@ -152,7 +152,7 @@ pub struct Capacity {
     /// Octets that a link may carry at the beginning of a contact beside those that its rate moves.
     #[serde(default)]
     pub ahead_octets: u64,
-    /// Whether a link is there only during contacts.
+    /// True if a link is there only during contacts.
     #[serde(default)]
     pub planned: bool,
     /// The link whose wire it shares; its own amount is that one's.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use dhow_scenario::scenario::Stop;
 use serde::{Deserialize, Serialize};
 
-/// Where a scenario ran.
+/// The backend of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
@@ -26,7 +26,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What became of a run.
+/// The status of a run at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Status {
@@ -81,7 +81,7 @@ impl TryFrom<String> for Status {
     }
 }
 
-/// What a run was given: values of keys, as `--set` takes them.
+/// The settings of a run: values of keys, as `--set` takes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Point(pub Vec<(String, String)>);
@@ -137,21 +137,21 @@ impl TryFrom<String> for Point {
 pub struct Run {
     /// Its name, which is that of its directory: `0001`, in the order of the plan.
     pub run: String,
-    /// Where it ran.
+    /// The backend on which it ran.
     pub backend: Backend,
-    /// What the sweep set.
+    /// The values that the sweep set.
     pub point: Point,
-    /// Which repeat of it, from 1.
+    /// The number of the repeat, from 1.
     pub repeat: u32,
     /// Its seed.
     pub seed: u64,
-    /// What became of it.
+    /// Its status.
     pub status: Status,
     /// When it began (RFC 3339), on this machine's clock.
     pub started: String,
-    /// How long its network was there, seconds: virtual time in a simulation.
+    /// The time for which its network was there, seconds: virtual time in a simulation.
     pub duration_s: f64,
-    /// How long it took here, with all that was before and after it, seconds.
+    /// The time that it took on this machine, with all that was before and after it, seconds.
     pub wall_s: f64,
     /// Payloads that applications gave to nodes.
     pub sent: u64,

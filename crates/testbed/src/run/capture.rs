@@ -1,4 +1,4 @@
-//! What passes over a host's links, as a file that Wireshark opens.
+//! The packets that pass over a host's links, as a file that Wireshark opens.
 
 use std::io;
 use std::path::Path;
@@ -18,10 +18,10 @@ const LINKS: &str = "net 198.18.0.0/15";
 /// KiB of one host's file, at most.
 const FILE_KIB: u64 = 1 << 20;
 
-/// How long a capture may take to begin and to end.
+/// The longest time for a capture to begin and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What becomes of packets that pass over links.
+/// The use of packets that pass over links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packets {
     /// Nobody looks at them.

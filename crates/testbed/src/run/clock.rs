@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::results::Still;
 
-/// How long a thread sleeps at most before it looks whether the run is over.
+/// The longest sleep of a thread between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The time of a run.
@@ -80,7 +80,7 @@ impl Clock {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is over.
+    /// True if the run is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)

@@ -15,10 +15,10 @@ use crate::failure::LabError;
 use crate::namespace;
 use crate::place::{COLLECTOR_PORT, Layout};
 
-/// How long it may take until it listens.
+/// The longest time until it listens.
 const READY: Duration = Duration::from_secs(60);
 
-/// How long it may take to store what has come: its database may be on a disk that is slow.
+/// The longest time to store all rows that have come: its database may be on a slow disk.
 const END: Duration = Duration::from_secs(120);
 
 /// Reasons for which rows are refused whose numbers have come: they are not missing.
@@ -102,7 +102,7 @@ impl Collector {
     }
 }
 
-/// What a process says, line by line, as it says it: who waits for the next one can give up.
+/// The output of a process, line by line as it comes: a caller that waits for the next line can give up.
 fn lines(said: ChildStdout) -> Receiver<io::Result<String>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -185,7 +185,7 @@ impl Loss {
     }
 }
 
-/// Whether a stream has measurements, and not what clients say of themselves and of their streams.
+/// True if a stream has measurements, and not a client's account of itself or metadata.
 fn is_of_measurements(stream: &Value) -> bool {
     let name = stream.get("stream").and_then(Value::as_str);
     name.is_none_or(|name| !name.starts_with('_'))

@@ -18,9 +18,9 @@ use crate::results;
 pub struct Switching {
     /// When, from the start of the run.
     pub at: Duration,
-    /// Which.
+    /// The link.
     pub link: LinkIndex,
-    /// Whether it comes.
+    /// True if its contact begins.
     pub up: bool,
 }
 
@@ -131,7 +131,7 @@ pub(super) fn follow_contacts(
         if clock.is_over() {
             break;
         }
-        // What it takes to switch a link is within its contact, at either end.
+        // The time of the switching itself counts as contact, at either end.
         let before = clock.now();
         network.set(switching.link.0, switching.up)?;
         let now = clock.now();

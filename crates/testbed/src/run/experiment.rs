@@ -44,10 +44,10 @@ const DISK: Duration = Duration::from_secs(1);
 /// Octets that stay free where results are written.
 const RESERVE_OCTETS: u64 = 256 << 20;
 
-/// How long programs may take to end.
+/// The longest time for programs to end.
 const PROGRAMS_END: Duration = Duration::from_secs(6);
 
-/// What is to be run.
+/// The order for one run.
 #[derive(Clone, Debug)]
 pub struct Order<'a> {
     /// The scenario of the run.
@@ -56,17 +56,17 @@ pub struct Order<'a> {
     pub planned: &'a PlannedRun,
     /// Processors that are set by the rate of TCP, as they were measured.
     pub processors: &'a [Measured],
-    /// Where what comes of it goes.
+    /// The directory for its results.
     pub results: &'a Results,
     /// The program that has `node run`.
     pub program: PathBuf,
     /// Looks at nodes' files before anything is made.
     pub check: Check,
-    /// Whether stores stay when it is over.
+    /// True if stores stay when it is over.
     pub keep: bool,
-    /// Whether packets are captured.
+    /// The use of the packets on its links.
     pub packets: Packets,
-    /// Whether nodes are profiled.
+    /// The profiling of its nodes.
     pub profiling: Profiling,
     /// The version and commit of this program.
     pub build: &'static str,
@@ -75,7 +75,7 @@ pub struct Order<'a> {
 /// Runs it, for as long as `goes_on`, and says how far it is.
 ///
 /// # Errors
-/// When results cannot be written. What else fails is the run's status.
+/// When results cannot be written. Any other failure is the run's status.
 pub fn run(
     order: &Order<'_>,
     goes_on: &(dyn Fn() -> bool + Sync),
@@ -167,7 +167,7 @@ pub fn run(
     Ok(run)
 }
 
-/// What a run that came to its end is to be called.
+/// The status of a run that came to its end.
 fn judge(scenario: &Scenario, ledger: &Ledger, duration: Duration) -> Status {
     let tally = ledger.tally();
     if tally.wrong > 0 && scenario.crashes.is_empty() {
@@ -221,8 +221,8 @@ impl Stage<'_> {
         played.and(cleared)
     }
 
-    /// Whether nodes are to end in order, for which they take their time while bundles are under way: their stores are kept, or what they
-    /// measured is to reach a collector.
+    /// True if nodes are to end in order, which takes time while bundles are under way: their stores are kept, or their measurements are
+    /// to reach a collector.
     fn is_end_of_use(&self) -> bool {
         let settings = self.order.scenario.nodes.iter();
         let mut settings = settings.flat_map(|node| &node.host.settings);
@@ -365,11 +365,11 @@ impl Stage<'_> {
         });
         drop(captures);
         profiles.finish();
-        // What failed behind the last look counts as well.
+        // A fault after the last look counts as well.
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
         let network = lab.network().and_then(Network::fault).map(LabError::new);
         let outcome = outcome.and(late.or(network).map_or(Ok(()), Err));
-        // What they measure of their end is collected as well.
+        // Measurements of the nodes' end are collected as well.
         if self.is_end_of_use() {
             lab.end_nodes();
         }
@@ -542,13 +542,13 @@ fn owner(layout: &Layout, node: usize) -> usize {
     found.and_then(|host| host.guest_of).unwrap_or(node)
 }
 
-/// Whether a program or a node sends measurements to the lab's collector.
+/// True if a program or a node sends measurements to the lab's collector.
 pub(crate) fn measures(scenario: &Scenario) -> bool {
     let mut settings = scenario.nodes.iter().flat_map(|node| &node.host.settings);
     program::measures(scenario) || settings.any(|text| text.contains("{collector}"))
 }
 
-/// What each sender is to do.
+/// The task of each sender.
 fn tasks(scenario: &Scenario, daemons: &[Option<Daemon>]) -> Vec<Task> {
     let tasks = scenario
         .traffic

@@ -1,4 +1,4 @@
-//! Where a node's processor time goes: a profile of each, by perf, in short.
+//! Profiles of the nodes' processor time, by perf, in short.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -14,13 +14,13 @@ use crate::node::Daemon;
 use crate::place::{Layout, needs};
 use crate::results::PROFILE;
 
-/// What perf records before that.
+/// The file of perf's record.
 const RECORDED: &str = "perf.data";
 
-/// Samples a second: no multiple of what else happens in regular steps.
+/// Samples a second: a prime number, so that samples do not fall in step with regular work.
 const RATE: &str = "199";
 
-/// What perf may record of a node.
+/// The largest record of a node.
 const RECORDED_MAX: &str = "64M";
 
 /// Functions that are kept of a node.
@@ -29,21 +29,21 @@ const SYMBOLS_MAX: usize = 40;
 /// Octets of perf's words that are looked at.
 const WORDS_OCTETS_MAX: u64 = 1 << 20;
 
-/// How long perf may take to begin or to end its record.
+/// The longest time for perf to begin or to end its record.
 const RECORD: Duration = Duration::from_secs(10);
 
-/// How long it may take to say what it recorded of a node.
+/// The longest time for perf to report on its record of a node.
 const TELL: Duration = Duration::from_secs(20);
 
 /// From one look to the next.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is looked at of nodes beside what they use.
+/// The profiling of nodes, beside their use of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profiling {
     /// Nothing.
     Nothing,
-    /// Where their processor time goes.
+    /// The processor time of nodes, by function.
     Nodes,
 }
 
@@ -156,7 +156,7 @@ impl Profile {
         let _ = process.map(|process| kill_process(process, Signal::INT));
     }
 
-    /// What it recorded, in short.
+    /// The report on its record, in short.
     fn told(&mut self) -> io::Result<String> {
         wait(&mut self.perf, RECORD)?;
         let said = self.place.join(PROFILE);

@@ -20,17 +20,17 @@ use crate::place::{Group, Layout};
 use crate::printed::{FIGURES_MAX, figures};
 use crate::results::{Figure, Ran};
 
-/// How long a program may take to end after SIGTERM.
+/// The longest time for a program to end after SIGTERM.
 const END: Duration = Duration::from_secs(5);
 
 /// Octets that a program whose figures are read may print.
 const PRINTED_OCTETS_MAX: u64 = 64 << 20;
 
-/// What is told in braces of a program's words, beside nodes.
+/// The values of names in braces in a program's words, beside nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Context<'a> {
     pub layout: &'a Layout,
-    /// Where measurements go.
+    /// The address of the collector.
     pub collector: &'a str,
     /// The run's name.
     pub run: &'a str,
@@ -48,7 +48,7 @@ pub(super) struct Task {
     state: Stage,
     log: PathBuf,
     output: Output,
-    /// What it prints apart from its log, where that is read.
+    /// The file of its standard output apart from its log, if its figures are read.
     printed: Option<PathBuf>,
     /// When it began, from the start of the run; nothing before.
     began: Option<Duration>,
@@ -122,7 +122,7 @@ impl Task {
         Err(LabError::new(what).with_hint(hint))
     }
 
-    /// Whether it ran and has ended.
+    /// True if it ran and has ended.
     pub(super) const fn has_ended(&self) -> bool {
         matches!(self.state, Stage::Ended)
     }
@@ -258,7 +258,7 @@ impl Task {
         };
     }
 
-    /// Whether it was told to end and is still there.
+    /// True if it was told to end and is still there.
     pub(super) fn is_ending(&self) -> bool {
         match &self.state {
             Stage::Ending(child, _, _) => !has_ended(child),
@@ -332,14 +332,14 @@ impl Task {
     }
 }
 
-/// Whether a process has ended. It is not waited for, so that its number stays its own until its group got its signal.
+/// True if a process has ended. It is not waited for, so that its number stays its own until its group got its signal.
 fn has_ended(child: &Child) -> bool {
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     process.is_none_or(|process| !matches!(waitid(WaitId::Pid(process), look), Ok(None)))
 }
 
-/// What a program printed, where that is not too much.
+/// The output of a program, if it is not too long.
 fn printed(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let file = File::open(path)?.take(PRINTED_OCTETS_MAX + 1);
@@ -435,7 +435,7 @@ fn told(scenario: &Scenario) -> impl Iterator<Item = (usize, &String)> {
     })
 }
 
-/// Whether a program sends measurements to the lab's collector.
+/// True if a program sends measurements to the lab's collector.
 pub(super) fn measures(scenario: &Scenario) -> bool {
     told(scenario).any(|(_, text)| text.contains("{collector}") || text.contains("{collector:"))
 }

@@ -190,7 +190,7 @@ mod tests {
                  CREATE TABLE other (oml_sender_id INTEGER, oml_ts_client REAL, load REAL);",
             )
             .unwrap();
-        // What waited for the collector may come after what was measured later.
+        // Rows that waited for the collector may come after rows that were measured later.
         for number in (51..=100).chain(1..=50) {
             let time = f64::from(number) / 10.0;
             let insert = "INSERT INTO otr2_udp_in VALUES (2, ?1, 1000)";

@@ -1,4 +1,5 @@
-//! What hosts and links have used and carried, again and again while a run goes on.
+//! Samples of the resources that hosts have used and of the octets that links have carried, at intervals while a run goes
+//! on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,13 +23,13 @@ const EVERY: Duration = Duration::from_millis(100);
 /// The time for which processes may have been there when samples begin.
 const BEFORE: Duration = Duration::from_secs(60);
 
-/// How long after the last contact samples go on.
+/// The time after the last contact for which samples go on.
 pub(super) const AFTERGLOW: Duration = Duration::from_secs(15);
 
 /// Processes of each host, in the order of the scenario.
 pub(super) type Processes = Mutex<Vec<Vec<u32>>>;
 
-/// What the last sample says, for whoever watches.
+/// The values of the last sample, for the display of the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
     pub(super) time: Duration,
@@ -116,8 +117,8 @@ pub(super) fn sample(
     Ok(())
 }
 
-/// A last sample of links, with what the kernel's queues had no room for: only their own count tells of that. What `tc` says of all queues
-/// comes back.
+/// A last sample of links, with the packets that the kernel's queues dropped: only their own counters have those. Returns the output of
+/// `tc` on all queues.
 ///
 /// # Errors
 /// When the kernel does not say, or it cannot be written.
@@ -231,11 +232,11 @@ fn seconds(ticks: u64, per_second: u64) -> f64 {
     Duration::from_millis(millis).as_secs_f64()
 }
 
-/// What the machine as a whole tells.
+/// The counters of the machine as a whole.
 struct Machine {
     iowait_ticks: u64,
     pages_out: u64,
-    /// Whether it counts what processes wait for disks.
+    /// True if it counts the time that processes wait for disks.
     tells_disk_waits: bool,
 }
 
@@ -252,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// What it has used since a moment.
+    /// The difference to the counters at an earlier moment.
     fn since(self, begun: &Self) -> Self {
         Self {
             iowait_ticks: self.iowait_ticks.saturating_sub(begun.iowait_ticks),

@@ -1,4 +1,4 @@
-//! How far a run is, for who watches it.
+//! The progress of a run, for its display.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,14 +10,14 @@ use crate::application::Ledger;
 use crate::node::Daemon;
 use crate::results;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// Time since its beginning.
     pub time: Duration,
-    /// Which nodes run, in the order of the scenario; hosts without one do as long as the lab.
+    /// True for each node that runs, in the order of the scenario; hosts without a node run as long as the lab.
     pub nodes: Vec<bool>,
-    /// Which links are there, in the order of the scenario.
+    /// True for each link that is there, in the order of the scenario.
     pub links: Vec<bool>,
     /// The time of the last sample, from which the next two are.
     pub sampled: Duration,
@@ -34,7 +34,7 @@ pub struct Standing {
 }
 
 impl Parts<'_> {
-    /// How far its run is.
+    /// The progress of its run.
     pub(super) fn standing(
         &self,
         now: Duration,

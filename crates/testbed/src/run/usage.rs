@@ -1,4 +1,4 @@
-//! What a process has used: what proc(5) tells of it and of its threads.
+//! The resources that a process has used: the counters in proc(5) of it and of its threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ const LOCK_LOOKS_MAX: u64 = 100;
 /// Words of which a thread's waits are kept.
 const WORDS_MAX: usize = 64;
 
-/// What a process has used so far.
+/// The resources that a process has used so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
     pub(super) user_ticks: u64,
@@ -40,7 +40,7 @@ pub(super) struct Usage {
     threads: BTreeMap<u32, Thread>,
 }
 
-/// What a thread tells by itself alone.
+/// The counters that only a thread itself has.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     /// Switches that it made since it had nothing to do.

@@ -1,4 +1,4 @@
-//! Which programs a study uses beside dhow, where they are, and what they say of their version.
+//! The programs that a study uses beside dhow, with their paths and versions.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -39,7 +39,7 @@ const KNOWN: [(&str, &[&str]); 24] = [
     ("wget", &["wget", "--version"]),
 ];
 
-/// How long a program may take to answer.
+/// The longest time for a program to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Octets of an answer that are read.
@@ -48,8 +48,8 @@ const ANSWER_OCTETS_MAX: u64 = 4 << 10;
 /// Programs that the lab itself uses, where they are there: what makes its networks.
 const OWN: [&str; 3] = ["ip", "tc", "nft"];
 
-/// What is known of the programs of `commands`, each the words of one, and of those that a lab uses: by name the path and, of those that
-/// can safely be asked, the version. A program that another one of the words starts is found where it is known.
+/// The paths and versions, by name, of the programs of `commands`, each the words of one, and of those that a lab uses; a version only
+/// of those that can safely be asked. A program that another one of the words starts is found if it is known.
 pub fn programs<'a>(commands: impl IntoIterator<Item = &'a [String]>, more: &[&str]) -> Value {
     let mut known: BTreeMap<String, Value> = BTreeMap::new();
     let mut add = |word: &str| {
@@ -81,14 +81,14 @@ fn describe(word: &str) -> Value {
         if path.ends_with(asked) {
             return answer(path, words);
         }
-        // Which program of another name it goes with is known of those on the way alone.
+        // A version that another program tells (of scp: ssh) is known only of a program that was found by its name.
         let other = found(asked).filter(|_| !word.contains('/'));
         answer(&other?, words)
     });
     json!({"path": path.map(|path| path.display().to_string()), "version": answer})
 }
 
-/// What a program is asked for its version, where that is safe.
+/// The option that asks a program for its version, if that is safe.
 fn question(word: &str) -> Option<&'static [&'static str]> {
     let name = Path::new(word).file_name()?.to_str()?;
     let known = KNOWN.iter().find(|(known, _)| *known == name);
@@ -120,7 +120,7 @@ fn answer(program: &Path, words: &[&str]) -> Option<String> {
         .stderr
         .take()
         .map(|it| it.take(ANSWER_OCTETS_MAX).read_to_string(&mut said));
-    // What is no text is no version.
+    // Output that is no text is no version.
     outputs?.ok().and(errors?.ok())?;
     let line = said.lines().map(str::trim).find(|line| !line.is_empty());
     line.map(str::to_owned)

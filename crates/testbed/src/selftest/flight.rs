@@ -10,19 +10,19 @@ use crate::failure::LabError;
 use crate::namespace;
 use crate::place::Layout;
 
-/// Where packets go.
+/// The port to which packets go.
 const PORT: u16 = 9_000;
 
 /// Octets of IPv4 and UDP headers of a packet.
 const HEADERS: u64 = 28;
 
-/// How long after the last packet left others may arrive.
+/// The time for which packets may arrive after the last one left.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// Octets of a packet at least: its number and when it left.
 const NAME_OCTETS: usize = 16;
 
-/// What is sent.
+/// The packets to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     /// Packets.
@@ -41,7 +41,7 @@ pub(super) struct Arrival {
     pub arrived: Duration,
 }
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     pub load: Load,

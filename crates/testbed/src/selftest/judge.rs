@@ -1,4 +1,4 @@
-//! What is held against what packets did.
+//! The judges of a trial: the measured values against the expected ones.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::flight::{Flight, Load};
 use super::{Finding, Trial};
 use crate::number::float;
 
-/// How far a delay may be off, for nineteen of twenty packets.
+/// The largest error of a delay, for nineteen of twenty packets.
 const DELAY_MS: f64 = 0.5;
 
-/// How far a rate may be off.
+/// The largest error of a rate, as a part of it.
 const RATE_PART: f64 = 0.01;
 
 /// The part of a rate by which carried octets may be below it: tbf counts 14 octets of Ethernet for each packet, which the rate of a link has not.
@@ -21,7 +21,7 @@ const DEVIATIONS: f64 = 4.0;
 /// Packets that may be lost of a rate that is held.
 const HELD_PART: f64 = 0.001;
 
-/// What of a flight is measured, and what is expected.
+/// The measure of a flight, and its expected value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Judge {
     /// One-way delay beside the time that a packet takes to leave: milliseconds, and bits a second.

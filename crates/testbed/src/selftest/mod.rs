@@ -18,7 +18,7 @@ use judge::Judge;
 /// A link that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// What of it is measured.
+    /// The property that is measured.
     pub name: &'static str,
     /// The kind of the link, as a scenario says it.
     by: &'static str,
@@ -28,20 +28,20 @@ pub struct Trial {
     judge: Judge,
 }
 
-/// What a trial found.
+/// The result of a trial.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 pub struct Finding {
-    /// What was measured.
+    /// The property that was measured.
     pub name: String,
     /// The link.
     pub link: String,
-    /// What was asked of it.
+    /// The value that was asked of the link.
     pub asked: String,
-    /// What it did.
+    /// The value that was measured.
     pub measured: String,
-    /// How far it may be off.
+    /// The largest error.
     pub bound: String,
-    /// Whether it was within; none where nothing is asked.
+    /// True if the value was within the bound; `None` if nothing is asked.
     pub held: Option<bool>,
 }
 

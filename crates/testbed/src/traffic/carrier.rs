@@ -1,4 +1,4 @@
-//! What a sender gives its packets to.
+//! The carrier of a sender's packets.
 
 use std::io;
 
@@ -25,14 +25,14 @@ impl Packet {
         self.header.get(..length).unwrap_or_default()
     }
 
-    /// How many zeros follow.
+    /// The number of zeros after the header.
     #[must_use]
     pub const fn zeros(&self) -> usize {
         self.octets.saturating_sub(HEADER_OCTETS)
     }
 }
 
-/// What became of packets that were given to a carrier, from the first on; the others were not looked at.
+/// The fate of packets that were given to a carrier, from the first on; the others were not looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// So many left.
@@ -43,7 +43,7 @@ pub struct Outcome {
     pub refused: usize,
 }
 
-/// How a carrier's work ends.
+/// The end of a carrier's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All that left is away.
@@ -52,7 +52,7 @@ pub enum Ending {
     Cut,
 }
 
-/// What carries packets away.
+/// A carrier of packets.
 pub trait Carrier {
     /// Takes as many packets as it has room for. None is the answer after about a tenth of a second without room.
     ///

@@ -1,4 +1,4 @@
-//! What a running sender may be told: a line each on its standard input, or planned.
+//! The commands for a running sender: a line each on its standard input, or planned.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub enum Command {
 /// A command and when it comes, from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// When.
+    /// The time, from the start.
     pub at: Duration,
-    /// What.
+    /// The command that comes then.
     pub command: Command,
 }
 
@@ -44,9 +44,9 @@ pub enum CommandError {
     /// The property cannot have that value.
     #[error("{name} cannot be '{value}'")]
     Value {
-        /// Which.
+        /// The name of the property.
         name: String,
-        /// What was wanted.
+        /// The value that was asked for.
         value: String,
     },
     /// No packets leave in such a pattern.

@@ -16,7 +16,7 @@ use nix::sys::time::TimeSpec;
 use super::carrier::{BATCH_PACKETS, Carrier, Ending, Outcome, Packet};
 use super::sample::now_ns;
 
-/// How long a call waits for room or for datagrams.
+/// The time that a call waits for room or for datagrams.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Octets of the largest datagram: none is cut.
@@ -34,7 +34,7 @@ pub struct DatagramWriter {
     socket: UdpSocket,
     headers: MultiHeaders<SockaddrStorage>,
     zeros: Vec<u8>,
-    /// What becomes of a packet that finds no room.
+    /// The outcome of a packet that finds no room.
     without_room: Outcome,
     /// So many packets still go one by one.
     alone: usize,
@@ -166,9 +166,9 @@ fn is_without_way(error: &io::Error) -> bool {
 pub struct Arrival<'a> {
     /// When the kernel had it, nanoseconds since 1970.
     pub at_ns: u64,
-    /// What it carries.
+    /// The octets of the datagram.
     pub payload: &'a [u8],
-    /// Where it came from.
+    /// The address that it came from.
     pub from: SocketAddr,
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::SocketAddr;
 
-/// How many datagrams for the socket of this address were dropped; none where the kernel does not say. Another socket of the
-/// same port counts with it.
+/// The number of datagrams for the socket of this address that were dropped; none if the kernel does not say. Another
+/// socket of the same port counts with it.
 #[must_use]
 pub fn datagrams_dropped(address: SocketAddr) -> Option<u64> {
     let table = if address.is_ipv4() {

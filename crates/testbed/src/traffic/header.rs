@@ -1,4 +1,4 @@
-//! What a packet's payload begins with, as OTG writes it, and behind that when it was sent.
+//! The first octets of a packet's payload, as OTG writes them, followed by the time at which it was sent.
 //!
 //! ```text
 //! octets  0–2   AA AA 02
@@ -23,12 +23,12 @@ const SHORT_FLOWS: i64 = 32_767;
 /// Octets of a header with the time.
 pub const HEADER_OCTETS: usize = 29;
 
-/// What a packet says of itself.
+/// The header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which flow it is of.
+    /// The number of its flow.
     pub flow: u64,
-    /// Which one of the flow it is, from 1.
+    /// The number of the packet within the flow, from 1.
     pub number: u32,
     /// When it was sent, nanoseconds since 1970 by its sender's clock; none where it does not say so.
     pub sent_ns: Option<u64>,

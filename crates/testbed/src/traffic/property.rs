@@ -7,7 +7,7 @@ use dhow_document::quantity::parse_rate;
 use super::command::{Command, CommandError, Planned};
 use super::schedule::{Bursts, Pace, Pattern};
 
-/// Whether a sender of this pattern can follow all that is planned for it, in its time: nothing is to fail when the flow has long begun.
+/// Checks that a sender of this pattern can follow all planned commands of its time, so that none fails when the flow has long begun.
 ///
 /// # Errors
 /// The first command that it could not follow.

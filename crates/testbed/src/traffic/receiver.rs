@@ -1,4 +1,4 @@
-//! Who receives packets: datagrams on one socket, or packets of any number of connections.
+//! The receiver of packets: datagrams on one socket, or packets of any number of connections.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -12,10 +12,10 @@ use super::sample::{Meter, Sample, now_ns};
 use super::stream::StreamReader;
 use super::tally::Tally;
 
-/// How long a receiver waits at most between two looks at whether it is to end.
+/// The longest time that a receiver waits between two looks at whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often it is asked whether there is another connection.
+/// The interval between looks for another connection.
 const ACCEPT: Duration = Duration::from_millis(10);
 
 /// Connections that are read at a time, each by a thread.
@@ -33,14 +33,14 @@ pub struct Receiver {
     pub count: Option<u64>,
 }
 
-/// What arrived.
+/// The packets that arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// Flow by flow.
     pub tally: Tally,
     /// Connections that failed, or carried something else.
     pub broken: u64,
-    /// How long it took.
+    /// The time that it took.
     pub elapsed: Duration,
 }
 
@@ -151,7 +151,7 @@ impl Receiver {
     }
 }
 
-/// What a thread read of its connection.
+/// The items that a thread reads of its connection.
 enum Read {
     Packet {
         header: Header,

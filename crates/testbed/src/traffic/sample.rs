@@ -1,4 +1,4 @@
-//! What is told of each packet.
+//! The measurement of each packet.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -14,7 +14,7 @@ pub struct Sample {
     pub number: u32,
     /// Octets of its payload.
     pub octets: u32,
-    /// Where it goes, or where it came from.
+    /// The address that it goes to, or came from.
     pub peer: SocketAddr,
 }
 
@@ -26,7 +26,7 @@ impl Sample {
     }
 }
 
-/// Who is told of every packet. It takes as little time as it can: what waits for a disk or a network waits elsewhere.
+/// A receiver of samples. Its method is to return as soon as it can: a wait for a disk or a network belongs in another thread.
 pub trait Meter {
     /// A packet left, or arrived.
     fn packet(&mut self, sample: &Sample);

@@ -13,18 +13,18 @@ const PURPOSE: u64 = 2_000;
 /// A seed gives this to [`Entropy`]'s number: a sender has one flow.
 const WHICH: usize = 0;
 
-/// What leaves: packets of one size at one rate, always or in bursts.
+/// A pattern of packets: one size and one rate, always or in bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pattern {
     /// Octets of a packet's payload.
     pub octets: u32,
-    /// How fast packets follow each other, within a burst.
+    /// The pace of packets within a burst.
     pub pace: Pace,
     /// When packets leave at that rate.
     pub bursts: Bursts,
 }
 
-/// How fast packets follow each other.
+/// The pace of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// Bits of payload a second.
@@ -40,19 +40,19 @@ pub enum Bursts {
     Always,
     /// In bursts and pauses, each exponentially distributed around its mean.
     Exponential {
-        /// How long a burst takes, in the mean.
+        /// The mean length of a burst.
         on: Duration,
-        /// How long the pause after it takes, in the mean.
+        /// The mean length of the pause after it.
         off: Duration,
     },
     /// In bursts and pauses, each of a Pareto distribution: most are short, a few very long, so that many such flows together
     /// look alike at every scale of time.
     Pareto {
-        /// How long a burst takes, in the mean.
+        /// The mean length of a burst.
         on: Duration,
-        /// How long the pause after it takes, in the mean.
+        /// The mean length of the pause after it.
         off: Duration,
-        /// How heavy the tail is: more than 1; 2 and less have no variance.
+        /// The weight of the tail: more than 1; at 2 and less there is no variance.
         shape: f64,
     },
 }
@@ -86,7 +86,7 @@ impl Pattern {
     /// The pattern, if it can be sent.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub fn checked(self) -> Result<Self, PatternError> {
         match self.pace {
             Pace::BitsPerS(0) => return Err(PatternError::NoRate),
@@ -122,7 +122,7 @@ impl Pattern {
 /// A packet and when it leaves, from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When.
+    /// The time, from the start of the flow.
     pub at: Duration,
     /// Octets of its payload.
     pub octets: u32,
@@ -143,7 +143,7 @@ impl Schedule {
     /// The schedule of a pattern that can be sent.
     ///
     /// # Errors
-    /// What is wrong with the pattern.
+    /// The fault in the pattern.
     pub fn new(pattern: Pattern, seed: u64) -> Result<Self, PatternError> {
         let mut schedule = Self {
             pattern: pattern.checked()?,
@@ -156,7 +156,7 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// What leaves now.
+    /// The pattern now.
     #[must_use]
     pub const fn pattern(&self) -> Pattern {
         self.pattern
@@ -189,7 +189,7 @@ impl Schedule {
     /// earliest.
     ///
     /// # Errors
-    /// What is wrong with the pattern; the old one goes on.
+    /// The fault in the new pattern; the old one goes on.
     pub fn change(&mut self, now: Duration, pattern: Pattern) -> Result<(), PatternError> {
         let pattern = pattern.checked()?;
         let last = self

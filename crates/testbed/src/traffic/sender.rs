@@ -14,10 +14,10 @@ use super::property::change;
 use super::sample::{Meter, Sample, now_ns};
 use super::schedule::Schedule;
 
-/// How long a sender sleeps at most between two looks at whether it is to end.
+/// The longest sleep of a sender between two looks at whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How exact sleep is to be, nanoseconds; the kernel's own choice is 50 µs.
+/// The slack of timers, nanoseconds; the kernel's own choice is 50 µs.
 const SLACK_NS: std::num::NonZeroU64 = std::num::NonZeroU64::MIN;
 
 /// One flow of packets.
@@ -35,11 +35,11 @@ pub struct Sender {
     pub duration: Option<Duration>,
     /// It ends after so many packets.
     pub count: Option<u64>,
-    /// What it is told at given times, in their order.
+    /// Commands that it gets at given times, in their order.
     pub planned: Vec<Planned>,
 }
 
-/// What a sender did.
+/// The totals of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Packets that left.
@@ -50,9 +50,9 @@ pub struct Sent {
     pub acknowledged: Option<u64>,
     /// Packets that found no way, and are gone.
     pub failed: u64,
-    /// How much later than planned a packet left, at most.
+    /// The largest delay of a packet behind its planned time.
     pub latest: Duration,
-    /// How long it took.
+    /// The time that it took.
     pub elapsed: Duration,
 }
 
@@ -69,7 +69,7 @@ struct Run<'a, C, M> {
     last_octets: u32,
 }
 
-/// Whether there is more to do.
+/// The next step of a sender.
 #[derive(PartialEq, Eq)]
 enum Step {
     GoOn,
@@ -168,7 +168,7 @@ impl<C: Carrier, M: Meter> Run<'_, C, M> {
         Ok(Step::GoOn)
     }
 
-    /// What is still under way leaves, or has not been sent.
+    /// Waits until the packets under way have left; the last one counts as not sent if it has not.
     fn finish(&mut self) -> io::Result<()> {
         if self.carrier.finish()? == Ending::Cut {
             self.take_back(1);

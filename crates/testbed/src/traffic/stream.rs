@@ -8,7 +8,7 @@ use super::acknowledged::Acknowledged;
 use super::carrier::{Carrier, Ending, Outcome, Packet};
 use super::schedule::Pattern;
 
-/// How long a call waits for room.
+/// The time that a call waits for room.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Calls that wait for room at the end.
@@ -134,7 +134,7 @@ impl StreamReader {
         }
     }
 
-    /// Where it comes from.
+    /// The address of its sender.
     #[must_use]
     pub const fn from(&self) -> SocketAddr {
         self.from

@@ -1,4 +1,4 @@
-//! What a receiver makes of the packets of a flow: how many, how late, and how many are missing.
+//! A receiver's account of the packets of a flow: their number, their delay, and the number missing.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use super::recent::Recent;
 /// Flows that are told apart; packets of further ones count as strangers.
 const FLOWS_MAX: usize = 4_096;
 
-/// What arrived of one flow.
+/// The packets that arrived of one flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// Packets, each number once.
@@ -26,17 +26,17 @@ pub struct Flow {
     pub first_ns: u64,
     /// When the last came, nanoseconds since 1970.
     pub last_ns: u64,
-    /// How much the time between packets changes on the way (RFC 3550 6.4.1), nanoseconds; zero where packets do not say when
-    /// they were sent.
+    /// The jitter of packets (RFC 3550 6.4.1), nanoseconds; zero if packets do not say when they were sent.
     pub jitter_ns: f64,
-    /// How long packets were on the way by both clocks; none where they do not say when they were sent.
+    /// The time for which packets were on the way by both clocks; none if they do not say when they were sent.
     pub delay: Option<Delay>,
     first: u64,
     recent: Recent,
     last_transit_ns: Option<i128>,
 }
 
-/// How long packets were on the way, nanoseconds: by the receiver's clock less the sender's, which may be negative.
+/// The time for which packets were on the way, nanoseconds: by the receiver's clock less the sender's, which may be
+/// negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
     /// The shortest.

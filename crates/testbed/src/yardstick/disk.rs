@@ -23,7 +23,7 @@ const BLOCK: usize = 4_096;
 /// A test of a disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// Where files are made; they are removed at the end.
+    /// The directory in which files are made; they are removed at the end.
     pub directory: PathBuf,
     /// Octets of each file.
     pub file: u64,
@@ -31,7 +31,7 @@ pub struct Disk {
     pub amount: Amount,
     /// The way to the disk.
     pub way: Way,
-    /// Whether figures are named with the size of files: there are others.
+    /// True if figures are named with the size of files: there are others.
     pub named: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What TCP and a disk do with no node between: the yardsticks of what nodes do.
+//! The work of TCP and of a disk without a node between: the yardsticks of nodes.
 //!
 //! [`tcp`] moves octets over one connection in blocks, from memory or from a file and into nothing or into a file; [`disk`]
 //! writes and reads files of many sizes. Both tell [`Figure`]s, a line of JSON each, which the testbed takes from programs
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 /// A figure as a program tells it: a line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Figure {
-    /// What it is.
+    /// The name of the figure.
     pub figure: String,
-    /// How much.
+    /// The value.
     pub value: f64,
-    /// What it counts: `bit/s`, `s`.
+    /// The unit: `bit/s`, `s`.
     pub unit: String,
 }
 

@@ -16,7 +16,7 @@ pub const BLOCK_MAX: usize = 64 << 20;
 /// Pause between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How long the other side may say nothing.
+/// The longest silence of the other side.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The side that sends.
@@ -30,16 +30,16 @@ pub struct Send {
     pub block: usize,
     /// A file that they are read from, made before, out of the page cache, and removed at the end; else they are zeros in memory.
     pub file: Option<PathBuf>,
-    /// How long is sent at most.
+    /// The longest time to send.
     pub time: Duration,
-    /// How long the other side may take to be there.
+    /// The longest time to wait for the other side to be there.
     pub wait: Duration,
 }
 
 /// The side that receives.
 #[derive(Clone, Debug)]
 pub struct Receive {
-    /// Where it listens.
+    /// The address at which it listens.
     pub at: SocketAddr,
     /// Octets that are read at once, at most.
     pub block: usize,
@@ -143,7 +143,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Where even that fails, what was measured still counts.
+        // If even that fails, the measured figures still count.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -4,7 +4,7 @@ module Oedl
   # An application's property, and how the command line has it.
   Parameter = Struct.new(:name, :word, :type, :order, :dynamic, :default, :mandatory, :place, keyword_init: true)
 
-  # What `defApplication` describes.
+  # An application, as `defApplication` describes it.
   class Application
     attr_accessor :path, :shortDescription, :description, :appPackage, :debPackage, :rpmPackage, :omlPrefix, :environment, :name
     attr_reader :uri, :parameters, :points
@@ -53,7 +53,7 @@ module Oedl
     # The last part of its path, which its tables begin with.
     def program = (path || name || uri).to_s.split.first.to_s.split('/').last
 
-    # How long it runs by itself with these values; nil where nobody knows.
+    # The time that it runs by itself with these values; nil if it is not known.
     def ends(values) = @ends&.call(values)
 
     # The words of its command line.
@@ -124,7 +124,7 @@ module Oedl
     alias def_metric defMetric
   end
 
-  # What is measured of an application: `measure`.
+  # A measurement point of an application, as `measure` names it.
   class Measure
     FILTERS = %w[avg first last sum stddev delta].freeze
 
@@ -184,7 +184,7 @@ module Oedl
     end
 
     def setProperty(name, value)
-      # What a prototype binds is checked once it has a value.
+      # A property that a prototype binds is checked once it has a value.
       @application.checked(name.to_s, value) unless value.is_a?(BoundName)
       @values[name.to_s] = value
     end

@@ -30,7 +30,7 @@ module Oedl
     NAMES = %w[e0 e1 e2 e3 w0 w1 w2 w3 x0 x1 wlan0 wlan1 eth0 eth1].freeze
     ATTRIBUTES = %w[mode type hw_mode channel essid ip netmask mac mtu arp rts rate tx_power profile network route filter phy
                     enforce_link frequency ip_addr key].freeze
-    # What a radio is told, and an emulated link does not have.
+    # Settings of a radio, which an emulated link does not have.
     RADIO = %w[mac arp rts tx_power profile route filter enforce_link key].freeze
 
     def initialize(group, name)

@@ -185,7 +185,7 @@ module Oedl
     end
   end
 
-  # What stands alone in a script.
+  # The commands that stand alone in a script.
   module Commands
     def property = Properties.new
     alias prop property
@@ -323,7 +323,7 @@ module Oedl
       all_equal: :allEqual, one_equal: :oneEqual }.each { |ours, theirs| alias_method ours, theirs }
   end
 
-  # What belongs to the machine is not a script's: a plan starts nothing, reads nothing and writes nothing.
+  # Methods that reach the machine are taken away: a plan starts nothing, reads nothing and writes nothing.
   module Forbidden
     NAMES = %w[system spawn fork require require_relative load open ` sleep exit exit! abort at_exit gets readline readlines
                syscall trap exec autoload].freeze

@@ -1,4 +1,4 @@
-# What a script is evaluated into: a plan. Nothing runs while it is made; a clock of its own advances where the script waits.
+# The plan into which a script is evaluated. Nothing runs while it is made; a clock of its own advances where the script waits.
 
 require 'fiber'
 require 'json'

@@ -13,7 +13,7 @@ module Oedl
       @bound = []
     end
 
-    # What it is before the experiment changes it.
+    # The value before the experiment changes it.
     def initial = @first.nil? ? @value : @first
 
     # Applications' properties that follow this one.
