@@ -10,7 +10,6 @@ use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::{BlockFlags, BundleId, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
-use crate::arrivals::Origin;
 use crate::bundles::{Entry, Fragment, Identity, Removal};
 use crate::config::Enabled;
 use crate::departures::Mark;
@@ -20,7 +19,7 @@ use crate::expiries::Timed;
 use crate::held::FRESH;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
-use crate::reception::{Reception, Refused};
+use crate::reception::Refused;
 use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject, kept_flags};
 use crate::reservation::Comes;
@@ -149,7 +148,7 @@ impl Node {
             } else {
                 self.outbox.counters.deleted += 1;
             }
-            self.occurred(Occurrence::Deleted { id, reason });
+            self.outbox.occurred(Occurrence::Deleted { id, reason });
             return Ok(Admission::Delete);
         }
         self.held.check_whole(&self.config, header)?;
@@ -202,7 +201,7 @@ impl Node {
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {
         self.outbox.counters.duplicates += 1;
-        self.occurred(Occurrence::Duplicate { id });
+        self.outbox.occurred(Occurrence::Duplicate { id });
     }
 
     /// A bundle that is held already came again. It counts as held only when it will stay held: what is
@@ -246,38 +245,6 @@ impl Node {
                 Ok(Copy::Held)
             }
         }
-    }
-
-    /// Give up a reception that is not complete for another copy of the bundle: its session may have died
-    /// without a word. False when it is complete.
-    pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
-        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
-        let Some(Origin::Neighbour { stream, transfer }) = origin else {
-            return false;
-        };
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return false;
-        };
-        let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
-            return false;
-        };
-        if let Reception::Payload(incoming) = &mut reception {
-            self.held.append_gathered(&mut self.outbox, incoming);
-        }
-        self.end_keeping(now, key, reception.incoming());
-        self.abandon(now, key);
-        self.held.bundles.disown(key);
-        let why = "another copy of the bundle is coming".into();
-        self.refuse(
-            now,
-            stream,
-            transfer,
-            Refused {
-                reason: RefuseReason::Retransmit,
-                why,
-            },
-        );
-        true
     }
 
     /// The neighbour that a bundle comes from, if that may bring it.

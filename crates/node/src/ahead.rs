@@ -17,16 +17,13 @@
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use alloc::vec;
-use dhow_bundle::mutant::{Mutant, planted};
 
 use bytes::Bytes;
-use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
+use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{Header, Now, Reading};
 
-use crate::admission::dtn_expiry;
-use crate::api::seam::{ApiRefusal, RequestId};
-use crate::arrivals::Origin;
-use crate::bundles::{Identity, Removal};
+use crate::api::seam::RequestId;
+use crate::bundles::Identity;
 use crate::door::StreamId;
 use crate::local::Locality;
 use crate::node::Node;
@@ -187,72 +184,5 @@ impl Node {
             _ => return false,
         }
         true
-    }
-
-    /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
-    pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
-        let pass = self.forwarding.passes.get(&key).copied();
-        let orphan = match (pass, origin) {
-            (Some(Pass::Handed | Pass::Confirmed), _) => Orphan::Delivery,
-            (
-                Some(Pass::Left(..) | Pass::Taken(_) | Pass::Failed(_)),
-                Origin::Client { stream, request },
-            ) => Orphan::Request(stream, request),
-            _ => {
-                self.drop_pass(now, key);
-                self.store(StoreCommand::Abandon { key });
-                return false;
-            }
-        };
-        // The store refused its end, and has none of its octets. Its abandonment may wait long for an application.
-        self.held.backlog.release(key);
-        self.forwarding.passes.insert(key, Pass::Orphaned(orphan));
-        if let Some(outcome @ (Pass::Confirmed | Pass::Taken(_) | Pass::Failed(_))) = pass {
-            self.settle_orphan(now, key, outcome);
-        }
-        matches!(orphan, Orphan::Request(..))
-    }
-
-    /// Whoever has a bundle that the store could not keep has taken it, or has not.
-    pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: Pass) {
-        let Some(Pass::Orphaned(orphan)) = self.forwarding.passes.remove(&key) else {
-            return;
-        };
-        let removal = match outcome {
-            Pass::Confirmed => {
-                self.tell_delivered(now, key);
-                Removal::Delivered
-            }
-            Pass::Taken(stream) => {
-                self.forwarded(now, stream, key);
-                Removal::Forwarded
-            }
-            _ => Removal::Deleted,
-        };
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
-            return;
-        };
-        entry.removal = removal;
-        if let Orphan::Request(stream, request) = orphan {
-            let created = (self.held.endpoints.id(entry.source).clone(), entry.creation);
-            let outcome = match removal {
-                Removal::Forwarded => Ok(created),
-                _ => Err(ApiRefusal::NoResources(
-                    "the store refused it, and it may have left all the same".into(),
-                )),
-            };
-            self.outbox.counters.created += u64::from(outcome.is_ok());
-            self.delivery
-                .transmission_done(&mut self.attention, now, stream, request, outcome);
-        }
-        let entry = self.held.bundles.entry(key);
-        let delivered = entry
-            .filter(|it| it.removal == Removal::Delivered && !planted(Mutant::OrphanForgotten));
-        let remember = delivered.map(|it| (self.held.bundle_id(it), dtn_expiry(it.expires, now)));
-        match remember {
-            // A confirmation outlives a crash as well where the store did not keep the bundle.
-            Some(_) => self.store(StoreCommand::Delete { key, remember }),
-            None => self.store(StoreCommand::Abandon { key }),
-        }
     }
 }

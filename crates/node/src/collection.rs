@@ -17,7 +17,6 @@ use dhow_bundle::v7::admin::{
 };
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, Now};
 
-use crate::bundles::Removal;
 use crate::endpoints::{EndpointIndex, Endpoints};
 use crate::node::Node;
 use crate::reports::{Parcel, ReportKind, Subject};
@@ -33,7 +32,7 @@ const COLLECTED_MAX: usize = 65_536;
 const REPORT_OCTETS: usize = 8;
 
 /// How much longer than its collection a part may rest, so that nothing rests for ever.
-const GRACE: Duration = Duration::from_secs(60);
+pub(crate) const GRACE: Duration = Duration::from_secs(60);
 
 /// What happened to one bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ struct Collection {
 
 /// What a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub(crate) enum Part {
     /// It tells what a collection still waits with.
     Current,
     /// Another bundle has taken its place: it is deleted.
@@ -99,6 +98,35 @@ impl Collections {
 
     pub(crate) fn is_part(&self, key: BundleKey) -> bool {
         self.parts.contains_key(&key)
+    }
+
+    /// A collection that is due, the first first.
+    pub(crate) fn due_at(&self, now: Instant) -> Option<EndpointIndex> {
+        let (at, report_to) = self.due.first()?;
+        (*at <= now).then_some(*report_to)
+    }
+
+    /// A collection with reports that are in no part; it is none of these from now on.
+    pub(crate) fn next_unwritten(&mut self) -> Option<EndpointIndex> {
+        self.unwritten.pop_first()
+    }
+
+    /// The deletions that wait for the reports of this turn, which are written.
+    pub(crate) fn take_behind(&mut self) -> Vec<StoreCommand> {
+        core::mem::take(&mut self.behind)
+    }
+
+    /// The parts of collections that were sent, which rest no longer.
+    pub(crate) fn take_outworn(&mut self) -> Vec<BundleKey> {
+        core::mem::take(&mut self.outworn)
+    }
+
+    /// The fate of a part that is durable: one that its collection still needs stays a part.
+    pub(crate) fn fate(&mut self, key: BundleKey) -> Option<Part> {
+        match self.parts.get(&key) {
+            Some(Part::Current) => Some(Part::Current),
+            _ => self.parts.remove(&key),
+        }
     }
 
     /// A bundle is gone, whatever it was.
@@ -202,25 +230,7 @@ impl Node {
         true
     }
 
-    /// End a turn: send the collections that are due, and write what the others have not.
-    pub(crate) fn write_reports(&mut self, now: Now) {
-        while let Some(&(at, report_to)) = self.reporting.collections.due.first()
-            && at <= now.monotonic
-        {
-            self.send_collection(now, report_to);
-        }
-        self.end_parts(now);
-        while let Some(report_to) = self.reporting.collections.unwritten.pop_first() {
-            self.write_part(now, report_to);
-        }
-        if !self.reporting.collections.behind.is_empty() {
-            for command in core::mem::take(&mut self.reporting.collections.behind) {
-                self.store(command);
-            }
-        }
-    }
-
-    fn write_part(&mut self, now: Now, report_to: EndpointIndex) {
+    pub(crate) fn write_part(&mut self, now: Now, report_to: EndpointIndex) {
         let Some(collection) = self.reporting.collections.by_report_to.get(&report_to) else {
             return;
         };
@@ -254,7 +264,7 @@ impl Node {
     }
 
     /// Send what a collection has: the one part that tells all of it, or a bundle in the place of its parts.
-    fn send_collection(&mut self, now: Now, report_to: EndpointIndex) {
+    pub(crate) fn send_collection(&mut self, now: Now, report_to: EndpointIndex) {
         let Some(collection) = self.reporting.collections.take(report_to) else {
             return;
         };
@@ -306,35 +316,6 @@ impl Node {
     fn count_collected(&mut self, reports: u64) {
         self.outbox.counters.reports += reports;
         self.outbox.counters.reports_collected += reports;
-    }
-
-    /// Parts whose collection was sent rest no longer.
-    fn end_parts(&mut self, now: Now) {
-        for key in core::mem::take(&mut self.reporting.collections.outworn) {
-            let fate = self.reporting.collections.parts.remove(&key);
-            if !matches!(self.held.state(key), Some(State::Resting { .. })) {
-                continue;
-            }
-            match fate {
-                Some(Part::Replaced) => self.delete(now, key, Removal::Deleted, None),
-                Some(Part::Alone) => self.wake(now, key),
-                Some(Part::Current) | None => {}
-            }
-        }
-    }
-
-    /// A part is durable: it rests until its collection is sent.
-    pub(crate) fn part_stored(&mut self, now: Now, key: BundleKey) {
-        match self.reporting.collections.parts.get(&key) {
-            Some(Part::Current) => {
-                let patience = Duration::from_millis(self.config.reports.collect_ms);
-                self.rest(now, key, patience + GRACE);
-            }
-            Some(Part::Replaced | Part::Alone) | None => {
-                self.reporting.collections.parts.remove(&key);
-                self.delete(now, key, Removal::Deleted, None);
-            }
-        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
 
+use crate::door::Telling;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
+use crate::reassembly::UnitId;
 use crate::removed::Recollection;
+use dhow_bundle::BundleId;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
@@ -139,7 +142,7 @@ impl Node {
                 self.outbox.counters.deleted += 1;
             }
             self.report(now, &subject, ReportKind::Deleted, reason);
-            self.occurred(Occurrence::Deleted { id, reason });
+            self.outbox.occurred(Occurrence::Deleted { id, reason });
         }
         self.held.release_moved(&mut self.outbox, key);
         self.forwarding.withdraw(&mut self.held, key);
@@ -214,5 +217,66 @@ impl Node {
                 );
             }
         }
+    }
+
+    /// RFC 9171 5.7 step 3: a bundle is delivered.
+    pub(crate) fn delivered(&mut self, now: Now, key: BundleKey) {
+        self.tell_delivered(now, key);
+        self.delete_rest(now, key);
+        self.delete(now, key, Removal::Delivered, None);
+    }
+
+    /// Say that a bundle is delivered to whoever wants to know.
+    pub(crate) fn tell_delivered(&mut self, now: Now, key: BundleKey) {
+        let Some(entry) = self.held.bundles.entry(key) else {
+            return;
+        };
+        let whole = self.held.reassembly.parts(key).is_some();
+        let (mut subject, mut id) = (
+            self.held
+                .reported(&self.config, entry, ReportKind::Delivered),
+            self.told(entry),
+        );
+        if whole {
+            for id in subject.iter_mut().map(|it| &mut it.id).chain(&mut id) {
+                id.fragment = None;
+            }
+        }
+        let (destination, octets) = (entry.destination, entry.payload_octets);
+        self.outbox.counters.delivered += 1;
+        if let Some(subject) = subject.filter(|_| !planted(Mutant::DeliveryNotReported)) {
+            self.report(now, &subject, ReportKind::Delivered, 0);
+        }
+        if let Some(id) = id {
+            let endpoint = self.held.endpoints.id(destination).clone();
+            self.outbox.occurred(Occurrence::Delivered {
+                id,
+                endpoint,
+                octets,
+            });
+        }
+    }
+
+    /// Fragments that came beside a bundle which is delivered have nothing to wait for.
+    pub(crate) fn delete_rest(&mut self, now: Now, key: BundleKey) {
+        let Some(entry) = self.held.bundles.entry(key) else {
+            return;
+        };
+        let unit = UnitId::of(entry);
+        // RFC 9171 4.2.3: without a source they are another bundle's.
+        if self.held.endpoints.id(entry.source).is_null() {
+            return;
+        }
+        if planted(Mutant::FragmentsLeftBehind) {
+            return;
+        }
+        for fragment in self.held.reassembly.take(&unit) {
+            self.delete(now, fragment, Removal::Deleted, None);
+        }
+    }
+
+    /// A bundle's identity for whoever is told of what happens to every bundle.
+    pub(crate) fn told(&self, entry: &Entry) -> Option<BundleId> {
+        (self.outbox.telling == Telling::Everything).then(|| self.held.bundle_id(entry))
     }
 }

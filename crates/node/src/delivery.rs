@@ -22,14 +22,12 @@ use crate::api::seam::{
 };
 use crate::bundles::Removal;
 use crate::client::Client;
-use crate::door::{Action, Occurrence, StreamId};
+use crate::door::{Action, StreamId};
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::outbox::Outbox;
 use crate::passing::Pass;
-use crate::reassembly::UnitId;
-use crate::reports::ReportKind;
 
 /// Endpoints with a registration, at most; each costs some hundred octets.
 const REGISTRATIONS_BOUND: usize = 65_536;
@@ -462,62 +460,6 @@ impl Node {
         // Not at once, lest a client that declines everything keeps the node busy.
         if !self.delivery_over(now, key, Pass::Failed(Some(RefuseReason::Retransmit))) {
             self.rest(now, key, DECLINED_REST);
-        }
-    }
-
-    /// RFC 9171 5.7 step 3: a bundle is delivered.
-    pub(crate) fn delivered(&mut self, now: Now, key: BundleKey) {
-        self.tell_delivered(now, key);
-        self.delete_rest(now, key);
-        self.delete(now, key, Removal::Delivered, None);
-    }
-
-    /// Say that a bundle is delivered to whoever wants to know.
-    pub(crate) fn tell_delivered(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let whole = self.held.reassembly.parts(key).is_some();
-        let (mut subject, mut id) = (
-            self.held
-                .reported(&self.config, entry, ReportKind::Delivered),
-            self.told(entry),
-        );
-        if whole {
-            for id in subject.iter_mut().map(|it| &mut it.id).chain(&mut id) {
-                id.fragment = None;
-            }
-        }
-        let (destination, octets) = (entry.destination, entry.payload_octets);
-        self.outbox.counters.delivered += 1;
-        if let Some(subject) = subject.filter(|_| !planted(Mutant::DeliveryNotReported)) {
-            self.report(now, &subject, ReportKind::Delivered, 0);
-        }
-        if let Some(id) = id {
-            let endpoint = self.held.endpoints.id(destination).clone();
-            self.occurred(Occurrence::Delivered {
-                id,
-                endpoint,
-                octets,
-            });
-        }
-    }
-
-    /// Fragments that came beside a bundle which is delivered have nothing to wait for.
-    fn delete_rest(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let unit = UnitId::of(entry);
-        // RFC 9171 4.2.3: without a source they are another bundle's.
-        if self.held.endpoints.id(entry.source).is_null() {
-            return;
-        }
-        if planted(Mutant::FragmentsLeftBehind) {
-            return;
-        }
-        for fragment in self.held.reassembly.take(&unit) {
-            self.delete(now, fragment, Removal::Deleted, None);
         }
     }
 }

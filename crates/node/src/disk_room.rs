@@ -106,7 +106,7 @@ impl Node {
             is_whole(effective) != is_whole(told) || effective.abs_diff(told) > told / TOLD_SHARE;
         if is_notable {
             self.held.disk_room.told = Some(effective);
-            self.occurred(Occurrence::QuotaChanged {
+            self.outbox.occurred(Occurrence::QuotaChanged {
                 medium,
                 effective,
                 quota,

@@ -6,32 +6,24 @@ use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
-use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoreRefusal};
-use dhow_bundle::{BundleId, FragmentRange, Instant, Now};
-use dhow_link::stream::{LinkCommand, RefuseReason};
+use dhow_bundle::storage::{BundleKey, Extents, StoreCommand};
+use dhow_bundle::{FragmentRange, Instant, Now};
+use dhow_link::stream::LinkCommand;
 
-use crate::api::seam::ApiRefusal;
 use crate::arrivals::Origin;
 use crate::bundles::{Entry, Identity, Removal};
-use crate::door::{Occurrence, Telling};
 use crate::local::Locality;
 use crate::node::Node;
 use crate::queues::{Place, QueueId};
 use crate::reassembly::UnitId;
-use crate::reception::Refused;
 use crate::removed::Recollection;
-use crate::reports::ReportKind;
 use crate::retention::{State, Trigger};
 use crate::routing::Hop;
 use crate::sending::must_not_fragment;
-
-/// "Depleted storage" (RFC 9171 9.5).
-const DEPLETED_STORAGE: u8 = 4;
 
 impl Held {
     pub(crate) fn relocated(&mut self, out: &mut Outbox, key: BundleKey, extents: Extents) {
@@ -132,7 +124,7 @@ impl Node {
         };
         let bundle = Box::new(self.held.stored_bundle(entry));
         let octets = entry.octets;
-        self.store(StoreCommand::Commit { key, bundle });
+        self.outbox.store(StoreCommand::Commit { key, bundle });
         let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
             && planted(Mutant::AcknowledgedAtCommit)
@@ -143,99 +135,6 @@ impl Node {
                 dtn: dhow_bundle::DtnTime::UNKNOWN,
             };
             neighbour.command(now, LinkCommand::Acknowledge { transfer, octets });
-        }
-    }
-
-    /// A bundle that is arriving will not be completed, or is not wanted any more.
-    pub(crate) fn abandon(&mut self, now: Now, key: BundleKey) {
-        // First of all nobody reads its octets any more.
-        self.drop_pass(now, key);
-        self.drop_keeping(now, key);
-        self.held.end_arrival(key);
-        self.held.advance(&mut self.outbox, key, Trigger::Deleted);
-        if let Some(entry) = self.held.bundles.entry_mut(key) {
-            entry.removal = Removal::Deleted;
-        }
-        self.store(StoreCommand::Abandon { key });
-    }
-
-    /// Octets of a bundle that is arriving are durable. They are acknowledged only with the whole, or once a
-    /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
-    /// would be lost with a transfer that fails.
-    pub(crate) fn appended(&mut self, now: Now, key: BundleKey, octets: u64) {
-        if let Some(arrival) = self.held.arrivals.get_mut(key) {
-            // What it shares with another was not given to the store for it.
-            let octets = octets.min(arrival.appended);
-            let more = octets.saturating_sub(arrival.durable);
-            arrival.durable = arrival.durable.max(octets);
-            self.held.backlog.settle(arrival.origin, more);
-            self.keep_more(now, key);
-        }
-    }
-
-    /// A bundle is durable: say so to whom it came from, and send it on its way.
-    pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
-        let arrival = self.held.forget_arrival(key);
-        if let Some(arrival) = &arrival {
-            self.held.backlog.settle(arrival.origin, arrival.waiting());
-        }
-        let is_part = matches!(&arrival, Some(it) if it.origin == Origin::Prefix);
-        match is_part {
-            true => self
-                .held
-                .advance(&mut self.outbox, key, Trigger::PartStored),
-            false => self.held.advance(&mut self.outbox, key, Trigger::Stored),
-        };
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
-            return;
-        };
-        entry.extents = extents;
-        let octets = entry.octets;
-        if !self.held.keepings.is_empty() {
-            self.drop_keeping(now, key);
-        }
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        match arrival.map(|arrival| arrival.origin) {
-            Some(Origin::Neighbour { stream, transfer }) => {
-                let subject = self
-                    .held
-                    .reported(&self.config, entry, ReportKind::Received);
-                let id = self.told(entry);
-                self.outbox.counters.count_received(now.monotonic, octets);
-                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
-                    neighbour.bundles_received += 1;
-                    neighbour.octets_received += octets;
-                    if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
-                        self.occurred(Occurrence::Received { id, from, octets });
-                    }
-                }
-                self.acknowledge(now, key, (stream, transfer), octets);
-                if let Some(subject) = subject {
-                    self.report(now, &subject, ReportKind::Received, 0);
-                }
-            }
-            Some(Origin::Client { stream, request }) => {
-                let outcome = Ok((self.held.endpoints.id(entry.source).clone(), entry.creation));
-                let id = self.told(entry);
-                self.outbox.counters.created += 1;
-                if let Some(id) = id {
-                    self.occurred(Occurrence::Created { id, octets });
-                }
-                self.delivery
-                    .transmission_done(&mut self.attention, now, stream, request, outcome);
-            }
-            Some(Origin::Prefix) => return self.part_kept(now, key),
-            Some(Origin::Own) | None => self.outbox.counters.created += 1,
-        }
-        self.keep(key);
-        if self.reporting.collections.is_part(key) {
-            self.part_stored(now, key);
-        } else if !self.finish_pass(now, key) {
-            self.dispatch(now, key);
-        } else if let Some(entry) = self.held.bundles.entry(key) {
-            self.forwarding.turns.leave(entry.order);
         }
     }
 
@@ -344,47 +243,6 @@ impl Node {
         }
     }
 
-    /// A bundle is back from where it was in flight without having been taken.
-    pub(crate) fn put_back(&mut self, now: Now, key: BundleKey) {
-        if !self.meets_doom(now, key) {
-            self.forwarding.enqueue(
-                &mut self.held,
-                &mut self.adjacencies,
-                &mut self.delivery,
-                &mut self.outbox,
-                key,
-            );
-        }
-    }
-
-    /// Let a bundle rest before it is tried again; one that is back from where it was in flight, too. False when it was to be
-    /// deleted once it is back, and is.
-    pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) -> bool {
-        self.held.release_moved(&mut self.outbox, key);
-        if self.meets_doom(now, key) {
-            return false;
-        }
-        let until = now.monotonic + duration;
-        if self
-            .held
-            .advance(&mut self.outbox, key, Trigger::Rest { until })
-            && !planted(Mutant::RestForEver)
-        {
-            self.held.rests.insert((until, key));
-        }
-        true
-    }
-
-    /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
-    pub(crate) fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
-        let doomed = self.held.bundles.entry(key).and_then(|entry| entry.doomed);
-        let doomed = doomed.filter(|_| !planted(Mutant::DoomForgotten));
-        if let Some(reason) = doomed {
-            self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
-        }
-        doomed.is_some()
-    }
-
     /// A bundle has rested, or what it rested for has come.
     pub(crate) fn wake(&mut self, now: Now, key: BundleKey) {
         let Some(entry) = self.held.bundles.entry(key) else {
@@ -409,57 +267,6 @@ impl Node {
                 key,
             ),
         }
-    }
-
-    /// The store could not keep a bundle that was arriving.
-    pub(crate) fn store_refused(&mut self, now: Now, key: BundleKey, refusal: StoreRefusal) {
-        let Some(arrival) = self.held.end_arrival(key) else {
-            // It was promised kept before it was durable, and the disk has failed since.
-            self.occurred(Occurrence::StoreRefused { refusal });
-            self.doom_or_delete(now, key, DEPLETED_STORAGE);
-            return;
-        };
-        self.occurred(Occurrence::StoreRefused { refusal });
-        self.end_keeping(now, key, None);
-        let why = match refusal {
-            StoreRefusal::Full => {
-                format!("the store is full: {}", self.held.bound_told(&self.config))
-            }
-            StoreRefusal::Disk => "the disk failed".into(),
-        };
-        self.held.advance(&mut self.outbox, key, Trigger::Deleted);
-        self.forwarding.handed.remove(&key);
-        if self.orphan(now, key, arrival.origin) {
-            return;
-        }
-        match arrival.origin {
-            Origin::Neighbour { stream, transfer } => {
-                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
-                    neighbour.receptions.remove(&transfer);
-                }
-                let refused = Refused {
-                    reason: RefuseReason::NoResources,
-                    why,
-                };
-                self.refuse(now, stream, transfer, refused);
-            }
-            Origin::Client { stream, request } => {
-                self.delivery.transmission_done(
-                    &mut self.attention,
-                    now,
-                    stream,
-                    request,
-                    Err(ApiRefusal::NoResources(why)),
-                );
-            }
-            Origin::Prefix => self.part_refused(now, key),
-            Origin::Own => {}
-        }
-    }
-
-    /// A bundle's identity for whoever is told of what happens to every bundle.
-    pub(crate) fn told(&self, entry: &Entry) -> Option<BundleId> {
-        (self.outbox.telling == Telling::Everything).then(|| self.held.bundle_id(entry))
     }
 }
 

@@ -10,7 +10,7 @@
 
 use alloc::boxed::Box;
 
-use dhow_bundle::storage::{StoreCommand, StoreEvent};
+use dhow_bundle::storage::StoreEvent;
 use dhow_bundle::{Instant, Now};
 
 use crate::adjacencies::Adjacencies;
@@ -23,6 +23,7 @@ use crate::held::Held;
 use crate::local::Local;
 use crate::outbox::Outbox;
 use crate::paths::IdlePaths;
+use crate::random::Random;
 use crate::recording::{Recorder, Stored};
 use crate::reporting::Reporting;
 use crate::sending::PendingRead;
@@ -60,7 +61,7 @@ pub struct Node {
     pub(crate) attention: Attention,
     pub(crate) outbox: Outbox,
     pub(crate) recorder: Option<Box<Recorder>>,
-    random: u64,
+    pub(crate) random: Random,
     /// Wall clock minus monotonic clock at the last event, milliseconds.
     clock_offset_ms: Option<u64>,
 }
@@ -85,7 +86,7 @@ impl Node {
             attention: Attention::default(),
             outbox: Outbox::default(),
             recorder: None,
-            random: config.seed | 1,
+            random: Random::new(config.seed),
             clock_offset_ms: None,
             config,
         };
@@ -151,7 +152,7 @@ impl Node {
             Event::Insecure { stream } => self.insecure(now, stream),
             Event::Disconnected { stream } => self.disconnected(now, stream),
             Event::DialFailed { link, reason } => {
-                let jitter = self.random();
+                let jitter = self.random.next();
                 if let Some(link) = self.adjacencies.link_mut(link) {
                     link.dial_failed(now.monotonic, jitter);
                     link.last_error = Some(reason);
@@ -163,7 +164,7 @@ impl Node {
             Event::NetworkChanged => self.adjacencies.let_settle(now),
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);
-                self.act(Action::Answer { ticket, outcome });
+                self.outbox.act(Action::Answer { ticket, outcome });
             }
             Event::Shutdown => self.shut_down(now),
         }
@@ -340,26 +341,6 @@ impl Node {
         }
     }
 
-    pub(crate) fn act(&mut self, action: Action) {
-        self.outbox.act(action);
-    }
-
-    pub(crate) fn store(&mut self, command: StoreCommand) {
-        self.outbox.store(command);
-    }
-
-    pub(crate) fn occurred(&mut self, occurrence: Occurrence) {
-        self.outbox.occurred(occurrence);
-    }
-
-    /// A pseudo-random number from the node's seed (xorshift64*).
-    pub(crate) fn random(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
     /// Expiry goes by the monotonic clock, so a jump of the wall clock harms nothing that is stored; it
     /// is told so that somebody looks after the clock.
     fn watch_clock(&mut self, now: Now) {
@@ -375,7 +356,8 @@ impl Node {
             if ahead.min(behind) > CLOCK_JUMP_MS {
                 let size = i64::try_from(ahead.min(behind)).unwrap_or(i64::MAX);
                 let milliseconds = if ahead < behind { size } else { -size };
-                self.occurred(Occurrence::ClockJumped { milliseconds });
+                self.outbox
+                    .occurred(Occurrence::ClockJumped { milliseconds });
             } else {
                 return;
             }

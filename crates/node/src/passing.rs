@@ -10,6 +10,10 @@
 //! get another session where this node can dial one, and the bundle gives way where it cannot.
 
 use crate::adjacencies::Adjacencies;
+use crate::admission::dtn_expiry;
+use crate::api::seam::ApiRefusal;
+use crate::arrivals::Origin;
+use crate::bundles::Removal;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::local::Local;
@@ -228,7 +232,7 @@ impl Node {
         };
         self.forwarding
             .pass_ahead(&mut self.held, key, Pass::UnderWay(passing));
-        self.store(StoreCommand::Watch { key });
+        self.outbox.store(StoreCommand::Watch { key });
         self.adjacencies.flush(&mut self.outbox, stream);
     }
 
@@ -458,6 +462,73 @@ impl Node {
                 stream,
                 LinkCommand::Acknowledge { transfer, octets },
             );
+        }
+    }
+
+    /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
+    pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
+        let pass = self.forwarding.passes.get(&key).copied();
+        let orphan = match (pass, origin) {
+            (Some(Pass::Handed | Pass::Confirmed), _) => Orphan::Delivery,
+            (
+                Some(Pass::Left(..) | Pass::Taken(_) | Pass::Failed(_)),
+                Origin::Client { stream, request },
+            ) => Orphan::Request(stream, request),
+            _ => {
+                self.drop_pass(now, key);
+                self.outbox.store(StoreCommand::Abandon { key });
+                return false;
+            }
+        };
+        // The store refused its end, and has none of its octets. Its abandonment may wait long for an application.
+        self.held.backlog.release(key);
+        self.forwarding.passes.insert(key, Pass::Orphaned(orphan));
+        if let Some(outcome @ (Pass::Confirmed | Pass::Taken(_) | Pass::Failed(_))) = pass {
+            self.settle_orphan(now, key, outcome);
+        }
+        matches!(orphan, Orphan::Request(..))
+    }
+
+    /// Whoever has a bundle that the store could not keep has taken it, or has not.
+    pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: Pass) {
+        let Some(Pass::Orphaned(orphan)) = self.forwarding.passes.remove(&key) else {
+            return;
+        };
+        let removal = match outcome {
+            Pass::Confirmed => {
+                self.tell_delivered(now, key);
+                Removal::Delivered
+            }
+            Pass::Taken(stream) => {
+                self.forwarded(now, stream, key);
+                Removal::Forwarded
+            }
+            _ => Removal::Deleted,
+        };
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
+            return;
+        };
+        entry.removal = removal;
+        if let Orphan::Request(stream, request) = orphan {
+            let created = (self.held.endpoints.id(entry.source).clone(), entry.creation);
+            let outcome = match removal {
+                Removal::Forwarded => Ok(created),
+                _ => Err(ApiRefusal::NoResources(
+                    "the store refused it, and it may have left all the same".into(),
+                )),
+            };
+            self.outbox.counters.created += u64::from(outcome.is_ok());
+            self.delivery
+                .transmission_done(&mut self.attention, now, stream, request, outcome);
+        }
+        let entry = self.held.bundles.entry(key);
+        let delivered = entry
+            .filter(|it| it.removal == Removal::Delivered && !planted(Mutant::OrphanForgotten));
+        let remember = delivered.map(|it| (self.held.bundle_id(it), dtn_expiry(it.expires, now)));
+        match remember {
+            // A confirmation outlives a crash as well where the store did not keep the bundle.
+            Some(_) => self.outbox.store(StoreCommand::Delete { key, remember }),
+            None => self.outbox.store(StoreCommand::Abandon { key }),
         }
     }
 }

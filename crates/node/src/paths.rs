@@ -278,7 +278,7 @@ impl Node {
             .neighbours
             .get(&stream)
             .and_then(|it| it.link);
-        self.act(Action::Abort { stream });
+        self.outbox.act(Action::Abort { stream });
         self.adjacencies
             .command(&mut self.attention, now, stream, LinkCommand::Disconnected);
         self.attend_all(now);

@@ -24,7 +24,6 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 use crate::arrivals::{Arrival, Origin};
 use crate::bundles::{Entry, Fragment, Removal};
 use crate::door::{Occurrence, StreamId};
-use crate::endpoints::EndpointIndex;
 use crate::held::FRESH;
 use crate::node::Node;
 use crate::reception::{Incoming, Reception, Refused};
@@ -296,7 +295,7 @@ impl Node {
         self.held.prefixes.insert(key, prefix);
         self.held
             .append(&mut self.outbox, key, Piece::Octets(part.header.octets));
-        self.store(StoreCommand::Share { key, from: of });
+        self.outbox.store(StoreCommand::Share { key, from: of });
         self.held
             .append(&mut self.outbox, key, Piece::Octets(part.trailer));
         self.commit(key);
@@ -411,32 +410,6 @@ impl Node {
         }
     }
 
-    /// A fragment comes from a neighbour: an older transfer of what it is a part of died without a word.
-    pub(crate) fn end_older(
-        &mut self,
-        now: Now,
-        from: EndpointIndex,
-        stream: StreamId,
-        id: &BundleId,
-    ) {
-        if self.held.keepings.is_empty() || id.fragment.is_none() {
-            return;
-        }
-        let Some(source) = self.held.endpoints.find(&id.source) else {
-            return;
-        };
-        let older = self.held.keepings.keys().copied().find(|key| {
-            let is_same = self.held.bundles.entry(*key).is_some_and(|entry| {
-                (entry.source, entry.creation, entry.previous) == (source, id.creation, Some(from))
-            });
-            let origin = self.held.arrivals.get(*key).map(|arrival| arrival.origin);
-            is_same && matches!(origin, Some(Origin::Neighbour { stream: other, .. }) if other != stream)
-        });
-        if let Some(key) = older {
-            self.interrupt(now, key);
-        }
-    }
-
     /// A fragment is all that came: it goes its way.
     fn keep_for_good(&mut self, now: Now, key: BundleKey) {
         self.held.advance(&mut self.outbox, key, Trigger::Stored);
@@ -454,7 +427,8 @@ impl Node {
         self.outbox.counters.count_received(now.monotonic, octets);
         self.outbox.counters.kept += 1;
         if let Some((from, id)) = from.zip(id) {
-            self.occurred(Occurrence::Received { id, from, octets });
+            self.outbox
+                .occurred(Occurrence::Received { id, from, octets });
         }
         if let Some(subject) = subject {
             self.report(now, &subject, ReportKind::Received, 0);

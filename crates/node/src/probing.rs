@@ -198,7 +198,8 @@ impl Node {
                 .get(&stream)
                 .and_then(|it| it.peer_id().cloned()),
         ) {
-            self.occurred(Occurrence::RefusedOutgoing { id, to, reason });
+            self.outbox
+                .occurred(Occurrence::RefusedOutgoing { id, to, reason });
         }
     }
 }

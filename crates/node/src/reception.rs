@@ -16,7 +16,7 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::admission::Admission;
 use crate::arrivals::Origin;
-use crate::door::{Occurrence, StreamId};
+use crate::door::StreamId;
 use crate::node::Node;
 
 /// Segments with fewer octets are gathered before the store gets them: a command for each would cost more
@@ -359,7 +359,7 @@ impl Node {
                 let header = octets.split_to(header_octets);
                 self.held
                     .append(&mut self.outbox, key, Piece::Octets(header));
-                self.store(StoreCommand::Divide { key });
+                self.outbox.store(StoreCommand::Divide { key });
             } else if begins {
                 let (header, behind) = octets.split_at(header_octets);
                 let length = u64::try_from(behind.len()).unwrap_or(u64::MAX);
@@ -387,81 +387,6 @@ impl Node {
                 Err(refused)
             }
         }
-    }
-
-    /// Tell the peer that a transfer is refused, and remember to drop the rest of it.
-    pub(crate) fn refuse(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        transfer: TransferId,
-        refused: Refused,
-    ) {
-        if refused.reason != RefuseReason::Completed {
-            self.outbox.counters.refused += 1;
-            if let Some(from) = self
-                .adjacencies
-                .neighbours
-                .get(&stream)
-                .and_then(|it| it.peer_id().cloned())
-            {
-                let Refused { reason, why } = refused;
-                self.occurred(Occurrence::RefusedIncoming { from, reason, why });
-            }
-        }
-        self.adjacencies.command(
-            &mut self.attention,
-            now,
-            stream,
-            LinkCommand::Refuse {
-                transfer,
-                reason: refused.reason,
-            },
-        );
-    }
-
-    /// The rest of a transfer will not come.
-    pub(crate) fn abandon_reception(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        transfer: TransferId,
-        refused: Option<RefuseReason>,
-    ) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        let is_sent_once = neighbour.session.is_datagrams();
-        if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
-            self.held.append_gathered(&mut self.outbox, &mut incoming);
-            match refused {
-                None => self.end_keeping(now, incoming.key, Some(&incoming)),
-                Some(_) => self.held.retract(incoming.key),
-            }
-            self.abandon(now, incoming.key);
-            if is_sent_once {
-                // A copy that came while this is removed would be refused, and nobody would send it again.
-                self.held.bundles.disown(incoming.key);
-            }
-        }
-    }
-
-    /// Refuse a bundle that is coming in, as an operator wants; false where it is not.
-    pub(crate) fn drop_arrival(&mut self, now: Now, key: BundleKey) -> bool {
-        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
-        let Some(Origin::Neighbour { stream, transfer }) = origin else {
-            return false;
-        };
-        let neighbour = self.adjacencies.neighbours.get(&stream);
-        let reception = neighbour.and_then(|it| it.receptions.get(&transfer));
-        let incoming = reception.and_then(Reception::incoming);
-        if incoming.is_none_or(|incoming| incoming.key != key) {
-            return false;
-        }
-        let refused = Refused::not_acceptable("an operator has dropped it");
-        self.abandon_reception(now, stream, transfer, Some(refused.reason));
-        self.refuse(now, stream, transfer, refused);
-        true
     }
 }
 

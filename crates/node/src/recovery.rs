@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
-use dhow_bundle::storage::{BundleKey, Extents, StoreCommand, StoredBundle};
+use dhow_bundle::storage::{BundleKey, Extents, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime, Instant, Now};
 
 use crate::bundles::{Entry, Fragment, Identity, Removal};
@@ -28,9 +28,6 @@ pub(crate) const READ_WHOLE_OCTETS: u64 = 16 * 1024;
 
 /// How long a comparison with checksums is good for.
 const VERIFIED: Duration = Duration::from_secs(60);
-
-/// How long the store may take to compare a bundle with its checksums before it is asked again.
-const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Held {
     /// The store holds this bundle from an earlier run.
@@ -214,18 +211,6 @@ impl Node {
         }
     }
 
-    /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
-    /// comes, or after a while when the disk gives none.
-    pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
-        if !self.rest(now, key, VERIFY_PATIENCE) {
-            return;
-        }
-        self.held.verifying.insert(key);
-        if let Some(part) = self.held.unverified(now, key) {
-            self.store(StoreCommand::Verify { key: part });
-        }
-    }
-
     /// A bundle's octets are what was written.
     pub(crate) fn intact(&mut self, now: Now, key: BundleKey) {
         if let Some(entry) = self.held.bundles.entry_mut(key) {
@@ -243,7 +228,7 @@ impl Node {
         let id = self.held.bundle_id(entry);
         self.held.verifying.remove(&key);
         self.outbox.counters.quarantined += 1;
-        self.occurred(Occurrence::Quarantined { id });
+        self.outbox.occurred(Occurrence::Quarantined { id });
         self.take_apart(now, key);
         match self
             .held

@@ -235,7 +235,7 @@ impl Node {
     pub(crate) fn suppress(&mut self, reports: u64) {
         self.outbox.counters.reports_suppressed += reports;
         if reports > 0 {
-            self.occurred(Occurrence::ReportSuppressed);
+            self.outbox.occurred(Occurrence::ReportSuppressed);
         }
     }
 

@@ -8,12 +8,11 @@ use core::time::Duration;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
-use dhow_link::stream::{RefuseReason, TransferId};
+use dhow_link::stream::RefuseReason;
 
 use crate::copies::CopyEnd;
 use crate::door::StreamId;
 use crate::node::Node;
-use crate::passing::Pass;
 use crate::retention::State;
 use crate::sending::{NOT_ACCEPTABLE_REST, RETRANSMIT_REST};
 
@@ -34,55 +33,6 @@ impl Held {
 }
 
 impl Node {
-    /// A transfer failed: the bundle waits, rests or takes another way, and never in a hot loop.
-    pub(crate) fn failed(
-        &mut self,
-        now: Now,
-        stream: StreamId,
-        transfer: TransferId,
-        (refused, acknowledged): (Option<RefuseReason>, u64),
-    ) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        let keeps = neighbour.keeps_prefixes();
-        neighbour.probe_over(now.monotonic, transfer, refused.is_some());
-        let Some(outgoing) = neighbour.closed(transfer) else {
-            return;
-        };
-        neighbour.window.lost(outgoing.octets);
-        let key = outgoing.key;
-        match refused {
-            None if keeps && acknowledged > outgoing.header_octets => {
-                let octets = acknowledged - outgoing.header_octets;
-                self.forwarding.handed_over(
-                    &self.held,
-                    &self.adjacencies,
-                    stream,
-                    key,
-                    outgoing.start,
-                    octets,
-                );
-            }
-            // RFC 9174 table 6: the whole is wanted again.
-            Some(RefuseReason::Retransmit) => {
-                self.forwarding
-                    .set_handed(&self.adjacencies, stream, key, None)
-            }
-            _ => {}
-        }
-        if let Some(reason) = refused {
-            self.refused_by_peer(now, stream, key, reason);
-        }
-        self.adjacencies.discharge(stream, outgoing.octets);
-        if outgoing.fragment {
-            self.settle_fragment(now, stream, key, Some(refused));
-        } else if !self.pass_over(now, stream, key, Pass::Failed(refused)) {
-            self.come_back(now, stream, key, refused);
-            self.pay(now, key);
-        }
-    }
-
     /// A bundle that a session could not get rid of.
     pub(crate) fn come_back(
         &mut self,
@@ -137,28 +87,6 @@ impl Node {
             .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_REST))
         {
             self.verify(now, key);
-        }
-    }
-
-    /// A session is gone: everything that it was sending comes back.
-    pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        neighbour.probe = None;
-        let outgoing = neighbour.all_closed();
-        let splits = core::mem::take(&mut neighbour.splits);
-        // The oldest last: it is the first of its queue again.
-        for outgoing in outgoing.into_values().rev() {
-            if outgoing.fragment {
-                self.settle_fragment(now, stream, outgoing.key, Some(None));
-            } else if !self.pass_over(now, stream, outgoing.key, Pass::Failed(None)) {
-                self.come_back(now, stream, outgoing.key, None);
-                self.pay(now, outgoing.key);
-            }
-        }
-        for split in splits {
-            self.stop_split(now, stream, split.key, None);
         }
     }
 }

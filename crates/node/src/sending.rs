@@ -14,18 +14,15 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::v7::forward::UnsupportedBlocks;
 use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
-use dhow_link::stream::{RefuseReason, TransferId};
+use dhow_link::stream::RefuseReason;
 
-use crate::bundles::Removal;
 use crate::checksums::Ending;
 use crate::copies::CopyEnd;
-use crate::door::{Occurrence, StreamId, Telling, Ticket};
+use crate::door::{StreamId, Ticket};
 use crate::neighbour::Neighbour;
 use crate::node::Node;
-use crate::passing::Pass;
 use crate::queues::{Choice, QueueId};
 use crate::recovery::READ_WHOLE_OCTETS;
-use crate::reports::ReportKind;
 use crate::routing::Hop;
 
 /// How long a bundle rests that a neighbour found not acceptable.
@@ -463,106 +460,6 @@ impl Node {
             let pieces = core::iter::once(head).chain(body);
             self.adjacencies
                 .transmit(&mut self.outbox, now, stream, outgoing, total, pieces);
-        }
-    }
-
-    /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
-    pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        let Some(outgoing) = neighbour.closed(transfer) else {
-            return;
-        };
-        neighbour.probe_over(now.monotonic, transfer, false);
-        let (begun, octets) = (outgoing.begun, outgoing.octets);
-        neighbour.window.answered(now.monotonic, begun, octets);
-        neighbour.bundles_sent += 1;
-        neighbour.octets_sent += outgoing.octets;
-        let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
-        neighbour.has_taken(outgoing.octets);
-        if was_tried {
-            self.adjacencies.try_others(stream);
-        }
-        if let Some(link) = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.link)
-            && let Some(link) = self.adjacencies.link_mut(link)
-        {
-            link.works();
-        }
-        self.adjacencies.discharge(stream, outgoing.octets);
-        self.tell_transfer(now, stream, &outgoing);
-        if outgoing.fragment {
-            if !self.forwarding.keeps_sent(&self.adjacencies, stream) {
-                self.forwarding.handed_over(
-                    &self.held,
-                    &self.adjacencies,
-                    stream,
-                    outgoing.key,
-                    outgoing.start,
-                    outgoing.octets,
-                );
-            }
-            self.settle_fragment(now, stream, outgoing.key, None);
-        } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
-            self.forwarded(now, stream, outgoing.key);
-            self.pay(now, outgoing.key);
-        }
-    }
-
-    fn tell_transfer(&mut self, now: Now, stream: StreamId, outgoing: &Outgoing) {
-        if self.outbox.telling != Telling::Everything {
-            return;
-        }
-        let entry = self.held.bundles.entry(outgoing.key);
-        let id = entry.and_then(|entry| self.told(entry));
-        let peer = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.peer_id());
-        let took = now.monotonic.since(outgoing.begun);
-        if let Some((id, to)) = id.zip(peer.cloned()) {
-            self.occurred(Occurrence::Transferred {
-                id,
-                to,
-                octets: outgoing.octets,
-                took_ns: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
-            });
-        }
-    }
-
-    /// RFC 9171 5.4 step 5: the next hop has the bundle, or it has left for there.
-    pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let subject = self
-            .held
-            .reported(&self.config, entry, ReportKind::Forwarded);
-        let (id, octets) = (self.told(entry), entry.octets);
-        self.outbox.counters.forwarded += 1;
-        self.outbox.counters.forwarded_octets += octets;
-        if let Some(subject) = subject.filter(|_| !planted(Mutant::ForwardingNotReported)) {
-            self.report(now, &subject, ReportKind::Forwarded, 0);
-        }
-        let peer = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.peer_id());
-        if let Some((id, to)) = id.zip(peer.cloned()) {
-            self.occurred(Occurrence::Forwarded { id, to, octets });
-        }
-        match self.forwarding.copies.router(key) {
-            Some(_) => self.copy_given(now, stream, key),
-            None if self.forwarding.keeps_sent(&self.adjacencies, stream) => {
-                self.stay(now, stream, key)
-            }
-            None => self.delete(now, key, Removal::Forwarded, None),
         }
     }
 }

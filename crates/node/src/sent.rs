@@ -24,7 +24,7 @@ use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::memory::tree_octets;
 use crate::node::Node;
-use crate::retention::{State, Trigger};
+use crate::retention::State;
 
 /// Longer bundles are no status reports.
 const REPORT_OCTETS: usize = 4 * 1024;
@@ -47,7 +47,7 @@ impl Sent {
         }
     }
 
-    fn add(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {
+    pub(crate) fn add(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {
         let is_new = self
             .groups
             .entry((destination, link))
@@ -139,28 +139,6 @@ impl Forwarding {
 }
 
 impl Node {
-    /// All of a bundle has left over a link that promises nothing: it stays.
-    pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let link = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.link);
-        let destination = self.held.bundles.entry(key).map(|it| it.destination);
-        if let Some((link, destination)) = link.zip(destination) {
-            self.forwarding.sent.add(destination, link, key);
-            self.stay_sent(now, key);
-        }
-    }
-
-    /// A bundle that has left, and is back from where it was in flight, waits for a session over another link.
-    pub(crate) fn stay_sent(&mut self, now: Now, key: BundleKey) {
-        self.held.release_moved(&mut self.outbox, key);
-        if !self.meets_doom(now, key) {
-            self.held.advance(&mut self.outbox, key, Trigger::Left);
-        }
-    }
-
     /// A session stands: bundles that have left over other links, and may go to its neighbour, wait for it.
     pub(crate) fn wake_sent(&mut self, stream: StreamId) {
         let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
@@ -214,22 +192,6 @@ impl Node {
         });
         if is_told {
             self.delete(now, key, Removal::Forwarded, None);
-        }
-    }
-
-    fn wake_all_sent(&mut self, keys: Vec<BundleKey>) {
-        for key in keys {
-            if self.held.state(key) == Some(State::Sent)
-                && self.held.advance(&mut self.outbox, key, Trigger::Woken)
-            {
-                self.forwarding.enqueue(
-                    &mut self.held,
-                    &mut self.adjacencies,
-                    &mut self.delivery,
-                    &mut self.outbox,
-                    key,
-                );
-            }
         }
     }
 }

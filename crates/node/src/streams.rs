@@ -50,8 +50,8 @@ impl Node {
                 };
                 let policy = link.config.policy.clone();
                 if link.connected(stream) == Welcome::Surplus {
-                    self.act(Action::Abort { stream });
-                    self.act(Action::Close { stream });
+                    self.outbox.act(Action::Abort { stream });
+                    self.outbox.act(Action::Close { stream });
                     return;
                 }
                 (Some(link.tongue()), Some(id), policy)
@@ -74,7 +74,7 @@ impl Node {
             Some(Tongue::Udp(udp)) => {
                 // Nobody takes back what has left, so none leaves before it is durable here.
                 policy.cut_through = Enabled::No;
-                let seed = self.random();
+                let seed = self.random.next();
                 // Nobody is known by an address alone.
                 let peer = link.and(policy.peer.clone());
                 let mut link = Datagrams::new(udp, peer, seed, now);
@@ -331,7 +331,7 @@ impl Node {
 
     fn handle_link_event(&mut self, now: Now, stream: StreamId, event: LinkEvent) {
         match event {
-            LinkEvent::StartTls => self.act(Action::StartTls { stream }),
+            LinkEvent::StartTls => self.outbox.act(Action::StartTls { stream }),
             LinkEvent::Up(parameters) => {
                 let index = self.held.endpoints.acquire(parameters.peer.endpoint());
                 let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
@@ -360,7 +360,7 @@ impl Node {
                 }
                 self.adjacencies.to_serve.insert(stream);
                 self.wake_sent(stream);
-                self.occurred(Occurrence::SessionUp {
+                self.outbox.occurred(Occurrence::SessionUp {
                     stream,
                     link,
                     parameters,
@@ -409,7 +409,7 @@ impl Node {
                     .get(&stream)
                     .and_then(|it| it.peer_id());
                 let peer = peer.cloned();
-                self.occurred(Occurrence::MessageRejected {
+                self.outbox.occurred(Occurrence::MessageRejected {
                     peer,
                     message,
                     reason,
@@ -450,8 +450,9 @@ impl Node {
             ClientEvent::Confirmed(delivery) => self.confirmed(now, stream, delivery),
             ClientEvent::Declined(delivery) => self.declined(now, stream, delivery),
             ClientEvent::Close(reason) => {
-                self.occurred(Occurrence::ClientClosed { stream, reason });
-                self.act(Action::Close { stream });
+                self.outbox
+                    .occurred(Occurrence::ClientClosed { stream, reason });
+                self.outbox.act(Action::Close { stream });
             }
         }
     }
@@ -473,20 +474,20 @@ impl Node {
             self.abandon_reception(now, stream, transfer, None);
         }
         self.return_outgoing(now, stream);
-        self.act(Action::Close { stream });
+        self.outbox.act(Action::Close { stream });
         let said = match spoken {
             Some((version, answered)) => links::told(version, answered, &reason),
             None => reason.to_string(),
         };
         // A stranger had no session.
         if spoken.is_some() || since.is_some() {
-            self.occurred(Occurrence::SessionDown {
+            self.outbox.occurred(Occurrence::SessionDown {
                 stream,
                 link,
                 reason,
             });
         }
-        let jitter = self.random();
+        let jitter = self.random.next();
         if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
             link.last_error = Some(said);
             if let Some((version, answered)) = spoken {
@@ -546,13 +547,13 @@ impl Node {
             {
                 continue;
             }
-            let jitter = self.random();
+            let jitter = self.random.next();
             let dials = self
                 .adjacencies
                 .link_mut(link)
                 .map_or(0, |it| it.dials_wanted(now.monotonic, jitter));
             for _ in 0..dials {
-                self.act(Action::Dial { link });
+                self.outbox.act(Action::Dial { link });
             }
         }
     }

@@ -1,0 +1,167 @@
+//! Bundles that do not come in whole: refused, given up by their session, or interrupted for another copy.
+
+use crate::arrivals::Origin;
+use crate::bundles::Removal;
+use crate::door::Occurrence;
+use crate::door::StreamId;
+use crate::endpoints::EndpointIndex;
+use crate::node::Node;
+use crate::reception::Reception;
+use crate::reception::Refused;
+use crate::retention::Trigger;
+use dhow_bundle::BundleId;
+use dhow_bundle::Now;
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::storage::StoreCommand;
+use dhow_link::stream::LinkCommand;
+use dhow_link::stream::RefuseReason;
+use dhow_link::stream::TransferId;
+
+impl Node {
+    /// Tell the peer that a transfer is refused, and remember to drop the rest of it.
+    pub(crate) fn refuse(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        transfer: TransferId,
+        refused: Refused,
+    ) {
+        if refused.reason != RefuseReason::Completed {
+            self.outbox.counters.refused += 1;
+            if let Some(from) = self
+                .adjacencies
+                .neighbours
+                .get(&stream)
+                .and_then(|it| it.peer_id().cloned())
+            {
+                let Refused { reason, why } = refused;
+                self.outbox
+                    .occurred(Occurrence::RefusedIncoming { from, reason, why });
+            }
+        }
+        self.adjacencies.command(
+            &mut self.attention,
+            now,
+            stream,
+            LinkCommand::Refuse {
+                transfer,
+                reason: refused.reason,
+            },
+        );
+    }
+
+    /// A bundle that is arriving will not be completed, or is not wanted any more.
+    pub(crate) fn abandon(&mut self, now: Now, key: BundleKey) {
+        // First of all nobody reads its octets any more.
+        self.drop_pass(now, key);
+        self.drop_keeping(now, key);
+        self.held.end_arrival(key);
+        self.held.advance(&mut self.outbox, key, Trigger::Deleted);
+        if let Some(entry) = self.held.bundles.entry_mut(key) {
+            entry.removal = Removal::Deleted;
+        }
+        self.outbox.store(StoreCommand::Abandon { key });
+    }
+
+    /// Give up a reception that is not complete for another copy of the bundle: its session may have died
+    /// without a word. False when it is complete.
+    pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
+        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
+        let Some(Origin::Neighbour { stream, transfer }) = origin else {
+            return false;
+        };
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+            return false;
+        };
+        let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
+            return false;
+        };
+        if let Reception::Payload(incoming) = &mut reception {
+            self.held.append_gathered(&mut self.outbox, incoming);
+        }
+        self.end_keeping(now, key, reception.incoming());
+        self.abandon(now, key);
+        self.held.bundles.disown(key);
+        let why = "another copy of the bundle is coming".into();
+        self.refuse(
+            now,
+            stream,
+            transfer,
+            Refused {
+                reason: RefuseReason::Retransmit,
+                why,
+            },
+        );
+        true
+    }
+
+    /// A fragment comes from a neighbour: an older transfer of what it is a part of died without a word.
+    pub(crate) fn end_older(
+        &mut self,
+        now: Now,
+        from: EndpointIndex,
+        stream: StreamId,
+        id: &BundleId,
+    ) {
+        if self.held.keepings.is_empty() || id.fragment.is_none() {
+            return;
+        }
+        let Some(source) = self.held.endpoints.find(&id.source) else {
+            return;
+        };
+        let older = self.held.keepings.keys().copied().find(|key| {
+            let is_same = self.held.bundles.entry(*key).is_some_and(|entry| {
+                (entry.source, entry.creation, entry.previous) == (source, id.creation, Some(from))
+            });
+            let origin = self.held.arrivals.get(*key).map(|arrival| arrival.origin);
+            is_same && matches!(origin, Some(Origin::Neighbour { stream: other, .. }) if other != stream)
+        });
+        if let Some(key) = older {
+            self.interrupt(now, key);
+        }
+    }
+
+    /// The rest of a transfer will not come.
+    pub(crate) fn abandon_reception(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        transfer: TransferId,
+        refused: Option<RefuseReason>,
+    ) {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let is_sent_once = neighbour.session.is_datagrams();
+        if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
+            self.held.append_gathered(&mut self.outbox, &mut incoming);
+            match refused {
+                None => self.end_keeping(now, incoming.key, Some(&incoming)),
+                Some(_) => self.held.retract(incoming.key),
+            }
+            self.abandon(now, incoming.key);
+            if is_sent_once {
+                // A copy that came while this is removed would be refused, and nobody would send it again.
+                self.held.bundles.disown(incoming.key);
+            }
+        }
+    }
+
+    /// Refuse a bundle that is coming in, as an operator wants; false where it is not.
+    pub(crate) fn drop_arrival(&mut self, now: Now, key: BundleKey) -> bool {
+        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
+        let Some(Origin::Neighbour { stream, transfer }) = origin else {
+            return false;
+        };
+        let neighbour = self.adjacencies.neighbours.get(&stream);
+        let reception = neighbour.and_then(|it| it.receptions.get(&transfer));
+        let incoming = reception.and_then(Reception::incoming);
+        if incoming.is_none_or(|incoming| incoming.key != key) {
+            return false;
+        }
+        let refused = Refused::not_acceptable("an operator has dropped it");
+        self.abandon_reception(now, stream, transfer, Some(refused.reason));
+        self.refuse(now, stream, transfer, refused);
+        true
+    }
+}

@@ -1,0 +1,86 @@
+//! A bundle has left: the next hop has it, or nobody says more (RFC 9171 5.4 step 5).
+
+use crate::bundles::Removal;
+use crate::door::Occurrence;
+use crate::door::StreamId;
+use crate::node::Node;
+use crate::reports::ReportKind;
+use crate::retention::State;
+use crate::retention::Trigger;
+use alloc::vec::Vec;
+use dhow_bundle::Now;
+use dhow_bundle::mutant::Mutant;
+use dhow_bundle::mutant::planted;
+use dhow_bundle::storage::BundleKey;
+
+impl Node {
+    /// All of a bundle has left over a link that promises nothing: it stays.
+    pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let link = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.link);
+        let destination = self.held.bundles.entry(key).map(|it| it.destination);
+        if let Some((link, destination)) = link.zip(destination) {
+            self.forwarding.sent.add(destination, link, key);
+            self.stay_sent(now, key);
+        }
+    }
+
+    /// A bundle that has left, and is back from where it was in flight, waits for a session over another link.
+    pub(crate) fn stay_sent(&mut self, now: Now, key: BundleKey) {
+        self.held.release_moved(&mut self.outbox, key);
+        if !self.meets_doom(now, key) {
+            self.held.advance(&mut self.outbox, key, Trigger::Left);
+        }
+    }
+
+    /// RFC 9171 5.4 step 5: the next hop has the bundle, or it has left for there.
+    pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+        let Some(entry) = self.held.bundles.entry(key) else {
+            return;
+        };
+        let subject = self
+            .held
+            .reported(&self.config, entry, ReportKind::Forwarded);
+        let (id, octets) = (self.told(entry), entry.octets);
+        self.outbox.counters.forwarded += 1;
+        self.outbox.counters.forwarded_octets += octets;
+        if let Some(subject) = subject.filter(|_| !planted(Mutant::ForwardingNotReported)) {
+            self.report(now, &subject, ReportKind::Forwarded, 0);
+        }
+        let peer = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.peer_id());
+        if let Some((id, to)) = id.zip(peer.cloned()) {
+            self.outbox
+                .occurred(Occurrence::Forwarded { id, to, octets });
+        }
+        match self.forwarding.copies.router(key) {
+            Some(_) => self.copy_given(now, stream, key),
+            None if self.forwarding.keeps_sent(&self.adjacencies, stream) => {
+                self.stay(now, stream, key)
+            }
+            None => self.delete(now, key, Removal::Forwarded, None),
+        }
+    }
+
+    pub(crate) fn wake_all_sent(&mut self, keys: Vec<BundleKey>) {
+        for key in keys {
+            if self.held.state(key) == Some(State::Sent)
+                && self.held.advance(&mut self.outbox, key, Trigger::Woken)
+            {
+                self.forwarding.enqueue(
+                    &mut self.held,
+                    &mut self.adjacencies,
+                    &mut self.delivery,
+                    &mut self.outbox,
+                    key,
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The ends of transfers: a neighbour has taken a bundle, or has not, or its session is gone.
+
+use crate::door::Occurrence;
+use crate::door::StreamId;
+use crate::door::Telling;
+use crate::node::Node;
+use crate::passing::Pass;
+use crate::sending::Outgoing;
+use dhow_bundle::Now;
+use dhow_link::stream::RefuseReason;
+use dhow_link::stream::TransferId;
+
+impl Node {
+    /// A transfer failed: the bundle waits, rests or takes another way, and never in a hot loop.
+    pub(crate) fn failed(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        transfer: TransferId,
+        (refused, acknowledged): (Option<RefuseReason>, u64),
+    ) {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let keeps = neighbour.keeps_prefixes();
+        neighbour.probe_over(now.monotonic, transfer, refused.is_some());
+        let Some(outgoing) = neighbour.closed(transfer) else {
+            return;
+        };
+        neighbour.window.lost(outgoing.octets);
+        let key = outgoing.key;
+        match refused {
+            None if keeps && acknowledged > outgoing.header_octets => {
+                let octets = acknowledged - outgoing.header_octets;
+                self.forwarding.handed_over(
+                    &self.held,
+                    &self.adjacencies,
+                    stream,
+                    key,
+                    outgoing.start,
+                    octets,
+                );
+            }
+            // RFC 9174 table 6: the whole is wanted again.
+            Some(RefuseReason::Retransmit) => {
+                self.forwarding
+                    .set_handed(&self.adjacencies, stream, key, None)
+            }
+            _ => {}
+        }
+        if let Some(reason) = refused {
+            self.refused_by_peer(now, stream, key, reason);
+        }
+        self.adjacencies.discharge(stream, outgoing.octets);
+        if outgoing.fragment {
+            self.settle_fragment(now, stream, key, Some(refused));
+        } else if !self.pass_over(now, stream, key, Pass::Failed(refused)) {
+            self.come_back(now, stream, key, refused);
+            self.pay(now, key);
+        }
+    }
+
+    /// A session is gone: everything that it was sending comes back.
+    pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+            return;
+        };
+        neighbour.probe = None;
+        let outgoing = neighbour.all_closed();
+        let splits = core::mem::take(&mut neighbour.splits);
+        // The oldest last: it is the first of its queue again.
+        for outgoing in outgoing.into_values().rev() {
+            if outgoing.fragment {
+                self.settle_fragment(now, stream, outgoing.key, Some(None));
+            } else if !self.pass_over(now, stream, outgoing.key, Pass::Failed(None)) {
+                self.come_back(now, stream, outgoing.key, None);
+                self.pay(now, outgoing.key);
+            }
+        }
+        for split in splits {
+            self.stop_split(now, stream, split.key, None);
+        }
+    }
+
+    /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
+    pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
+        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(outgoing) = neighbour.closed(transfer) else {
+            return;
+        };
+        neighbour.probe_over(now.monotonic, transfer, false);
+        let (begun, octets) = (outgoing.begun, outgoing.octets);
+        neighbour.window.answered(now.monotonic, begun, octets);
+        neighbour.bundles_sent += 1;
+        neighbour.octets_sent += outgoing.octets;
+        let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
+        neighbour.has_taken(outgoing.octets);
+        if was_tried {
+            self.adjacencies.try_others(stream);
+        }
+        if let Some(link) = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.link)
+            && let Some(link) = self.adjacencies.link_mut(link)
+        {
+            link.works();
+        }
+        self.adjacencies.discharge(stream, outgoing.octets);
+        self.tell_transfer(now, stream, &outgoing);
+        if outgoing.fragment {
+            if !self.forwarding.keeps_sent(&self.adjacencies, stream) {
+                self.forwarding.handed_over(
+                    &self.held,
+                    &self.adjacencies,
+                    stream,
+                    outgoing.key,
+                    outgoing.start,
+                    outgoing.octets,
+                );
+            }
+            self.settle_fragment(now, stream, outgoing.key, None);
+        } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
+            self.forwarded(now, stream, outgoing.key);
+            self.pay(now, outgoing.key);
+        }
+    }
+
+    pub(crate) fn tell_transfer(&mut self, now: Now, stream: StreamId, outgoing: &Outgoing) {
+        if self.outbox.telling != Telling::Everything {
+            return;
+        }
+        let entry = self.held.bundles.entry(outgoing.key);
+        let id = entry.and_then(|entry| self.told(entry));
+        let peer = self
+            .adjacencies
+            .neighbours
+            .get(&stream)
+            .and_then(|it| it.peer_id());
+        let took = now.monotonic.since(outgoing.begun);
+        if let Some((id, to)) = id.zip(peer.cloned()) {
+            self.outbox.occurred(Occurrence::Transferred {
+                id,
+                to,
+                octets: outgoing.octets,
+                took_ns: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+            });
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Bundles that are back from where they were in flight: they wait again, rest first, or are deleted if that was asked for meanwhile.
+
+use crate::bundles::Removal;
+use crate::node::Node;
+use crate::retention::Trigger;
+use core::time::Duration;
+use dhow_bundle::Now;
+use dhow_bundle::mutant::Mutant;
+use dhow_bundle::mutant::planted;
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::storage::StoreCommand;
+
+/// How long the store may take to compare a bundle with its checksums before it is asked again.
+const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
+
+impl Node {
+    /// Let a bundle rest before it is tried again; one that is back from where it was in flight, too. False when it was to be
+    /// deleted once it is back, and is.
+    pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) -> bool {
+        self.held.release_moved(&mut self.outbox, key);
+        if self.meets_doom(now, key) {
+            return false;
+        }
+        let until = now.monotonic + duration;
+        if self
+            .held
+            .advance(&mut self.outbox, key, Trigger::Rest { until })
+            && !planted(Mutant::RestForEver)
+        {
+            self.held.rests.insert((until, key));
+        }
+        true
+    }
+
+    /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
+    pub(crate) fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
+        let doomed = self.held.bundles.entry(key).and_then(|entry| entry.doomed);
+        let doomed = doomed.filter(|_| !planted(Mutant::DoomForgotten));
+        if let Some(reason) = doomed {
+            self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
+        }
+        doomed.is_some()
+    }
+
+    /// A bundle is back from where it was in flight without having been taken.
+    pub(crate) fn put_back(&mut self, now: Now, key: BundleKey) {
+        if !self.meets_doom(now, key) {
+            self.forwarding.enqueue(
+                &mut self.held,
+                &mut self.adjacencies,
+                &mut self.delivery,
+                &mut self.outbox,
+                key,
+            );
+        }
+    }
+
+    /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
+    /// comes, or after a while when the disk gives none.
+    pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
+        if !self.rest(now, key, VERIFY_PATIENCE) {
+            return;
+        }
+        self.held.verifying.insert(key);
+        if let Some(part) = self.held.unverified(now, key) {
+            self.outbox.store(StoreCommand::Verify { key: part });
+        }
+    }
+}

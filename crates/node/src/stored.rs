@@ -1,0 +1,147 @@
+//! The answers of the store about bundles that are arriving: durable, or refused.
+
+use crate::api::seam::ApiRefusal;
+use crate::arrivals::Origin;
+use crate::door::Occurrence;
+use crate::node::Node;
+use crate::reception::Refused;
+use crate::reports::ReportKind;
+use crate::retention::Trigger;
+use alloc::format;
+use dhow_bundle::Now;
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::storage::Extents;
+use dhow_bundle::storage::StoreRefusal;
+use dhow_link::stream::RefuseReason;
+
+/// "Depleted storage" (RFC 9171 9.5).
+const DEPLETED_STORAGE: u8 = 4;
+
+impl Node {
+    /// A bundle is durable: say so to whom it came from, and send it on its way.
+    pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
+        let arrival = self.held.forget_arrival(key);
+        if let Some(arrival) = &arrival {
+            self.held.backlog.settle(arrival.origin, arrival.waiting());
+        }
+        let is_part = matches!(&arrival, Some(it) if it.origin == Origin::Prefix);
+        match is_part {
+            true => self
+                .held
+                .advance(&mut self.outbox, key, Trigger::PartStored),
+            false => self.held.advance(&mut self.outbox, key, Trigger::Stored),
+        };
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
+            return;
+        };
+        entry.extents = extents;
+        let octets = entry.octets;
+        if !self.held.keepings.is_empty() {
+            self.drop_keeping(now, key);
+        }
+        let Some(entry) = self.held.bundles.entry(key) else {
+            return;
+        };
+        match arrival.map(|arrival| arrival.origin) {
+            Some(Origin::Neighbour { stream, transfer }) => {
+                let subject = self
+                    .held
+                    .reported(&self.config, entry, ReportKind::Received);
+                let id = self.told(entry);
+                self.outbox.counters.count_received(now.monotonic, octets);
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+                    neighbour.bundles_received += 1;
+                    neighbour.octets_received += octets;
+                    if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
+                        self.outbox
+                            .occurred(Occurrence::Received { id, from, octets });
+                    }
+                }
+                self.acknowledge(now, key, (stream, transfer), octets);
+                if let Some(subject) = subject {
+                    self.report(now, &subject, ReportKind::Received, 0);
+                }
+            }
+            Some(Origin::Client { stream, request }) => {
+                let outcome = Ok((self.held.endpoints.id(entry.source).clone(), entry.creation));
+                let id = self.told(entry);
+                self.outbox.counters.created += 1;
+                if let Some(id) = id {
+                    self.outbox.occurred(Occurrence::Created { id, octets });
+                }
+                self.delivery
+                    .transmission_done(&mut self.attention, now, stream, request, outcome);
+            }
+            Some(Origin::Prefix) => return self.part_kept(now, key),
+            Some(Origin::Own) | None => self.outbox.counters.created += 1,
+        }
+        self.keep(key);
+        if self.reporting.collections.is_part(key) {
+            self.part_stored(now, key);
+        } else if !self.finish_pass(now, key) {
+            self.dispatch(now, key);
+        } else if let Some(entry) = self.held.bundles.entry(key) {
+            self.forwarding.turns.leave(entry.order);
+        }
+    }
+
+    /// Octets of a bundle that is arriving are durable. They are acknowledged only with the whole, or once a
+    /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
+    /// would be lost with a transfer that fails.
+    pub(crate) fn appended(&mut self, now: Now, key: BundleKey, octets: u64) {
+        if let Some(arrival) = self.held.arrivals.get_mut(key) {
+            // What it shares with another was not given to the store for it.
+            let octets = octets.min(arrival.appended);
+            let more = octets.saturating_sub(arrival.durable);
+            arrival.durable = arrival.durable.max(octets);
+            self.held.backlog.settle(arrival.origin, more);
+            self.keep_more(now, key);
+        }
+    }
+
+    /// The store could not keep a bundle that was arriving.
+    pub(crate) fn store_refused(&mut self, now: Now, key: BundleKey, refusal: StoreRefusal) {
+        let Some(arrival) = self.held.end_arrival(key) else {
+            // It was promised kept before it was durable, and the disk has failed since.
+            self.outbox.occurred(Occurrence::StoreRefused { refusal });
+            self.doom_or_delete(now, key, DEPLETED_STORAGE);
+            return;
+        };
+        self.outbox.occurred(Occurrence::StoreRefused { refusal });
+        self.end_keeping(now, key, None);
+        let why = match refusal {
+            StoreRefusal::Full => {
+                format!("the store is full: {}", self.held.bound_told(&self.config))
+            }
+            StoreRefusal::Disk => "the disk failed".into(),
+        };
+        self.held.advance(&mut self.outbox, key, Trigger::Deleted);
+        self.forwarding.handed.remove(&key);
+        if self.orphan(now, key, arrival.origin) {
+            return;
+        }
+        match arrival.origin {
+            Origin::Neighbour { stream, transfer } => {
+                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+                    neighbour.receptions.remove(&transfer);
+                }
+                let refused = Refused {
+                    reason: RefuseReason::NoResources,
+                    why,
+                };
+                self.refuse(now, stream, transfer, refused);
+            }
+            Origin::Client { stream, request } => {
+                self.delivery.transmission_done(
+                    &mut self.attention,
+                    now,
+                    stream,
+                    request,
+                    Err(ApiRefusal::NoResources(why)),
+                );
+            }
+            Origin::Prefix => self.part_refused(now, key),
+            Origin::Own => {}
+        }
+    }
+}
