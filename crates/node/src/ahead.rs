@@ -14,8 +14,10 @@
 //! The bundles of a stream follow each other too closely for that: they share syncs, and their octets are read when they are wanted. A
 //! bundle of another flow passes them by.
 
+use crate::adjacencies::Adjacencies;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::vec;
 
 use bytes::Bytes;
@@ -72,6 +74,56 @@ impl Forwarding {
             Some(Pass::Handed | Pass::Confirmed | Pass::Orphaned(Orphan::Delivery))
         )
     }
+
+    /// A bundle of this node whose commit is on its way leaves at once, where a session has room and no other for its destination waits.
+    pub(crate) fn leave_ahead(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        now: Now,
+        key: BundleKey,
+        octets: &Bytes,
+    ) {
+        let Some(entry) = held.bundles.entry(key) else {
+            return;
+        };
+        let is_reserved = held.creation.is_reserved_durably(entry.creation);
+        if !is_reserved || !self.is_first(held, key) {
+            return;
+        }
+        let Ok(Some(header)) = Header::decode(octets, Reading::Strict) else {
+            return;
+        };
+        let Some(stream) = self.way_ahead(held, adjacencies, now, key, &header) else {
+            return;
+        };
+        let place = (key, &header);
+        let edit = (held).hop_edit(adjacencies, now, stream, place, None);
+        let (head, total) = self.head(&header, &edit);
+        let Some(neighbour) = adjacencies.neighbours.get(&stream) else {
+            return;
+        };
+        if total > neighbour.transfer_mru() {
+            return;
+        }
+        let outgoing = Outgoing {
+            key,
+            octets: header.total_octets(),
+            fragment: false,
+            start: 0,
+            header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
+            begun: now.monotonic,
+        };
+        adjacencies.charge(held, stream, key);
+        let body = octets.slice(header.octets.len()..);
+        let ending = adjacencies.ending(stream, &header);
+        let [body, end] = ending.of_octets(body, header.payload_octets());
+        let pieces = [head, body, end].map(Piece::Octets);
+        if let Some(transfer) = adjacencies.transmit(out, now, stream, outgoing, total, pieces) {
+            self.pass_ahead(held, key, Pass::Left(stream, transfer));
+        }
+    }
 }
 
 impl Node {
@@ -86,63 +138,15 @@ impl Node {
             return;
         }
         let payload = octets.slice(start..end);
-        match self.local.locality(&header.primary.destination) {
+        match self
+            .held
+            .endpoints
+            .local()
+            .locality(&header.primary.destination)
+        {
             Locality::Echo => self.reply_ahead(now, key, header, &payload),
             Locality::Application => self.deliver_ahead(now, key, payload),
             Locality::Remote | Locality::Perf | Locality::Administrative => {}
-        }
-    }
-
-    /// A bundle of this node whose commit is on its way leaves at once, where a session has room and no other for its destination waits.
-    pub(crate) fn leave_ahead(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let is_reserved = self.held.creation.is_reserved_durably(entry.creation);
-        if !is_reserved || !self.forwarding.is_first(&self.held, key) {
-            return;
-        }
-        let Ok(Some(header)) = Header::decode(octets, Reading::Strict) else {
-            return;
-        };
-        let Some(stream) = self.forwarding.way_ahead(
-            &self.held,
-            &self.adjacencies,
-            &self.local,
-            now,
-            key,
-            &header,
-        ) else {
-            return;
-        };
-        let place = (key, &header);
-        let edit = (self.held).hop_edit(&self.adjacencies, &self.local, now, stream, place, None);
-        let (head, total) = self.forwarding.head(&header, &edit);
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
-            return;
-        };
-        if total > neighbour.transfer_mru() {
-            return;
-        }
-        let outgoing = Outgoing {
-            key,
-            octets: header.total_octets(),
-            fragment: false,
-            start: 0,
-            header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
-            begun: now.monotonic,
-        };
-        self.adjacencies.charge(&self.held, stream, key);
-        let body = octets.slice(header.octets.len()..);
-        let ending = self.adjacencies.ending(stream, &header);
-        let [body, end] = ending.of_octets(body, header.payload_octets());
-        let pieces = [head, body, end].map(Piece::Octets);
-        if let Some(transfer) =
-            self.adjacencies
-                .transmit(&mut self.outbox, now, stream, outgoing, total, pieces)
-        {
-            self.forwarding
-                .pass_ahead(&mut self.held, key, Pass::Left(stream, transfer));
         }
     }
 

@@ -53,7 +53,8 @@ impl Node {
     /// A bundle that is arriving will not be completed, or is not wanted any more.
     pub(crate) fn abandon(&mut self, now: Now, key: BundleKey) {
         // First of all nobody reads its octets any more.
-        self.drop_pass(now, key);
+        self.forwarding
+            .drop_pass(&mut self.adjacencies, &mut self.attention, now, key);
         self.drop_keeping(now, key);
         self.held.end_arrival(key);
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);

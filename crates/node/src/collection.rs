@@ -4,6 +4,7 @@
 //! deletions of the bundles that it tells of: a crash loses no more than it would of plain reports. Parts
 //! rest in the store until their collection is due; then one bundle that tells all takes their place.
 
+use crate::door::Occurrence;
 use crate::outbox::Outbox;
 use crate::reporting::Reporting;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -316,6 +317,14 @@ impl Node {
     fn count_collected(&mut self, reports: u64) {
         self.outbox.counters.reports += reports;
         self.outbox.counters.reports_collected += reports;
+    }
+
+    /// Reports were not made, or have no room.
+    pub(crate) fn suppress(&mut self, reports: u64) {
+        self.outbox.counters.reports_suppressed += reports;
+        if reports > 0 {
+            self.outbox.occurred(Occurrence::ReportSuppressed);
+        }
     }
 }
 

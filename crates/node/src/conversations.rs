@@ -1,6 +1,8 @@
 //! Conversations by datagrams: those with the peers of links over UDP, and those with strangers.
 
 use crate::adjacencies::Adjacencies;
+use crate::attention::Attention;
+use crate::config::Config;
 use crate::outbox::Outbox;
 use alloc::vec::Vec;
 
@@ -31,43 +33,64 @@ impl Adjacencies {
             });
         }
     }
-}
 
-impl Node {
     /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
-    pub(crate) fn handle_datagrams(&mut self, now: Now, stream: StreamId, datagrams: &[Bytes]) {
-        let most_octets = EARLY_OCTETS.min(self.config.memory_octets / EARLY_SHARE);
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
+    pub(crate) fn handle_datagrams(
+        &mut self,
+        attention: &mut Attention,
+        config: &Config,
+        now: Now,
+        stream: StreamId,
+        datagrams: &[Bytes],
+    ) {
+        let most_octets = EARLY_OCTETS.min(config.memory_octets / EARLY_SHARE);
+        if let Some(neighbour) = self.neighbours.get_mut(&stream)
             && let Some(link) = neighbour.session.datagrams()
         {
             neighbour.heard = now.monotonic;
-            let of_others = self
-                .adjacencies
-                .early_octets
-                .saturating_sub(neighbour.early_octets);
+            let of_others = self.early_octets.saturating_sub(neighbour.early_octets);
             link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
-            self.attention.attend(stream);
+            attention.attend(stream);
         }
     }
 
     /// Datagrams for a neighbour have left.
-    pub(crate) fn handle_left(&mut self, now: Now, stream: StreamId, datagrams: u64) {
-        self.converse(stream, |link| link.handle_left(now, datagrams));
+    pub(crate) fn handle_left(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        datagrams: u64,
+    ) {
+        self.converse(attention, stream, |link| link.handle_left(now, datagrams));
     }
 
     /// The path to a neighbour takes no longer datagrams than these.
-    pub(crate) fn narrowed(&mut self, now: Now, stream: StreamId, octets: u64) {
-        self.converse(stream, |link| link.narrowed(now, octets));
+    pub(crate) fn narrowed(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        octets: u64,
+    ) {
+        self.converse(attention, stream, |link| link.narrowed(now, octets));
     }
 
-    fn converse(&mut self, stream: StreamId, with: impl FnOnce(&mut Datagrams)) {
-        let neighbour = self.adjacencies.neighbours.get_mut(&stream);
+    pub(crate) fn converse(
+        &mut self,
+        attention: &mut Attention,
+        stream: StreamId,
+        with: impl FnOnce(&mut Datagrams),
+    ) {
+        let neighbour = self.neighbours.get_mut(&stream);
         if let Some(link) = neighbour.and_then(|it| it.session.datagrams()) {
             with(link);
-            self.attention.attend(stream);
+            attention.attend(stream);
         }
     }
+}
 
+impl Node {
     /// Datagrams that a conversation is to send, within `limit`, in `out`, which is emptied first; `Event::Left` says when they have left. To be
     /// asked until it gives none.
     pub fn poll_datagrams(&mut self, now: Now, stream: StreamId, limit: Limit, out: &mut Batch) {

@@ -3,6 +3,7 @@
 use crate::door::Telling;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
+use crate::outbox::Outbox;
 use crate::reassembly::UnitId;
 use crate::removed::Recollection;
 use dhow_bundle::BundleId;
@@ -47,6 +48,11 @@ impl Held {
         };
         !self.endpoints.id(entry.source).is_null()
             && self.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
+    }
+
+    /// A bundle's identity for whoever is told of what happens to every bundle.
+    pub(crate) fn told(&self, out: &mut Outbox, entry: &Entry) -> Option<BundleId> {
+        (out.telling == Telling::Everything).then(|| self.bundle_id(entry))
     }
 }
 
@@ -235,7 +241,7 @@ impl Node {
         let (mut subject, mut id) = (
             self.held
                 .reported(&self.config, entry, ReportKind::Delivered),
-            self.told(entry),
+            self.held.told(&mut self.outbox, entry),
         );
         if whole {
             for id in subject.iter_mut().map(|it| &mut it.id).chain(&mut id) {
@@ -273,10 +279,5 @@ impl Node {
         for fragment in self.held.reassembly.take(&unit) {
             self.delete(now, fragment, Removal::Deleted, None);
         }
-    }
-
-    /// A bundle's identity for whoever is told of what happens to every bundle.
-    pub(crate) fn told(&self, entry: &Entry) -> Option<BundleId> {
-        (self.outbox.telling == Telling::Everything).then(|| self.held.bundle_id(entry))
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::attention::Attention;
 use crate::held::Held;
-use crate::local::Local;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -91,7 +90,6 @@ impl Delivery {
     pub(crate) fn register(
         &mut self,
         held: &mut Held,
-        local: &Local,
         stream: StreamId,
         configure: Configure,
     ) -> Result<Option<EndpointIndex>, ApiRefusal> {
@@ -103,11 +101,11 @@ impl Delivery {
                 Subscribes::No => Ok(None),
             };
         };
-        let endpoint = local.resolve(endpoint);
-        match local.locality(&endpoint) {
+        let endpoint = held.endpoints.local().resolve(endpoint);
+        match held.endpoints.local().locality(&endpoint) {
             Locality::Application => {}
             Locality::Remote => {
-                let node = local.node_id();
+                let node = held.endpoints.local().node_id();
                 let why = format!("{endpoint} is no endpoint of this node, which is {node}");
                 return Err(ApiRefusal::InvalidRequest(why));
             }
@@ -294,6 +292,26 @@ impl Delivery {
             attention.attend(stream);
         }
     }
+
+    /// An application says who it is.
+    pub(crate) fn configure(
+        &mut self,
+        held: &mut Held,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        configure: Configure,
+    ) {
+        let outcome = self.register(held, stream, configure);
+        let endpoint = outcome.as_ref().ok().copied().flatten();
+        self.answer(
+            attention,
+            now,
+            stream,
+            ClientCommand::Configured(outcome.map(|_| ())),
+        );
+        self.to_deliver.extend(endpoint);
+    }
 }
 
 impl Registrations {
@@ -322,21 +340,6 @@ impl Registrations {
 }
 
 impl Node {
-    /// An application says who it is.
-    pub(crate) fn configure(&mut self, now: Now, stream: StreamId, configure: Configure) {
-        let outcome = self
-            .delivery
-            .register(&mut self.held, &self.local, stream, configure);
-        let endpoint = outcome.as_ref().ok().copied().flatten();
-        self.delivery.answer(
-            &mut self.attention,
-            now,
-            stream,
-            ClientCommand::Configured(outcome.map(|_| ())),
-        );
-        self.delivery.to_deliver.extend(endpoint);
-    }
-
     /// An application's connection is gone: what it had not confirmed is delivered again.
     pub(crate) fn dismiss(&mut self, now: Now, stream: StreamId) {
         let Some(client) = self.delivery.clients.get_mut(&stream) else {

@@ -4,6 +4,8 @@
 //! or an application is refused before the store has to refuse, and with the bound that was met. Stored bundles stay, also where they are
 //! more than the disk would take anew.
 
+use crate::adjacencies::Adjacencies;
+use crate::attention::Attention;
 use crate::config::Config;
 use crate::held::Held;
 use alloc::format;
@@ -90,6 +92,31 @@ impl Held {
     }
 }
 
+impl Adjacencies {
+    /// Ends sessions whose peers were told a transfer MRU for which the disk had no more room then: what they send would come in pieces
+    /// of that size, for as long as the session lasts.
+    pub(crate) fn announce_anew(
+        &mut self,
+        held: &Held,
+        attention: &mut Attention,
+        config: &Config,
+        now: Now,
+    ) {
+        let is_small = |told: u64, wanted: u64| {
+            held.announced_mru(config, wanted) >= told.saturating_mul(GROWN)
+        };
+        let small: Vec<StreamId> = self
+            .neighbours
+            .iter()
+            .filter(|(_, it)| !it.ending && is_small(it.announced_mru, it.policy.transfer_mru))
+            .map(|(stream, _)| *stream)
+            .collect();
+        for stream in small {
+            self.terminate(attention, now, stream);
+        }
+    }
+}
+
 impl Node {
     /// The disk has room for more octets of bundles than before, or for fewer.
     pub(crate) fn capacity_changed(&mut self, now: Now, octets: u64, medium: Medium) {
@@ -113,25 +140,8 @@ impl Node {
             });
         }
         if effective > before {
-            self.announce_anew(now);
-        }
-    }
-
-    /// Ends sessions whose peers were told a transfer MRU for which the disk had no more room then: what they send would come in pieces
-    /// of that size, for as long as the session lasts.
-    fn announce_anew(&mut self, now: Now) {
-        let is_small = |told: u64, wanted: u64| {
-            self.held.announced_mru(&self.config, wanted) >= told.saturating_mul(GROWN)
-        };
-        let small: Vec<StreamId> = self
-            .adjacencies
-            .neighbours
-            .iter()
-            .filter(|(_, it)| !it.ending && is_small(it.announced_mru, it.policy.transfer_mru))
-            .map(|(stream, _)| *stream)
-            .collect();
-        for stream in small {
-            self.adjacencies.terminate(&mut self.attention, now, stream);
+            self.adjacencies
+                .announce_anew(&self.held, &mut self.attention, &self.config, now);
         }
     }
 }

@@ -5,16 +5,13 @@ use crate::delivery::Delivery;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::{BundleKey, Extents, StoreCommand};
 use dhow_bundle::{FragmentRange, Instant, Now};
-use dhow_link::stream::LinkCommand;
 
-use crate::arrivals::Origin;
 use crate::bundles::{Entry, Identity, Removal};
 use crate::local::Locality;
 use crate::node::Node;
@@ -114,44 +111,22 @@ impl Forwarding {
         self.turns.leave(place.arrival);
         self.queues.remove(queue, place, key);
     }
+
+    /// Give a bundle its place among those that wait and its expiry.
+    pub(crate) fn keep(&mut self, held: &mut Held, key: BundleKey) {
+        if let Some(entry) = held.bundles.entry_mut(key) {
+            entry.order = self
+                .turns
+                .place(entry.source, entry.destination, entry.octets);
+        }
+        let has_come = (held.bundles.entry(key)).is_some_and(|it| it.previous.is_some());
+        if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
+            held.expiries.insert(&mut held.bundles, key);
+        }
+    }
 }
 
 impl Node {
-    /// A bundle's octets are complete: keep it.
-    pub(crate) fn commit(&mut self, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
-            return;
-        };
-        let bundle = Box::new(self.held.stored_bundle(entry));
-        let octets = entry.octets;
-        self.outbox.store(StoreCommand::Commit { key, bundle });
-        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
-        if let Some(Origin::Neighbour { stream, transfer }) = origin
-            && planted(Mutant::AcknowledgedAtCommit)
-            && let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
-        {
-            let now = Now {
-                monotonic: Instant::START,
-                dtn: dhow_bundle::DtnTime::UNKNOWN,
-            };
-            neighbour.command(now, LinkCommand::Acknowledge { transfer, octets });
-        }
-    }
-
-    /// Give a bundle its place among those that wait and its expiry.
-    pub(crate) fn keep(&mut self, key: BundleKey) {
-        if let Some(entry) = self.held.bundles.entry_mut(key) {
-            entry.order =
-                self.forwarding
-                    .turns
-                    .place(entry.source, entry.destination, entry.octets);
-        }
-        let has_come = (self.held.bundles.entry(key)).is_some_and(|it| it.previous.is_some());
-        if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
-            self.held.expiries.insert(&mut self.held.bundles, key);
-        }
-    }
-
     /// RFC 9171 5.3: deliver it here or forward it.
     pub(crate) fn dispatch(&mut self, now: Now, key: BundleKey) {
         let Some(entry) = self.held.bundles.entry(key) else {

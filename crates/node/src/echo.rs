@@ -1,7 +1,8 @@
 //! The echo service: what comes for it goes back to its source.
 
+use crate::config::Config;
 use crate::held::Held;
-use crate::local::Local;
+use crate::outbox::Outbox;
 use crate::services::Services;
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece};
@@ -15,18 +16,40 @@ use crate::node::Node;
 use crate::passing::Pass;
 use crate::reservation::Comes;
 use crate::retention::Trigger;
-use crate::sending::{PendingRead, RETRANSMIT_REST};
+use crate::sending::PendingRead;
 use crate::transmission::HOP_LIMIT;
 
 impl Held {
     /// An answer to nobody, or to a service that would answer again, is no answer.
-    pub(crate) fn wants_answer(&self, local: &Local, entry: &Entry) -> bool {
+    pub(crate) fn wants_answer(&self, entry: &Entry) -> bool {
         let flags = BundleFlags::from_bits(entry.flags);
         let source = self.endpoints.id(entry.source);
         !source.is_null()
             && entry.source != entry.destination
-            && !local.is_service(source)
+            && !self.endpoints.local().is_service(source)
             && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+    }
+
+    /// The answer to a question, but for its payload.
+    pub(crate) fn answer_to(
+        &mut self,
+        out: &mut Outbox,
+        config: &Config,
+        now: Now,
+        question: &Header,
+        crc_type: CrcType,
+    ) -> BundleBuilder {
+        let source = question.primary.destination.clone();
+        let destination = question.primary.source.clone();
+        let creation = self.next_creation(out, now, &source);
+        let lifetime_ms = question.primary.lifetime_ms;
+        let crc_type = match config.payload_checksum {
+            PayloadChecksum::Crc32C => crc_type,
+            PayloadChecksum::None => CrcType::None,
+        };
+        BundleBuilder::new(source, destination, creation, lifetime_ms)
+            .with_payload_crc_type(crc_type)
+            .with_hop_limit(HOP_LIMIT)
     }
 }
 
@@ -56,7 +79,7 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        if !self.held.wants_answer(&self.local, entry) {
+        if !self.held.wants_answer(entry) {
             self.outbox.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
@@ -88,44 +111,45 @@ impl Node {
             .held
             .bundles
             .entry(key)
-            .is_some_and(|it| self.held.wants_answer(&self.local, it))
+            .is_some_and(|it| self.held.wants_answer(it))
             || !self
                 .services
                 .may_send_back(&self.held, now, key, header.payload_octets(), payload)
         {
             return;
         }
-        let builder = self.answer_to(now, header, header.payload.crc_type);
+        let builder = self.held.answer_to(
+            &mut self.outbox,
+            &self.config,
+            now,
+            header,
+            header.payload.crc_type,
+        );
         // Without room it is tried again, once the question is stored.
         if let Some((answer, octets)) = self.store_own(now, &builder, payload) {
             self.forwarding
                 .pass_ahead(&mut self.held, key, Pass::Answered);
-            self.leave_ahead(now, answer, &octets);
+            self.forwarding.leave_ahead(
+                &mut self.held,
+                &mut self.adjacencies,
+                &mut self.outbox,
+                now,
+                answer,
+                &octets,
+            );
         }
     }
 
-    /// The answer to a question, but for its payload.
-    fn answer_to(&mut self, now: Now, question: &Header, crc_type: CrcType) -> BundleBuilder {
-        let source = question.primary.destination.clone();
-        let destination = question.primary.source.clone();
-        let creation = self.held.next_creation(&mut self.outbox, now, &source);
-        let lifetime_ms = question.primary.lifetime_ms;
-        let crc_type = match self.config.payload_checksum {
-            PayloadChecksum::Crc32C => crc_type,
-            PayloadChecksum::None => CrcType::None,
+    /// The header blocks are here: make the answer, whose payload the store copies. False where they cannot be read.
+    pub(crate) fn reply(&mut self, now: Now, key: BundleKey, octets: Bytes) -> bool {
+        let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
+            return false;
         };
-        BundleBuilder::new(source, destination, creation, lifetime_ms)
-            .with_payload_crc_type(crc_type)
-            .with_hop_limit(HOP_LIMIT)
+        self.reply_to(now, key, &header, &octets);
+        true
     }
 
-    /// The header blocks are here: make the answer, whose payload the store copies.
-    pub(crate) fn reply(&mut self, now: Now, key: BundleKey, octets: Bytes) {
-        let Ok(Some(header)) = Header::decode(&octets, Reading::Lenient) else {
-            self.rest(now, key, RETRANSMIT_REST);
-            self.corrupt(now, key);
-            return;
-        };
+    fn reply_to(&mut self, now: Now, key: BundleKey, header: &Header, octets: &Bytes) {
         let whole = self.held.reassembly.parts(key).is_some();
         let payload_octets = header.total_adu_octets();
         let beginning = octets.get(header.octets.len()..).unwrap_or_default();
@@ -144,7 +168,9 @@ impl Node {
         } else {
             header.payload.crc_type
         };
-        let mut builder = self.answer_to(now, &header, crc_type);
+        let mut builder =
+            self.held
+                .answer_to(&mut self.outbox, &self.config, now, header, crc_type);
         let mut answer = builder.header(payload_octets).ok();
         let has_same_head = answer
             .as_ref()
@@ -190,7 +216,8 @@ impl Node {
                 Piece::Octets(answer.payload_crc().trailer()),
             );
         }
-        self.commit(answer_key);
+        self.held
+            .commit(&mut self.adjacencies, &mut self.outbox, answer_key);
         self.delivered(now, key);
     }
 }

@@ -146,6 +146,11 @@ impl Endpoints {
             .map_or(Locality::Remote, |known| known.locality)
     }
 
+    /// The node's own identity.
+    pub(crate) const fn local(&self) -> &Local {
+        &self.local
+    }
+
     /// What an endpoint is to this node.
     pub(crate) fn locality_of(&self, id: &EndpointId) -> Locality {
         let recent = self.recent(id).and_then(|place| self.known(place));

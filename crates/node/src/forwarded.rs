@@ -1,9 +1,14 @@
 //! A bundle has left: the next hop has it, or nobody says more (RFC 9171 5.4 step 5).
 
+use crate::adjacencies::Adjacencies;
 use crate::bundles::Removal;
+use crate::delivery::Delivery;
 use crate::door::Occurrence;
 use crate::door::StreamId;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
 use crate::node::Node;
+use crate::outbox::Outbox;
 use crate::reports::ReportKind;
 use crate::retention::State;
 use crate::retention::Trigger;
@@ -12,6 +17,23 @@ use dhow_bundle::Now;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::BundleKey;
+
+impl Forwarding {
+    pub(crate) fn wake_all_sent(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        delivery: &mut Delivery,
+        out: &mut Outbox,
+        keys: Vec<BundleKey>,
+    ) {
+        for key in keys {
+            if held.state(key) == Some(State::Sent) && held.advance(out, key, Trigger::Woken) {
+                self.enqueue(held, adjacencies, delivery, out, key);
+            }
+        }
+    }
+}
 
 impl Node {
     /// All of a bundle has left over a link that promises nothing: it stays.
@@ -44,7 +66,7 @@ impl Node {
         let subject = self
             .held
             .reported(&self.config, entry, ReportKind::Forwarded);
-        let (id, octets) = (self.told(entry), entry.octets);
+        let (id, octets) = (self.held.told(&mut self.outbox, entry), entry.octets);
         self.outbox.counters.forwarded += 1;
         self.outbox.counters.forwarded_octets += octets;
         if let Some(subject) = subject.filter(|_| !planted(Mutant::ForwardingNotReported)) {
@@ -65,22 +87,6 @@ impl Node {
                 self.stay(now, stream, key)
             }
             None => self.delete(now, key, Removal::Forwarded, None),
-        }
-    }
-
-    pub(crate) fn wake_all_sent(&mut self, keys: Vec<BundleKey>) {
-        for key in keys {
-            if self.held.state(key) == Some(State::Sent)
-                && self.held.advance(&mut self.outbox, key, Trigger::Woken)
-            {
-                self.forwarding.enqueue(
-                    &mut self.held,
-                    &mut self.adjacencies,
-                    &mut self.delivery,
-                    &mut self.outbox,
-                    key,
-                );
-            }
         }
     }
 }

@@ -216,7 +216,6 @@ impl Node {
         };
         let edit = self.held.hop_edit(
             &self.adjacencies,
-            &self.local,
             now,
             stream,
             (key, &state.header),

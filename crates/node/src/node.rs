@@ -20,7 +20,6 @@ use crate::delivery::Delivery;
 use crate::door::{Action, Event, Occurrence, Purpose, Telling};
 use crate::forwarding::Forwarding;
 use crate::held::Held;
-use crate::local::Local;
 use crate::outbox::Outbox;
 use crate::paths::IdlePaths;
 use crate::random::Random;
@@ -50,7 +49,6 @@ pub(crate) enum Stage {
 /// One DTN node: forwarder, links, registrations and application sessions behind one door.
 pub struct Node {
     pub(crate) config: Config,
-    pub(crate) local: Local,
     pub(crate) stage: Stage,
     pub(crate) held: Held,
     pub(crate) forwarding: Forwarding,
@@ -75,7 +73,6 @@ impl Node {
     pub fn new(config: Config) -> Self {
         assert!(!config.node_ids.is_empty(), "a node needs a node ID");
         let mut node = Self {
-            local: Local::new(&config),
             stage: Stage::Recovering,
             held: Held::new(&config),
             forwarding: Forwarding::new(&config),
@@ -144,10 +141,22 @@ impl Node {
             },
             Event::Octets { stream, octets } => self.handle_octets(now, stream, octets),
             Event::Datagrams { stream, datagrams } => {
-                self.handle_datagrams(now, stream, &datagrams);
+                self.adjacencies.handle_datagrams(
+                    &mut self.attention,
+                    &self.config,
+                    now,
+                    stream,
+                    &datagrams,
+                );
             }
-            Event::Left { stream, datagrams } => self.handle_left(now, stream, datagrams),
-            Event::Narrowed { stream, octets } => self.narrowed(now, stream, octets),
+            Event::Left { stream, datagrams } => {
+                self.adjacencies
+                    .handle_left(&mut self.attention, now, stream, datagrams)
+            }
+            Event::Narrowed { stream, octets } => {
+                self.adjacencies
+                    .narrowed(&mut self.attention, now, stream, octets)
+            }
             Event::Secured { stream, identities } => self.secured(now, stream, identities),
             Event::Insecure { stream } => self.insecure(now, stream),
             Event::Disconnected { stream } => self.disconnected(now, stream),
@@ -160,7 +169,13 @@ impl Node {
             }
             Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
             Event::TellsPaths => self.adjacencies.idle_paths = IdlePaths::Told,
-            Event::CarrierChanged { link, carrier } => self.carrier_changed(now, link, carrier),
+            Event::CarrierChanged { link, carrier } => self.adjacencies.carrier_changed(
+                &mut self.attention,
+                &mut self.outbox,
+                now,
+                link,
+                carrier,
+            ),
             Event::NetworkChanged => self.adjacencies.let_settle(now),
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);
@@ -325,7 +340,14 @@ impl Node {
     fn handle_store(&mut self, now: Now, event: StoreEvent) {
         match event {
             StoreEvent::Durable { key, octets } => self.appended(now, key, octets),
-            StoreEvent::Written { key, extents } => self.written(now, key, &extents),
+            StoreEvent::Written { key, extents } => self.forwarding.written(
+                &self.held,
+                &mut self.adjacencies,
+                &mut self.outbox,
+                now,
+                key,
+                &extents,
+            ),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(now, key),
             StoreEvent::Reserved { time, sequence } => self.held.creation.confirm(time, sequence),

@@ -1,7 +1,10 @@
 //! What an operator may do to a running node.
 
 use crate::adjacencies::Adjacencies;
+use crate::delivery::Delivery;
 use crate::forwarding::Forwarding;
+use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::vec::Vec;
 
 use dhow_bundle::Now;
@@ -22,6 +25,27 @@ impl Forwarding {
     ) -> Result<(), OperatorRefusal> {
         let hop = adjacencies.hop_named(&route.via)?;
         self.routes.add(route, hop)
+    }
+
+    /// Everything that waits asks its way again, and who is up is served again.
+    pub(crate) fn reroute(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        delivery: &mut Delivery,
+        out: &mut Outbox,
+    ) {
+        let (routes, endpoints, local) = (&self.routes, &held.endpoints, &held.endpoints.local());
+        self.queues.reroute(|destination| {
+            let id = endpoints.id(destination);
+            if local.locality(id) == Locality::Remote {
+                routes.hops(id)
+            } else {
+                Vec::new()
+            }
+        });
+        self.reroute_sent(held, adjacencies, delivery, out);
+        adjacencies.serve_everybody();
     }
 }
 
@@ -54,13 +78,23 @@ impl Node {
             }
             OperatorCommand::RouteAdd(route) => {
                 self.forwarding.add_route(&self.adjacencies, route)?;
-                self.reroute();
+                self.forwarding.reroute(
+                    &mut self.held,
+                    &mut self.adjacencies,
+                    &mut self.delivery,
+                    &mut self.outbox,
+                );
                 Ok(())
             }
             OperatorCommand::RouteDelete { to, via } => {
                 self.adjacencies.hop_named(&via)?;
                 self.forwarding.routes.delete(&to, &via)?;
-                self.reroute();
+                self.forwarding.reroute(
+                    &mut self.held,
+                    &mut self.adjacencies,
+                    &mut self.delivery,
+                    &mut self.outbox,
+                );
                 Ok(())
             }
             OperatorCommand::BundleDrop(id) => {
@@ -72,22 +106,6 @@ impl Node {
                 Ok(())
             }
         }
-    }
-
-    /// Everything that waits asks its way again, and who is up is served again.
-    fn reroute(&mut self) {
-        let (routes, endpoints, local) =
-            (&self.forwarding.routes, &self.held.endpoints, &self.local);
-        self.forwarding.queues.reroute(|destination| {
-            let id = endpoints.id(destination);
-            if local.locality(id) == Locality::Remote {
-                routes.hops(id)
-            } else {
-                Vec::new()
-            }
-        });
-        self.reroute_sent();
-        self.adjacencies.serve_everybody();
     }
 
     fn take_link_down(&mut self, now: Now, id: LinkId) {

@@ -49,14 +49,22 @@ impl Node {
             _ => {}
         }
         if let Some(reason) = refused {
-            self.refused_by_peer(now, stream, key, reason);
+            self.adjacencies.refused_by_peer(
+                &mut self.held,
+                &mut self.outbox,
+                now,
+                stream,
+                key,
+                reason,
+            );
         }
         self.adjacencies.discharge(stream, outgoing.octets);
         if outgoing.fragment {
             self.settle_fragment(now, stream, key, Some(refused));
         } else if !self.pass_over(now, stream, key, Pass::Failed(refused)) {
             self.come_back(now, stream, key, refused);
-            self.pay(now, key);
+            self.forwarding
+                .pay(&mut self.adjacencies, &mut self.attention, now, key);
         }
     }
 
@@ -74,7 +82,12 @@ impl Node {
                 self.settle_fragment(now, stream, outgoing.key, Some(None));
             } else if !self.pass_over(now, stream, outgoing.key, Pass::Failed(None)) {
                 self.come_back(now, stream, outgoing.key, None);
-                self.pay(now, outgoing.key);
+                self.forwarding.pay(
+                    &mut self.adjacencies,
+                    &mut self.attention,
+                    now,
+                    outgoing.key,
+                );
             }
         }
         for split in splits {
@@ -125,7 +138,12 @@ impl Node {
             self.settle_fragment(now, stream, outgoing.key, None);
         } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
-            self.pay(now, outgoing.key);
+            self.forwarding.pay(
+                &mut self.adjacencies,
+                &mut self.attention,
+                now,
+                outgoing.key,
+            );
         }
     }
 
@@ -134,7 +152,7 @@ impl Node {
             return;
         }
         let entry = self.held.bundles.entry(outgoing.key);
-        let id = entry.and_then(|entry| self.told(entry));
+        let id = entry.and_then(|entry| self.held.told(&mut self.outbox, entry));
         let peer = self
             .adjacencies
             .neighbours

@@ -1,6 +1,10 @@
 //! Whole bundles that the node itself makes: administrative records, summaries of measurements.
 
+use crate::reports::Parcel;
+use crate::transmission::HOP_LIMIT;
 use bytes::{BufMut, Bytes, BytesMut};
+use dhow_bundle::BundleFlags;
+use dhow_bundle::EndpointId;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, Now};
 
@@ -44,7 +48,25 @@ impl Node {
         let octets = octets.freeze();
         self.held
             .append(&mut self.outbox, key, Piece::Octets(octets.clone()));
-        self.commit(key);
+        self.held
+            .commit(&mut self.adjacencies, &mut self.outbox, key);
         Some((key, octets))
+    }
+
+    /// Send an administrative record to where a bundle's reports go (RFC 9171 6.2); `None` without room for it.
+    pub(crate) fn send_record(&mut self, now: Now, parcel: Parcel) -> Option<BundleKey> {
+        let Parcel {
+            report_to,
+            lifetime_ms,
+            record,
+        } = parcel;
+        let source = self.held.endpoints.local().node_id().endpoint().clone();
+        let creation = self.held.next_creation(&mut self.outbox, now, &source);
+        let builder = BundleBuilder::new(source, report_to, creation, lifetime_ms)
+            .with_report_to(EndpointId::Null)
+            .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
+            .with_payload_crc_type(self.payload_checksum())
+            .with_hop_limit(HOP_LIMIT);
+        self.send_own(now, &builder, &record)
     }
 }

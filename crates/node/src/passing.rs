@@ -13,10 +13,11 @@ use crate::adjacencies::Adjacencies;
 use crate::admission::dtn_expiry;
 use crate::api::seam::ApiRefusal;
 use crate::arrivals::Origin;
+use crate::attention::Attention;
 use crate::bundles::Removal;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
-use crate::local::Local;
+use crate::outbox::Outbox;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
@@ -100,21 +101,13 @@ impl Forwarding {
         &self,
         held: &Held,
         adjacencies: &Adjacencies,
-        local: &Local,
         now: Now,
         key: BundleKey,
         header: &Header,
     ) -> Option<StreamId> {
-        self.way(
-            held,
-            adjacencies,
-            local,
-            key,
-            header,
-            |stream, neighbour| {
-                neighbour.is_idle(now.monotonic) && self.choose(held, adjacencies, stream).is_none()
-            },
-        )
+        self.way(held, adjacencies, key, header, |stream, neighbour| {
+            neighbour.is_idle(now.monotonic) && self.choose(held, adjacencies, stream).is_none()
+        })
     }
 
     /// A session to the best hop of a bundle that takes it in one piece beside those of others, of which none is for the same destination.
@@ -122,7 +115,6 @@ impl Forwarding {
         &self,
         held: &Held,
         adjacencies: &Adjacencies,
-        local: &Local,
         now: Now,
         key: BundleKey,
         header: &Header,
@@ -131,7 +123,7 @@ impl Forwarding {
         if self.queues.first_of(destination, |_| true).is_some() {
             return None;
         }
-        self.way(held, adjacencies, local, key, header, |_, neighbour| {
+        self.way(held, adjacencies, key, header, |_, neighbour| {
             neighbour.has_room_ahead(now.monotonic)
         })
     }
@@ -141,14 +133,13 @@ impl Forwarding {
         &self,
         held: &Held,
         adjacencies: &Adjacencies,
-        local: &Local,
         key: BundleKey,
         header: &Header,
         is_free: impl Fn(StreamId, &Neighbour) -> bool,
     ) -> Option<StreamId> {
         let entry = held.bundles.entry(key)?;
         let destination = held.endpoints.id(entry.destination);
-        let is_remote = local.locality(destination) == Locality::Remote;
+        let is_remote = held.endpoints.local().locality(destination) == Locality::Remote;
         if entry.returns > 0 || !is_remote || self.is_routed(held, key) {
             return None;
         }
@@ -174,37 +165,33 @@ impl Forwarding {
             Hop::Peer(peer) => adjacencies.peers.get(peer)?.iter().find(is_way).copied(),
         }
     }
-}
 
-impl Node {
     /// A bundle has begun to come in: send it on at once where that is worth it and nobody else waits.
-    pub(crate) fn pass_on(&mut self, now: Now, key: BundleKey, header: &Header) {
+    pub(crate) fn pass_on(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        now: Now,
+        key: BundleKey,
+        header: &Header,
+    ) {
         if header.total_octets() < PASS_OCTETS {
             return;
         }
-        let Some(stream) =
-            self.forwarding
-                .idle_way(&self.held, &self.adjacencies, &self.local, now, key, header)
-        else {
+        let Some(stream) = self.idle_way(held, adjacencies, now, key, header) else {
             return;
         };
-        let edit = self.held.hop_edit(
-            &self.adjacencies,
-            &self.local,
-            now,
-            stream,
-            (key, header),
-            None,
-        );
+        let edit = held.hop_edit(adjacencies, now, stream, (key, header), None);
         let outgoing = header.forwarded(&edit);
         let (length, octets) = (outgoing.total_octets(), header.total_octets());
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
+        let Some(neighbour) = adjacencies.neighbours.get(&stream) else {
             return;
         };
         if length > neighbour.transfer_mru() {
             return;
         }
-        self.adjacencies.charge(&self.held, stream, key);
+        adjacencies.charge(held, stream, key);
         let sent = Outgoing {
             key,
             octets,
@@ -213,37 +200,44 @@ impl Node {
             header_octets: u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX),
             begun: now.monotonic,
         };
-        let Some(transfer) = self.adjacencies.open_transfer(now, stream, sent, length) else {
+        let Some(transfer) = adjacencies.open_transfer(now, stream, sent, length) else {
             return;
         };
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = adjacencies.neighbours.get_mut(&stream) {
             neighbour.passing = Some(key);
             neighbour.queueing = None;
             neighbour.command(now, LinkCommand::Unverified { transfer });
             let octets = Piece::Octets(outgoing.octets);
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
-        self.outbox.counters.passed += 1;
+        out.counters.passed += 1;
         let passing = Passing {
             stream,
             transfer,
             written: 0,
-            ending: self.adjacencies.ending(stream, header),
+            ending: adjacencies.ending(stream, header),
         };
-        self.forwarding
-            .pass_ahead(&mut self.held, key, Pass::UnderWay(passing));
-        self.outbox.store(StoreCommand::Watch { key });
-        self.adjacencies.flush(&mut self.outbox, stream);
+        self.pass_ahead(held, key, Pass::UnderWay(passing));
+        out.store(StoreCommand::Watch { key });
+        adjacencies.flush(out, stream);
     }
 
     /// More octets of a bundle that is passed on can be read.
-    pub(crate) fn written(&mut self, now: Now, key: BundleKey, extents: &[Extent]) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+    pub(crate) fn written(
+        &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        now: Now,
+        key: BundleKey,
+        extents: &[Extent],
+    ) {
+        let Some(entry) = held.bundles.entry(key) else {
             return;
         };
         let header = u64::from(entry.header_octets);
         let payload_end = header.saturating_add(entry.payload_octets);
-        let Some(Pass::UnderWay(passing)) = self.forwarding.passes.get_mut(&key) else {
+        let Some(Pass::UnderWay(passing)) = self.passes.get_mut(&key) else {
             return;
         };
         let (stream, transfer) = (passing.stream, passing.transfer);
@@ -265,13 +259,160 @@ impl Node {
                 offset: extent.offset.saturating_add(from - start),
                 length: to - from,
             });
-            if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+            if let Some(neighbour) = adjacencies.neighbours.get_mut(&stream) {
                 neighbour.command(now, LinkCommand::Supply { transfer, octets });
             }
         }
-        self.adjacencies.flush(&mut self.outbox, stream);
+        adjacencies.flush(out, stream);
     }
 
+    /// A bundle will not come in whole, or is not kept: what of it goes out ends early.
+    pub(crate) fn drop_pass(
+        &mut self,
+        adjacencies: &mut Adjacencies,
+        attention: &mut Attention,
+        now: Now,
+        key: BundleKey,
+    ) {
+        match self.passes.remove(&key) {
+            Some(Pass::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
+            Some(Pass::UnderWay(passing)) => adjacencies.end_early(attention, now, passing),
+            Some(Pass::Left(stream, transfer)) => adjacencies.disown_transfer(stream, transfer),
+            _ => {}
+        }
+    }
+
+    /// A session passes a bundle on that is coming in: look after those that wait for the session.
+    pub(crate) fn look_after_queue(
+        &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+    ) {
+        let waits = self.choose(held, adjacencies, stream).is_some();
+        let Some(Pass::UnderWay(passing)) = self.passes.get(&key) else {
+            return;
+        };
+        let passing = *passing;
+        let Some(neighbour) = adjacencies.neighbours.get_mut(&stream) else {
+            return;
+        };
+        let Some(queueing) = neighbour.queueing.filter(|_| waits) else {
+            neighbour.queueing = None;
+            if waits {
+                let look = now.monotonic + PATIENCE;
+                neighbour.queueing = Some(Queueing {
+                    since: now.monotonic,
+                    look,
+                    written: 0,
+                });
+                adjacencies.pauses.insert((look, stream));
+            }
+            return;
+        };
+        if now.monotonic < queueing.look {
+            return;
+        }
+        let look = now.monotonic + LONGEST_WAIT;
+        neighbour.queueing = Some(Queueing {
+            look,
+            written: passing.written,
+            ..queueing
+        });
+        let link = neighbour.link;
+        adjacencies.pauses.insert((look, stream));
+        if now.monotonic - queueing.since < LONGEST_WAIT {
+            if let Some(link) = link.and_then(|link| adjacencies.link_mut(link)) {
+                link.relieve(now.monotonic);
+            }
+            return;
+        }
+        // Once half of it is here, the rest takes about as long as it took so far at most.
+        let whole = held.bundles.entry(key).map_or(0, |entry| entry.octets);
+        if passing.written > queueing.written && passing.written >= whole / 2 {
+            return;
+        }
+        self.passes.insert(key, Pass::Failed(None));
+        adjacencies.end_early(attention, now, passing);
+    }
+
+    /// Whom a bundle came from is told that it is durable here; by policy only once the next hop has it, where
+    /// it is on its way there already.
+    pub(crate) fn acknowledge(
+        &mut self,
+        adjacencies: &mut Adjacencies,
+        attention: &mut Attention,
+        now: Now,
+        key: BundleKey,
+        (stream, transfer): (StreamId, TransferId),
+        octets: u64,
+    ) {
+        let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
+        let policy = || {
+            adjacencies
+                .neighbours
+                .get(&stream)
+                .map(|it| it.policy.acknowledge)
+        };
+        if passes && policy() == Some(Acknowledge::NextHop) {
+            let owed = Owed {
+                stream,
+                transfer,
+                octets,
+            };
+            self.owed.insert(key, owed);
+        } else {
+            adjacencies.command(
+                attention,
+                now,
+                stream,
+                LinkCommand::Acknowledge { transfer, octets },
+            );
+        }
+    }
+
+    /// The next hop has taken a bundle or has not: whom it came from need not wait any longer.
+    pub(crate) fn pay(
+        &mut self,
+        adjacencies: &mut Adjacencies,
+        attention: &mut Attention,
+        now: Now,
+        key: BundleKey,
+    ) {
+        if let Some(owed) = self.owed.remove(&key) {
+            let Owed {
+                stream,
+                transfer,
+                octets,
+            } = owed;
+            adjacencies.command(
+                attention,
+                now,
+                stream,
+                LinkCommand::Acknowledge { transfer, octets },
+            );
+        }
+    }
+}
+
+impl Adjacencies {
+    pub(crate) fn end_early(&mut self, attention: &mut Attention, now: Now, passing: Passing) {
+        let Passing {
+            stream, transfer, ..
+        } = passing;
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        neighbour.stop_passing();
+        self.disown_transfer(stream, transfer);
+        self.command(attention, now, stream, LinkCommand::Cancel { transfer });
+    }
+}
+
+impl Node {
     /// A bundle that was passed on is durable: the rest of it may leave. True when it is in flight now.
     pub(crate) fn finish_pass(&mut self, now: Now, key: BundleKey) -> bool {
         let Some(pass) = self.forwarding.passes.remove(&key) else {
@@ -309,35 +450,6 @@ impl Node {
         true
     }
 
-    /// A bundle will not come in whole, or is not kept: what of it goes out ends early.
-    pub(crate) fn drop_pass(&mut self, now: Now, key: BundleKey) {
-        match self.forwarding.passes.remove(&key) {
-            Some(Pass::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
-            Some(Pass::UnderWay(passing)) => self.end_early(now, passing),
-            Some(Pass::Left(stream, transfer)) => {
-                self.adjacencies.disown_transfer(stream, transfer)
-            }
-            _ => {}
-        }
-    }
-
-    fn end_early(&mut self, now: Now, passing: Passing) {
-        let Passing {
-            stream, transfer, ..
-        } = passing;
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        neighbour.stop_passing();
-        self.adjacencies.disown_transfer(stream, transfer);
-        self.adjacencies.command(
-            &mut self.attention,
-            now,
-            stream,
-            LinkCommand::Cancel { transfer },
-        );
-    }
-
     /// The transfer of a bundle that is not durable yet is over; false when it is another's.
     pub(crate) fn pass_over(
         &mut self,
@@ -363,108 +475,6 @@ impl Node {
         true
     }
 
-    /// A session passes a bundle on that is coming in: look after those that wait for the session.
-    pub(crate) fn look_after_queue(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let waits = self
-            .forwarding
-            .choose(&self.held, &self.adjacencies, stream)
-            .is_some();
-        let Some(Pass::UnderWay(passing)) = self.forwarding.passes.get(&key) else {
-            return;
-        };
-        let passing = *passing;
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        let Some(queueing) = neighbour.queueing.filter(|_| waits) else {
-            neighbour.queueing = None;
-            if waits {
-                let look = now.monotonic + PATIENCE;
-                neighbour.queueing = Some(Queueing {
-                    since: now.monotonic,
-                    look,
-                    written: 0,
-                });
-                self.adjacencies.pauses.insert((look, stream));
-            }
-            return;
-        };
-        if now.monotonic < queueing.look {
-            return;
-        }
-        let look = now.monotonic + LONGEST_WAIT;
-        neighbour.queueing = Some(Queueing {
-            look,
-            written: passing.written,
-            ..queueing
-        });
-        let link = neighbour.link;
-        self.adjacencies.pauses.insert((look, stream));
-        if now.monotonic - queueing.since < LONGEST_WAIT {
-            if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
-                link.relieve(now.monotonic);
-            }
-            return;
-        }
-        // Once half of it is here, the rest takes about as long as it took so far at most.
-        let whole = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
-        if passing.written > queueing.written && passing.written >= whole / 2 {
-            return;
-        }
-        self.forwarding.passes.insert(key, Pass::Failed(None));
-        self.end_early(now, passing);
-    }
-
-    /// Whom a bundle came from is told that it is durable here; by policy only once the next hop has it, where
-    /// it is on its way there already.
-    pub(crate) fn acknowledge(
-        &mut self,
-        now: Now,
-        key: BundleKey,
-        (stream, transfer): (StreamId, TransferId),
-        octets: u64,
-    ) {
-        let passes = matches!(self.forwarding.passes.get(&key), Some(Pass::UnderWay(_)));
-        let policy = || {
-            self.adjacencies
-                .neighbours
-                .get(&stream)
-                .map(|it| it.policy.acknowledge)
-        };
-        if passes && policy() == Some(Acknowledge::NextHop) {
-            let owed = Owed {
-                stream,
-                transfer,
-                octets,
-            };
-            self.forwarding.owed.insert(key, owed);
-        } else {
-            self.adjacencies.command(
-                &mut self.attention,
-                now,
-                stream,
-                LinkCommand::Acknowledge { transfer, octets },
-            );
-        }
-    }
-
-    /// The next hop has taken a bundle or has not: whom it came from need not wait any longer.
-    pub(crate) fn pay(&mut self, now: Now, key: BundleKey) {
-        if let Some(owed) = self.forwarding.owed.remove(&key) {
-            let Owed {
-                stream,
-                transfer,
-                octets,
-            } = owed;
-            self.adjacencies.command(
-                &mut self.attention,
-                now,
-                stream,
-                LinkCommand::Acknowledge { transfer, octets },
-            );
-        }
-    }
-
     /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
     pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
         let pass = self.forwarding.passes.get(&key).copied();
@@ -475,7 +485,8 @@ impl Node {
                 Origin::Client { stream, request },
             ) => Orphan::Request(stream, request),
             _ => {
-                self.drop_pass(now, key);
+                self.forwarding
+                    .drop_pass(&mut self.adjacencies, &mut self.attention, now, key);
                 self.outbox.store(StoreCommand::Abandon { key });
                 return false;
             }

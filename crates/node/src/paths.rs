@@ -191,39 +191,41 @@ impl Adjacencies {
             out.act(Action::StopDialling { link: id });
         }
     }
-}
 
-impl Node {
     /// The driver knows that nothing leads to a link's neighbour, or that something does again.
-    pub(crate) fn carrier_changed(&mut self, now: Now, id: LinkId, carrier: Carrier) {
-        let Some(link) = self.adjacencies.link_mut(id) else {
+    pub(crate) fn carrier_changed(
+        &mut self,
+        attention: &mut Attention,
+        out: &mut Outbox,
+        now: Now,
+        id: LinkId,
+        carrier: Carrier,
+    ) {
+        let Some(link) = self.link_mut(id) else {
             return;
         };
         match carrier {
             Carrier::Present => {
                 link.carrier = Carrier::Present;
-                self.adjacencies.let_settle(now);
+                self.let_settle(now);
             }
             Carrier::Absent => {
                 link.carrier = Carrier::Absent;
                 let streams = link.streams.clone();
-                self.adjacencies.stop_dialling(&mut self.outbox, id);
+                self.stop_dialling(out, id);
                 // Datagrams would leave for nowhere, and their bundles with them.
                 for stream in streams {
-                    let neighbour = self.adjacencies.neighbours.get(&stream);
+                    let neighbour = self.neighbours.get(&stream);
                     if neighbour.is_some_and(|it| it.session.is_datagrams()) {
-                        self.adjacencies.command(
-                            &mut self.attention,
-                            now,
-                            stream,
-                            LinkCommand::Disconnected,
-                        );
+                        self.command(attention, now, stream, LinkCommand::Disconnected);
                     }
                 }
             }
         }
     }
+}
 
+impl Node {
     /// The driver has looked at a path.
     pub(crate) fn path_checked(&mut self, now: Now, stream: StreamId, path: Path) {
         let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {

@@ -7,7 +7,10 @@
 //! bundle that of all. When the session ends within the transfer, a fragment of all that came goes the way of any
 //! other bundle, and so it does after a crash, with what was committed. What is refused is not kept.
 
+use crate::adjacencies::Adjacencies;
+use crate::config::Config;
 use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -164,12 +167,11 @@ impl Held {
             .retain(|other| !same(other) || start(id) > start(other));
         Ok(())
     }
-}
 
-impl Node {
     /// A bundle has begun to come in: what comes of it is kept in parts where that is agreed and allowed.
     pub(crate) fn begin_keeping(
         &mut self,
+        adjacencies: &Adjacencies,
         now: Now,
         key: BundleKey,
         (stream, transfer): (StreamId, TransferId),
@@ -181,8 +183,7 @@ impl Node {
             && !flags.contains(BundleFlags::MUST_NOT_FRAGMENT)
             && !header.primary.source.is_null();
         let agreed = may
-            && self
-                .adjacencies
+            && adjacencies
                 .neighbours
                 .get(&stream)
                 .is_some_and(|neighbour| {
@@ -195,24 +196,30 @@ impl Node {
                 next: None,
                 last: now.monotonic,
             };
-            self.held.keepings.insert(key, keeping);
+            self.keepings.insert(key, keeping);
         }
     }
 
     /// Octets of a bundle that is coming in have become durable: time for the next part, perhaps.
-    pub(crate) fn keep_more(&mut self, now: Now, key: BundleKey) {
+    pub(crate) fn keep_more(
+        &mut self,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        config: &Config,
+        now: Now,
+        key: BundleKey,
+    ) {
         let is_due = |it: &&Keeping| it.next.is_none() && now.monotonic.since(it.last) >= STEP;
-        let Some(keeping) = self.held.keepings.get(&key).filter(is_due) else {
+        let Some(keeping) = self.keepings.get(&key).filter(is_due) else {
             return;
         };
         let covered = keeping.covered;
         let Some(Origin::Neighbour { stream, transfer }) =
-            self.held.arrivals.get(key).map(|arrival| arrival.origin)
+            self.arrivals.get(key).map(|arrival| arrival.origin)
         else {
             return;
         };
-        let reception = self
-            .adjacencies
+        let reception = adjacencies
             .neighbours
             .get_mut(&stream)
             .and_then(|neighbour| neighbour.receptions.get_mut(&transfer));
@@ -225,11 +232,10 @@ impl Node {
         let Some(part) = incoming.part() else { return };
         // The store shares what it has: all that the part is to have.
         if let Some(octets) = incoming.take_gathered() {
-            self.held
-                .append(&mut self.outbox, key, Piece::Octets(octets));
+            self.append(out, key, Piece::Octets(octets));
         }
-        let next = self.store_part(key, part, Fate::Kept, None);
-        if let Some(keeping) = self.held.keepings.get_mut(&key) {
+        let next = self.store_part(adjacencies, out, config, key, part, (Fate::Kept, None));
+        if let Some(keeping) = self.keepings.get_mut(&key) {
             keeping.next = next;
             keeping.last = now.monotonic;
         }
@@ -239,29 +245,29 @@ impl Node {
     /// room for its blocks.
     fn store_part(
         &mut self,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        config: &Config,
         of: BundleKey,
         part: Part,
-        fate: Fate,
-        replaces: Option<BundleKey>,
+        (fate, replaces): (Fate, Option<BundleKey>),
     ) -> Option<BundleKey> {
-        let whole = self.held.bundles.entry(of)?;
+        let whole = self.bundles.entry(of)?;
         let mut identity = whole.identity();
         identity.fragment = Some(part.range);
-        if self.held.bundles.find(&identity).is_some() {
+        if self.bundles.find(&identity).is_some() {
             return None;
         }
         // Its payload takes no room beside the bundle's; its blocks do.
         let beside = part.header.total_octets().saturating_sub(part.range.length);
-        if self.held.taken_octets().saturating_add(beside) > self.held.quota_octets(&self.config) {
+        if self.taken_octets().saturating_add(beside) > self.quota_octets(config) {
             return None;
         }
         let entry = Entry {
-            source: self.held.endpoints.retain(whole.source),
-            destination: self.held.endpoints.retain(whole.destination),
-            report_to: self.held.endpoints.retain(whole.report_to),
-            previous: whole
-                .previous
-                .map(|index| self.held.endpoints.retain(index)),
+            source: self.endpoints.retain(whole.source),
+            destination: self.endpoints.retain(whole.destination),
+            report_to: self.endpoints.retain(whole.report_to),
+            previous: whole.previous.map(|index| self.endpoints.retain(index)),
             creation: whole.creation,
             fragment: Some(Box::new(Fragment {
                 range: part.range,
@@ -280,10 +286,9 @@ impl Node {
             ..*whole
         };
         let destination = entry.destination;
-        let key = self.held.bundles.insert(entry);
-        self.held.sharing.share(of, key, part.range.length);
-        self.held
-            .arrivals
+        let key = self.bundles.insert(entry);
+        self.sharing.share(of, key, part.range.length);
+        self.arrivals
             .insert(key, Arrival::new(Origin::Prefix), destination);
         let covers = part.covers;
         let prefix = Prefix {
@@ -292,17 +297,15 @@ impl Node {
             fate,
             replaces,
         };
-        self.held.prefixes.insert(key, prefix);
-        self.held
-            .append(&mut self.outbox, key, Piece::Octets(part.header.octets));
-        self.outbox.store(StoreCommand::Share { key, from: of });
-        self.held
-            .append(&mut self.outbox, key, Piece::Octets(part.trailer));
-        self.commit(key);
-        let origin = self.held.arrivals.get(of).map(|arrival| arrival.origin);
+        self.prefixes.insert(key, prefix);
+        self.append(out, key, Piece::Octets(part.header.octets));
+        out.store(StoreCommand::Share { key, from: of });
+        self.append(out, key, Piece::Octets(part.trailer));
+        self.commit(adjacencies, out, key);
+        let origin = self.arrivals.get(of).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
             && planted(Mutant::PrefixAcknowledgedAtOnce)
-            && let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
+            && let Some(neighbour) = adjacencies.neighbours.get_mut(&stream)
         {
             let now = Now {
                 monotonic: Instant::START,
@@ -313,7 +316,9 @@ impl Node {
         }
         Some(key)
     }
+}
 
+impl Node {
     /// A fragment is durable.
     pub(crate) fn part_kept(&mut self, now: Now, key: BundleKey) {
         let Some(prefix) = self.held.prefixes.remove(&key) else {
@@ -344,7 +349,13 @@ impl Node {
                         LinkCommand::Acknowledge { transfer, octets },
                     );
                 }
-                self.keep_more(now, prefix.of);
+                self.held.keep_more(
+                    &mut self.adjacencies,
+                    &mut self.outbox,
+                    &self.config,
+                    now,
+                    prefix.of,
+                );
             }
         }
     }
@@ -388,7 +399,16 @@ impl Node {
         let longer = incoming
             .and_then(Incoming::part)
             .filter(|part| part.covers > keeping.covered)
-            .and_then(|part| self.store_part(of, part, Fate::Final, Some(kept)));
+            .and_then(|part| {
+                self.held.store_part(
+                    &mut self.adjacencies,
+                    &mut self.outbox,
+                    &self.config,
+                    of,
+                    part,
+                    (Fate::Final, Some(kept)),
+                )
+            });
         if longer.is_none() && planted(Mutant::PrefixDropped) {
             self.discard(now, Some(kept));
         } else if longer.is_none() {
@@ -421,7 +441,7 @@ impl Node {
                 .reported(&self.config, entry, ReportKind::Received),
             entry.octets,
         );
-        let id = self.told(entry);
+        let id = self.held.told(&mut self.outbox, entry);
         let from = entry.previous.map(|index| self.held.endpoints.id(index));
         let from = from.and_then(EndpointId::node_id);
         self.outbox.counters.count_received(now.monotonic, octets);
@@ -433,7 +453,7 @@ impl Node {
         if let Some(subject) = subject {
             self.report(now, &subject, ReportKind::Received, 0);
         }
-        self.keep(key);
+        self.forwarding.keep(&mut self.held, key);
         self.dispatch(now, key);
     }
 

@@ -5,6 +5,7 @@
 //! large bundles would be as much as the link carries, twice a second.
 
 use crate::adjacencies::Adjacencies;
+use crate::held::Held;
 use crate::outbox::Outbox;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -16,7 +17,6 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::door::{Occurrence, StreamId};
 use crate::neighbour::{FULL_PAUSE, Neighbour, Trial};
-use crate::node::Node;
 use crate::sending::Outgoing;
 
 /// Time for which a payload waits for a refusal before the peer's own time for one is known.
@@ -152,28 +152,28 @@ impl Adjacencies {
             }
         }
     }
-}
 
-impl Node {
     /// A neighbour refused a bundle: it is paused if it has no room, and octets that it found not acceptable are doubted here.
     pub(crate) fn refused_by_peer(
         &mut self,
+        held: &mut Held,
+        out: &mut Outbox,
         now: Now,
         stream: StreamId,
         key: BundleKey,
         reason: RefuseReason,
     ) {
-        self.outbox.counters.refused_by_peers += 1;
+        out.counters.refused_by_peers += 1;
         if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
-            (reason, self.held.bundles.entry_mut(key))
+            (reason, held.bundles.entry_mut(key))
         {
             // Perhaps it is what lies on the disk here that is not acceptable.
             entry.sound_until = Instant::START;
         }
-        let entry = self.held.bundles.entry(key);
+        let entry = held.bundles.entry(key);
         let octets = entry.map_or(0, |entry| entry.octets);
-        let id = entry.map(|entry| self.held.bundle_id(entry));
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let id = entry.map(|entry| held.bundle_id(entry));
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
         // A peer that ends its session and never does must not be asked in a loop either.
@@ -186,20 +186,18 @@ impl Node {
         {
             let until = neighbour.pause(now.monotonic, reason, octets);
             if !planted(Mutant::PauseForEver) {
-                self.adjacencies.pauses.insert((until, stream));
+                self.pauses.insert((until, stream));
             }
             if reason == RefuseReason::NoResources {
-                self.adjacencies.hold_others(stream, until + FULL_PAUSE);
+                self.hold_others(stream, until + FULL_PAUSE);
             }
         }
         if let Some((id, to)) = id.zip(
-            self.adjacencies
-                .neighbours
+            self.neighbours
                 .get(&stream)
                 .and_then(|it| it.peer_id().cloned()),
         ) {
-            self.outbox
-                .occurred(Occurrence::RefusedOutgoing { id, to, reason });
+            out.occurred(Occurrence::RefusedOutgoing { id, to, reason });
         }
     }
 }

@@ -284,7 +284,8 @@ impl Node {
                     self.receive_whole(now, key, header, octets)?;
                     return Ok(None);
                 }
-                self.begin_keeping(now, key, (stream, transfer), header);
+                self.held
+                    .begin_keeping(&self.adjacencies, now, key, (stream, transfer), header);
                 self.held.begin_reservation(&self.config, key);
                 let incoming = Incoming {
                     key,
@@ -296,7 +297,14 @@ impl Node {
                 };
                 let next = self.receive_payload(now, Box::new(incoming), octets, end)?;
                 if let Some(Reception::Payload(incoming)) = &next {
-                    self.pass_on(now, key, &incoming.header);
+                    self.forwarding.pass_on(
+                        &mut self.held,
+                        &mut self.adjacencies,
+                        &mut self.outbox,
+                        now,
+                        key,
+                        &incoming.header,
+                    );
                 }
                 Ok(next)
             }
@@ -329,7 +337,8 @@ impl Node {
             .then(|| octets.clone());
         self.held
             .append(&mut self.outbox, key, Piece::Octets(octets));
-        self.commit(key);
+        self.held
+            .commit(&mut self.adjacencies, &mut self.outbox, key);
         if let Some(octets) = ahead {
             self.go_ahead(now, key, header, &octets);
         }
@@ -378,7 +387,8 @@ impl Node {
         match outcome.map(|taken| taken.is_whole) {
             Ok(false) => Ok(Some(Reception::Payload(incoming))),
             Ok(true) => {
-                self.commit(key);
+                self.held
+                    .commit(&mut self.adjacencies, &mut self.outbox, key);
                 Ok(None)
             }
             Err(refused) => {

@@ -204,7 +204,7 @@ impl Node {
         }
         let keys: Vec<BundleKey> = self.held.bundles.iter().map(|(key, _)| key).collect();
         for key in keys.into_iter().filter(|key| !covered.contains(key)) {
-            self.keep(key);
+            self.forwarding.keep(&mut self.held, key);
             if self.held.state(key) == Some(State::DispatchPending) {
                 self.dispatch(now, key);
             }
@@ -287,7 +287,11 @@ impl Node {
         let destination =
             again.and_then(|head| self.held.bundles.entry(head).map(|it| it.destination));
         if let Some((head, destination)) = again.zip(destination) {
-            let locality = self.local.locality(self.held.endpoints.id(destination));
+            let locality = self
+                .held
+                .endpoints
+                .local()
+                .locality(self.held.endpoints.id(destination));
             self.unit_whole(now, head, locality);
         }
     }

@@ -4,18 +4,13 @@ use crate::bundles::Entry;
 use crate::config::Config;
 use crate::held::Held;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
-use dhow_bundle::{
-    BundleBuilder, BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now,
-};
+use dhow_bundle::{BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now};
 
 use bytes::Bytes;
 use core::time::Duration;
 
-use crate::door::Occurrence;
 use crate::node::Node;
-use crate::transmission::HOP_LIMIT;
 
 /// What a status report says about a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -229,30 +224,5 @@ impl Node {
         let is_sent = self.send_record(now, parcel).is_some();
         self.outbox.counters.reports += u64::from(is_sent);
         is_sent
-    }
-
-    /// Reports were not made, or have no room.
-    pub(crate) fn suppress(&mut self, reports: u64) {
-        self.outbox.counters.reports_suppressed += reports;
-        if reports > 0 {
-            self.outbox.occurred(Occurrence::ReportSuppressed);
-        }
-    }
-
-    /// Send an administrative record to where a bundle's reports go (RFC 9171 6.2); `None` without room for it.
-    pub(crate) fn send_record(&mut self, now: Now, parcel: Parcel) -> Option<BundleKey> {
-        let Parcel {
-            report_to,
-            lifetime_ms,
-            record,
-        } = parcel;
-        let source = self.local.node_id().endpoint().clone();
-        let creation = self.held.next_creation(&mut self.outbox, now, &source);
-        let builder = BundleBuilder::new(source, report_to, creation, lifetime_ms)
-            .with_report_to(EndpointId::Null)
-            .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
-            .with_payload_crc_type(self.payload_checksum())
-            .with_hop_limit(HOP_LIMIT);
-        self.send_own(now, &builder, &record)
     }
 }

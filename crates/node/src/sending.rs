@@ -4,7 +4,6 @@
 use crate::adjacencies::Adjacencies;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
-use crate::local::Local;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -166,7 +165,6 @@ impl Held {
     pub(crate) fn hop_edit(
         &self,
         adjacencies: &Adjacencies,
-        local: &Local,
         now: Now,
         stream: StreamId,
         (key, header): (BundleKey, &Header),
@@ -179,7 +177,7 @@ impl Held {
         let count = header.hop_count().map_or(0, |hops| hops.count);
         let behind = entry.and_then(|entry| entry.hops).map_or(0, u64::from);
         HopEdit {
-            previous_node: Some(local.node_id().clone()),
+            previous_node: Some(self.endpoints.local().node_id().clone()),
             // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received, in this run
             // of the node and in earlier ones.
             age_increase_ms: held_ms.saturating_add(entry.map_or(0, |entry| entry.held_ms)),
@@ -215,7 +213,14 @@ impl Node {
                 return;
             };
             if let Some(key) = neighbour.passing {
-                return self.look_after_queue(now, stream, key);
+                return self.forwarding.look_after_queue(
+                    &self.held,
+                    &mut self.adjacencies,
+                    &mut self.attention,
+                    now,
+                    stream,
+                    key,
+                );
             }
             if !neighbour.has_room(now.monotonic) {
                 return self.adjacencies.note_full(now, stream);
@@ -308,7 +313,12 @@ impl Node {
             (PendingRead::Fragment { stream, key, range }, Some(octets)) => {
                 self.transmit_fragment(now, stream, key, range, octets);
             }
-            (PendingRead::Echo { key }, Some(octets)) => self.reply(now, key, octets),
+            (PendingRead::Echo { key }, Some(octets)) => {
+                if !self.reply(now, key, octets) {
+                    self.rest(now, key, RETRANSMIT_REST);
+                    self.corrupt(now, key);
+                }
+            }
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Send { stream, key }, None) => {
                 let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
@@ -387,7 +397,7 @@ impl Node {
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
         let place = (key, header);
-        let edit = (self.held).hop_edit(&self.adjacencies, &self.local, now, stream, place, None);
+        let edit = (self.held).hop_edit(&self.adjacencies, now, stream, place, None);
         let (head, total) = self.forwarding.head(header, &edit);
         let payload = header.payload_octets();
         let resumes = self

@@ -6,8 +6,10 @@
 //! [`OnSent::Keep`]: crate::config::OnSent::Keep
 
 use crate::adjacencies::Adjacencies;
+use crate::delivery::Delivery;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
+use crate::outbox::Outbox;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -136,42 +138,44 @@ impl Forwarding {
                 .any(|it| self.may_go(held, it, key))
         })
     }
-}
 
-impl Node {
     /// A session stands: bundles that have left over other links, and may go to its neighbour, wait for it.
-    pub(crate) fn wake_sent(&mut self, stream: StreamId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
+    pub(crate) fn wake_sent(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        delivery: &mut Delivery,
+        out: &mut Outbox,
+        stream: StreamId,
+    ) {
+        let Some(neighbour) = adjacencies.neighbours.get(&stream) else {
             return;
         };
-        let groups = self.forwarding.sent.groups.iter();
+        let groups = self.sent.groups.iter();
         let others = groups.filter(|((destination, link), _)| {
-            let hops = || {
-                self.forwarding
-                    .routes
-                    .hops(self.held.endpoints.id(*destination))
-            };
+            let hops = || self.routes.hops(held.endpoints.id(*destination));
             Some(*link) != neighbour.link && hops().iter().any(|hop| neighbour.hops.contains(hop))
         });
         let keys = others.flat_map(|(_, keys)| keys);
-        let keys = keys.filter(|key| self.forwarding.may_go(&self.held, neighbour, **key));
+        let keys = keys.filter(|key| self.may_go(held, neighbour, **key));
         let keys: Vec<BundleKey> = keys.copied().collect();
-        self.wake_all_sent(keys);
+        self.wake_all_sent(held, adjacencies, delivery, out, keys);
     }
 
     /// Routes have changed: all that has left may have another way.
-    pub(crate) fn reroute_sent(&mut self) {
-        let keys = self
-            .forwarding
-            .sent
-            .groups
-            .values()
-            .flatten()
-            .copied()
-            .collect();
-        self.wake_all_sent(keys);
+    pub(crate) fn reroute_sent(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        delivery: &mut Delivery,
+        out: &mut Outbox,
+    ) {
+        let keys = self.sent.groups.values().flatten().copied().collect();
+        self.wake_all_sent(held, adjacencies, delivery, out, keys);
     }
+}
 
+impl Node {
     /// A whole bundle came in one piece, as reports do: one that says that a bundle which is kept was delivered ends its keeping, where
     /// the bundle's reports go to this node, and the report comes from the node that the bundle is for.
     pub(crate) fn hear_of_sent(&mut self, now: Now, octets: &Bytes) {

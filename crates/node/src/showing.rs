@@ -190,7 +190,7 @@ impl Node {
                 .find(|hop| self.adjacencies.is_up(hop))
                 .map(|hop| self.adjacencies.hop_name(hop));
             let view = DestinationView {
-                local: self.local.locality(&destination) != Locality::Remote,
+                local: self.held.endpoints.local().locality(&destination) != Locality::Remote,
                 destination,
                 bundles,
                 octets,

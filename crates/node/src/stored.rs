@@ -47,7 +47,7 @@ impl Node {
                 let subject = self
                     .held
                     .reported(&self.config, entry, ReportKind::Received);
-                let id = self.told(entry);
+                let id = self.held.told(&mut self.outbox, entry);
                 self.outbox.counters.count_received(now.monotonic, octets);
                 if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
                     neighbour.bundles_received += 1;
@@ -57,14 +57,21 @@ impl Node {
                             .occurred(Occurrence::Received { id, from, octets });
                     }
                 }
-                self.acknowledge(now, key, (stream, transfer), octets);
+                self.forwarding.acknowledge(
+                    &mut self.adjacencies,
+                    &mut self.attention,
+                    now,
+                    key,
+                    (stream, transfer),
+                    octets,
+                );
                 if let Some(subject) = subject {
                     self.report(now, &subject, ReportKind::Received, 0);
                 }
             }
             Some(Origin::Client { stream, request }) => {
                 let outcome = Ok((self.held.endpoints.id(entry.source).clone(), entry.creation));
-                let id = self.told(entry);
+                let id = self.held.told(&mut self.outbox, entry);
                 self.outbox.counters.created += 1;
                 if let Some(id) = id {
                     self.outbox.occurred(Occurrence::Created { id, octets });
@@ -75,7 +82,7 @@ impl Node {
             Some(Origin::Prefix) => return self.part_kept(now, key),
             Some(Origin::Own) | None => self.outbox.counters.created += 1,
         }
-        self.keep(key);
+        self.forwarding.keep(&mut self.held, key);
         if self.reporting.collections.is_part(key) {
             self.part_stored(now, key);
         } else if !self.finish_pass(now, key) {
@@ -95,7 +102,13 @@ impl Node {
             let more = octets.saturating_sub(arrival.durable);
             arrival.durable = arrival.durable.max(octets);
             self.held.backlog.settle(arrival.origin, more);
-            self.keep_more(now, key);
+            self.held.keep_more(
+                &mut self.adjacencies,
+                &mut self.outbox,
+                &self.config,
+                now,
+                key,
+            );
         }
     }
 

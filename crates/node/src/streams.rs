@@ -82,7 +82,8 @@ impl Node {
                 Layer::Datagrams(Box::new(link))
             }
             tcpcl => {
-                let mut config = session_config(self.local.node_id().clone(), &policy);
+                let mut config =
+                    session_config(self.held.endpoints.local().node_id().clone(), &policy);
                 config.transfer_mru = announced;
                 Layer::Stream(Box::new(match tcpcl {
                     Some(Tongue::Tcpcl(version)) => Session::dial(version, config, now),
@@ -113,7 +114,7 @@ impl Node {
 
     /// An application's connection is there.
     pub(crate) fn welcome(&mut self, stream: StreamId) {
-        let session = ClientSession::new(self.local.node_id().clone())
+        let session = ClientSession::new(self.held.endpoints.local().node_id().clone())
             .with_default_lifetime_ms(self.config.default_lifetime_ms);
         self.delivery
             .clients
@@ -359,7 +360,13 @@ impl Node {
                         .contact_changed(now, &parameters.peer, Contact::Up);
                 }
                 self.adjacencies.to_serve.insert(stream);
-                self.wake_sent(stream);
+                self.forwarding.wake_sent(
+                    &mut self.held,
+                    &mut self.adjacencies,
+                    &mut self.delivery,
+                    &mut self.outbox,
+                    stream,
+                );
                 self.outbox.occurred(Occurrence::SessionUp {
                     stream,
                     link,
@@ -436,7 +443,10 @@ impl Node {
 
     fn handle_client_event(&mut self, now: Now, stream: StreamId, event: ClientEvent) {
         match event {
-            ClientEvent::Configure(configure) => self.configure(now, stream, configure),
+            ClientEvent::Configure(configure) => {
+                self.delivery
+                    .configure(&mut self.held, &mut self.attention, now, stream, configure)
+            }
             ClientEvent::Send { request, send } => {
                 self.begin_transmission(now, stream, request, send)
             }

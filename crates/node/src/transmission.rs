@@ -266,17 +266,19 @@ impl Node {
         if self.stage != Stage::Working {
             return Err(ApiRefusal::NoResources("the node is shutting down".into()));
         }
-        send.destination = self.local.resolve(send.destination);
+        send.destination = self.held.endpoints.local().resolve(send.destination);
         if send.destination.is_null() {
             return Err(ApiRefusal::InvalidRequest(
                 "nothing can be sent to the null endpoint".into(),
             ));
         }
         let source = match send.source.take() {
-            Some(source) => self.local.resolve(source),
+            Some(source) => self.held.endpoints.local().resolve(source),
             None => self.delivery.own_endpoint(stream)?,
         };
-        if !source.is_null() && self.local.locality(&source) != Locality::Application {
+        if !source.is_null()
+            && self.held.endpoints.local().locality(&source) != Locality::Application
+        {
             let why = format!("{source} is no application endpoint of this node");
             return Err(ApiRefusal::InvalidRequest(why));
         }
@@ -359,9 +361,17 @@ impl Node {
                 .then(|| joined.clone());
             self.held
                 .append(&mut self.outbox, key, Piece::Octets(joined));
-            self.commit(key);
+            self.held
+                .commit(&mut self.adjacencies, &mut self.outbox, key);
             if let Some(octets) = ahead {
-                self.leave_ahead(now, key, &octets);
+                self.forwarding.leave_ahead(
+                    &mut self.held,
+                    &mut self.adjacencies,
+                    &mut self.outbox,
+                    now,
+                    key,
+                    &octets,
+                );
             }
             return;
         }
@@ -378,7 +388,8 @@ impl Node {
             }
         }
         if end {
-            self.commit(key);
+            self.held
+                .commit(&mut self.adjacencies, &mut self.outbox, key);
             let entry = self
                 .held
                 .bundles

@@ -1,5 +1,7 @@
 //! The bundles that this node holds: what comes into the store, what is in it, and what is remembered of what was.
 
+use crate::adjacencies::Adjacencies;
+use crate::arrivals::Origin;
 use crate::bundles::Entry;
 use crate::bundles::Identity;
 use crate::bundles::Removal;
@@ -17,8 +19,12 @@ use dhow_bundle::BundleId;
 use dhow_bundle::Now;
 use dhow_bundle::OutgoingHeader;
 use dhow_bundle::PrimaryBlock;
+use dhow_bundle::mutant::Mutant;
+use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::Extents;
+use dhow_bundle::storage::StoreCommand;
 use dhow_bundle::storage::StoredBundle;
+use dhow_link::stream::LinkCommand;
 
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{HeaderReader, Instant};
@@ -210,6 +216,32 @@ impl Held {
             source: self.endpoints.id(entry.source).clone(),
             creation: entry.creation,
             fragment: entry.fragment.as_ref().map(|fragment| fragment.range),
+        }
+    }
+
+    /// A bundle's octets are complete: keep it.
+    pub(crate) fn commit(
+        &mut self,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        key: BundleKey,
+    ) {
+        let Some(entry) = self.bundles.entry(key) else {
+            return;
+        };
+        let bundle = Box::new(self.stored_bundle(entry));
+        let octets = entry.octets;
+        out.store(StoreCommand::Commit { key, bundle });
+        let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
+        if let Some(Origin::Neighbour { stream, transfer }) = origin
+            && planted(Mutant::AcknowledgedAtCommit)
+            && let Some(neighbour) = adjacencies.neighbours.get_mut(&stream)
+        {
+            let now = Now {
+                monotonic: Instant::START,
+                dtn: dhow_bundle::DtnTime::UNKNOWN,
+            };
+            neighbour.command(now, LinkCommand::Acknowledge { transfer, octets });
         }
     }
 }

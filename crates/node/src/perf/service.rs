@@ -76,7 +76,7 @@ impl Node {
             return;
         }
         // Nobody is told of bundles from nowhere, and two services must not measure each other for ever.
-        if !self.held.wants_answer(&self.local, entry) {
+        if !self.held.wants_answer(entry) {
             self.outbox.counters.answers_withheld += 1;
             self.delivered(now, key);
             return;
