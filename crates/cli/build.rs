@@ -28,7 +28,7 @@ fn main() {
     println!("cargo::rustc-env=DHOW_COMMIT={commit}");
 }
 
-/// What git says, where there is one and it has an answer.
+/// The output of a git command, if there is a git and the command succeeds.
 fn git(root: &Path, words: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("-C").arg(root).args(words).output();
     let output = output.ok().filter(|output| output.status.success())?;

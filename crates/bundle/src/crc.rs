@@ -280,8 +280,8 @@ fn at(steps: &[u32; 256], octet: u8) -> u32 {
 /// RFC 7143 13.1, bits reflected.
 const CRC32C_POLY: u32 = 0x82f6_3b78;
 
-/// What one octet does to a CRC-32C, then what it does with one to seven zeros behind it: the remainders by the
-/// polynomial (RFC 7143 13.1), bits reflected.
+/// Remainders of one octet by the polynomial of CRC-32C (RFC 7143 13.1), bits reflected: in the first table of the octet alone,
+/// in the n-th one behind it of the octet with n zero octets after it.
 static CRC32C_STEPS: [[u32; 256]; 8] = crc32c_steps();
 
 #[expect(
@@ -327,7 +327,7 @@ pub fn crc32c(octets: &[u8]) -> u32 {
 /// The CRC-32C of octets of which those up to some place have the CRC-32C `first`, and the `second_octets` behind it `second`.
 #[must_use]
 pub fn joined_crc32c(first: u32, second: u32, second_octets: u64) -> u32 {
-    // What stands before is multiplied by x for each bit that comes behind.
+    // The first checksum is multiplied by x for each bit of the second octets.
     let mut moved = first;
     let mut octets = second_octets;
     for power in &CRC32C_POWERS {

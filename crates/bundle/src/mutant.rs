@@ -184,13 +184,13 @@ mistakes! {
     GrowthIgnored,
     /// A bundle that its destination's node has is deleted while another copy is on its way.
     DeletedWhileCopied,
-    /// What one neighbour has of a bundle counts as what every other has.
+    /// The octets that one neighbour has of a bundle count as those that every neighbour has.
     MarkShared,
     /// A copy goes back to the neighbour that the bundle came from.
     CopySentBack,
     /// Octets of a transfer by datagrams that came early are given the last first.
     EarlyOctetsBackwards,
-    /// What is to be kept when it has left over UDP is removed.
+    /// A bundle that is to be kept once it has left over UDP is removed.
     KeptIsForgotten,
 }
 

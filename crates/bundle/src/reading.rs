@@ -1,14 +1,14 @@
-//! How strictly to read what imperfect peers send.
+//! The strictness of decoding: exactly the standards, or also known oddities of peers.
 
 use core::fmt;
 
-/// How strictly to read octets from a peer; a policy of each link.
+/// The strictness with which octets from a peer are read; a policy of each link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reading {
     /// Exactly what the standards allow.
     #[default]
     Strict,
-    /// What the standards allow and, beyond it, each [`Oddity`] and nothing else.
+    /// All that the standards allow and, beyond it, each [`Oddity`] and nothing else.
     Lenient,
 }
 

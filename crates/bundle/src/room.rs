@@ -44,7 +44,7 @@ impl Room {
         self.octets.put_slice(octets);
     }
 
-    /// Where octets are written.
+    /// The buffer, for a writer of octets behind those that are here.
     pub const fn open(&mut self) -> &mut BytesMut {
         &mut self.octets
     }
@@ -61,7 +61,7 @@ impl Room {
         self.octets.is_empty()
     }
 
-    /// What is written is given away.
+    /// Takes all octets that are written and not given away.
     #[must_use]
     pub fn give(&mut self) -> Bytes {
         self.octets.split().freeze()

@@ -1,4 +1,4 @@
-//! How a node and its store talk: commands down, events up, both in batches.
+//! The interface between a node and its store: commands down, events up, both in batches.
 //!
 //! A node never touches a disk. It names each stored bundle by a [`BundleKey`] of its own choosing,
 //! sends [`StoreCommand`]s and is told by [`StoreEvent`]s what has become durable. A driver carries
@@ -51,7 +51,7 @@ impl Piece {
     }
 }
 
-/// Where a stored bundle's octets lie, in order. Most bundles have one extent.
+/// The places of a stored bundle's octets, in order. Most bundles have one extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Extents {
     /// The bundle lies in one piece.
@@ -129,7 +129,7 @@ impl core::ops::Deref for Extents {
     }
 }
 
-/// What the store keeps about a bundle beside its octets: enough for a node to know, after a restart and
+/// The record that the store keeps of a bundle beside its octets: enough for a node to know, after a restart and
 /// without reading the octets, what to do with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredBundle {
@@ -159,7 +159,7 @@ pub struct StoredBundle {
     pub previous: Option<EndpointId>,
 }
 
-/// What a node asks of its store. Commands take effect in the order in which they are given; the
+/// A request of a node to its store. Commands take effect in the order in which they are given; the
 /// events that answer them come once their effect is durable.
 #[derive(Clone, Debug, Hash)]
 pub enum StoreCommand {
@@ -167,7 +167,7 @@ pub enum StoreCommand {
     Append {
         /// The bundle.
         key: BundleKey,
-        /// What comes next: octets, or a copy of octets that the store already has.
+        /// The piece that comes next: octets, or a copy of octets that the store already has.
         octets: Piece,
         /// The CRC-32C of these octets, where somebody has computed it already: the store then need not read them for theirs.
         crc: Option<u32>,
@@ -177,7 +177,7 @@ pub enum StoreCommand {
         /// The bundle.
         key: BundleKey,
     },
-    /// What an arriving bundle has so far is its header: what follows can be shared.
+    /// The octets so far of an arriving bundle are its header: all that follow can be shared.
     Divide {
         /// The bundle.
         key: BundleKey,
@@ -194,7 +194,7 @@ pub enum StoreCommand {
     Commit {
         /// The bundle.
         key: BundleKey,
-        /// What to keep about it.
+        /// The record to keep of it.
         bundle: Box<StoredBundle>,
     },
     /// Forget a bundle that was never committed. Answered by `Deleted`.
@@ -250,7 +250,7 @@ pub enum StoreRefusal {
     Disk,
 }
 
-/// What the store tells its node, in the order of the commands.
+/// A message of the store to its node, in the order of the commands.
 #[derive(Clone, Debug)]
 pub enum StoreEvent {
     /// The first `octets` octets of an arriving bundle are durable (each batch tells of the newest state).
@@ -260,8 +260,8 @@ pub enum StoreEvent {
         /// Octets durable so far.
         octets: u64,
     },
-    /// More octets of an arriving bundle that is watched lie here: readable, not durable. What is written
-    /// with the commit is told by `Stored` alone.
+    /// More octets of an arriving bundle that is watched lie here: readable, not durable. Octets that are written
+    /// with the commit are told of by `Stored` alone.
     Written {
         /// The bundle.
         key: BundleKey,
@@ -272,7 +272,7 @@ pub enum StoreEvent {
     Stored {
         /// The bundle.
         key: BundleKey,
-        /// Where its octets lie.
+        /// The places of its octets.
         extents: Extents,
     },
     /// A deletion (or abandonment) is durable; the key is free.
@@ -294,8 +294,8 @@ pub enum StoreEvent {
         /// The new places.
         extents: Extents,
     },
-    /// A bundle that was arriving could not be kept, and nothing of it is left. Whatever else comes for
-    /// the key is dropped (a `Commit` is answered by `Refused` again) until the node has sent `Abandon`;
+    /// A bundle that was arriving could not be kept, and nothing of it is left. Later commands for the key
+    /// are dropped (a `Commit` is answered by `Refused` again) until the node has sent `Abandon`;
     /// the key is free once `Deleted` has answered that.
     Refused {
         /// The bundle.

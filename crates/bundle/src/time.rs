@@ -25,7 +25,7 @@ impl Instant {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// The time from `earlier` to this instant; zero if this instant is not after it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -111,7 +111,7 @@ impl fmt::Display for DtnTime {
     }
 }
 
-/// What time it is, in both kinds: passed to every machine with every call.
+/// The present time by both clocks: passed to every machine with every call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// Never goes back within one run of a node.

@@ -1,4 +1,4 @@
-//! What changes in a bundle on its way: hops, fragments, reassembly (RFC 9171 5.4, 5.6, 5.8, 5.9).
+//! Changes of a bundle on its way: hops, fragments, reassembly (RFC 9171 5.4, 5.6, 5.8, 5.9).
 #![allow(
     clippy::unwrap_used,
     reason = "a test fails where it finds something else than expected"

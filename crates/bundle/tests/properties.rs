@@ -1,4 +1,4 @@
-//! What holds for any bundle and any octets.
+//! Properties of any bundle and of any octets.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -105,7 +105,7 @@ proptest! {
         prop_assert_eq!(bundle.header.octets, outgoing.octets);
     }
 
-    /// What a reader and a hop remember of the header before never shows.
+    /// A remembered header changes neither the reading nor the forwarding of the next one.
     #[test]
     fn headers_in_a_row_are_read_and_forwarded_as_each_alone(
         builders in proptest::collection::vec(any_builder(), 1..4),

@@ -1,4 +1,4 @@
-//! Where a node listens: its API socket, and from it the operator's socket.
+//! Addresses of a node: its API socket, and from it the operator's socket.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use dhow_client::Address;
 
 use crate::failure::Failure;
 
-/// What the operator's socket has more in its name than the API socket.
+/// The suffix by which the name of the operator's socket is longer than that of the API socket.
 const ADMIN_SUFFIX: &str = ".admin";
 
 const SOCKET_NAME: &str = "dhow.sock";

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 /// Most octets of an answer: a listing of a million bundles fits.
 const ANSWER_OCTETS: usize = 1 << 30;
 
-/// How long a node may take to answer: it serves operators between the turns of its work.
+/// The time that a node may take to answer: it serves operators between the turns of its work.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node's operator socket.
@@ -137,7 +137,7 @@ impl Admin {
     }
 }
 
-/// What the node said when it refused: `{"error": …, "hint": …}`.
+/// The failure that a node's refusal says: `{"error": …, "hint": …}`.
 fn refusal(status: StatusCode, answer: Option<&Value>) -> Failure {
     let text = |key: &str| {
         answer

@@ -25,7 +25,7 @@ const GREETING_MAX: Duration = Duration::from_secs(30);
 /// A node that takes and gives no octet for longer than this does not answer, also where a command's timeout is longer.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// What a failed call means for the command, as "cannot …: {error}".
+/// The failure of the command for a failed call, as "cannot …: {error}".
 pub fn failure(what: &str, error: &Error) -> Failure {
     let failure = Failure::refused(format!("cannot {what}: {error}"));
     match error {
@@ -79,7 +79,7 @@ pub struct Subscription {
     backoff: Duration,
 }
 
-/// What came of waiting.
+/// The outcome of waiting for a delivery.
 #[derive(Debug)]
 pub enum Arrival<T> {
     /// A delivery, and what was made of it.
@@ -150,7 +150,7 @@ impl Subscription {
     /// Begins anew: what was delivered and is not confirmed comes again.
     pub fn restart(&mut self) {
         if let Some(receiver) = self.receiver.take() {
-            // What was confirmed and not handed over comes again, and is known for a repeat.
+            // Deliveries that were confirmed and whose confirmations were not handed over come again, and are known for repeats.
             let _ = receiver.finish();
         }
     }

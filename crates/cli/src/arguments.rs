@@ -29,15 +29,15 @@ configuration; 130 interrupted.";
 #[derive(Debug, Parser)]
 #[command(name = "dhow", version = BUILD, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// What all commands take.
+    /// Options of all commands.
     #[command(flatten)]
     pub common: Common,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What all commands take.
+/// Options of all commands.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// The node's API socket, or HOST:PORT for its API on TCP [default: dhow.sock here, in $XDG_RUNTIME_DIR, in /run/dhow]
@@ -63,7 +63,7 @@ impl Common {
     }
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Set up and run a node
@@ -113,7 +113,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     dhow_daemon::config::parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// How long a bundle is of use: at least the millisecond that bundles can tell (RFC 9171 4.3.1).
+/// Reads the lifetime of a bundle: at least the millisecond that bundles can tell (RFC 9171 4.3.1).
 pub fn parse_lifetime(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         lifetime if lifetime.as_millis() == 0 => Err("at least 1 ms is required".to_owned()),

@@ -1,4 +1,4 @@
-//! How a command ends, and how it says why it failed.
+//! The end of a command, and the words about its failure.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::output;
 
-/// How a command ended that could say all it had to say.
+/// The end of a command that could say all it had to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Everything asked for was done: exit code 0.
@@ -33,7 +33,7 @@ impl From<Ending> for ExitCode {
 /// Exit code of an interrupted command: 128 + SIGINT, as shells count.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// Whose fault a failure is, as far as the exit code tells.
+/// The kind of a failure, as far as the exit code tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Refused or failed: exit code 1.

@@ -16,18 +16,18 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 
-/// How long a command may take to end by itself: longer than any of its waits between two questions.
+/// The time that a command may take to end by itself: longer than any of its waits between two questions.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The same for a command that writes down what it has when it is interrupted.
 const LONG_GRACE: Duration = Duration::from_secs(60);
 
-/// How long a loop waits at most between two looks at [`is_requested`].
+/// The time between two looks of a loop at [`is_requested`], at most.
 pub const LOOK: Duration = Duration::from_millis(100);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static NEEDS_LONGER: AtomicBool = AtomicBool::new(false);
-/// What is said when a command is ended here.
+/// Words about a command that is ended here.
 type Words = Box<dyn Fn() -> String + Send>;
 
 static LAST_WORDS: Mutex<Option<Words>> = Mutex::new(None);
@@ -104,7 +104,7 @@ impl UnfinishedFile {
         Self { path }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! Where a command's measurements go: by the options and the environment that programs with OML have.
+//! The destination of a command's measurements: by the options and the environment that programs with OML have.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::token::read_token;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Measurements (docs/measurement.md)")]
 pub struct Measured {
-    /// Where measurements go: tcp:HOST:PORT, file:PATH, file:- or bundles:EID [default: nowhere]
+    /// Destination: tcp:HOST:PORT, file:PATH, file:- or bundles:EID [default: nowhere]
     #[arg(
         long,
         visible_alias = "oml-server",
@@ -40,7 +40,7 @@ pub struct Measured {
         hide_env_values = true
     )]
     oml_domain: Option<String>,
-    /// Who measures [default: the name of this machine]
+    /// Name of this sender of measurements [default: the name of this machine]
     #[arg(long, value_name = "NAME", env = "OML_NAME", hide_env_values = true)]
     oml_id: Option<String>,
     /// An XML file (<omlc>), or its text, that says which points are sent, through which filters
@@ -72,7 +72,7 @@ pub struct Measured {
     oml_binary: bool,
 }
 
-/// How long measurements may be under way as bundles.
+/// The lifetime of measurements as bundles.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// The database of whom nothing else is told.
@@ -128,7 +128,7 @@ impl Measured {
                 None => failure,
             }
         })?;
-        // What has been measured is still to leave when the command is told to end.
+        // Measurements that have been made are still to leave when the command is told to end.
         interrupt::allow_longer();
         Ok(Some(Measuring { client }))
     }
@@ -203,7 +203,7 @@ impl Measuring {
     }
 }
 
-/// What carries measurements as bundles, where they go so.
+/// The carrier of measurements as bundles, where they go so.
 fn carrier(target: &Target, common: &Common) -> Result<Option<BundleCarrier>, Failure> {
     let Target::Bundles(endpoint) = target else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What the numbers of the Bundle Protocol are called (RFC 9171 4.2.3, 4.2.4).
+//! Names of the numbers of the Bundle Protocol (RFC 9171 4.2.3, 4.2.4).
 
 /// Bundle processing control flags (RFC 9171 4.2.3).
 pub const BUNDLE_FLAGS: [(u64, &str); 9] = [

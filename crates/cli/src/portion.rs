@@ -1,4 +1,4 @@
-//! What is sent, bundle by bundle: whole files, or portions of them.
+//! Payloads, bundle by bundle: whole files, or portions of them.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -50,7 +50,7 @@ pub enum PortionOctets<'a> {
 }
 
 impl Source {
-    /// Opens a file. What cannot be read twice (`-`, a pipe, a terminal) is copied first, because a
+    /// Opens a file. A source that cannot be read twice (`-`, a pipe, a terminal) is copied first, because a
     /// bundle's length stands before its payload.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         Self::open_within(path, None)

@@ -118,7 +118,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// What is so now.
+    /// Shows words about the present state.
     pub fn words_now(&self, words: String) {
         self.bar.set_message(words);
     }

@@ -43,7 +43,7 @@ pub fn bit_rate(octets: u64, elapsed: Duration) -> String {
     }
 }
 
-/// How many a second, with one decimal below 100.
+/// The rate of a count, a second, with one decimal below 100.
 pub fn per_second(count: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     if seconds <= 0.0 {
@@ -78,7 +78,7 @@ pub fn span(milliseconds: u64) -> String {
     }
 }
 
-/// How long something took: like [`span`], with a decimal below 10 ms.
+/// A time that something took: like [`span`], with a decimal below 10 ms.
 pub fn elapsed(time: Duration) -> String {
     if time < Duration::from_millis(10) {
         return format!("{:.1} ms", time.as_secs_f64() * 1000.0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use dhow_bundle::BundleFlags;
 
-/// What a status report tells of a bundle.
+/// An event of a bundle of which a status report tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportKind {
     /// A node received it
@@ -38,7 +38,7 @@ impl ReportKind {
     }
 }
 
-/// How long no report comes before it is said that reports seem to be off.
+/// The time without any report after which it is said that reports seem to be off.
 pub const REPORTS_OFF_AFTER: Duration = Duration::from_secs(10);
 
 /// Told when reports were asked for and none came.

@@ -1,4 +1,4 @@
-//! Where packets go and come from: hosts and ports, as sockets take them.
+//! Addresses of packets: hosts and ports, as sockets take them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};

@@ -11,17 +11,17 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 
-/// How long the node may be away: a restart takes seconds, and what reads the payload should not hang.
+/// The time for which the node may be away: a restart takes seconds, and the program that reads the payload should not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// First and largest delay before connecting again.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
-/// What hands a bundle to the sender.
+/// A call that hands a bundle to the sender.
 pub trait Write<T>: FnMut(&mut Sender, &T) -> Result<(), Error> {}
 impl<T, W: FnMut(&mut Sender, &T) -> Result<(), Error>> Write<T> for W {}
 
-/// What was sent, and what the node says to it.
+/// An item that was sent, and the node's answer to it.
 pub type Answered<T> = (T, Result<Created, Refusal>);
 
 /// A sending connection that outlives a restart of the node: what the node had not answered is sent again.
@@ -31,7 +31,7 @@ pub struct SteadySender<T> {
     address: Address,
     registration: Registration,
     sender: Sender,
-    /// What was sent and not answered, oldest first.
+    /// Items that were sent and not answered, oldest first.
     unanswered: VecDeque<T>,
     /// Answers of connections that were lost after them.
     ready: VecDeque<Answered<T>>,
@@ -124,7 +124,7 @@ impl<T> SteadySender<T> {
         }
     }
 
-    /// Where the connection was lost, connects again and sends again what was not answered.
+    /// If the connection was lost, connects again and sends again what was not answered.
     fn heed(
         &mut self,
         outcome: Result<(), Error>,

@@ -1,4 +1,4 @@
-//! What a collector and those who measure know of each other: a line in a file, so that it is in no list of processes.
+//! The token that a collector and its clients have in common: a line in a file, so that it is in no list of processes.
 
 use std::fs;
 use std::path::Path;

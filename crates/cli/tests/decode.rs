@@ -166,7 +166,7 @@ fn text_that_is_no_hexadecimal_is_a_failure_and_no_refusal() {
     );
 }
 
-/// What peers sent: names and octets in hexadecimal; the file says where it is from.
+/// Bundles that peers sent: names and octets in hexadecimal; the file says where they are from.
 fn captured() -> Vec<(String, String)> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../bundle/tests/data/bundles.tsv");
     let text = fs::read_to_string(path).unwrap();

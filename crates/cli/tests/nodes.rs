@@ -936,7 +936,7 @@ fn an_interrupted_command_exits_with_130_and_leaves_nothing_unfinished() {
     assert_eq!(names_in(&out).len(), 1);
 }
 
-/// What `dhow perf --json` said, line by line; the last line is the summary.
+/// The lines of `dhow perf --json`; the last one is the summary.
 fn measured(said: &Said) -> (Vec<Value>, Value) {
     let mut lines = json_lines(&said.stdout);
     let summary = lines.pop().expect("a summary");

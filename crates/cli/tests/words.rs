@@ -1,4 +1,4 @@
-//! What the program says before it reaches any node: help, errors, exit codes.
+//! Words of the program before it reaches any node: help, errors, exit codes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -40,7 +40,7 @@ impl Clock {
         }
     }
 
-    /// How long it is until `instant`; zero when it has come.
+    /// The time until `instant`; zero when it has come.
     #[must_use]
     pub fn until(&self, instant: Instant) -> Duration {
         instant.since(self.now().monotonic)

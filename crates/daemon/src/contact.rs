@@ -8,7 +8,7 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_bundle::storage::StoreCommand;
 
-/// How old the oldest octets that no flush covers may become.
+/// The greatest age of octets that no flush covers.
 pub const OWED_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Octets that no flush covers, at most: about what a disk takes in a second or two.
@@ -23,7 +23,7 @@ pub enum Flushing {
     AfterContact,
 }
 
-/// What the store's thread owes the disk.
+/// The octets that the store's thread has still to flush, and since when.
 #[derive(Debug)]
 pub(crate) struct Debt {
     flushing: Flushing,
@@ -63,7 +63,7 @@ impl Debt {
                 .is_none_or(|since| now.since(since) < OWED_TIME_MAX)
     }
 
-    /// How long the thread may wait for more; `None` when it owes nothing.
+    /// The time for which the thread may wait for more; `None` when it owes nothing.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         let since = self.since?;
         Some(OWED_TIME_MAX.saturating_sub(now.since(since)))

@@ -49,7 +49,7 @@ const ANSWERS_PER_TURN: usize = 1024;
 /// The answer to an operator.
 pub type Outcome = Result<(), OperatorRefusal>;
 
-/// What the node wants of those who dial.
+/// An order of the node about the dialling of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialOrder {
     /// Connect to a link's address.
@@ -93,7 +93,7 @@ pub struct Core {
     pub unwritten: Unwritten,
 }
 
-/// What the thread's standing tasks wait for.
+/// Signals to the thread's standing tasks.
 #[derive(Default)]
 struct Signals {
     /// The timer must be armed again, or actions are left over.
@@ -457,7 +457,7 @@ impl Core {
                 }
                 state.journal.flush(now.monotonic);
             });
-            // What is left over of a turn waits for the others.
+            // Actions that are left over of a turn wait for the other tasks.
             tokio::task::yield_now().await;
         }
     }

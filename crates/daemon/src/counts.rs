@@ -1,4 +1,4 @@
-//! What the drivers count.
+//! Counts of the drivers.
 
 /// Counts that the drivers keep, for metrics; all since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -129,7 +129,7 @@ impl ExtentReader {
                     let shared = self.store.share(run.offset, run.length);
                     let octets = shared.as_deref().map_or(0, length);
                     if octets >= extent.length {
-                        // What is in memory ends somewhere; what goes beyond begins another run.
+                        // The octets in memory end somewhere; an extent that goes beyond begins another run.
                         let end = run.offset.saturating_add(octets);
                         let inside = |piece: &&Piece| match piece {
                             Piece::Octets(_) => true,

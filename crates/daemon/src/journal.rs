@@ -1,4 +1,4 @@
-//! What a node tells of itself, with the names and addresses that its numbers stand for.
+//! The log of a node's occurrences, with the names and addresses that its numbers stand for.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -29,12 +29,12 @@ pub struct Journal {
     quota: QuotaLine,
 }
 
-/// What is known of an open stream.
+/// An open stream, as far as lines of the log need it.
 #[derive(Debug)]
 struct Connection {
     link: Option<LinkId>,
     address: Option<SocketAddr>,
-    /// Whom the session is with, once it is established.
+    /// The node that the session is with, once it is established.
     peer: Option<NodeId>,
     /// Why it failed was said already.
     told: bool,
@@ -274,7 +274,7 @@ impl Journal {
         tracing::warn!(link, address, count, "datagrams dropped: {rule}");
     }
 
-    /// Where a neighbour's sessions lead.
+    /// The addresses of a neighbour's connections.
     fn addresses(&self, peer: &NodeId) -> Option<String> {
         let addresses: Vec<String> = self
             .streams
@@ -309,7 +309,7 @@ fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
     }
 }
 
-/// What needs no name or address.
+/// Logs an occurrence that needs no name or address.
 fn log_rest(occurrence: &Occurrence) {
     match occurrence {
         Occurrence::Received { id, from, octets } => {
@@ -404,7 +404,7 @@ mod tests {
         }
     }
 
-    /// What is logged at `info` and above, without times and places.
+    /// The lines that are logged at `info` and above, without times and places.
     fn logged(work: impl FnOnce(&mut Journal)) -> Vec<String> {
         let written = Written::default();
         let writer = written.clone();

@@ -14,7 +14,7 @@ pub enum LoggingError {
     BadFilter {
         /// As given.
         filter: String,
-        /// What is wrong with it.
+        /// Its fault.
         why: String,
     },
     /// Something else logs already.

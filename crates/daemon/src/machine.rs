@@ -1,8 +1,8 @@
-//! What the machine has: the defaults of what takes memory or disk space follow from it.
+//! The memory and disk of this machine: the defaults of settings about them follow from it.
 
 use std::path::{Path, PathBuf};
 
-/// Where control groups are, and where each process finds its own.
+/// The directory of control groups, and the file in which each process finds its own.
 const GROUPS: &str = "/sys/fs/cgroup";
 const OWN_GROUPS: &str = "/proc/self/cgroup";
 

@@ -18,7 +18,7 @@ const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 /// Messages read before the node is told: one change makes a handful.
 const MESSAGES_PER_TURN: usize = 64;
 
-/// Tell the node when the network changed; runs for as long as the node does. Where the kernel does not
+/// Tell the node when the network changed; runs for as long as the node does. If the kernel does not
 /// tell, links are dialled by their back-off alone.
 pub async fn watch(core: Core, carriers: Rc<Carriers>) {
     let watched = async {
@@ -58,7 +58,7 @@ enum Drained {
     Partly,
 }
 
-/// Reads what is there. What it says does not matter: that it came does.
+/// Reads the messages that are there. Their content does not matter: each tells that something changed.
 fn drain(socket: &OwnedFd) -> io::Result<Drained> {
     let mut buffer = [0_u8; 4096];
     for _ in 0..MESSAGES_PER_TURN {

@@ -1,4 +1,4 @@
-//! How often a line that strangers can provoke is logged.
+//! A bound on the lines that strangers can provoke in the log.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Pace {
         Some(std::mem::take(&mut self.unsaid))
     }
 
-    /// How many lines were left out, once nothing has been logged for the interval; `None` for none.
+    /// The number of lines that were left out, once nothing has been logged for the interval; `None` for none.
     pub fn flush(&mut self, now: Instant) -> Option<u64> {
         if self.unsaid == 0 {
             return None;

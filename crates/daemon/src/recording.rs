@@ -18,7 +18,7 @@ const QUEUE_OCTETS: usize = 16 << 20;
 /// Octets that a recorder keeps to itself while a store tells what it holds.
 const KEPT_OCTETS: usize = 1 << 20;
 
-/// What is to be recorded, and where.
+/// An order for a recording: its file, bound and content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingOrder {
     /// The file; it is made, and none that exists is overwritten.
@@ -175,7 +175,7 @@ impl Drop for Recording {
         self.shared.lock().closed = true;
         self.shared.arrived.notify_one();
         if let Some(thread) = self.thread.take() {
-            // What went wrong in it was told.
+            // A fault of the recording was told.
             let _ = thread.join();
         }
         if self.octets == 0 {

@@ -49,7 +49,7 @@ use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
 use crate::streams::worker::Workers;
 
-/// What a recording says of who made it.
+/// The program's name and version in a recording.
 const PROGRAM: &str = concat!("dhow ", env!("CARGO_PKG_VERSION"));
 
 /// A node that is ready: what it tells whoever started it.
@@ -125,7 +125,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// What to do about it.
+    /// A way to mend it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -334,7 +334,7 @@ async fn live(
     drop(admin);
     core.close_store();
     if ended.is_ok() {
-        // What the store did last is known to the node, recorded and measured like all before.
+        // The last answers of the store are known to the node, recorded and measured like all before.
         let _ = storing.await;
     }
     core.finish_recording();
@@ -377,7 +377,7 @@ fn begin_recording(order: RecordingOrder) -> Result<Recording, RunError> {
 /// The buffers that the node reads into and that its store writes from.
 fn buffers(file: &NodeFile) -> Buffers {
     Buffers::with_octets(match file.store.durability {
-        // What arrives stays in the buffers that it came in.
+        // Octets that arrive stay in the buffers that they came in.
         DurabilitySetting::Memory => u64::MAX,
         DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
             file.memory.buffer_octets()
@@ -401,7 +401,8 @@ fn recover(
         }
         DurabilitySetting::Sync | DurabilitySetting::Contact | DurabilitySetting::Os => {
             let mut disk = FileDisk::open(&settings.path)?;
-            // What is not flushed before it is acknowledged is to be in the system's hands at once, not on the disk.
+            // With other durabilities octets are acknowledged before a flush: they are to be in the system's hands at once, and not in this process
+            // alone.
             if settings.durability == DurabilitySetting::Sync && settings.memory_octets > 0 {
                 disk = disk.with_memory(settings.memory_octets, buffers.clone());
             }

@@ -21,14 +21,14 @@ use crate::disk_pace::DiskPace;
 use crate::measuring::{Commit, CommitMeter};
 use crate::pace::Pace;
 
-/// How often remembered identifiers are looked through for expired ones.
+/// The interval at which remembered identifiers are looked through for expired ones.
 const FORGET_EVERY_NANOS: u64 = 60_000_000_000;
 
-/// How long a store that refuses everything waits before it tries again, when nothing is asked of it: what it has not done yet may be
-/// all that the node waits for.
+/// The time for which a store that refuses everything waits before it tries again, when nothing is asked of it: commands that it has not
+/// done yet may be all that the node waits for.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How long nothing has been asked of the store before it prepares for what comes: the pauses of a stream of bundles
+/// The time without a command after which the store prepares for commands to come: the pauses of a stream of bundles
 /// are shorter.
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -43,7 +43,7 @@ const PORTION_OCTETS: u64 = 4 << 20;
 const FLUSH_SHARE: u32 = 4;
 const WRITING_TIME_MIN: Duration = Duration::from_millis(4);
 
-/// What both sides of the store's thread share.
+/// State that both sides of the store's thread share.
 #[derive(Debug, Default)]
 struct Shared {
     commands: Mutex<Inbox>,
@@ -52,7 +52,7 @@ struct Shared {
     answered: Notify,
     ended: AtomicBool,
     counts: StoreCounts,
-    /// Who is told of flushes.
+    /// The meter that is told of flushes.
     meter: OnceLock<CommitMeter>,
     /// Octets that may wait, as the disk's pace has it; 0 while that is not known.
     queue_octets: AtomicU64,
@@ -95,7 +95,7 @@ pub struct StoreThread {
     way: Way,
 }
 
-/// Where a store works.
+/// The thread in which a store works.
 #[derive(Debug)]
 enum Way {
     /// On its thread; `None` once that has ended.
@@ -183,7 +183,7 @@ impl StoreThread {
         self.shared.arrived.notify_one();
     }
 
-    /// What the thread has answered.
+    /// The answers of the store.
     #[must_use]
     pub fn answers(&self) -> Answers {
         Answers {
@@ -224,7 +224,7 @@ impl Drop for StoreThread {
     }
 }
 
-/// Where the store's answers come out.
+/// The queue of the store's answers.
 #[derive(Clone, Debug)]
 pub struct Answers {
     shared: Arc<Shared>,
@@ -289,9 +289,9 @@ struct Server {
     events: Vec<StoreEvent>,
     was_failing: bool,
     trouble: Trouble,
-    /// What the next flush makes durable.
+    /// The bundles and octets that the next flush makes durable.
     unflushed: Commit,
-    /// How long the last flush took.
+    /// The time that the last flush took.
     flushed_in: Duration,
     pace: DiskPace,
     /// When remembered identifiers are looked through next, monotonic nanoseconds.
@@ -526,7 +526,7 @@ impl Iterator for Portion<'_, '_> {
     }
 }
 
-/// How long commands are waited for.
+/// The time for which commands are waited for.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
     /// Until what is owed to the disk is due, or the contact is over.

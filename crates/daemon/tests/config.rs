@@ -1,4 +1,4 @@
-//! What a node file may say, and what is said about one that is wrong.
+//! Settings that a node file may have, and errors about one that is wrong.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -22,7 +22,7 @@ fn parse(text: &str) -> NodeFile {
     NodeFile::parse(text, Path::new("beta/node.toml")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What the program says: the error, and the hint below it.
+/// The program's words: the error, and the hint below it.
 fn refusal(text: &str) -> String {
     let error = NodeFile::parse(text, Path::new("node.toml")).unwrap_err();
     match &error.hint {

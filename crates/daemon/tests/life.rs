@@ -1,4 +1,4 @@
-//! How a node begins and ends: what it refuses to start over, and what it leaves behind.
+//! The beginning and the end of a node: refusals to start, and files that are left behind.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -103,7 +103,7 @@ fn a_port_in_use_is_named() {
     assert!(error.hint().unwrap().contains("ss -lntup"));
 }
 
-/// What only an edit of the node file mends is told apart from what the machine refuses.
+/// Faults that only an edit of the node file mends are told apart from refusals of the machine.
 #[test]
 fn faults_of_the_configuration_are_told_from_those_of_the_machine() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What a node measures of itself, read as a collector reads it.
+//! Measurements of a node of itself, read as a collector reads them.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -18,13 +18,13 @@ use dhow_daemon::contact::{Contact, Flushing};
 use dhow_daemon::storing::{Answers, StoreThread};
 use dhow_store::{Disk, DiskError, Failure, FaultyDisk, MemoryDisk, Options, Store};
 
-/// How long a thread may take for what it does at once.
+/// The time that a thread may take for work that it does at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Octets that take their time to write: a flush is thought of after as many.
 const LARGE_OCTETS: usize = 5 << 20;
 
-/// How long a write of so many takes: longer than a batch is written without a flush between.
+/// The time that a write of so many takes: longer than a batch is written without a flush between.
 const LARGE_TIME: Duration = Duration::from_millis(20);
 
 /// A disk that tells of each flush and takes its time for large writes.
@@ -71,7 +71,7 @@ fn start(flushing: Flushing) -> (StoreThread, Receiver<()>) {
         flushed: Mutex::new(flushed),
     };
     let thread = start_on(Arc::new(disk), flushing);
-    // What opening flushed is not of interest.
+    // The flushes of opening are not of interest.
     while flushes.try_recv().is_ok() {}
     (thread, flushes)
 }

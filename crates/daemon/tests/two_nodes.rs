@@ -206,7 +206,7 @@ fn a_slow_disk_is_waited_for_and_nothing_is_lost() {
         "ipn:2.42",
         (0..40).map(|number| payload(number, 200_000)),
     );
-    // Where one comes slowly, others get a session beside it: their order is not promised.
+    // If one comes slowly, others get a session beside it: their order is not promised.
     let mut missing: BTreeSet<usize> = (0..40).collect();
     while !missing.is_empty() {
         let received = receive(&mut receiver);

@@ -3,7 +3,7 @@
 use dhow_document::quantity::{QuantityError, parse_energy, parse_power};
 use dhow_document::{Document, Entries, FileError};
 
-/// What a network takes; all that is 0 takes nothing.
+/// The power and energy that a network takes; a part of which it is 0 takes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Energy {
     /// A core while it is busy, beside what its host takes: microwatts.
@@ -16,7 +16,7 @@ pub struct Energy {
     pub octet_pj: u64,
 }
 
-/// What a scenario says of it; nothing where it says nothing.
+/// Reads `[energy]`; `None` where there is no such section.
 pub(crate) fn read(document: &Document<'_>) -> Result<Option<Energy>, FileError> {
     let Some(entries) = document.all("energy").next() else {
         return Ok(None);

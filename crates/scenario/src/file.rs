@@ -120,7 +120,7 @@ pub(crate) fn document<'a>(
     Document::read_with(path, text, SECTIONS, settings, name_of)
 }
 
-/// What a section is called by: its name, or its ends.
+/// The name by which settings address a section: its name, or its ends.
 fn name_of(table: &DeTable<'_>) -> Option<String> {
     let text = |key: &str| table.get(key)?.get_ref().as_str().map(str::to_owned);
     let ends = || match table.get("between")?.get_ref() {

@@ -1,4 +1,4 @@
-//! What nodes and links are on a testbed: limits of hosts, and what makes links.
+//! Nodes and links on a testbed: limits of hosts, and the means that make links.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const SHARE_MIN: u32 = 1_000;
 
 const CPU_HINT: &str = "for example: cpu = \"10%\", \"0.25%\" (0.1% is the least), \"200%\" for two cores, or \"24Mbit\": as much as TCP needs for that between disks";
 
-/// What a node has on a testbed.
+/// The host of a node on a testbed, and its limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// What runs there.
+    /// The kind of program that runs there.
     pub kind: HostKind,
     /// The processor that it has; none where it may take what there is.
     pub processor: Option<Processor>,
@@ -44,7 +44,7 @@ pub enum Processor {
     OfTcp(u64),
 }
 
-/// What runs on a host.
+/// The kind of program that runs on a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostKind {
     /// A node.
@@ -54,10 +54,10 @@ pub enum HostKind {
     Command,
 }
 
-/// What makes a link on a testbed.
+/// The means of a link on a testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// What makes it.
+    /// The kind of those means.
     pub by: By,
     /// Octets that may wait at each end.
     pub queue_octets: Option<u64>,
@@ -65,14 +65,14 @@ pub struct Wire {
     pub duplicate: Part,
     /// Packets that are held up.
     pub reorder: Part,
-    /// How long those are held up.
+    /// The time for which those are held up.
     pub reorder_by: Duration,
 }
 
-/// What makes a link.
+/// A kind of means that make a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Whatever can do what is asked for.
+    /// The kind that can do all that is asked for.
     Auto,
     /// Channels of our own.
     Emulator,
@@ -84,7 +84,7 @@ pub enum By {
     Veth,
 }
 
-/// What a section says of its hosts.
+/// Reads the limits of a section's hosts.
 pub(crate) fn read_host(document: &Document<'_>, entries: &Entries) -> Result<Host, FileError> {
     let processor = entries.text("cpu").map(|text| {
         parse_processor(text).ok_or_else(|| {
@@ -158,7 +158,7 @@ fn parse_percent(number: &str) -> Option<u32> {
     parsed.filter(|parts| *parts >= SHARE_MIN)
 }
 
-/// What a section says of what makes its links.
+/// Reads the means of a section's links.
 pub(crate) fn read_wire(document: &Document<'_>, entries: &Entries) -> Result<Wire, FileError> {
     let part = |key: &str| {
         Part::of_billion(entries.part(key).unwrap_or(0))

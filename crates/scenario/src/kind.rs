@@ -1,4 +1,4 @@
-//! What the nodes, and the links, of one section have in common.
+//! Settings that the nodes, or the links, of one section have in common.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::scenario::{
     AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, Udp, Wire,
 };
 
-/// What a session takes at least: less would not hold a fragment's header.
+/// Octets of a session's MRUs, at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
 
 /// Octets of a datagram of a link over UDP, least and most (docs/udpcl.md).
@@ -49,7 +49,7 @@ pub(crate) struct NodeKind {
 }
 
 impl NodeKind {
-    /// What a section says of its nodes.
+    /// Reads the settings of a section's nodes.
     pub(crate) fn read(document: &Document<'_>, entries: &Entries) -> Result<Self, FileError> {
         let segment = entries.size("segment").unwrap_or_default();
         let segment_octets = u32::try_from(segment)
@@ -147,7 +147,7 @@ pub(crate) struct LinkKind {
 }
 
 impl LinkKind {
-    /// What a section says of its links.
+    /// Reads the settings of a section's links.
     pub(crate) fn read(document: &Document<'_>, entries: &Entries) -> Result<Self, FileError> {
         let rate_trace = rate_trace::read(document, entries)?;
         let rate = match &rate_trace {
@@ -159,7 +159,7 @@ impl LinkKind {
         Ok(Self { rate_trace, ..kind })
     }
 
-    /// What a section says of its links beside rate and delay.
+    /// Reads the settings of a section's links beside rate and delay.
     pub(crate) fn with(
         document: &Document<'_>,
         entries: &Entries,
@@ -262,7 +262,7 @@ fn read_protocol(document: &Document<'_>, entries: &Entries) -> Result<Protocol,
     })
 }
 
-/// How nodes send over UDP.
+/// Reads the settings of nodes that send over UDP.
 fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<Udp, FileError> {
     let mtu_octets = entries.size("mtu").unwrap_or_default();
     if !MTU_OCTETS.contains(&mtu_octets) {
@@ -281,7 +281,7 @@ fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<Udp, FileError
     })
 }
 
-/// What a link loses.
+/// Reads the losses of a link.
 fn read_loss(document: &Document<'_>, entries: &Entries) -> Result<Loss, FileError> {
     let per_billion = entries.part("loss").unwrap_or(0);
     let wrong = |what: String| document.fault(entries.line_of("loss"), what);

@@ -1,4 +1,4 @@
-//! What must hold for any text that is read as a scenario or a contact plan: the fuzz target and the replay of its corpus
+//! Assertions that hold for any text that is read as a scenario or a contact plan: the fuzz target and the replay of its corpus
 //! call this.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::contact_plan;
 use crate::scenario::{Scenario, Size};
 
-/// What an input begins with that is a contact plan of somebody else's rather than a scenario.
+/// The beginning of an input that is a contact plan of somebody else's rather than a scenario.
 const PLAN: &str = "# plan\n";
 
 /// Nodes and links up to which two readings of a text are compared.

@@ -11,13 +11,13 @@ use crate::entropy::Entropy;
 use crate::file;
 use crate::scenario::Scenario;
 
-/// What the order of runs is drawn for.
+/// The purpose of the random numbers for the order of runs.
 const PURPOSE: u64 = Entropy::OURS + 100;
 
 /// Runs of a study, at most: far above any that somebody waits for.
 const RUNS_MAX: usize = 1_000_000;
 
-/// What a variant is called among the keys of a point.
+/// The key of a variant among those of a point.
 const VARIANT: &str = "variant";
 
 /// Keys that name a file to read: rates of links, contact plans, lists of traffic.
@@ -61,7 +61,7 @@ pub struct LeftOut {
 pub struct PlannedRun {
     /// Its number, from 1: by combination, then by repeat.
     pub number: u32,
-    /// What the sweep sets: paths and values.
+    /// The values that the sweep sets, each with its path.
     pub point: Vec<(String, String)>,
     /// Which repeat of the combination, from 1.
     pub repeat: u32,
@@ -382,7 +382,7 @@ fn needs(document: &Document<'_>) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// Who sets a value beside what is swept.
+/// The place of a value that is set beside a sweep.
 #[derive(Clone, Copy, Debug)]
 enum Given {
     Full,
@@ -390,7 +390,7 @@ enum Given {
 }
 
 impl Given {
-    /// What is wrong where a sweep sets the same.
+    /// The error if a sweep sets the same.
     fn is_idle(self, path: &str, swept: &str) -> String {
         let said = match self {
             Self::Full => format!("'{path}' of [full]"),
@@ -428,7 +428,7 @@ fn try_settings(
     file::read(path, text, &all).map(|_| all)
 }
 
-/// What is wrong with a value, where it was written.
+/// The fault of a value, at the place at which it was written.
 fn of_setting(place: FileError, error: FileError) -> FileError {
     let what = format!("{}: {}", place.what, error.what);
     let fault = FileError { what, ..place };

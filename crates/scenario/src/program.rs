@@ -14,9 +14,9 @@ const OTHERS: [&str; 2] = ["collector", "run"];
 /// A program that runs on a node of a testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it runs.
+    /// The node on whose host it runs.
     pub node: NodeIndex,
     /// It, and its words; names in braces are not yet addresses.
     pub words: Vec<String>,
@@ -26,11 +26,11 @@ pub struct Program {
     pub stop: Option<Duration>,
     /// Variables of its environment; names in braces are not yet addresses.
     pub environment: Vec<(String, String)>,
-    /// What it prints.
+    /// The form of its output.
     pub output: Output,
 }
 
-/// What a program prints.
+/// The form of a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Lines for people.

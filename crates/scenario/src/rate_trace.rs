@@ -10,7 +10,7 @@ use dhow_document::{Document, Entries, FileError};
 /// Octets that such a file may have: as many moments as a trace may, each with ten digits and an end of a line.
 const FILE_OCTETS_MAX: u64 = 110_000_000;
 
-/// What a file says, for whoever reads it outside of a scenario.
+/// Reads a rate trace outside of a scenario.
 ///
 /// # Errors
 /// When it cannot be read, with its first line that is wrong.

@@ -1,4 +1,4 @@
-//! What a scenario file becomes: plain, checked values.
+//! The plain, checked values of a scenario file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ pub struct Scenario {
     pub seed: u64,
     /// A run with another seed is one of another network: the file is to be read again with that seed.
     pub every_seed: bool,
-    /// How much of what nodes say and keep is there.
+    /// The part of sessions and stores that a simulation has.
     pub fidelity: Fidelity,
     /// The congestion control of TCP; of a testbed the system's own where none is named.
     pub congestion_control: Option<String>,
@@ -49,31 +49,31 @@ pub struct Scenario {
     pub routes: Vec<Route>,
     /// The routers of nodes.
     pub routing: Vec<Routing>,
-    /// Who sends what to whom.
+    /// Bundles that nodes send to each other.
     pub traffic: Vec<Traffic>,
     /// Crashes at given times.
     pub crashes: Vec<Crash>,
     /// Clocks that jump.
     pub clock_steps: Vec<ClockStep>,
-    /// What fails by chance.
+    /// Faults by chance.
     pub faults: Faults,
     /// When its time stands still.
     pub pause: Option<Pause>,
     /// When to stop.
     pub stop: Stop,
-    /// What runs on nodes of a testbed.
+    /// Programs that run on nodes of a testbed.
     pub programs: Vec<Program>,
-    /// What the network takes, where that is said.
+    /// The power and energy that the network takes, where that is said.
     pub energy: Option<Energy>,
     /// Contents of the report of many runs: keys of `[report]` and their texts; those of a list are lines.
     pub report: BTreeMap<&'static str, String>,
     /// Differences from what a contact plan says: sentences for whoever runs the scenario.
     pub notes: Vec<String>,
-    /// What is in the file and only a testbed can do.
+    /// The fault of a part of the file that only a testbed can do, if there is one.
     pub unsimulated: Option<ScenarioError>,
 }
 
-/// How much of what nodes say and keep is there. The nodes are the same.
+/// The part of sessions and stores that a simulation has. The nodes are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fidelity {
     /// All octets, in sessions and on disks.
@@ -102,15 +102,15 @@ pub struct Node {
     pub segment_mru: u64,
     /// Largest transfer that it takes (RFC 9174 4.6), octets: larger bundles come to it in fragments.
     pub transfer_mru: u64,
-    /// What it knows of the time.
+    /// Its wall clock, and that clock's error.
     pub clock: Clock,
     /// Octets that the log of its store may have.
     pub disk_octets: u64,
-    /// How long its disk takes for a flush.
+    /// The time that its disk takes for a flush.
     pub flush: Duration,
-    /// How long its disk takes for a read that its memory does not have; zero for none such.
+    /// The time that its disk takes for a read that its memory does not have; zero for none such.
     pub read: Duration,
-    /// What it has on a testbed.
+    /// Its host on a testbed.
     pub host: Arc<Host>,
     /// The node whose host it is on as well; that one is on its own.
     pub guest_of: Option<NodeIndex>,
@@ -128,16 +128,16 @@ impl Node {
     }
 }
 
-/// What a node knows of the time.
+/// The wall clock of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Nothing but how long it has been running.
     None,
     /// The wall clock.
     Known {
-        /// How far it is ahead of the true time, milliseconds.
+        /// The time by which it is ahead of the true time, milliseconds; negative if it is behind.
         offset_ms: i64,
-        /// How much too fast it runs, parts in a million.
+        /// The rate at which it runs fast, parts in a million; negative if it runs slow.
         drift_ppm: i32,
     },
 }
@@ -156,18 +156,18 @@ pub enum Protocol {
     Udp(Udp),
 }
 
-/// How the nodes at both ends of a link send over UDP.
+/// Settings of the nodes at both ends of a link that send over UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp {
     /// Largest datagram, octets of UDP payload.
     pub mtu_octets: u64,
     /// UDP payload that each end sends, octets a second, at most.
     pub octets_per_s: u64,
-    /// What becomes of a bundle when its last datagram has left.
+    /// The fate of a bundle when its last datagram has left.
     pub on_sent: OnSent,
 }
 
-/// What becomes of a bundle that has left over UDP.
+/// The fate of a bundle that has left over UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSent {
     /// It is removed.
@@ -197,34 +197,34 @@ pub struct Link {
     pub name: String,
     /// The node that dials, and the node that listens.
     pub between: (NodeIndex, NodeIndex),
-    /// How fast octets leave, in the mean where there is a trace.
+    /// The rate at which octets leave, in the mean where there is a trace.
     pub rate: Rate,
     /// When they may leave, where that changes.
     pub rate_trace: Option<RateTrace>,
-    /// How long they are on their way.
+    /// The time for which they are on their way.
     pub delay: Delay,
     /// Which packets of them are lost and have to be sent again.
     pub loss: Loss,
-    /// How much later than by the delay they may arrive.
+    /// The time by which they may arrive later than by the delay, at most.
     pub jitter: Duration,
     /// Whether it is there always or by contacts.
     pub presence: Presence,
-    /// What becomes of connections when a contact ends.
+    /// The end of a contact, as its connections see it.
     pub at_end: AtEnd,
     /// The dialling node's longest pause between two attempts.
     pub retry: Duration,
     /// Keepalive interval of sessions, seconds; 0 for none.
     pub keepalive_s: u16,
-    /// What is spoken over it.
+    /// The convergence layer that is spoken over it.
     pub protocol: Protocol,
-    /// What makes it on a testbed.
+    /// The means that make it on a testbed.
     pub wire: Arc<Wire>,
     /// The link whose wire it shares; that one has its own.
     pub over: Option<LinkIndex>,
 }
 
 impl Link {
-    /// How long it takes at most until what is sent can be answered, where nothing is lost or waits for the line.
+    /// The time until an answer comes, at most, where nothing is lost or waits for the line.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
         let one_way = self.delay.longest().saturating_add(self.jitter);
@@ -241,7 +241,7 @@ pub enum Presence {
     Planned,
 }
 
-/// What becomes of connections when a contact ends.
+/// The end of a contact, as its connections see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtEnd {
     /// Both sides are told that they are gone.
@@ -257,16 +257,16 @@ pub struct Contact {
     pub link: LinkIndex,
     /// When the first begins, from the start of the run.
     pub start: Duration,
-    /// How long each lasts; more than nothing.
+    /// The length of each; more than nothing.
     pub length: Duration,
-    /// How long after each the next begins; at least as long as one lasts.
+    /// The time from the beginning of one to that of the next; at least as long as one lasts.
     pub every: Option<Duration>,
 }
 
 /// A route of a node; those over the fewest links have priority 0 and come before others of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Whose.
+    /// The node that has the route.
     pub node: NodeIndex,
     /// The node to which bundles go.
     pub to: NodeIndex,
@@ -279,11 +279,11 @@ pub struct Route {
 /// The router of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
-    /// Whose.
+    /// The node that has the router.
     pub node: NodeIndex,
     /// The node to which bundles go; none for every node that has no line of its own.
     pub to: Option<NodeIndex>,
-    /// Who decides about them.
+    /// The router that decides about them.
     pub router: Router,
 }
 
@@ -296,7 +296,7 @@ impl Routing {
     }
 }
 
-/// Who decides which neighbours get a bundle.
+/// A router: it decides which neighbours get a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Router {
     /// Routes: one neighbour at a time.
@@ -319,23 +319,23 @@ impl Router {
 /// Bundles that one node sends to another.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Who sends.
+    /// The node that sends.
     pub from: NodeIndex,
-    /// Who receives.
+    /// The node that receives.
     pub to: NodeIndex,
-    /// How many bundles; none for as many as there is time for.
+    /// The number of bundles; none for as many as there is time for.
     pub count: Option<u64>,
     /// Octets of payload.
     pub size: Size,
-    /// What is sent and when, where a list says it; else there is nothing in it.
+    /// The times and sizes of the payloads, where a list says them; else there is nothing in it.
     pub list: Arc<[Listed]>,
     /// When the first is sent, from the start of the run.
     pub start: Duration,
     /// When the next are sent.
     pub pace: Pace,
-    /// How many are sent at once, at least 1.
+    /// The number of bundles that are sent at once, at least 1.
     pub burst: u64,
-    /// How long bundles are of use.
+    /// The lifetime of the bundles.
     pub lifetime: Duration,
     /// Payloads of up to so many octets are handed to the node in one piece with what is asked for.
     pub at_once_octets: u64,
@@ -381,7 +381,7 @@ impl Size {
     pub const MIN: u64 = 16;
 }
 
-/// How long after a bundle the next one is sent.
+/// The time from a bundle to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// All at once.
@@ -401,33 +401,33 @@ pub struct Crash {
     pub node: NodeIndex,
     /// When, from the start of the run.
     pub at: Duration,
-    /// How long it is off.
+    /// The time for which it is off.
     pub down: Duration,
 }
 
 /// A node's clock jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockStep {
-    /// Whose; it has a clock.
+    /// The node; it has a clock.
     pub node: NodeIndex,
     /// When, from the start of the run.
     pub at: Duration,
-    /// How far ahead, milliseconds.
+    /// The time by which the clock jumps ahead, milliseconds; negative if it jumps back.
     pub by_ms: i64,
 }
 
-/// What fails by chance.
+/// Faults by chance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Mean time between two crashes of one node.
     pub crash_every: Option<Duration>,
-    /// How many of a billion flushes a node crashes in.
+    /// The number of flushes, of a billion, in which a node crashes.
     pub crash_at_flush_per_billion: u32,
-    /// How long a node that crashed is off, in the mean.
+    /// The time for which a node that crashed is off, in the mean.
     pub crash_down: Duration,
     /// Mean time between two stalls of one disk.
     pub stall_every: Option<Duration>,
-    /// How long a stall takes, in the mean.
+    /// The time that a stall takes, in the mean.
     pub stall_for: Duration,
     /// Mean time between two moments at which a link's connections are reset.
     pub reset_every: Option<Duration>,
@@ -437,7 +437,7 @@ pub struct Faults {
     pub rot_every: Option<Duration>,
     /// Mean time between two moments at which one disk is full.
     pub full_every: Option<Duration>,
-    /// How long a disk stays full, in the mean.
+    /// The time for which a disk stays full, in the mean.
     pub full_for: Duration,
     /// Reads of a disk that fail, of a billion.
     pub read_fails_per_billion: u32,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dhow_scenario::oracle::check_scenario;
 
-/// What is put in the place of an octet: what ends words, numbers that are larger, and signs.
+/// The octets that are put in the place of others: ends of words, larger numbers, and signs.
 const CHANGES: &[u8] = b"9-\" .";
 
 /// Texts by the names of their files.

@@ -21,7 +21,7 @@ const DELIVERY_WINDOW: u32 = 8;
 /// Bundles that a sender has unanswered at a time.
 const UNANSWERED_MAX: usize = 64;
 
-/// What an application is there for.
+/// The purpose of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Sends one kind of traffic of the scenario.
@@ -33,7 +33,7 @@ pub enum Role {
     Receiver,
 }
 
-/// What an application hears.
+/// Answers and deliveries that an application has from its node.
 #[derive(Debug)]
 pub enum Heard {
     /// The node has accepted a payload as this bundle.
@@ -48,7 +48,7 @@ pub enum Heard {
     Nonsense(String),
 }
 
-/// What an application makes of a delivery.
+/// The answer of an application to a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It has it for good.
@@ -62,7 +62,7 @@ pub enum Answer {
 /// One application of one node.
 #[derive(Debug)]
 pub struct Application {
-    /// What it does.
+    /// Its purpose.
     pub role: Role,
     /// Payloads that are to be sent.
     pub due: u64,
@@ -76,7 +76,7 @@ struct Session {
     stream: StreamId,
     reader: FrameReader,
     stage: Stage,
-    /// What was sent and is not answered; requests are answered in any order.
+    /// Payloads that were sent and are not answered; requests are answered in any order.
     unanswered: VecDeque<UnitName>,
     /// The request that is said and the node has not taken yet.
     request: Option<Bytes>,
@@ -195,7 +195,7 @@ impl Application {
         })
     }
 
-    /// What comes next of a payload, about so many octets of it.
+    /// The request and the octets of its payload that come next: pieces until they have `most` octets or more, or all.
     pub fn take_unsent(&mut self, most: usize) -> Vec<Bytes> {
         let Some(session) = &mut self.session else {
             return Vec::new();

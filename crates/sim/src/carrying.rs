@@ -12,7 +12,7 @@ use crate::freight::Freight;
 use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
 use crate::world::World;
 
-/// How long it is at most until a sender that gets no answer tries again.
+/// The time, at most, after which a sender that gets no answer tries again.
 const RETRANSMISSION: Duration = Duration::from_secs(1);
 
 impl World {
@@ -92,7 +92,7 @@ impl World {
                 return self.drop_end(key, side);
             };
             let octets = freight.octets();
-            // Whoever gives less than it may has no more, and says so when that changes.
+            // A node that gives less than it may has no more, and says so when that changes.
             let is_all = octets < room.min(1 << 20);
             if is_all {
                 way.wants = false;
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// What a node has written is judged and sent.
+    /// Judges the octets that a node has written, and sends them.
     fn put_on(&mut self, key: ConnectionKey, side: Side, freight: Freight) {
         let now = self.now;
         if let Some(connection) = self.connection_mut(key)
@@ -225,7 +225,7 @@ impl World {
         let way = connection.towards_mut(side);
         if state == EndState::Gone {
             way.under_way = way.under_way.saturating_sub(octets);
-            // Whoever is up says that there is no such connection; whoever is off says nothing.
+            // A machine that is up answers that there is no such connection; one that is off says nothing.
             let up = self
                 .machines
                 .get(machine.at())
@@ -486,9 +486,9 @@ impl World {
     }
 }
 
-/// What is due of a queue of flights.
+/// The first flight of a queue, once it is due.
 trait Due {
-    /// What the first flight carries, if it has arrived by now.
+    /// The octets of the first flight, if it has arrived by now.
     fn pop_front_if_due(&mut self, now: Instant) -> Option<Freight>;
 }
 

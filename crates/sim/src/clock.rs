@@ -1,4 +1,4 @@
-//! What time it is for one node.
+//! The clocks of one node.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// What the node is told at a true instant.
+    /// The time that the node is told at a true instant.
     #[must_use]
     pub fn now(&self, truth: Instant) -> Now {
         let up = drifted(truth.since(self.started), self.drift_ppm());
@@ -71,7 +71,7 @@ impl Clock {
     }
 }
 
-/// How far the wall clocks of some nodes may be off, at most.
+/// The greatest error of the wall clocks of some nodes: an offset, and a drift since the beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClockError {
     offset: Duration,

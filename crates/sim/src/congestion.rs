@@ -28,7 +28,7 @@ const PARTS: u64 = 16;
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 const PROBE_FOR: Duration = Duration::from_millis(200);
 
-/// What BBR has on its way then.
+/// Octets that BBR has on its way then.
 const PROBE_OCTETS: u64 = 4 * SEGMENT_OCTETS;
 
 /// Octets by which cubic's function is off its plateau, 10⁹ times, for each cubic millisecond (RFC 9438: 0.4 segments for each cubic second).
@@ -114,7 +114,7 @@ pub(crate) struct Congestion {
     probe: Probe,
 }
 
-/// How BBR looks for the shortest round trip.
+/// The state of BBR's search for the shortest round trip.
 #[derive(Clone, Copy, Debug)]
 enum Probe {
     /// Not before this.

@@ -25,7 +25,7 @@ const WINDOW_OCTETS: u64 = 256 * 1024;
 /// Octets written at once, at most and at least; between them what the link carries in a chunk's time.
 const CHUNK_OCTETS: (u64, u64) = (4 * 1024, 256 * 1024);
 
-/// How long a link carries what is written at once.
+/// The time for which a link carries octets that are written at once.
 const fn chunk_time(fidelity: Fidelity) -> Duration {
     match fidelity {
         Fidelity::Octet => Duration::from_millis(20),
@@ -46,13 +46,13 @@ const QUEUE_MIN_OCTETS: u64 = 256 * 1024;
 /// The time, beside a round trip, after which a sender without a congestion control sends lost octets again, at least.
 const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
 
-/// How often the same octets are lost at most.
+/// The number of times that the same octets are lost, at most.
 const LOSSES_MAX: u32 = 16;
 
 /// Octets that a sender may write into a connection over which nothing goes.
 const HELD_OCTETS: u64 = 64 * 1024;
 
-/// What one end of a connection is doing.
+/// The state of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndState {
     /// The dialling side has no answer, or the accepting side not heard that it has one.
@@ -68,15 +68,15 @@ pub enum EndState {
 /// One end of a connection.
 #[derive(Debug)]
 pub struct End {
-    /// Where.
+    /// The machine that has this end.
     pub machine: MachineIndex,
     /// In which life of it.
     pub life: Life,
-    /// What it is called there.
+    /// The stream as the machine's node calls it.
     pub stream: StreamId,
-    /// What it is doing.
+    /// Its state.
     pub state: EndState,
-    /// What it writes.
+    /// The octets that it writes.
     pub way: Way,
 }
 
@@ -111,7 +111,7 @@ impl Flight {
     }
 }
 
-/// What one end writes and the other reads.
+/// The octets that one end writes and the other reads.
 #[derive(Debug, Default)]
 pub struct Way {
     /// On their way, in order.
@@ -168,13 +168,13 @@ pub struct Connection {
     pub road: u32,
     /// The link failed under it: nothing gets through any more.
     pub broken: bool,
-    /// Who dialled.
+    /// The end that dialled.
     pub dialling: End,
-    /// Who accepted.
+    /// The end that accepted.
     pub accepting: End,
-    /// Who judges what they say, where all of it is there.
+    /// The referee of the session, where all octets of it are there.
     pub referee: Option<Box<Referee>>,
-    /// What it looks like as packets.
+    /// The connection as packets of a capture.
     pub conversation: Conversation,
 }
 
@@ -196,7 +196,7 @@ impl Connection {
         }
     }
 
-    /// What arrives at one end.
+    /// The octets that arrive at one end.
     pub const fn towards_mut(&mut self, side: Side) -> &mut Way {
         &mut self.end_mut(side.other()).way
     }
@@ -260,25 +260,25 @@ impl Way {
 /// A link.
 #[derive(Debug)]
 pub struct Road {
-    /// Who dials and who listens.
+    /// The machine that dials and the one that listens.
     pub ends: (MachineIndex, MachineIndex),
     /// The link as the node of each end calls it, where it has it in its configuration: as who dials does, and over UDP both.
     pub links: [Option<LinkId>; 2],
-    /// What there is instead of connections where it is over UDP.
+    /// The sockets at its ends if the link is over UDP; it has no connections then.
     pub air: Option<Box<Air>>,
-    /// How long octets are on their way.
+    /// The time for which octets are on their way.
     delay: Delay,
-    /// How long it takes at most until what is sent is answered.
+    /// The time until an answer comes, at most.
     pub round_trip: Duration,
-    /// What becomes of connections when a contact ends.
+    /// The end of a contact, as its connections see it.
     pub at_end: AtEnd,
-    /// How many contacts there are at present; always one where the link is always there.
+    /// The number of contacts at present; always one where the link is always there.
     pub contacts: u32,
     /// Connections over it.
     pub connections: Vec<ConnectionKey>,
     /// When a connection ended last, at the dialling and at the accepting side.
     pub parted: (Instant, Instant),
-    /// How long there have been contacts before the present one, and when that began.
+    /// The time of all contacts before the present one, and the beginning of that.
     pub open: (Duration, Instant),
     loss: Loss,
     jitter: Duration,
@@ -364,7 +364,7 @@ impl Road {
         ends.filter_map(|(end, link)| Some((end, link?)))
     }
 
-    /// How long it takes what leaves at an instant.
+    /// The time from an instant of leaving to the arrival.
     #[must_use]
     pub fn delay(&self, at: Instant) -> Duration {
         self.delay.at(at.since(Instant::START))
@@ -376,7 +376,7 @@ impl Road {
         self.contacts > 0
     }
 
-    /// Who is at one side.
+    /// The machine at one side.
     #[must_use]
     pub const fn machine(&self, side: Side) -> MachineIndex {
         match side {
@@ -385,7 +385,7 @@ impl Road {
         }
     }
 
-    /// How many octets one side may write now.
+    /// The number of octets that one side may write now.
     #[must_use]
     pub fn room(&self, way: &mut Way, now: Instant) -> u64 {
         let window = if self.is_open() {
@@ -484,7 +484,7 @@ impl Road {
         (self.lines.0.carried(now), self.lines.1.carried(now))
     }
 
-    /// What was leaving is cut off.
+    /// Octets that are leaving are cut off.
     pub fn cut(&mut self, now: Instant) {
         self.lines.0.cut(now);
         self.lines.1.cut(now);

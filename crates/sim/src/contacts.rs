@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// Whoever dials a link, or sends over it by UDP, learns whether there is any point in it.
+    /// The machines that have a link in their configuration learn whether it has a carrier: the side that dials, and over UDP both.
     fn tell_carrier(&mut self, number: u32, carrier: Carrier) {
         let linked = self.roads.get(road_at(number)).map(Road::linked);
         for (at, link) in linked.into_iter().flatten() {
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// What was held goes on.
+    /// Octets that were held go on.
     fn resume(&mut self, key: ConnectionKey) {
         for side in [Side::Dialling, Side::Accepting] {
             let Some(connection) = self.connection_mut(key) else {
@@ -186,7 +186,7 @@ impl World {
             (side, last, connection.end(side).state)
         });
         for (side, last, state) in told {
-            // Whoever dials and has not heard of it yet is told so by the answer.
+            // A dialling side that has not heard of the connection yet is told so by the answer.
             if state != EndState::Unheard || side == Side::Accepting {
                 self.queue.push(last, Happening::Ended(key, side));
             }
@@ -195,7 +195,7 @@ impl World {
 }
 
 impl Road {
-    /// How long there have been contacts.
+    /// The time of all contacts up to now.
     #[must_use]
     pub fn open_for(&self, now: dhow_bundle::Instant) -> std::time::Duration {
         if self.is_open() {

@@ -26,8 +26,8 @@ use crate::oracle::{Seen, Witness};
 use crate::queue::{Happening, MachineIndex, Side};
 use crate::world::World;
 
-/// Octets that may wait in a socket to leave, and as many to be read, headers included: what Linux gives one (`net.core.wmem_default`). What comes
-/// beyond them is lost; what is to leave waits in the driver.
+/// Octets that may wait in a socket to leave, and as many to be read, headers included: the size that Linux gives a socket (`net.core.wmem_default`).
+/// Datagrams that come beyond it are lost; those that are to leave wait in the driver.
 const SOCKET_OCTETS: u64 = 212_992;
 
 /// Octets of the headers of IPv4 and UDP, which take the line as well.
@@ -39,10 +39,10 @@ const BATCH: usize = 64;
 /// Streams with this bit are conversations by datagrams.
 const DATAGRAMS: u64 = 1 << 62;
 
-/// Where the number of such a stream holds its link: above the side, below what counts streams.
+/// Bits of the link's number in the number of such a stream: above the side, below the count of streams.
 const ROAD_BITS: u32 = 24;
 
-/// What a link over UDP has at its ends.
+/// The two ends of a link over UDP.
 #[derive(Debug)]
 pub struct Air {
     udp: Udp,
@@ -53,18 +53,18 @@ pub struct Air {
 /// One end of such a link.
 #[derive(Debug)]
 pub struct Socket {
-    /// What leaves here.
+    /// The channel that takes the datagrams which leave here.
     pub(crate) channel: Channel,
     /// When the channel is looked at next.
     armed: Option<Instant>,
     conversation: Option<Conversation>,
     /// A `Sendable` is on its way.
     promised: bool,
-    /// What has left and is kept, since the machine started.
+    /// Bundles that have left and are kept, since the machine started.
     kept: BTreeSet<(BundleName, FragmentRange)>,
 }
 
-/// What a node has there.
+/// The conversation of a node over such a link.
 #[derive(Debug)]
 struct Conversation {
     stream: StreamId,
@@ -491,7 +491,7 @@ impl World {
         }
     }
 
-    /// What a datagram shows, at the end of a link at which it left or was read.
+    /// Judges the bundles that a datagram shows, at the end of a link at which it left or was read.
     fn judge_datagram(&mut self, (number, side): (u32, Side), seen: Result<Vec<Seen>, String>) {
         let Some(road) = self.roads.get(road_at(number)) else {
             return;

@@ -1,5 +1,5 @@
-//! How connections come about: a call that takes the link's delay, an answer that takes it again, and word of the answer that takes it
-//! once more, ahead of all octets. Whoever dials is connected after two delays, whoever accepts after three.
+//! The making of connections: a call that takes the link's delay, an answer that takes it again, and word of the answer that takes it
+//! once more, ahead of all octets. The side that dials is connected after two delays, the side that accepts after three.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::freight::Freight;
 use crate::queue::{ConnectionKey, Happening, Life, MachineIndex, Side};
 use crate::world::World;
 
-/// How long a call is not answered, beside the link's longest round trip, before the dialling side gives up.
+/// The time after which the dialling side gives up a call that is not answered, beside the link's longest round trip.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the system takes to find out that no interface leads there.
+/// The time in which the system finds that no interface leads there.
 const NO_ROUTE: Duration = Duration::from_millis(1);
 
-/// Where a stream's number holds the slot of its connection: above the side, below what counts streams.
+/// Bits of the connection's slot in a stream's number: above the side, below the count of streams.
 const SLOT_BITS: u32 = 24;
 
 /// A connection that is being made.
@@ -32,7 +32,7 @@ pub struct Dial {
     road: u32,
     /// Which decision about the link it carries out.
     order: u32,
-    /// What came of it.
+    /// The connection, or the reason why there is none.
     outcome: Result<ConnectionKey, &'static str>,
 }
 
@@ -264,7 +264,7 @@ impl World {
         (connection.key == key).then_some(connection)
     }
 
-    /// What a driver would know of a stream's path.
+    /// The state of a stream's path, as a driver sees it.
     pub(crate) fn path(&self, at: MachineIndex, stream: StreamId) -> Path {
         let Some((key, side)) = self.locate(at, stream) else {
             return Path::Lost;

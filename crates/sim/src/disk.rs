@@ -1,12 +1,12 @@
 //! A simulated disk: sparse, and honest about what a power failure leaves.
 //!
-//! What was written is read back at once, and is durable when a flush that was begun after it has ended, which is in the
+//! Octets that were written are read back at once, and are durable when a flush that was begun after them has ended, which is in the
 //! driver's hands ([`SimDisk::finish_flush`]): flushes take virtual time. Until then the octets that stood there before are kept, so that a crash can
 //! take back any part of what came later. Flushes are barriers: nothing that was written behind one is
 //! kept where something before it is lost.
 //!
-//! Octets rot where memory does not have them any more: what was written or read a moment ago is read from there. What the
-//! last flush covered does not rot, since a log that lost its very end looks like one that never had it.
+//! Octets rot where memory does not have them any more: those that were written or read a moment ago are read from there. Octets that the
+//! last flush covered do not rot, since a log that lost its very end looks like one that never had it.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -26,7 +26,7 @@ const PAGE_OCTETS: usize = 4096;
 /// A crash keeps or loses unsynced octets in pieces of this size.
 const SECTOR_OCTETS: usize = 512;
 
-/// How long memory has what was written or read: longer than a node takes a comparison with checksums for good.
+/// The time for which memory has octets that were written or read: longer than a node takes a comparison with checksums for good.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// Places that are looked at for one that may rot.
@@ -47,7 +47,7 @@ impl Hand {
     }
 }
 
-/// What kind of crash.
+/// A kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
     /// The process is killed: the system still has all that was written.
@@ -83,7 +83,7 @@ struct State {
     durable_octets: u64,
     /// Length of the log when the last flush began.
     flushed_octets: u64,
-    /// What unflushed writes replaced, oldest first; a new list begins with each flush.
+    /// Octets that unflushed writes replaced, oldest first; a new list begins with each flush.
     epochs: Vec<Vec<Replaced>>,
     /// Flushes that have begun, since the disk was made.
     flushes: u64,
@@ -93,13 +93,13 @@ struct State {
     full: bool,
     /// The next flush fails.
     fails: bool,
-    /// What was written before the last flush that made something durable and behind the one before it.
+    /// Places that were written before the last flush that made something durable and behind the one before it.
     latest: Vec<Range<u64>>,
     /// Octets that are not what was written there.
     rotten: BTreeSet<u64>,
 }
 
-/// What stood where an unflushed write went; after it was taken back, what was written.
+/// Octets that an unflushed write replaced; after the write was taken back, the octets of the write.
 #[derive(Debug)]
 struct Replaced {
     offset: u64,
@@ -275,7 +275,7 @@ impl State {
         Ok(())
     }
 
-    /// What lies behind the log's end has no room.
+    /// Gives back the room behind the log's end.
     fn give_room_back(&mut self) {
         let pages = usize::try_from(self.octets)
             .unwrap_or(usize::MAX)
@@ -372,7 +372,7 @@ impl State {
         }
     }
 
-    /// What stands where something is going to be written; nothing where that is zeros alone, as in most of a log that grows.
+    /// The octets at the place of a write to come; none where they are zeros alone, as in most of a log that grows.
     fn before(&self, offset: u64, length: usize) -> Vec<u8> {
         let (first, last) = (locate(offset).0, locate(add(offset, length)).0);
         let pages = self.pages.iter().skip(first).take(last + 1 - first);

@@ -2,12 +2,12 @@
 
 pub use dhow_scenario::Entropy;
 
-/// What random numbers are for: each purpose has streams of its own, so that more of one do not change another.
+/// A purpose of random numbers: each has streams of its own, so that more of one do not change another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The seeds of nodes.
     Node,
-    /// What a disk keeps when the power fails.
+    /// The octets that a disk keeps when the power fails.
     Disk,
     /// When nodes crash and for how long.
     Crash,
@@ -15,7 +15,7 @@ pub enum Purpose {
     Stall,
     /// When connections are reset.
     Reset,
-    /// What is in them.
+    /// Octets of payloads.
     Payload,
     /// When octets of disks rot, and which.
     Rot,

@@ -1,4 +1,4 @@
-//! What fails: machines, disks and connections, by chance or by plan.
+//! Faults of machines, disks and connections, by chance or by plan.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
 use crate::world::{Flow, World, machine};
 
-/// How long applications that crashed are gone.
+/// The time for which applications that crashed are gone.
 pub(crate) const CLIENTS_DOWN: Duration = Duration::from_secs(1);
 
-/// How long after a disk was full its store may still refuse.
+/// The time after a disk was full in which its store may still refuse.
 const FULL_AFTER: Duration = Duration::from_secs(3);
 
-/// How long after others have taken room of a disk its store has found that, at most.
+/// The time, at most, in which a store finds that others have taken room of its disk.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// Flushes that it takes at most until then.
 const CONFIRMING_FLUSHES: u32 = 8;
 
-/// How long after an application has confirmed a delivery its node's disk has that, where nothing is wrong with it.
+/// The time after which a node's disk has an application's confirmation of a delivery, where nothing is wrong with it.
 const CONFIRMED_FOR: Duration = Duration::from_secs(2);
 
 impl World {
@@ -36,7 +36,7 @@ impl World {
             self.plan_crash(machine(at));
             self.plan_stall(machine(at));
             self.plan_client_crash(machine(at));
-            // What has no disk does not rot, and is never full.
+            // A machine without a disk has nothing that rots, and is never full.
             if self.fidelity == Fidelity::Octet {
                 self.plan_rot(machine(at));
                 self.plan_full(machine(at));
@@ -179,7 +179,7 @@ impl World {
         self.counts.rotted += 1;
         self.note(at, What::Rotted, place, &[]);
         if self.kept.handle_rot(at, place, &mut self.ledger) == Hit::Record {
-            // What may have told of deliveries is not known any more once the node starts again.
+            // The octets may have told of deliveries: those are not known any more once the node starts again.
             let here = |flow: &Flow| self::machine(flow.traffic.to.0) == at;
             for (traffic, _) in (0..).zip(&self.traffic).filter(|(_, flow)| here(flow)) {
                 self.ledger.forget_confirmations(traffic, life);
@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    /// A machine is gone from one instant to the next, and comes back later. What has left it by now arrives.
+    /// A machine is gone from one instant to the next, and comes back later. Octets that have left it by now arrive.
     fn crash(&mut self, at: MachineIndex, down: Duration) {
         let now = self.now;
         let Some(machine) = self.machines.get_mut(at.at()) else {

@@ -41,7 +41,7 @@ impl Flow {
         Some((name, unit, adu))
     }
 
-    /// How many payloads are sent now, and when it is time for more.
+    /// The number of payloads that are sent now, and the time for more.
     fn due(&mut self, now: Instant) -> (u64, Option<Instant>) {
         let at = |due: &Due| Instant::START + due.at;
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! What a connection carries at a time.
+//! The octets that a connection carries at a time.
 
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ pub enum Freight {
 }
 
 impl Freight {
-    /// How many.
+    /// The number of octets, zeros included.
     #[must_use]
     pub fn octets(&self) -> u64 {
         match self {

@@ -1,4 +1,4 @@
-//! What oracles are shown, and what they say.
+//! Observations that oracles are shown, and the violations that they find.
 
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, FragmentRange};
 use dhow_node::api::wire::BundleAdu;
@@ -19,7 +19,7 @@ impl World {
         }
     }
 
-    /// What a machine does is not what it should be.
+    /// A machine broke a rule that an oracle knows.
     pub(crate) fn accuse_wrong(&mut self, at: MachineIndex, (oracle, what): Wrong) {
         let sentence = format!("{} {what}", self.name(at));
         self.accuse(oracle, sentence, &[at]);
@@ -63,7 +63,7 @@ impl World {
         };
         let is_rotten = |name| beside.0.record(name).rotten;
         match seen {
-            // What rotted within a large bundle is found by whoever receives it.
+            // Rot within a large bundle is found by the node that receives it.
             Seen::Said(parcel) if is_rotten(parcel.name) => Ok(()),
             Seen::SaidWhole(parcel, _) if is_rotten(parcel.name) => Ok(()),
             Seen::Said(parcel) => {
@@ -144,7 +144,7 @@ impl World {
         };
         let found = bundle_of(adu);
         if let Some(bundle) = found.filter(|_| unit.bundle.is_none()) {
-            // Who sent it may not have been told yet that it was accepted.
+            // The application that sent it may not have been told yet that it was accepted.
             self.ledger.record_mut(bundle).unit.get_or_insert(name);
         }
         let Some(unit) = self.ledger.unit(name) else {
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// What one end says breaks a rule.
+    /// One end of a connection broke a rule of the session's protocol.
     pub(crate) fn call_foul(&mut self, key: ConnectionKey, side: Side, foul: &Foul) {
         let Some(connection) = self.connection(key) else {
             return;

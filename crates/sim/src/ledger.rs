@@ -1,4 +1,4 @@
-//! What was sent, accepted and delivered, and how many copies of it are on disks.
+//! Payloads that were sent, accepted and delivered, and the number of copies of each bundle on disks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -23,7 +23,7 @@ impl UnitName {
     }
 }
 
-/// How far the application at the destination has confirmed a payload.
+/// The confirmation of a payload by the application at its destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confirmation {
     /// Not.
@@ -42,7 +42,7 @@ pub struct Unit {
     pub octets: u64,
     /// When it was given to the node.
     pub sent: Instant,
-    /// How long it is of use.
+    /// The time for which it is of use.
     pub lifetime: Duration,
     /// The number of the node that it is for.
     pub to: u32,
@@ -54,7 +54,7 @@ pub struct Unit {
     pub is_refused: bool,
     /// When the application at its destination had it first.
     pub delivered: Option<Instant>,
-    /// How far that was confirmed.
+    /// The confirmation of that.
     pub confirmation: Confirmation,
     /// Its bundle.
     pub bundle: Option<BundleName>,
@@ -99,7 +99,7 @@ impl BundleName {
     }
 }
 
-/// What is known of a bundle, whoever made it.
+/// All that is known of a bundle of any source.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record {
     /// Durable copies that nobody has decided to delete.
@@ -132,13 +132,13 @@ pub struct Ledger {
     bundles: Named<Record>,
     /// Of bundles of which something has left over a link that promises nothing.
     gone: BTreeMap<BundleName, Gone>,
-    /// How many payloads were accepted.
+    /// The number of payloads that were accepted.
     pub accepted: u64,
-    /// How many were refused.
+    /// The number of payloads that were refused.
     pub refused: u64,
     /// Status reports that came to those that send.
     pub reports: u64,
-    /// How many were delivered.
+    /// The number of payloads that were delivered.
     pub delivered: u64,
 }
 
@@ -215,20 +215,20 @@ impl Ledger {
         })
     }
 
-    /// How many payloads were given to nodes.
+    /// The number of payloads that were given to nodes.
     #[must_use]
     pub fn sent(&self) -> u64 {
         let count = self.units.iter().map(Vec::len).sum::<usize>();
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 
-    /// What is known of a bundle.
+    /// The record of a bundle; an empty one of a bundle that is not known.
     #[must_use]
     pub fn record(&self, bundle: BundleName) -> Record {
         self.bundles.get(&bundle).copied().unwrap_or_default()
     }
 
-    /// What is known of a bundle, to be changed.
+    /// The record of a bundle, to be changed.
     pub fn record_mut(&mut self, bundle: BundleName) -> &mut Record {
         self.bundles.entry(bundle).or_default()
     }

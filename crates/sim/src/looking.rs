@@ -14,19 +14,19 @@ use crate::oracle::{Fact, Wrong};
 use crate::queue::{Life, MachineIndex, Side};
 use crate::world::{World, machine};
 
-/// How long a session that stands may carry nothing while a bundle waits for it: longer than any bundle rests that was refused.
+/// The time for which a session that stands may carry nothing while a bundle waits for it: longer than any bundle rests that was refused.
 const IDLE_MAX: Duration = Duration::from_secs(90);
 
 /// Octets of a bundle beside its payload, at most: the blocks that nodes write here, and checksums.
 const HEADERS_MAX: u64 = 256;
 
-/// How long after its lifetime a bundle may be held that is on its way to a neighbour or application.
+/// The time after its lifetime for which a bundle may be held that is on its way to a neighbour or application.
 const HELD_LATE: Duration = Duration::from_secs(90);
 
-/// How long a node may count room as taken that nothing takes.
+/// The time for which a node may count room as taken that nothing takes.
 const LEAK_MAX: Duration = Duration::from_secs(60);
 
-/// How long after a node has been given all of a bundle by datagrams it is durable there.
+/// The time in which a bundle is durable at a node that has been given all of it by datagrams.
 const TAKEN_MAX: Duration = Duration::from_secs(5);
 
 /// Machines that are looked at together, at most: each look goes through all that a machine has.
@@ -283,7 +283,7 @@ impl World {
                 neighbours.insert(other, Beside::There);
             }
         }
-        // What is given to a socket may wait there for its turn.
+        // Datagrams that are given to a socket may wait there for their turn.
         let used = self.sockets_of(at).filter(|(_, socket)| socket.is_used());
         neighbours.extend(used.map(|(other, _)| (other, Beside::There)));
         for (key, side) in self.connections_of(at) {

@@ -23,15 +23,15 @@ use crate::queue::{ConnectionKey, Life, Side};
 use crate::sparse::Sparse;
 use crate::storage::Storage;
 
-/// How often a store looks for remembered identifiers that have expired, as the daemon's does.
+/// The interval at which a store looks for remembered identifiers that have expired, as the daemon's does.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// What a store held when its machine started.
+/// The content of a store when its machine started.
 #[derive(Debug)]
 pub struct Found {
     /// The bundles, in the order of their keys, with the places of their octets.
     pub bundles: Vec<(Box<StoredBundle>, Extents)>,
-    /// What the store says is lost.
+    /// The bundles that the store says it has lost.
     pub loss: Loss,
 }
 
@@ -40,19 +40,19 @@ pub struct Found {
 pub struct Machine {
     /// Its name in the scenario.
     pub name: String,
-    /// What its node and store are told, the links that it dials, and its applications.
+    /// The configuration of its node and store, the links that it dials, and its applications.
     pub blueprint: Blueprint,
-    /// What outlives it.
+    /// Its store, with the disk that outlives crashes.
     pub storage: Storage,
     /// Counts its starts.
     pub life: Life,
-    /// What runs on it, while it is up.
+    /// Its node, with all else that is gone after a crash; none while the machine is down.
     pub running: Option<Running>,
-    /// What it knows of the time.
+    /// The error of its wall clock, if it has one.
     pub wall: scenario::Clock,
-    /// How long a flush takes.
+    /// The time that a flush takes.
     pub flush: Duration,
-    /// How long a read takes.
+    /// The time that a read takes.
     pub read: Duration,
     /// Until when its disk does nothing.
     pub stalled: Instant,
@@ -66,7 +66,7 @@ pub struct Machine {
     pub roads: Vec<u32>,
     /// The most bundles and octets that were seen in its store, and how often it crashed.
     pub most: Most,
-    /// What its nodes' recordings hold, where they are made.
+    /// The part of payloads in its nodes' recordings, where they are made.
     pub recorded: Option<Content>,
     /// The recordings of its lives that are over.
     pub recordings: Vec<Vec<u8>>,
@@ -120,7 +120,7 @@ pub enum Retry {
     Due,
 }
 
-/// What a machine had at most.
+/// The most that samples saw of a machine, and its crashes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Most {
     /// Bundles in its store when it was looked at.
@@ -131,13 +131,13 @@ pub struct Most {
     pub crashes: u64,
 }
 
-/// What runs on a machine.
+/// The node of a machine that is up, with all that a crash takes.
 pub struct Running {
     /// The node.
     pub node: Node,
     /// Its clocks.
     pub clock: Clock,
-    /// What the store is asked next.
+    /// The commands that the store is given next.
     pub batch: Vec<StoreCommand>,
     /// Octets in `batch`.
     pub batch_octets: u64,
@@ -149,7 +149,7 @@ pub struct Running {
     pub retry: Retry,
     /// Octets that the flush covers.
     pub flushing_octets: u64,
-    /// What the node is to be told in this turn.
+    /// The events that the node is told in this turn.
     pub inbox: VecDeque<Event>,
     /// An application may have something to say.
     pub may_request: bool,
@@ -254,7 +254,7 @@ impl Machine {
         true
     }
 
-    /// What a stream is to write, at most about `limit` octets.
+    /// Collects the octets that a stream is to write, at most about `limit`.
     fn gather(&mut self, now: Instant, stream: StreamId, limit: usize, gather: &mut Gather) {
         gather.clear();
         let Some(running) = &mut self.running else {
@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// What a neighbour's stream is to write, at most about `limit` octets; `None` when what is stored of it is not there.
+    /// The octets that a neighbour's stream is to write, at most about `limit`; `None` when stored ones of them are not there.
     pub fn poll_freight(
         &mut self,
         now: Instant,
@@ -339,7 +339,7 @@ impl Machine {
 }
 
 impl Running {
-    /// What the node's clocks show.
+    /// The time that the node's clocks show.
     #[must_use]
     pub fn now(&self, truth: Instant) -> Now {
         self.clock.now(truth)

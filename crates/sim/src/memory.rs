@@ -1,6 +1,6 @@
-//! How much memory a scenario takes, before it is run.
+//! An estimate of the memory that a scenario takes, before it is run.
 //!
-//! What each part takes is what runs of 1,024, 10,000 and 100,000 nodes were seen to take (labs/thousand.toml, labs/ten-thousand.toml,
+//! The octets of each part are those that runs of 1,024, 10,000 and 100,000 nodes were seen to take (labs/thousand.toml, labs/ten-thousand.toml,
 //! labs/hundred-thousand.toml), and networks of as many nodes without traffic.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ const CONTACT_OCTETS: u64 = 100;
 /// Copies of the largest payload while an application takes it, which has all of its octets at either fidelity.
 const DELIVERED_COPIES: u64 = 3;
 
-/// What parts of a network take, octets each.
+/// Memory of the parts of a network, octets each.
 struct Weights {
     /// A node with its store, when nothing has been sent yet.
     node: u64,
@@ -47,7 +47,7 @@ const fn weights(fidelity: Fidelity) -> Weights {
     }
 }
 
-/// What a scenario takes, at most as a rule.
+/// The memory that a scenario takes, at most as a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// Octets of nodes and links.
@@ -59,7 +59,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// What a scenario takes.
+    /// The estimate for a scenario.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
         let weights = weights(scenario.fidelity);
@@ -108,7 +108,7 @@ impl Estimate {
     }
 }
 
-/// How many bundles are sent until the end, and how many of them are of use at one time.
+/// The number of bundles that are sent until the end, and the number of them that are of use at one time.
 fn sent(traffic: &Traffic, end: Duration) -> (u64, u64) {
     let most = traffic.count.unwrap_or(u64::MAX);
     let (Pace::Constant(every) | Pace::Mean(every)) = traffic.pace else {

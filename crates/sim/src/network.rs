@@ -60,9 +60,9 @@ pub enum NetworkError {
     Datagrams {
         /// Its name.
         link: String,
-        /// How the scenario is.
+        /// The property of the scenario, as the end of the sentence.
         why: &'static str,
-        /// What it could be instead.
+        /// A change of the scenario with which it can be simulated.
         hint: &'static str,
     },
     /// A node ID is none.
@@ -71,7 +71,7 @@ pub enum NetworkError {
 }
 
 impl NetworkError {
-    /// What somebody may do about it.
+    /// A way to mend the scenario.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
@@ -86,9 +86,9 @@ impl NetworkError {
 /// One node, ready to be started.
 #[derive(Debug)]
 pub struct Blueprint {
-    /// What it is told.
+    /// The configuration of its node.
     pub config: Config,
-    /// How its store is laid out.
+    /// The layout of its store.
     pub options: Options,
     /// Positions of the scenario's links that it dials, in the order of its own.
     pub leads: Vec<u32>,
@@ -108,7 +108,7 @@ impl Blueprint {
     }
 }
 
-/// What every node of a scenario is configured with, for a seed.
+/// The configuration of every node of a scenario, for a seed.
 ///
 /// # Errors
 /// When traffic has no way.
@@ -199,7 +199,7 @@ fn listeners_patience(scenario: &Scenario) -> impl Fn(usize) -> Duration {
     move |at| longest.get(at).copied().unwrap_or_default()
 }
 
-/// How a node's sessions behave over links of a round trip. At bundle fidelity a bundle goes as one segment, and not on before it is whole.
+/// The session policy of a node over links of a round trip. At bundle fidelity a bundle goes as one segment, and not on before it is whole.
 fn policy(node: &Node, fidelity: Fidelity, round_trip: Duration) -> SessionPolicy {
     let usual = SessionPolicy::default();
     let patience = round_trip.saturating_mul(PATIENCE_ROUND_TRIPS);
@@ -339,7 +339,7 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
     Ok(())
 }
 
-/// Who decides about bundles at each node.
+/// The routers of each node.
 fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
     for routing in &scenario.routing {
         if let Some(blueprint) = blueprints.get_mut(routing.node.0) {
@@ -455,7 +455,7 @@ fn add_applications(scenario: &Scenario, blueprints: &mut [Blueprint]) {
     }
 }
 
-/// Where the traffic of a scenario goes: the receiver's endpoint at a node.
+/// The destination of traffic to a node: the endpoint of its receiver.
 #[must_use]
 pub fn receiver(number: u32) -> String {
     format!("ipn:{number}.{RECEIVER_SERVICE}")

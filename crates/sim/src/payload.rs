@@ -1,4 +1,4 @@
-//! What bundles carry: octets that say which payload it is, and then octets that follow from that.
+//! Payloads of bundles: octets that say which payload it is, and then octets that follow from that.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use dhow_scenario::scenario::Fidelity;

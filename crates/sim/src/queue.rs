@@ -1,4 +1,4 @@
-//! What will happen, in order: the one queue of a world.
+//! The one queue of a world: all events to come, in order.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,7 +17,7 @@ impl MachineIndex {
     }
 }
 
-/// Which life of a machine: counts its starts. What was meant for an earlier one does not happen.
+/// The number of a machine's life: counts its starts. An event that was meant for an earlier one does not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life(pub u32);
 
@@ -140,22 +140,22 @@ impl Ord for Entry {
     }
 }
 
-/// Nanoseconds of a span of time, as a power of two: some seconds. What happens later than in the present one is in no order yet, so
-/// that what is set for hours later, and mostly to no avail, costs nothing in between.
+/// Nanoseconds of a span of time, as a power of two: some seconds. Events later than the present span are in no order yet, so
+/// that those that are set for hours later, and mostly to no avail, cost nothing in between.
 const SPAN_BITS: u32 = 32;
 
 fn span(at: Instant) -> u64 {
     at.as_nanos() >> SPAN_BITS
 }
 
-/// What will happen, the earliest first, and of one instant what was decided first.
+/// Events to come, the earliest first, and those of one instant in the order in which they were decided.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// What happens in the present span of time or before it.
+    /// Events of the present span of time or before it.
     near: BinaryHeap<Reverse<Entry>>,
     /// The number of that span.
     present: u64,
-    /// What happens in later ones, by their numbers.
+    /// Events of later spans, by the spans' numbers.
     far: BTreeMap<u64, Vec<Reverse<Entry>>>,
     next: u64,
 }
@@ -176,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// What happens next, and when.
+    /// Takes the next event, with its instant.
     pub fn pop(&mut self) -> Option<(Instant, Happening)> {
         if self.near.is_empty() {
             let (span, entries) = self.far.pop_first()?;
@@ -187,7 +187,7 @@ impl Queue {
         Some((entry.at, entry.happening))
     }
 
-    /// How much is going to happen.
+    /// The number of events to come.
     #[must_use]
     pub fn len(&self) -> usize {
         self.near.len() + self.far.values().map(Vec::len).sum::<usize>()

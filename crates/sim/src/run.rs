@@ -34,7 +34,7 @@ pub struct Run {
     control: Option<Control>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time since the beginning.
@@ -51,7 +51,7 @@ pub struct Progress {
     pub stored: u64,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its seed.
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// It was ended before it was over, so that no other run compares with it.
     pub interrupted: bool,
-    /// How far it was.
+    /// Its progress at the end.
     pub progress: Progress,
     /// Payloads that nodes accepted.
     pub accepted: u64,
@@ -74,19 +74,19 @@ pub struct Outcome {
     pub untold: u64,
     /// Payloads that were accepted and expired before they were delivered.
     pub expired: u64,
-    /// What befell the network.
+    /// Counts of connections, contacts, flushes, bundles and faults.
     pub counts: Counts,
-    /// How many violations there were; the run ended with them.
+    /// The number of violations; the run ended with them.
     pub violations: u64,
     /// The first of them.
     pub findings: Vec<Finding>,
-    /// How it went.
+    /// Its course, at even intervals.
     pub samples: Vec<Sample>,
     /// Every payload, in the order of the scenario's traffic.
     pub payloads: Vec<Fate>,
-    /// How links were used.
+    /// The use of links.
     pub links: Vec<LinkUse>,
-    /// How stores were filled.
+    /// The filling of stores.
     pub nodes: Vec<NodeUse>,
     /// Which congestion control its connections resemble, where the scenario names one.
     pub control: Option<Control>,
@@ -99,7 +99,7 @@ pub struct Finding {
     pub oracle: &'static str,
     /// When it was seen.
     pub at: Duration,
-    /// What.
+    /// The violation, as a sentence.
     pub sentence: String,
     /// The last things that happened to the nodes concerned, with the node's name.
     pub steps: Vec<(String, Step)>,
@@ -131,14 +131,14 @@ pub struct Fate {
 }
 
 impl Fate {
-    /// How long it was on its way.
+    /// The time from its sending to its delivery; `None` if it was not delivered.
     #[must_use]
     pub fn delay(&self) -> Option<Duration> {
         self.delivered?.checked_sub(self.sent)
     }
 }
 
-/// How a node's store was filled.
+/// The filling of a node's store.
 #[derive(Clone, Debug)]
 pub struct NodeUse {
     /// The node's name.
@@ -155,14 +155,14 @@ pub struct NodeUse {
     pub crashes: u64,
 }
 
-/// How a link was used.
+/// The use of a link.
 #[derive(Clone, Debug)]
 pub struct LinkUse {
     /// Its name.
     pub name: String,
     /// Octets that left at the dialling and at the accepting side, framing and headers of packets included.
     pub octets: (u64, u64),
-    /// How long it was there.
+    /// The time for which it was there.
     pub open: Duration,
     /// Octets that it could have carried in one direction in that time.
     pub capacity: u64,
@@ -217,7 +217,7 @@ impl Run {
         self.world.capture = Some(Box::new(Capture::new(scenario, limit)));
     }
 
-    /// What has been captured, where that was asked for.
+    /// The capture, where one was asked for.
     pub fn captured(&mut self) -> Option<&mut Capture> {
         self.world.capture.as_deref_mut()
     }
@@ -226,7 +226,7 @@ impl Run {
     pub fn advance(&mut self, events: u64) -> bool {
         const END: Instant = Instant::from_nanos(u64::MAX);
         let world = &mut self.world;
-        // What is left of the world is looked at, and not run on.
+        // A world that panicked is looked at, and not run on.
         let outcome = catch_unwind(AssertUnwindSafe(|| world.run(END, events)));
         let goes_on = outcome.unwrap_or_else(|said| {
             let text = said.downcast_ref::<String>().map(String::as_str);
@@ -240,7 +240,7 @@ impl Run {
         goes_on
     }
 
-    /// How far it is.
+    /// Its progress so far.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress {
@@ -367,7 +367,7 @@ impl Outcome {
         at.sent.saturating_sub(settled)
     }
 
-    /// How long payloads were on their way, the shortest first.
+    /// The delays of delivered payloads, the shortest first.
     #[must_use]
     pub fn delays(&self) -> Vec<Duration> {
         let mut delays: Vec<Duration> = self.payloads.iter().filter_map(Fate::delay).collect();

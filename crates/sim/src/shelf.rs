@@ -1,6 +1,6 @@
-//! A store that keeps header octets and lengths: what a machine has at bundle fidelity in place of a log on a disk.
+//! A store that keeps header octets and lengths: a machine has it at bundle fidelity in place of a log on a disk.
 //!
-//! Nothing is written anywhere. What no flush covers is known as a list of changes, which a power failure takes back from
+//! Nothing is written anywhere. Changes that no flush covers are in a list, which a power failure takes back from
 //! the end to some point, as a torn log ends at one.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -42,7 +42,7 @@ enum Change {
     Reserve(DtnTime, u64),
 }
 
-/// What one machine keeps.
+/// The bundles that one machine keeps.
 #[derive(Debug, Default)]
 pub struct Shelf {
     /// Committed bundles by the place of their first octet, in the order in which they came.
@@ -55,13 +55,13 @@ pub struct Shelf {
     /// At most so many.
     removed_bound: usize,
     reserved: (DtnTime, u64),
-    /// Where the next bundle lies.
+    /// The offset of the next bundle.
     end: u64,
-    /// What no flush covers, oldest first.
+    /// Changes that no flush covers, oldest first.
     changes: VecDeque<Change>,
     /// So many of them the flush covers that is under way.
     covered: usize,
-    /// What is true after the next flush, and what is true.
+    /// Events that are true after the next flush, and events that are true now.
     waiting: Vec<StoreEvent>,
     ready: Vec<StoreEvent>,
     /// Flushes make nothing durable.
@@ -262,7 +262,7 @@ impl Shelf {
         out.append(&mut self.ready);
     }
 
-    /// What lies in some extents; `None` where they are not those of bundles.
+    /// The octets of some extents; `None` where they are not those of bundles.
     #[must_use]
     pub fn read(&self, extents: &[Extent]) -> Option<Sparse> {
         let mut all = Sparse::default();
@@ -310,7 +310,7 @@ mod tests {
         })
     }
 
-    /// What brings a bundle of this number under this key.
+    /// The commands that store a bundle of this number under this key.
     fn brought(number: u32) -> [StoreCommand; 2] {
         let key = BundleKey(number);
         let octets = Piece::Octets(Bytes::from(vec![1; 10]));

@@ -31,7 +31,7 @@ impl Run {
         }
     }
 
-    /// What it has from one place to another.
+    /// Its part from one place to another.
     fn part(&self, from: u64, to: u64) -> Self {
         match self {
             Self::Zeros(_) => Self::Zeros(to - from),
@@ -74,7 +74,7 @@ impl Sparse {
         self.add(Run::Octets(kept.into()));
     }
 
-    /// What has been made already comes behind.
+    /// Adds octets that have been made already at the end.
     pub fn append(&mut self, other: Self) {
         other.runs.into_iter().for_each(|run| self.add(run));
     }

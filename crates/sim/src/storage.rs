@@ -1,4 +1,4 @@
-//! What a machine keeps bundles in: the real store on a simulated disk, or a shelf.
+//! The bundle storage of a machine: the real store on a simulated disk, or a shelf.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::disk::{Blow, Hand, SimDisk};
 use crate::entropy::Entropy;
 use crate::shelf::Shelf;
 
-/// What outlives the machine's crashes, and what works on it while it is up.
+/// The octets that outlive the machine's crashes, and the store that works on them while it is up.
 pub enum Storage {
     /// At octet fidelity.
     Log {
-        /// What outlives crashes.
+        /// The disk, which outlives crashes.
         disk: Arc<SimDisk>,
-        /// What works on it.
+        /// The store on it, while the machine is up.
         store: Option<Box<Store>>,
     },
     /// At bundle fidelity.
     Shelf(Box<Shelf>),
 }
 
-/// What a restart finds.
+/// The content of a store at a restart.
 #[derive(Debug)]
 pub struct Found {
     /// Bundles, of which the node is told in this order.
@@ -34,7 +34,7 @@ pub struct Found {
     pub reserved: (DtnTime, u64),
     /// Identities of removed bundles and when they expire.
     pub removed: Vec<(BundleId, DtnTime)>,
-    /// What the store says is lost.
+    /// The bundles that the store says it has lost.
     pub loss: Loss,
 }
 

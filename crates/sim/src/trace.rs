@@ -1,4 +1,4 @@
-//! What happened, as one number and as the last things of it.
+//! A run's events, as one number and as the last steps of it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::queue::MachineIndex;
 /// Steps that are remembered.
 const RECENT_MAX: usize = 4096;
 
-/// What a node was told, or what befell it.
+/// An event that a node was told, or a fault that befell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It started; the amount is how many bundles it found.
@@ -122,9 +122,9 @@ pub struct Step {
     pub at: Instant,
     /// To whom.
     pub machine: MachineIndex,
-    /// What.
+    /// The event or fault.
     pub what: What,
-    /// How much, or which one.
+    /// The number of octets or bundles, or the one of a stream, link or bundle: as `what` says.
     pub amount: u64,
 }
 
@@ -196,7 +196,7 @@ impl Trace {
         self.hash
     }
 
-    /// How much has happened.
+    /// The number of steps so far.
     #[must_use]
     pub const fn steps(&self) -> u64 {
         self.steps

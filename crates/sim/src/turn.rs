@@ -17,7 +17,7 @@ use crate::queue::{Happening, Life, MachineIndex};
 use crate::trace::What;
 use crate::world::World;
 
-/// How long a store that refuses everything waits before it tries again, as the daemon's does.
+/// The time for which a store that refuses everything waits before it tries again, as the daemon's does.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
 impl World {
@@ -62,7 +62,7 @@ impl World {
         self.arm(at);
     }
 
-    /// What a node that wants nothing done is to be told next.
+    /// The next event for a node that wants nothing done.
     fn next_event(&mut self, at: MachineIndex) -> Option<Event> {
         loop {
             let event = self.running_mut(at)?.inbox.pop_front();

@@ -1,4 +1,4 @@
-//! What is said when something is wrong, and the last look at a world.
+//! The report of a violation, and the last look at a world.
 
 use dhow_bundle::Instant;
 use dhow_bundle::storage::StoredBundle;
@@ -57,7 +57,7 @@ impl World {
         )
     }
 
-    /// What was to be reported and was not, by nodes to which nothing happened, in a run in which all is to arrive.
+    /// Finds status reports that were asked for and did not come, of nodes to which nothing happened, in a run in which all is to arrive.
     fn find_unreported(&mut self) {
         let Some(voyages) = self.voyages.as_ref().filter(|_| self.expects_all) else {
             return;

@@ -34,7 +34,7 @@ use crate::trace::{Step, Trace, What};
 /// Things that may happen at one instant: beyond it a node is turning in circles.
 const AT_ONCE_MAX: u64 = 1_000_000;
 
-/// How often a run is looked at.
+/// The number of samples of a run.
 const SAMPLES: u32 = 200;
 
 /// Slack for every comparison of two nodes' clocks.
@@ -74,13 +74,13 @@ pub struct World {
     pub(crate) payloads: Payloads,
     pub(crate) ledger: Ledger,
     pub(crate) kept: Kept,
-    /// What passes over links, where all octets of it are there.
+    /// The passage of bundles over links, where all octets of them are there.
     pub(crate) voyages: Option<Box<Voyages>>,
     pub(crate) trace: Trace,
     pub(crate) capture: Option<Box<Capture>>,
     /// The first of them.
     pub(crate) violations: Vec<Violation>,
-    /// How many there were in all.
+    /// The number of violations in all.
     pub(crate) accused: u64,
     pub(crate) samples: Vec<Sample>,
     pub(crate) counts: Counts,
@@ -93,11 +93,11 @@ pub struct World {
     pub(crate) end: Instant,
     pub(crate) expects_all: bool,
     when_delivered: bool,
-    /// How many payloads there will be, where that is known.
+    /// The number of payloads that there will be, where that is known.
     expected: Option<u64>,
 }
 
-/// What befell the network.
+/// Counts of connections, contacts, flushes, bundles and faults of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Machines that crashed.
@@ -128,7 +128,7 @@ pub struct Counts {
     pub store_refusals: u64,
 }
 
-/// What decides what happens by chance.
+/// The random numbers that decide which faults happen by chance.
 #[derive(Debug)]
 pub(crate) struct Chance {
     pub(crate) crash: Vec<Entropy>,
@@ -148,7 +148,7 @@ pub(crate) struct Flow {
     pub(crate) to: String,
     /// The number of its node.
     pub(crate) to_number: u32,
-    /// Whom nodes report to; nobody where it is empty.
+    /// Report-to endpoint; empty where no reports are asked for.
     pub(crate) reports_to: String,
     /// Those that are not due yet.
     pub(crate) due: Peekable<Schedule>,
@@ -445,7 +445,7 @@ impl World {
         self.remark_machine(machine, what);
     }
 
-    /// How far apart two nodes' clocks may be, at most.
+    /// The difference between two nodes' clocks, at most.
     pub(crate) fn tolerance(&self) -> Duration {
         self.clock_error.at(self.now) * 2 + TOLERANCE
     }
@@ -471,37 +471,37 @@ impl World {
         self.now
     }
 
-    /// How many things have happened.
+    /// The number of events so far.
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.events
     }
 
-    /// What passed to nodes.
+    /// The trace of the nodes' events.
     #[must_use]
     pub const fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// What was sent and delivered.
+    /// The payloads that were sent and delivered.
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// What must not be and was.
+    /// The violations, of which no more than a bound are kept.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// How it went.
+    /// Samples of the run's course.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// What befell the network.
+    /// Counts of connections, contacts, flushes, bundles and faults.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
@@ -528,7 +528,7 @@ impl World {
     }
 }
 
-/// What is seen of bundles from outside, where all octets of them are there.
+/// The observer of bundles from outside, where all octets of them are there.
 fn voyages(scenario: &Scenario) -> Option<Box<Voyages>> {
     let nodes = scenario.nodes.iter();
     let nodes = nodes.map(|node| (node.number, node.clock != Clock::None));

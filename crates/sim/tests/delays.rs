@@ -14,7 +14,7 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use world::{run, scenario};
 
-/// How long it takes until all of ten bundles in ten hours has come over a link with these keys.
+/// The time until all ten bundles of two senders have come over a link with these keys.
 fn taken(link: &str, fidelity: &str) -> Duration {
     let text = format!(
         r#"

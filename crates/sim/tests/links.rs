@@ -34,14 +34,14 @@ fn over(link: &str, count: u64) -> Scenario {
     scenario(&line(2, &format!("rate = \"8Mbit\"\n{link}"), &traffic))
 }
 
-/// How long it takes until all has come, and the hash of its trace.
+/// The time until all has come, and the hash of its trace.
 fn time_of(scenario: &Scenario, count: u64, seed: u64) -> (Duration, u64) {
     let world = run(scenario, seed);
     assert_eq!(world.ledger().delivered, count);
     (world.now().since(Instant::START), world.trace().hash())
 }
 
-/// How long it takes until all has come over a link with these keys.
+/// The time until all has come over a link with these keys.
 fn taken(link: &str, seed: u64) -> (Duration, u64) {
     let scenario = over(&format!("delay = \"50ms\"\n{link}"), 50);
     time_of(&scenario, 50, seed)

@@ -1,4 +1,4 @@
-//! What simulated nodes did, led through again from their recordings.
+//! Recordings of simulated nodes, led through again.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -84,7 +84,7 @@ fn recordings(seed: u64, content: Content) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// How far a recording goes, and how it ends.
+/// The progress at a recording's end, and the step that ends it.
 fn replay(octets: &[u8]) -> Result<(Passed, Step), ReplayError> {
     let mut replay = Replay::open(octets)?;
     loop {

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Bundle Protocol nests deeper than 7, and a hostile one must not cost more than this.
 pub const MAX_DEPTH: usize = 16;
 
-/// What kind of item a head announces (RFC 8949 3.1).
+/// The kind of item that a head announces (RFC 8949 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Major type 0.
@@ -59,9 +59,9 @@ pub enum CborError {
     /// Another kind of item is required here.
     #[error("{expected} is required at octet {at}, found {found}")]
     Unexpected {
-        /// What is required.
+        /// The kind that is required.
         expected: Kind,
-        /// What is there.
+        /// The kind that the head announces.
         found: Kind,
         /// Octet offset of the head.
         at: u64,

@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// What kind of item comes next; reads nothing.
+    /// The kind of the next item; reads nothing.
     ///
     /// # Errors
     /// [`CborError::Incomplete`] when nothing comes.

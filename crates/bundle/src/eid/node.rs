@@ -32,7 +32,7 @@ impl NodeId {
     /// Reads a node ID's URI; lenient reading also takes `dtn://name` for `dtn://name/`.
     ///
     /// # Errors
-    /// What the text breaks, as for [`EndpointId::parse`] and [`NodeId::new`].
+    /// The rule that the text breaks, as for [`EndpointId::parse`] and [`NodeId::new`].
     pub fn parse(text: &str, reading: Reading) -> Result<Self, EidError> {
         Self::new(EndpointId::parse(text, reading)?)
     }

@@ -46,7 +46,7 @@ pub enum PatternError {
     /// An `ipn` item has two or three parts.
     #[error("an ipn pattern has two or three parts with dots between, not {parts}")]
     IpnParts {
-        /// How many it has.
+        /// Number of parts in the item.
         parts: usize,
     },
     /// Not `[first-last,…]`.

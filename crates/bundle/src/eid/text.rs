@@ -26,7 +26,7 @@ pub enum EidError {
     /// An `ipn` endpoint ID has two or three numbers.
     #[error("an ipn endpoint ID has two or three numbers with dots between, not {parts}")]
     IpnParts {
-        /// How many it has.
+        /// Number of parts in the text.
         parts: usize,
     },
     /// Something that is not a number, has a leading zero, or exceeds 2^32-1.
@@ -83,7 +83,7 @@ impl EndpointId {
     /// Reads a URI; lenient reading also takes `dtn://name` for `dtn://name/`.
     ///
     /// # Errors
-    /// What the text breaks of RFC 9171 4.2.5.1 or RFC 9758.
+    /// The rule of RFC 9171 4.2.5.1 or RFC 9758 that the text breaks.
     pub fn parse(text: &str, reading: Reading) -> Result<Self, EidError> {
         if text.len() > MAX_EID_OCTETS {
             return Err(EidError::TooLong { octets: text.len() });

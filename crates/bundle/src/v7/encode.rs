@@ -44,7 +44,7 @@ impl OutgoingHeader {
     }
 }
 
-/// What guards the extension blocks that a node writes: they are a few octets that change at every hop, the link and the store
+/// The CRC type of the extension blocks that a node writes: they are a few octets that change at every hop, the link and the store
 /// guard them between, and a checksum would be a third of each.
 pub(crate) const EXTENSION_CRC_TYPE: CrcType = CrcType::None;
 
@@ -102,7 +102,7 @@ impl BundleBuilder {
         &self.primary
     }
 
-    /// Where status reports go.
+    /// Sets the endpoint to which status reports go.
     #[must_use]
     pub fn with_report_to(mut self, endpoint: EndpointId) -> Self {
         self.primary.report_to = endpoint;
@@ -196,7 +196,7 @@ impl BundleBuilder {
             self.payload_crc_type,
             payload_octets,
         );
-        // What this node writes, it reads: one place holds the rules.
+        // A header that this node writes is one that it reads: the rules stand in the decoder alone.
         match Header::decode(&outgoing.octets, Reading::Strict)? {
             Some(_) => Ok(outgoing),
             None => Err(Refusal::Truncated),

@@ -1,4 +1,4 @@
-//! What a node changes in a bundle's header when it forwards, fragments or reassembles (RFC 9171 5.4, 5.8, 5.9).
+//! Changes of a bundle's header when a node forwards, fragments or reassembles it (RFC 9171 5.4, 5.8, 5.9).
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::v7::block::{
 use crate::v7::encode::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
 use crate::v7::header::{Header, PayloadHead};
 
-/// What happens to extension blocks that this node cannot process.
+/// The treatment of extension blocks that this node cannot process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnsupportedBlocks {
     /// Those whose flags ask for it are removed (RFC 9171 5.6 step 4): the rule for bundles received.
@@ -36,7 +36,7 @@ pub enum ForwardedPayloadCrc {
     Omitted,
 }
 
-/// What changes in a header on its way out.
+/// The changes of a header on its way out.
 #[derive(Clone, Debug, Default)]
 pub struct HopEdit {
     /// The node ID of this node for the previous node block; without it the bundle leaves with none
@@ -45,9 +45,9 @@ pub struct HopEdit {
     /// Milliseconds that the bundle age grows by, if there is a bundle age block: the time since it was received.
     /// A bundle that needs the block and came without gets it, with this age.
     pub age_increase_ms: u64,
-    /// What the hop count grows by, if there is a hop count block: 1 for every forwarding.
+    /// The increment of the hop count, if there is a hop count block: 1 for every forwarding.
     pub hop_increment: u64,
-    /// What becomes of blocks that this node cannot process.
+    /// The treatment of blocks that this node cannot process.
     pub unsupported: UnsupportedBlocks,
     /// The part of the payload that goes, if not all of it: a range of the original application data unit, within the octets
     /// that the bundle has.
@@ -56,7 +56,7 @@ pub struct HopEdit {
     pub payload_crc: ForwardedPayloadCrc,
 }
 
-/// What extension blocks came as and went out as last: those of a stream of bundles change alike.
+/// The extension blocks of the last header that was forwarded, as they came and as they went out: those of a stream of bundles change alike.
 #[derive(Clone, Debug, Default)]
 pub struct LastHop {
     came: Vec<u8>,

@@ -2,7 +2,7 @@
 //!
 //! Most bundles have arrays of definite length, `ipn` endpoints, and nothing wrong with them. Reading those
 //! needs no account of where and why reading failed: whatever does not fit is left to [`super::header`], which
-//! knows every form and names every fault. What is read here is what that would read; the oracle compares.
+//! knows every form and names every fault. Both read the same from the same octets; the oracle compares.
 
 use alloc::vec::Vec;
 
@@ -30,7 +30,7 @@ const ARRAY: u8 = 0x80;
 /// Reads the header that `octets` begin with into `header`; `None` where it is not whole, not in the usual form, or
 /// not acceptable, and then `header` is nothing to go by.
 ///
-/// What is `known` is what `header` holds of the header before.
+/// `known` has the octets from which parts of `header` were read before; where they stand again, those parts stay.
 pub(crate) fn read(header: &mut Header, known: &mut Known, octets: &Bytes) -> Option<()> {
     let reading = known.reading;
     let mut scan = Scan { octets, at: 0 };

@@ -70,9 +70,9 @@ pub struct Header {
     pub payload: PayloadHead,
     /// The whole header as received: the bundle's octets up to the first of the payload.
     pub octets: Bytes,
-    /// Where in `octets` the primary block lies.
+    /// Range of the primary block in `octets`.
     pub(crate) primary_octets: Range<usize>,
-    /// Where in `octets` the primary block's fields from destination to lifetime lie.
+    /// Range in `octets` of the primary block's fields from destination to lifetime.
     pub(crate) address_fields: Range<usize>,
     /// Numbers of blocks whose content is encrypted (RFC 9172 3.8).
     pub(crate) encrypted: Vec<u64>,

@@ -35,11 +35,11 @@ pub(crate) struct Known {
     pub(crate) reading: Reading,
     /// Of the primary block from its first octet up to the creation timestamp; none when nothing is known.
     pub(crate) start: ShortOctets<64>,
-    /// Where in them the addresses begin.
+    /// Offset of the destination endpoint in `start`.
     pub(crate) addresses: usize,
     /// All extension blocks; none when nothing is known of them.
     pub(crate) blocks: ShortOctets<96>,
-    /// Where in the header they began.
+    /// Offset of these blocks in the header.
     pub(crate) blocks_start: usize,
     /// Whether they were not allowed to request reports.
     pub(crate) forbids_reports: bool,

@@ -1,4 +1,4 @@
-//! What must hold for any octets that the bundle decoder is given: the fuzz target and the replay of its corpus
+//! Assertions that hold for any octets that the bundle decoder is given: the fuzz target and the replay of its corpus
 //! call this.
 
 use bytes::Bytes;

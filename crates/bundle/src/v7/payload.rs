@@ -59,7 +59,7 @@ impl PayloadCrc {
         self.left
     }
 
-    /// What follows the payload: the CRC field and the breaks. All payload octets must have passed by, unless
+    /// The octets that follow the payload: the CRC field and the breaks. All payload octets must have passed by, unless
     /// the block has no CRC.
     #[must_use]
     pub fn trailer(&self) -> Bytes {
@@ -124,7 +124,7 @@ impl PayloadVerifier {
         self.crc.left
     }
 
-    /// What follows the payload of a fragment that has the payload octets which have passed by so far: `whole`
+    /// The octets that follow the payload of a fragment that has the payload octets which have passed by so far: `whole`
     /// is the head of the payload block that they came in, `fragment` that of the fragment's.
     ///
     /// # Panics

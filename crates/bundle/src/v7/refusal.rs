@@ -153,7 +153,7 @@ pub enum Refusal {
         number: u64,
         /// Block type code.
         block_type: u64,
-        /// What is wrong.
+        /// The fault, as the end of a sentence.
         why: String,
     },
     /// A hop limit outside 1 to 255.

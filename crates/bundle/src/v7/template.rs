@@ -32,7 +32,7 @@ pub struct HeaderTemplate {
     /// The checksum over the primary block up to the creation timestamp.
     digest: CrcDigest,
     before: Vec<u8>,
-    /// What the primary block ends with before its CRC field: the lifetime, and a fragment's place.
+    /// The fields of the primary block between the creation timestamp and the CRC field: the lifetime, and a fragment's place.
     between: Vec<u8>,
     /// The extension blocks and the payload block's head.
     after: Vec<u8>,
@@ -47,7 +47,7 @@ impl HeaderTemplate {
     /// # Errors
     /// The rule of RFC 9171 that such a bundle would break.
     pub fn new(builder: &BundleBuilder, payload_octets: u64) -> Result<Self, Refusal> {
-        // What this node writes, it reads: the whole is read once, with the timestamp that it has now.
+        // A header that this node writes is one that it reads: the whole is read once, with the timestamp that it has now.
         let header = builder.header(payload_octets)?;
         let primary = builder.primary();
         let (mut before, mut between) = (Vec::new(), Vec::new());

@@ -46,7 +46,7 @@ pub struct Channel {
     /// Time that a packet is on its way, each direction
     #[arg(long, value_parser = parse_duration, default_value = "0ms")]
     delay: Duration,
-    /// How much later than by the delay a packet may arrive; packets keep their order
+    /// Time by which a packet may arrive later than by the delay; packets keep their order
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0ms")]
     jitter: Duration,
     /// Part of packets that are lost: 0.01
@@ -61,7 +61,7 @@ pub struct Channel {
     /// Part of packets that are held up, each by itself, so that later ones overtake them: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     reorder: Part,
-    /// How long they are held up, beside delay and jitter
+    /// Time for which they are held up, beside delay and jitter
     #[arg(long, value_name = "TIME", value_parser = parse_hold_up, default_value = "10ms", requires = "reorder")]
     reorder_by: Duration,
     /// Octets that may wait at each end [default: what the rate moves in two delays, at least 256 KiB]

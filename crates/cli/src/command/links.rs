@@ -59,7 +59,7 @@ const DATAGRAMS: Listing = Listing {
     none: "no session is over UDP",
 };
 
-/// What passed as datagrams over each session that has some.
+/// The datagram counts of each session that has some.
 fn datagrams(sessions: &Value) -> Value {
     let sessions = sessions.as_array().into_iter().flatten();
     let rows = sessions.filter_map(|session| {

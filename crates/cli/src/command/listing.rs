@@ -10,7 +10,7 @@ use crate::output::{self, Form};
 use crate::table::{Align, Table};
 use crate::{calendar, quantity};
 
-/// How a field is shown.
+/// The form in which a field is shown.
 #[derive(Clone, Copy, Debug)]
 pub enum Show {
     /// Text or number as it is; `-` when absent.
@@ -35,14 +35,14 @@ pub enum Show {
 #[derive(Clone, Copy, Debug)]
 pub struct Column(pub &'static str, pub &'static str, pub Show);
 
-/// What a list is asked for by and looks like.
+/// The request for a list, and its table.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing {
     /// The resource that lists.
     pub path: &'static str,
     /// The columns for people.
     pub columns: &'static [Column],
-    /// What is said in place of an empty table.
+    /// The line in place of an empty table.
     pub none: &'static str,
 }
 

@@ -97,7 +97,7 @@ fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
 
 /// Print every setting of a node, defaults included
 ///
-/// As a configuration that sets all of it, with a comment for each key that has no value; --json prints objects. What follows from this machine's memory and disk is as it is here and now. Secrets are not shown.
+/// As a configuration that sets all of it, with a comment for each key that has no value; --json prints objects. Values that follow from this machine's memory and disk are those of this moment. Secrets are not shown.
 #[derive(Args, Debug)]
 pub struct Config {
     /// The configuration
@@ -140,7 +140,7 @@ pub struct Run {
     /// Write every setting, defaults included, to a file as JSON, as `dhow node config --json` prints them
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// What is logged on stderr: error, warn, info, debug or trace, also by part
+    /// Level of the log on stderr: error, warn, info, debug or trace, also by part
     #[arg(
         long,
         value_name = "FILTER",
@@ -175,7 +175,7 @@ impl Run {
         dhow_daemon::machine::spare_memory(file.memory.octets);
         logging::init(&self.log)
             .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;
-        // Whoever started the node may not care to read that it is ready.
+        // The program that started the node may not care to read that it is ready.
         let ready = |ready: dhow_daemon::Ready| drop(output::line(&ready.json()));
         let record = self.record.clone().map(|path| RecordingOrder {
             path,

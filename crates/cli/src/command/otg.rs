@@ -37,7 +37,7 @@ Example:
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Otg {
-    /// What carries the packets
+    /// Protocol that carries the packets
     #[arg(short, long, value_enum, default_value_t = Protocol::Udp)]
     protocol: Protocol,
     /// When packets leave
@@ -75,7 +75,7 @@ pub struct Otg {
     ignored: crate::command::otr::Ignored,
 }
 
-/// What carries packets.
+/// A protocol that carries packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Protocol {
     /// UDP datagrams
@@ -150,7 +150,7 @@ struct ParetoOptions {
     /// Mean length of pauses, seconds
     #[arg(long = "pareto:offtime", value_name = "SECONDS", value_parser = parse_seconds, default_value = "0")]
     pareto_offtime: Duration,
-    /// How heavy the tail is: more than 1
+    /// Shape of the distribution, more than 1: the smaller, the heavier its tail
     #[arg(long = "pareto:shape", value_name = "NUMBER", default_value_t = 1.5)]
     pareto_shape: f64,
 }

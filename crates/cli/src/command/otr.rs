@@ -28,7 +28,7 @@ Example:
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Otr {
-    /// What carries the packets
+    /// Protocol that carries the packets
     #[arg(short = 'g', long = "sink", alias = "protocol", short_alias = 'p', value_enum, default_value_t = Sink::Udp)]
     sink: Sink,
     /// Address to receive at
@@ -71,7 +71,7 @@ pub struct Ignored {
     _log: Option<PathBuf>,
 }
 
-/// What carries packets.
+/// A protocol that carries packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Sink {
     /// UDP datagrams

@@ -31,7 +31,7 @@ pub struct Trace {
     timeout: Duration,
 }
 
-/// What the bundle carries, for whoever receives it.
+/// The payload of the bundle.
 const PAYLOAD: &[u8] = b"dhow trace";
 
 /// Reports that may be on their way from the node at a time.
@@ -52,7 +52,7 @@ struct Step {
     reason_text: String,
 }
 
-/// How much longer than this command waits the bundle is of use: where it is can be asked at the end.
+/// The time by which the bundle outlives the command's timeout, so that its place can still be asked at the end.
 const LONGER: Duration = Duration::from_secs(5);
 
 impl Trace {

@@ -21,16 +21,16 @@ pub const SIZE_MIN: u64 = 2_000;
 /// link.
 pub const DEFAULT: u64 = 100_000;
 
-/// How long the first answer may take: with a path that is down, or longer, nothing can be tried.
+/// The time that the first answer may take: with a path that is down, or longer, nothing can be tried.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// How long all of it may take.
+/// The time that all of it may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long one size is tried, about.
+/// The time of one trial, about.
 const TRIAL: Duration = Duration::from_millis(400);
 
-/// How often each size is tried: the best of its trials counts, since what else the machines do only
+/// The number of trials of each size: the best of its trials counts, since other work of the machines only
 /// makes it worse.
 const ROUNDS: usize = 2;
 
@@ -43,7 +43,7 @@ const TRIAL_BUNDLES_MIN: u64 = 4;
 /// A size as good as this part of the best one is good enough, percent.
 const GOOD_ENOUGH_PERCENT: u64 = 95;
 
-/// What a trial showed.
+/// The result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// Octets of each bundle.
@@ -96,7 +96,7 @@ pub fn trials(
     Ok(trials)
 }
 
-/// How many bundles of a size are worth a trial over a path that is expected to carry so many octets a
+/// The number of bundles of a size that are worth a trial over a path that is expected to carry so many octets a
 /// second; `None` when so few as must be would take too long, unless it is the first trial.
 fn bundles(size: u64, expected: u64, is_first: bool) -> Option<u64> {
     let carried = |time: Duration| {
@@ -136,7 +136,7 @@ impl Finder<'_> {
             rate: None,
             window_octets: u64::MAX,
             interval: Duration::from_millis(100),
-            // What is still on its way when this has ended must not burden the path for long.
+            // Bundles that are still on their way when this has ended must not burden the path for long.
             lifetime: PATIENCE,
             timeout: PATIENCE,
         };

@@ -143,12 +143,12 @@ impl Flight {
         self.shared.resent.load(Ordering::Relaxed)
     }
 
-    /// What the service told.
+    /// The summaries of the service.
     pub const fn received(&self) -> &Received {
         &self.received
     }
 
-    /// What came in all.
+    /// The totals of all bundles that came.
     pub fn totals(&self) -> Totals {
         self.received.totals()
     }

@@ -1,4 +1,4 @@
-//! What a measurement sends.
+//! The bundles that a measurement sends.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const _: () = assert!(PROBE_OCTETS == 52, "the smallest payload is a probe's hea
 pub struct Plan {
     /// The perf service.
     pub service: EndpointId,
-    /// Who measures: an endpoint of the node here, to which summaries come.
+    /// The endpoint of the node here to which summaries come.
     pub registration: Registration,
     /// Octets of each payload.
     pub size: u64,
@@ -30,7 +30,7 @@ pub struct Plan {
     pub limit: Limit,
     /// Sending connections, 1 to 64.
     pub streams: u16,
-    /// How fast; as fast as it goes without.
+    /// The rate of sending; without one, as fast as it goes.
     pub rate: Option<Rate>,
     /// Octets of payload that may be on their way.
     pub window_octets: u64,
@@ -51,7 +51,7 @@ pub enum Limit {
     Time(Duration),
 }
 
-/// How fast bundles are sent.
+/// A rate at which bundles are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Bundles a second.

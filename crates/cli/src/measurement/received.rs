@@ -1,4 +1,4 @@
-//! What the summaries of a measurement tell together.
+//! The summaries of a measurement, put together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,12 +55,12 @@ impl Received {
         !self.counts.is_empty()
     }
 
-    /// How often the service's node was started again.
+    /// The number of times that the service's node was started again.
     pub fn restarts(&self) -> usize {
         self.counts.len().saturating_sub(1)
     }
 
-    /// What came in all.
+    /// The totals of all bundles that came.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for summary in self.counts.values() {

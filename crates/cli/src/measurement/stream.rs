@@ -15,10 +15,10 @@ use crate::steady_sender::SteadySender;
 /// Pauses shorter than this are not made: the system's would be longer.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// How long the node may take for its last answers after somebody has asked the command to end.
+/// The time that the node may take for its last answers after somebody has asked the command to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// What the connections of a measurement share with who watches it.
+/// State that the connections of a measurement share with its caller.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Bundles given to the node here.
@@ -56,7 +56,7 @@ impl Shared {
     /// Wait a moment for the service to tell of more.
     fn wait(&self, most: Duration) {
         let guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever is woken for nothing looks again.
+        // A thread that is woken for nothing looks again.
         drop(self.room.wait_timeout(guard, most));
     }
 

@@ -25,7 +25,7 @@ pub fn dhow_under(program: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command said and how it ended.
+/// The output of a command and its exit code.
 pub struct Said {
     pub code: i32,
     pub stdout: String,

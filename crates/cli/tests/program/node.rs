@@ -70,7 +70,7 @@ impl Lines {
 pub struct Node {
     process: Reaped,
     lines: Lines,
-    /// What its ready line says.
+    /// The fields of its ready line.
     pub ready: Value,
     directory: PathBuf,
 }
@@ -131,7 +131,7 @@ impl Node {
         self.ready["api"].as_str().unwrap().to_owned()
     }
 
-    /// Where it listens: `HOST:PORT`.
+    /// The address at which it listens: `HOST:PORT`.
     pub fn address(&self) -> String {
         self.ready["listen"][0].as_str().unwrap().to_owned()
     }
@@ -142,7 +142,7 @@ impl Node {
         self.directory
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     pub fn logged(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap()
     }

@@ -25,11 +25,11 @@ enum Ask {
 #[error("the node is shutting down")]
 pub struct Gone;
 
-/// Where another thread asks.
+/// The end of the queue at which other threads ask the node.
 #[derive(Clone)]
 pub struct Asker(mpsc::Sender<Ask>);
 
-/// Where the node's thread answers.
+/// The end of the queue at which the node's thread takes questions.
 pub struct Asked(mpsc::Receiver<Ask>);
 
 /// Both ends of the way to the node.
@@ -40,7 +40,7 @@ pub fn channel() -> (Asker, Asked) {
 }
 
 impl Asker {
-    /// What `look` makes of the node.
+    /// The result of `look` at the node.
     ///
     /// # Errors
     /// When the node is gone.
@@ -50,7 +50,7 @@ impl Asker {
     ) -> Result<T, Gone> {
         let (answer, answered) = oneshot::channel();
         let look = Box::new(move |node: &Node, now: Now, counts: DriverCounts| {
-            // Whoever asked may have gone.
+            // The task that asked may have gone.
             let _ = answer.send(look(node, now, counts));
         });
         self.0.send(Ask::Look(look)).await.map_err(|_| Gone)?;

@@ -1,4 +1,4 @@
-//! What the operator is shown, as JSON; field names are stable and carry their unit.
+//! The node's state for an operator, as JSON; field names are stable and carry their unit.
 
 use dhow_bundle::{Instant, Now};
 use dhow_link::tcpcl::Version;
@@ -256,7 +256,7 @@ impl From<RegistrationView> for RegistrationStatus {
     }
 }
 
-/// What is stored for a destination.
+/// The stored bundles of a destination.
 #[derive(Clone, Debug, Serialize)]
 pub struct DestinationStatus {
     destination: String,

@@ -18,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::counts::DriverCounts;
 use crate::storing::Answers;
 
-/// What the metrics are made of, at one moment.
+/// The values of the metrics, at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     counters: Counters,

@@ -37,7 +37,7 @@ const BUNDLES_LISTED: (usize, usize) = (100, 1_000_000);
 /// Destinations that are summed up at a time: each time all bundles are looked at.
 const DESTINATIONS_AT_ONCE: usize = 512;
 
-/// What the configuration says and the node does not know.
+/// Facts from the configuration that the node does not know.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Addresses on which neighbours are accepted.
@@ -58,7 +58,7 @@ pub struct Facts {
     pub quota_octets: u64,
 }
 
-/// What every request can reach.
+/// State that every request can reach.
 #[derive(Clone)]
 pub struct Office {
     /// The way to the node.

@@ -22,7 +22,7 @@ use crate::pace::Pace;
 /// Octets of a request's head, at most.
 const HEAD_OCTETS_MAX: usize = 16 << 10;
 
-/// How long a request's head may take to arrive.
+/// The time that a request's head may take to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time for which an operator may take nothing of an answer.

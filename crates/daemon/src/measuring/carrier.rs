@@ -7,7 +7,7 @@ use dhow_bundle::EndpointId;
 use dhow_client::{Address, Client, Error, Registration, SendHead, Sender};
 use dhow_measure::client::Carrier;
 
-/// How long the node may take to make a parcel durable.
+/// The time that the node may take to make a parcel durable.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends parcels through a node.
@@ -47,7 +47,7 @@ impl BundleCarrier {
                 Ok(_) => Ok(sender),
                 Err(refusal) => Err(Error::Refused(refusal)),
             },
-            // What it says later must not be taken for the next answer.
+            // A late answer must not be taken for that to the next parcel: the sender is dropped.
             None => Err(Error::Silent(PATIENCE)),
         }
     }

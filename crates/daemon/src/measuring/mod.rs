@@ -1,4 +1,4 @@
-//! What happens in a node as measurements, where its file asks for them: [`points`] has what can be told.
+//! Occurrences in a node as measurements, where its file asks for them: [`points`] has all that can be told.
 //!
 //! A sample costs the node's thread a copy into a buffer; all else is the client's own thread (docs/measurement.md).
 
@@ -24,27 +24,27 @@ use crate::storing::StoreCounts;
 /// The application that a node is, among those that measure: its streams are `dhow_received` and so on.
 const APP: &str = "dhow";
 
-/// How long a node that ends waits for a collector.
+/// The time for which a node that ends waits for a collector.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What a node measures, and for whom.
+/// The measurements of a node, and their destination.
 #[derive(Clone, Debug)]
 pub struct MeasureSettings {
-    /// Where it goes.
+    /// The destination.
     pub target: Target,
     /// Which database it is for.
     pub domain: String,
-    /// Who measures.
+    /// The name under which the node measures.
     pub sender: String,
-    /// What a collector asks for, if it does.
+    /// The collector's token, if it asks for one.
     pub token: Option<String>,
     /// Names of points.
     pub points: Vec<String>,
-    /// How often counters are told.
+    /// The interval at which counters are told.
     pub interval: Duration,
     /// Octets that may wait on disk while the collector is away.
     pub spool_octets: u64,
-    /// How it goes as bundles, where it does.
+    /// The endpoints and lifetime of measurements that go as bundles.
     pub reports: Option<Reports>,
 }
 
@@ -55,7 +55,7 @@ pub struct Reports {
     pub source: EndpointId,
     /// The collector's endpoint.
     pub destination: EndpointId,
-    /// How long they may be under way.
+    /// Their lifetime.
     pub lifetime: Duration,
 }
 
@@ -327,7 +327,7 @@ impl Measuring {
         });
     }
 
-    /// Where the store tells of its commits, where it is to.
+    /// The meter for the store's commits, where they are measured.
     #[must_use]
     pub fn commits(&self) -> Option<CommitMeter> {
         self.commit.clone().map(|stream| CommitMeter {
@@ -381,7 +381,7 @@ impl Measuring {
     }
 }
 
-/// What the store's thread measures with.
+/// A meter of the store's commits, for its thread.
 #[derive(Clone, Debug)]
 pub struct CommitMeter {
     stream: Stream,
@@ -389,12 +389,12 @@ pub struct CommitMeter {
     own: Option<EndpointId>,
 }
 
-/// What one flush of the disk has made durable.
+/// The bundles and octets that one flush of the disk has made durable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commit {
     /// Bundles.
     pub bundles: u64,
-    /// Of those, what are no reports of this node; both are counted where there is a meter.
+    /// Of those, the ones that are no reports of this node; both are counted where there is a meter.
     pub of_others: u64,
     /// Octets of bundles that were written.
     pub octets: u64,
@@ -410,7 +410,7 @@ impl CommitMeter {
         self.own.as_ref() != Some(source)
     }
 
-    /// Tells of a flush. Where reports are bundles, each has flushes of its own, and one that told of those alone would cause the next.
+    /// Tells of a flush. If reports are bundles, each has flushes of its own, and one that told of those alone would cause the next.
     pub fn tell(&self, commit: &Commit) {
         if self.own.is_some() && commit.of_others == 0 {
             return;

@@ -1,4 +1,4 @@
-//! What a node can measure, point by point.
+//! The measurement points of a node.
 
 use dhow_measure::{Column, Point, Type};
 

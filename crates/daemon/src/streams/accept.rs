@@ -20,7 +20,7 @@ use crate::pace::Pace;
 /// First and longest wait after the system had no descriptor or memory for a connection.
 const SHORTAGE_WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// How long a connection that was cut may take to be gone: a turn of its task.
+/// The time in which a connection that was cut is gone: a turn of its task.
 const CUT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Places for connections of one kind, shared by the listeners for them.
@@ -123,7 +123,7 @@ async fn neighbour_place(
     tokio::time::timeout(CUT_TIMEOUT, place).await.ok()?.ok()
 }
 
-/// Where applications connect.
+/// A listener for applications.
 pub enum ClientListener {
     /// Over TCP.
     Tcp(TcpListener),

@@ -30,9 +30,9 @@ pub struct Bound {
     pub neighbours: Vec<NeighbourDoor>,
     /// The listeners for datagrams.
     pub datagrams: Vec<(ListenerId, DatagramSocket)>,
-    /// Where applications connect.
+    /// The listeners for applications.
     pub clients: (UnixListener, Vec<TcpListener>),
-    /// Where operators connect.
+    /// The listeners for operators.
     pub admin: Doors,
     /// The Unix sockets' files, removed with this value.
     pub files: Vec<SocketFile>,

@@ -26,7 +26,7 @@ const STEPS_PER_TURN: usize = 8;
 /// Longest turn, about: whoever's octets cost much (segments of one octet, say) gets fewer of them into a turn.
 pub const TURN_TIME: Duration = Duration::from_millis(2);
 
-/// How long a TLS handshake may take: RFC 9174 sets no bound, and a peer that stalls holds a connection.
+/// The time that a TLS handshake may take: RFC 9174 sets no bound, and a peer that stalls holds a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One connection.
@@ -51,7 +51,7 @@ enum Stop {
     Gone,
 }
 
-/// Who the other side is, as far as TLS needs to know before its certificate.
+/// The other side, as far as TLS needs to know it before its certificate.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// It was dialled by this name or address.
@@ -238,7 +238,7 @@ impl Side {
     }
 }
 
-/// What one step of a connection did.
+/// The outcome of one step of a connection.
 enum Step {
     Progress,
     Nothing,

@@ -1,7 +1,7 @@
-//! Who gives way when more neighbours connect than there is room for.
+//! The choice of a connection that gives way when more neighbours connect than there is room for.
 //!
-//! Whoever has the most connections loses one, so that nobody who has few is kept out by somebody who opens
-//! thousands. Of those, the oldest goes that has not become a session.
+//! The origin with the most connections loses one, so that no origin with few is kept out by one that opens
+//! thousands. Of its connections, the oldest goes that has not become a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use dhow_node::door::StreamId;
 /// Bits of an IPv6 address that tell networks apart: one host may have all addresses of the rest.
 const NETWORK_BITS: u32 = 64;
 
-/// Where a connection comes from, as far as that tells who makes it.
+/// The origin of a connection, as far as its address tells who makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin(u128);
 
@@ -85,7 +85,7 @@ impl Crowd {
             .iter()
             .max_by_key(|(_, streams)| streams.len())?;
         let (crowded, streams) = match self.streams.get(&origin) {
-            // Whoever has as many as anybody gives way to itself.
+            // An origin that has as many as any other gives way to itself.
             Some(streams) if own >= self.streams.get(&largest).map_or(0, BTreeSet::len) => {
                 (origin, streams)
             }

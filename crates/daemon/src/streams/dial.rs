@@ -31,7 +31,7 @@ use crate::datagrams::way::{Way, is_missing, says_no_way};
 /// Addresses of one host that are tried, at most.
 const ADDRESSES_MAX: usize = 8;
 
-/// What the last attempt of each link said, so that an operator reads of a failure once and not with
+/// The failure of each link's last attempt, so that an operator reads of it once and not with
 /// every attempt.
 type LastFailures = Rc<RefCell<BTreeMap<LinkId, String>>>;
 
@@ -44,7 +44,7 @@ struct Attempt {
     patience: Patience,
 }
 
-/// How long an attempt waits for an answer.
+/// The time for which an attempt waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     /// As long as is configured: the path may be that long.
@@ -55,7 +55,7 @@ enum Patience {
 }
 
 impl Attempt {
-    /// What the next attempt may be: every session that is missing has one that waits long.
+    /// The patience of the next attempt: every session that is missing has one that waits long.
     fn next_patience(under_way: &[Self], sessions: u8) -> Patience {
         let long = under_way
             .iter()
@@ -142,7 +142,7 @@ pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, means: Means) 
     }
 }
 
-/// One attempt. What it leads to has a task of its own: giving up attempts does not touch it.
+/// One attempt. A connection that it leads to has a task of its own: giving up attempts does not touch it.
 async fn dial(
     core: Core,
     link: LinkId,
@@ -246,10 +246,10 @@ fn failed(
     core.handle(Event::DialFailed { link, reason: said });
 }
 
-/// What is said where an interface has no carrier.
+/// The reason of a failure if an interface has no carrier.
 const NO_CARRIER: &str = "the interface that leads there has no carrier";
 
-/// What is said where no way leads to an address.
+/// The reason of a failure if no route leads to an address.
 const NO_WAY: &str = "no route leads there";
 
 /// Nothing can be sent towards an address.

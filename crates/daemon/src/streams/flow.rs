@@ -11,7 +11,7 @@ use super::outgoing::{Outgoing, SLICES_PER_WRITE, Unwritten};
 use super::socket::Socket;
 use crate::buffers::{ROOM_MIN_OCTETS, ReceivePool};
 
-/// How long what is written last may take to leave, and the peer to end its half.
+/// The time that the last octets may take to leave, and the peer to end its half.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Octets read and dropped while the peer ends its half.
@@ -20,13 +20,13 @@ const FAREWELL_OCTETS: usize = 1 << 20;
 /// Octets on their way into a socket and out of it, for the one task that reads and writes it.
 #[derive(Debug)]
 pub struct Flow {
-    /// What is to be written.
+    /// Octets that are to be written.
     pub outgoing: Outgoing,
     /// The bound on what may wait to be sent; the kernel heeds it for TCP.
     backlog: Option<Backlog>,
     /// Something was written that TLS may still hold.
     unflushed: bool,
-    /// What is filled further; idle connections hold none.
+    /// The buffer that is filled further; idle connections hold none.
     buffer: Option<BytesMut>,
 }
 

@@ -1,4 +1,4 @@
-//! What a peer's certificate proves (RFC 9174 4.4.1 and 4.4.4).
+//! The identities that a peer's certificate proves (RFC 9174 4.4.1 and 4.4.4).
 
 use std::net::IpAddr;
 

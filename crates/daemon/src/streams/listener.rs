@@ -24,7 +24,7 @@ pub enum ListenError {
     Address {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A host is none.
@@ -32,7 +32,7 @@ pub enum ListenError {
     NoHost {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The system refused a Unix socket.
@@ -40,7 +40,7 @@ pub enum ListenError {
     Path {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// Another program listens on a Unix socket.
@@ -58,7 +58,7 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// What to do about it.
+    /// A way to mend it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

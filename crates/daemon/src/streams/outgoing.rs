@@ -155,7 +155,7 @@ impl Outgoing {
         self.next >= self.pieces.len()
     }
 
-    /// Where new pieces go, once everything before is written.
+    /// The list for new pieces, once everything before is written.
     pub fn refill(&mut self) -> &mut Vec<Bytes> {
         assert!(
             self.is_empty(),

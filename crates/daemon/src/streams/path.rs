@@ -1,4 +1,4 @@
-//! What the system knows of the path that a TCP connection takes: whether the peer's system still answers.
+//! The path that a TCP connection takes, as the system knows it: whether the peer's system still answers.
 //!
 //! The kernel is asked by `sock_diag` (netlink): one message names the connection by its addresses, the answer
 //! carries what TCP counts (`struct tcp_info` of Linux's `tcp.h`).
@@ -30,7 +30,7 @@ const INFO: u16 = 2;
 /// Stray answers read over before one is given up.
 const ANSWERS_MAX: usize = 4;
 
-/// How long after a probe of an idle connection the next one follows, milliseconds.
+/// The time from one probe of an idle connection to the next, milliseconds.
 pub const PROBE_INTERVAL_MS: u32 = 1_000;
 
 /// Between which addresses a connection runs.
@@ -50,7 +50,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// What is known of the path between `ends`.
+    /// The state of the path between `ends`.
     pub fn inspect(&mut self, ends: Ends) -> Path {
         if is_own_address_gone(ends.own.ip()) {
             return Path::Lost;
@@ -153,7 +153,7 @@ fn question(ends: Ends, sequence: u32) -> Vec<u8> {
     message
 }
 
-/// What TCP counts of a connection.
+/// TCP's counts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Health {
     /// Times that the oldest octets without an acknowledgment were sent again because time ran out.

@@ -1,4 +1,4 @@
-//! What joins the node's thread with the one that has a connection's socket: two queues with bounds.
+//! The link between the node's thread and the one that has a connection's socket: two queues with bounds.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -55,7 +55,7 @@ impl Default for Down {
     }
 }
 
-/// What is to be done with a socket beside writing to it.
+/// Orders for a socket beside writing to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     /// Start TLS once everything given is written.
@@ -66,7 +66,7 @@ pub struct Orders {
     pub cut: bool,
 }
 
-/// What the node finds in the pipe.
+/// A message to the node in the pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
     /// Nothing yet; the task is woken when there is something.

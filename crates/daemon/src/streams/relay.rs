@@ -91,7 +91,7 @@ impl Relay {
             self.more = !self.gather.is_empty();
             progress |= self.more;
         }
-        // What is ordered holds for the time when all is written.
+        // An order holds for the time when all is written.
         if !self.more {
             orders.close = wishes.close;
             orders.start_tls = wishes.start_tls;
@@ -110,7 +110,7 @@ impl Relay {
         }
     }
 
-    /// What came from the socket.
+    /// Hands the node the octets that came from the socket.
     fn hear(&mut self, context: &mut Context<'_>) -> Step {
         if !self.closing && !self.core.takes_octets(self.stream) {
             return Step::Nothing;

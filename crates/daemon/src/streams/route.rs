@@ -1,6 +1,6 @@
-//! Where the system's routes lead: whether the interface on the way to an address has a carrier.
+//! The system's routes: whether the interface on the way to an address has a carrier.
 //!
-//! What is sent towards an interface without one is lost, and costs more than itself: the system begins to look
+//! A packet towards an interface without one is lost, and costs more than itself: the system begins to look
 //! for the neighbour's address, asks once a second, and goes on with that when the carrier is back.
 
 use std::io;
@@ -25,7 +25,7 @@ const INTERFACE: u16 = 4;
 /// Room for the answer, octets; only its first 28 are of interest.
 const BUFFER_OCTETS: usize = 2048;
 
-/// True when the system says that the interface which leads to `to` has no carrier. Where there is no route, or
+/// True when the system says that the interface which leads to `to` has no carrier. If there is no route, or
 /// none of one interface alone, that is left to find out by trying.
 #[must_use]
 pub fn is_carrier_missing(to: SocketAddr) -> bool {

@@ -45,9 +45,9 @@ pub enum TlsError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// The item that it should have.
         what: &'static str,
-        /// What went wrong.
+        /// The fault.
         why: String,
     },
     /// Certificate and key do not fit, or an authority is not one.

@@ -40,15 +40,15 @@ struct Worker {
 
 /// A connection for a thread.
 pub struct Assignment {
-    /// Where its octets go and come from.
+    /// The pipe through which its octets go and come.
     pub pipe: Arc<Pipe>,
     /// The octets of it that count, as of all others.
     pub unwritten: Unwritten,
     /// Its socket.
     pub socket: Detached,
-    /// Who the other side is.
+    /// The other side.
     pub side: Side,
-    /// What TLS needs, if it may be asked for.
+    /// The means of TLS, if it may be asked for.
     pub tls: Option<Tls>,
 }
 

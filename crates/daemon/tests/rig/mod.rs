@@ -185,7 +185,7 @@ pub struct RunningNode {
 }
 
 impl RunningNode {
-    /// Where it accepts neighbours.
+    /// The address at which it accepts neighbours.
     pub fn listen(&self) -> &str {
         &self.ready.listen[0]
     }

@@ -279,7 +279,7 @@ fn a_contact_plan_brings_links_and_contacts() {
         .iter()
         .map(|contact| (contact.start.as_secs(), contact.length.as_secs()))
         .collect();
-    // What is up at the end of the trace is so until the run's.
+    // A contact that is up at the end of the trace lasts until the end of the run.
     assert_eq!(contacts, [(0, 60), (5_400, 1_800)]);
     let said = |text: &str| {
         read(&file, text, &[])

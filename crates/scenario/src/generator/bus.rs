@@ -37,7 +37,7 @@ pub(super) fn expand(document: &Document<'_>, network: &mut Network) -> Result<(
     Ok(())
 }
 
-/// Where a bus is when, from the beginning of a tour.
+/// The stops of a bus and their times, from the beginning of a tour.
 struct Timetable {
     /// Stops, and when it comes there.
     calls: Vec<(NodeIndex, Duration)>,

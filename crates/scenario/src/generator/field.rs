@@ -11,7 +11,7 @@ use crate::kind::LinkKind;
 use crate::network::{CONTACTS_MAX, LINKS_MAX, Network};
 use crate::scenario::{Contact, NodeIndex};
 
-/// What places and walks are drawn for.
+/// The purpose of the random numbers for places and walks.
 const PURPOSE: u64 = Entropy::OURS + 10;
 
 /// Millimetres in a metre; places are whole millimetres, so that they are the same on every machine.
@@ -92,7 +92,7 @@ struct Way {
 }
 
 impl Way {
-    /// Where it is.
+    /// The place at `now`, milliseconds from the start.
     fn place(&self, now: i64) -> Place {
         let (leaves, arrives, _) = self.times;
         if now >= arrives {
@@ -214,7 +214,7 @@ impl Walk {
         }
     }
 
-    /// Who is within reach of whom, in order; else that they are too many.
+    /// The pairs of nodes within reach of each other, in order; else that they are too many.
     fn pairs(&self) -> Result<Vec<(u32, u32)>, String> {
         // Squares as wide as the reach: whoever is within it is in the same one or one beside it.
         let square = |place: &Place| (place.0 / self.reach, place.1 / self.reach);

@@ -10,10 +10,10 @@ use crate::kind::LinkKind;
 use crate::network::{NODES_MAX, Network};
 use crate::scenario::{Contact, NodeIndex};
 
-/// What contacts are drawn for, shape by shape.
+/// The purpose of the random numbers for contacts, to which the number of a shape is added.
 const PURPOSE: u64 = Entropy::OURS + 1;
 
-/// How often contacts are, and the shortest and the longest of them.
+/// The interval between contacts, and the shortest and the longest of them.
 type Rhythm = (Duration, (Duration, Duration));
 
 /// Two ends of a link.
@@ -139,7 +139,7 @@ fn add_links(
     Ok(())
 }
 
-/// How often contacts are, and how long.
+/// Reads the interval between contacts and their lengths.
 fn read_contacts(document: &Document<'_>, entries: &Entries) -> Result<Option<Rhythm>, FileError> {
     let (every, lengths) = match (
         entries.duration_if_set("contact_every"),

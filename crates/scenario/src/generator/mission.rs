@@ -92,7 +92,7 @@ fn add(
     })
 }
 
-/// How everything moves.
+/// Periods and delays of all that moves.
 struct Sky {
     turn: Duration,
     delays: (Duration, Duration),

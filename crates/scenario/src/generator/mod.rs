@@ -1,6 +1,6 @@
 //! Sections that make whole networks: nodes, links between them, and when these can be used.
 //!
-//! Everything that is left to chance follows from the scenario's seed. What comes out are plain nodes, links and contacts: whoever
+//! Everything that is left to chance follows from the scenario's seed. The result is plain nodes, links and contacts: a program that
 //! runs the scenario does not know that nobody wrote them.
 
 mod bus;

@@ -1,4 +1,4 @@
-//! What nodes and links are like: keys that sections share.
+//! Properties of nodes and links: keys that sections share.
 
 use dhow_document::schema::{Absent, Key, Kind, key, required, with_default};
 
@@ -18,7 +18,7 @@ pub(super) const START: Key = with_default(
     "When it begins, from the start of the run.",
 );
 
-/// What a node is like.
+/// Keys of a node.
 pub(super) const NODE_KEYS: &[Key] = &[
     with_default(
         "quota",
@@ -97,7 +97,7 @@ pub(super) const NODE_KEYS: &[Key] = &[
     ),
 ];
 
-/// What a node has on a testbed.
+/// Keys of a node's host on a testbed.
 pub(super) const HOST_KEYS: &[Key] = &[
     with_default(
         "kind",
@@ -170,7 +170,7 @@ pub(super) const DELAY: Key = with_default(
     "How long octets are on their way; as a list how long from when on, changing evenly between: [\"0 4min\", \"390d 22min\"].",
 );
 
-/// What a link is like, beside its rate and delay.
+/// Keys of a link, beside its rate and delay.
 pub(super) const LINK_KEYS: &[Key] = &[
     with_default(
         "loss",

@@ -1,4 +1,4 @@
-//! What is sent as a list: a line for each payload, with its time and its size.
+//! Payloads as a list: a line for each, with its time and its size.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::scenario::{Listed, Size};
 /// Octets that a list may have: far above any real one, so that a wrong path is not read whole.
 const LIST_OCTETS_MAX: u64 = 256 << 20;
 
-/// What a list says itself.
+/// Keys that do not go with a list, which says itself what they would say.
 const SAID: [&str; 6] = ["size", "count", "total", "every", "mean", "burst"];
 
 /// The list that a section names, if it names one.

@@ -14,7 +14,7 @@ use crate::entropy::Entropy;
 use crate::network::{Network, matches, within};
 use crate::scenario::{Listed, NodeIndex, Pace, Size, Traffic};
 
-/// What destinations and beginnings are drawn for.
+/// The purpose of the random numbers for destinations and starts.
 const PURPOSE: u64 = Entropy::OURS;
 
 /// Reads all traffic of a file; what is left to chance follows from the seed.
@@ -108,7 +108,7 @@ fn draw(
     })
 }
 
-/// What a list says of pace, count and sizes.
+/// The pace, count and sizes of a list.
 fn follow(list: &[Listed]) -> (Pace, Option<u64>, Size) {
     let sizes = list.iter().map(|listed| listed.octets);
     let size = Size {
@@ -118,7 +118,7 @@ fn follow(list: &[Listed]) -> (Pace, Option<u64>, Size) {
     (Pace::Listed, u64::try_from(list.len()).ok(), size)
 }
 
-/// What a section says of pace, count and sizes.
+/// Reads the pace, count and sizes of a section.
 fn read_rules(
     document: &Document<'_>,
     entries: &Entries,

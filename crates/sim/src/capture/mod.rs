@@ -1,4 +1,4 @@
-//! What passes over a network's links, as a packet capture that Wireshark opens.
+//! A packet capture of the octets that pass over a network's links; Wireshark opens it.
 //!
 //! Each connection is a TCP conversation as it would be seen where octets arrive: in the order of virtual time, with headers that
 //! are made up, but right. Retransmissions and acknowledgments of their own are not simulated, so there are none. A datagram of a link over UDP is a packet.
@@ -42,7 +42,7 @@ pub struct Capture {
     octets: Vec<u8>,
     /// Octets of the file.
     length: u64,
-    /// What it may have.
+    /// Octets that the file may have.
     limit: u64,
     ended: Option<Instant>,
     /// Of each machine.
@@ -51,7 +51,7 @@ pub struct Capture {
     remarks: Vec<Vec<String>>,
 }
 
-/// How one side of a conversation ends it.
+/// The way in which one side of a conversation ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// In order.
@@ -64,7 +64,7 @@ pub enum Ending {
 #[derive(Debug)]
 pub struct Conversation {
     road: u32,
-    /// Who dials and who listens.
+    /// The machine that dials and the one that listens.
     machines: (MachineIndex, MachineIndex),
     /// Of the side that dials.
     port: u16,

@@ -19,7 +19,7 @@ const UDP_HEADER_OCTETS: u32 = 8;
 /// Octets of TCP's header without options.
 const TCP_HEADER_OCTETS: usize = 20;
 
-/// What the first segments ask for: the largest segments, and windows that are scaled by 2¹⁴ (RFC 7323 2.2), so that none is
+/// Options of the first segments: the largest segments, and windows that are scaled by 2¹⁴ (RFC 7323 2.2), so that none is
 /// ever full.
 const SYN_OPTIONS: [u8; 8] = [2, 4, 0xff, 0xff, 1, 3, 3, 14];
 
@@ -32,7 +32,7 @@ pub struct Packet<'a> {
     pub ports: (u16, u16),
     /// Of the first of the octets.
     pub sequence: u32,
-    /// What the sender wants next.
+    /// The number of the octet that the sender expects next.
     pub acknowledged: u32,
     pub flags: u8,
     /// At most 65,507.

@@ -33,7 +33,7 @@ pub fn section(out: &mut Vec<u8>, comment: &str) {
     body.extend_from_slice(&ORDER.to_le_bytes());
     body.extend_from_slice(&1_u16.to_le_bytes());
     body.extend_from_slice(&0_u16.to_le_bytes());
-    // How long the section is is not known.
+    // The section's length is not known.
     body.extend_from_slice(&u64::MAX.to_le_bytes());
     field(&mut body, COMMENT, comment.as_bytes());
     let program = concat!("dhow ", env!("CARGO_PKG_VERSION"));
@@ -57,7 +57,7 @@ pub fn interface(out: &mut Vec<u8>, name: &str, description: &str, speed: u64) {
     block(out, INTERFACE, &body);
 }
 
-/// How addresses are called.
+/// Names of addresses.
 pub fn names<'a>(out: &mut Vec<u8>, names: impl Iterator<Item = (&'a Ipv6Addr, &'a str)>) {
     let mut body = Vec::new();
     for (address, name) in names {

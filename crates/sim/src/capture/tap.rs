@@ -1,4 +1,4 @@
-//! Where a world shows its capture what passes, if there is one.
+//! Calls by which a world shows passing octets to its capture, if there is one.
 
 use dhow_bundle::Instant;
 

@@ -9,7 +9,8 @@ use crate::ledger::{Ledger, UnitName};
 /// Payloads that were accepted in the last part of a run, one of so many, may rightly be on their way at its end.
 const LAST_PART: u32 = 20;
 
-/// What was accepted, is still of use, has not rotted, was not lost by a link that promises nothing, and has not been delivered, at the end of a run that expects all to be.
+/// Payloads that were accepted, are still of use, have not rotted, were not lost by a link that promises nothing, and have not been delivered, at the end of
+/// a run that expects all to be.
 #[must_use]
 pub fn overdue(ledger: &Ledger, now: Instant, tolerance: Duration) -> Vec<UnitName> {
     let run = now.since(Instant::START);

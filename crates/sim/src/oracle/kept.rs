@@ -1,4 +1,4 @@
-//! What was accepted is delivered, expired, or on a disk.
+//! A payload that was accepted is delivered, expired, or on a disk.
 //!
 //! Three looks at the same: a restart finds all that the store had said to be durable; no node decides to delete the
 //! last copy of what is still wanted; and at the end the disks hold all that is neither delivered nor expired.
@@ -40,14 +40,14 @@ impl Held {
     }
 }
 
-/// What one store has been asked to keep.
+/// The bundles that one store has been asked to keep.
 #[derive(Debug, Default)]
 struct Holding {
     /// Said to be durable, and not to be deleted.
     held: BTreeMap<BundleKey, Held>,
-    /// Where the octets of these lie.
+    /// The places of their octets.
     places: BTreeMap<BundleKey, Extents>,
-    /// What is known of these from when they were given to the store.
+    /// The facts about them from when they were given to the store.
     facts: BTreeMap<BundleKey, Fact>,
     /// Not yet said to be durable.
     committing: BTreeMap<BundleKey, (Held, Fact)>,
@@ -60,20 +60,20 @@ struct Holding {
     strays: u64,
 }
 
-/// What is known of a stored bundle.
+/// The facts about a stored bundle.
 #[derive(Clone, Debug)]
 pub struct Fact {
     /// Its name.
     pub name: BundleName,
     /// Which octets of its payload it has, of a fragment.
     pub part: Option<FragmentRange>,
-    /// Where it goes.
+    /// The destination endpoint.
     pub destination: EndpointId,
     /// The neighbour that it came from.
     pub previous: Option<EndpointId>,
     /// When it was created, milliseconds of DTN time; 0 for not known.
     pub created_ms: u64,
-    /// How long it lives, milliseconds.
+    /// Its lifetime, milliseconds.
     pub lifetime_ms: u64,
     /// Since when it has been stored there.
     pub since: Instant,
@@ -93,7 +93,7 @@ impl Fact {
     }
 }
 
-/// What rot hit.
+/// The kind of place that rot hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
     /// Octets of one bundle, or of several that share them.
@@ -112,7 +112,7 @@ pub struct Lost {
     pub unit: UnitName,
 }
 
-/// What all stores hold, as far as they have said so.
+/// The bundles that all stores hold, as far as they have said so.
 #[derive(Debug, Default)]
 pub struct Kept {
     machines: Vec<Holding>,
@@ -137,7 +137,7 @@ impl Kept {
         holding.given_octets
     }
 
-    /// What is known of the bundles that a store has said to be durable and was not asked to delete.
+    /// The facts about the bundles that a store has said to be durable and was not asked to delete.
     pub fn facts(&self, at: MachineIndex) -> impl Iterator<Item = &Fact> {
         let holding = self.machines.get(at.at()).into_iter();
         holding.flat_map(|holding| holding.facts.values())
@@ -428,7 +428,7 @@ fn lets_go(held: Held, ledger: &mut Ledger, given: Given<'_>) -> bool {
     covers(gone.free.iter().copied(), range)
 }
 
-/// How many bundles a store says that it has lost, at most.
+/// The number of bundles that a store says it has lost, at most.
 fn told(loss: &Loss) -> u64 {
     match loss.count {
         Count::Exact => loss.bundles,

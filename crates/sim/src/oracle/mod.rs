@@ -1,4 +1,4 @@
-//! What must hold in every run, a file each.
+//! The rules that hold in every run, a file each.
 //!
 //! An oracle is told what passes between nodes, stores and applications, or looks at the world, and says what is wrong as
 //! a sentence. It knows nothing of how a node works.
@@ -32,7 +32,7 @@ pub struct Violation {
     pub oracle: &'static str,
     /// When it was seen.
     pub at: Instant,
-    /// What.
+    /// The violation, as a sentence.
     pub sentence: String,
     /// Which machines are concerned.
     pub machines: Vec<MachineIndex>,

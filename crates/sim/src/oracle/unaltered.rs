@@ -3,7 +3,7 @@
 use crate::ledger::Ledger;
 use crate::payload::Payloads;
 
-/// What is wrong with a delivered payload, if anything.
+/// The difference between a delivered payload and the one that was sent, if there is one.
 #[must_use]
 pub fn altered(ledger: &Ledger, payloads: &Payloads, found: &[u8]) -> Option<String> {
     let Some(name) = Payloads::name(found) else {

@@ -2,7 +2,7 @@
 
 use dhow_node::config::Config;
 
-/// What a stream may still give when the queue closes: one chunk and the piece that fills it, and what they lead to beside their own octets.
+/// Octets that a stream may still give when the queue closes: one chunk and the piece that fills it, and those that they lead to beside their own.
 const LAST_OCTETS: u64 = 256 * 1024 + 64 * 1024 + 64 * 1024;
 
 /// Octets of a log's smallest segments, where all are not smaller.
@@ -14,7 +14,7 @@ const BUNDLE_OCTETS_LEAST: u64 = 100;
 /// Octets of a checkpoint that a stored bundle takes, at most.
 const COMMIT_OCTETS: u64 = 5;
 
-/// What exceeds its bound, if anything does: bundles and octets as the node counts them, and octets of the log, where there
+/// The bound that is exceeded, if one is: bundles and octets as the node counts them, and octets of the log, where there
 /// is one, with its segments' size.
 #[must_use]
 pub fn beyond(
@@ -47,7 +47,8 @@ pub fn beyond(
     (log_octets > most).then(|| format!("a log of {log_octets} octets where {most} are promised"))
 }
 
-/// What a store was given beyond its quota, if anything: octets of bundles that it was told to keep, or that are coming in, and not to delete.
+/// The excess of octets that a store was given over its quota, if there is one: those of bundles that it was told to keep, or that are coming in, and
+/// not to delete.
 #[must_use]
 pub fn crowded(config: &Config, given_octets: u64) -> Option<String> {
     let most = config.quota_octets;
@@ -55,7 +56,7 @@ pub fn crowded(config: &Config, given_octets: u64) -> Option<String> {
         .then(|| format!("its disk was given {given_octets} octets of bundles where {most} may be"))
 }
 
-/// What waits for a disk beyond the bound of the queue, if anything does: octets given to the store that no flush covers yet.
+/// The excess of octets that wait for a disk over the bound of the queue, if there is one: those given to the store that no flush covers yet.
 #[must_use]
 pub fn overfull(config: &Config, waiting_octets: u64) -> Option<String> {
     let most = config.store_queue_octets.saturating_add(LAST_OCTETS);

@@ -14,7 +14,7 @@ use dhow_scenario::scenario::Udp;
 use super::Seen;
 use super::voyage::Parcel;
 
-/// How long a transfer is waited for, and known when it is over, since its last segment.
+/// The time since its last segment for which a transfer is waited for, and for which it is known when it is over.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Octets that may leave at once after a rest: the largest datagram.
@@ -31,7 +31,7 @@ const BUNDLE: u8 = 0x9f;
 /// A map with one pair (draft 3.5.1), whose key says that a Transfer item follows (3.5.2).
 const TRANSFER: [u8; 2] = [0xa1, 0x02];
 
-/// What is known at one end of a conversation by datagrams.
+/// The transfers at one end of a conversation by datagrams.
 #[derive(Debug)]
 pub struct Witness {
     udp: Udp,

@@ -20,7 +20,7 @@ pub enum FileError {
         "the octets from {at} on are not what was written: {entries} entries before them are whole"
     )]
     Rotten {
-        /// Where the frame begins.
+        /// Offset of the frame.
         at: u64,
         /// Entries that are whole.
         entries: u64,
@@ -30,7 +30,7 @@ pub enum FileError {
     Unknown {
         /// Which one, counted from 1.
         entry: u64,
-        /// What is wrong with it.
+        /// Its fault.
         error: ItemError,
     },
 }

@@ -18,7 +18,7 @@ use dhow_node::recording::{Content, Digest, Entry, Finish};
 
 pub use file::{FileError, RecordingFile};
 
-/// How a recording that could be read ended.
+/// The end of a recording that could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// As its node did.
@@ -30,14 +30,14 @@ pub enum End {
     },
 }
 
-/// Where another node did another thing.
+/// The first entry after which another node did another thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The entry of the recording after which it was seen, counted from 1.
     pub entry: u64,
-    /// What the clocks of the node showed.
+    /// The time that the clocks of the node showed.
     pub now: Now,
-    /// What was recorded and what came.
+    /// The recorded step and the one that came.
     pub sentence: String,
 }
 
@@ -52,7 +52,7 @@ pub enum ReplayError {
     Order(u64),
 }
 
-/// What a replay shows of its node.
+/// One step of a node that a replay shows.
 #[derive(Debug)]
 pub enum Sight<'a> {
     /// It is told something.
@@ -65,7 +65,7 @@ pub enum Sight<'a> {
     Octets(StreamId, u64),
 }
 
-/// How far a replay is.
+/// The progress of a replay, as counts since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Entries of the recording.
@@ -102,7 +102,7 @@ impl<R> std::fmt::Debug for Replay<R> {
     }
 }
 
-/// What became of one entry.
+/// The outcome of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The node did what is recorded.
@@ -117,7 +117,7 @@ impl<R: Read> Replay<R> {
     /// Reads the beginning of a recording and makes its node.
     ///
     /// # Errors
-    /// What is read is no recording that this program can read, or it ends before it says which node it is of.
+    /// The source is no recording that this program can read, or it ends before it says which node it is of.
     pub fn open(source: R) -> Result<Self, ReplayError> {
         let mut file = RecordingFile::open(source)?;
         let Some(Entry::Start {
@@ -172,13 +172,13 @@ impl<R: Read> Replay<R> {
         self.file.whole_octets()
     }
 
-    /// How far it is.
+    /// The progress so far.
     #[must_use]
     pub const fn passed(&self) -> Passed {
         self.passed
     }
 
-    /// What the node's clocks show.
+    /// The time that the node's clocks show.
     #[must_use]
     pub const fn now(&self) -> Now {
         self.now

@@ -117,7 +117,7 @@ pub(crate) fn traffic(outcome: &Outcome) -> String {
     )
 }
 
-/// How links were used; of many, the busiest.
+/// The use of links; of many, the busiest.
 pub(crate) fn links(outcome: &Outcome) -> String {
     let mut list = List::new(&[
         "link",
@@ -152,7 +152,7 @@ pub(crate) fn links(outcome: &Outcome) -> String {
     )
 }
 
-/// How stores were filled; of many, the fullest.
+/// The filling of stores; of many, the fullest.
 pub(crate) fn nodes(outcome: &Outcome) -> String {
     let mut list = List::new(&[
         "node",

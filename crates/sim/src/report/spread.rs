@@ -1,4 +1,4 @@
-//! What came of all seeds together.
+//! Results of all seeds together.
 
 use dhow_page::quantity::{count, percent, ratio, span, things, thousands};
 use dhow_page::{Axis, Curve, Look, Picture};
@@ -67,7 +67,7 @@ fn three<T: Ord + Copy>(
 /// Something that is counted in a run.
 type Value = fn(&Summary) -> u64;
 
-/// How runs differ, as a table.
+/// The differences between runs, as a table.
 pub(crate) fn table(runs: &[&Summary]) -> String {
     let mut lines = Vec::new();
     if let Some(shares) = three(runs, |run| Some(share(run))) {
@@ -106,7 +106,7 @@ pub(crate) fn table(runs: &[&Summary]) -> String {
     lists::spread(&lines)
 }
 
-/// What was delivered within a time, in the median seed and in all.
+/// The share that was delivered within a time, in the median seed and in all.
 pub(crate) fn delays(runs: &[&Summary]) -> String {
     let longest = runs.iter().filter_map(|run| run.delay(100)).max();
     let Some(longest) = longest else {

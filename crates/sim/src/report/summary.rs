@@ -1,4 +1,4 @@
-//! What is kept of a run when it is one of many.
+//! The figures that are kept of a run when it is one of many.
 
 use std::time::Duration;
 
@@ -35,13 +35,13 @@ pub struct Summary {
     pub carried_octets: u64,
     /// Octets of the payloads that were delivered.
     pub delivered_octets: u64,
-    /// What befell the network.
+    /// Counts of connections, contacts, flushes, bundles and faults.
     pub counts: Counts,
-    /// How many violations there were.
+    /// The number of violations.
     pub violations: u64,
     /// The first of them.
     pub findings: Vec<Finding>,
-    /// How long delivered payloads were on their way: the shortest time, that within which each further 200th was
+    /// The times for which delivered payloads were on their way: the shortest, that within which each further 200th was
     /// delivered, and so the longest at the end; none where nothing was delivered.
     pub delays: Vec<Duration>,
 }

@@ -1,4 +1,4 @@
-//! What came of a run, in sentences.
+//! The results of a run, in sentences.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::run::{LinkUse, NodeUse, Outcome};
 /// A link of which so many hundredths were used has little left, and so has a store.
 const FULL: u64 = 80;
 
-/// Where links are there for fewer hundredths of the time, bundles wait for contacts.
+/// On links that are there for fewer hundredths of the time, bundles wait for contacts.
 const MOSTLY_THERE: u64 = 90;
 
 /// The cost of losses where the scenario names no congestion control.
 const LOSSES: &str = "Packets were lost as TCP with BBR would see it: the time to send them again is there, and nothing slows down for them. \
      With reno or cubic such links carry less: congestion_control in the scenario says which is simulated.";
 
-/// What ran and what was delivered.
+/// The network that ran and the payloads that were delivered.
 pub(crate) fn delivered(outcome: &Outcome) -> String {
     let sent = outcome.progress.sent;
     let octets: u64 = outcome.payloads.iter().map(|it| it.octets).sum();
@@ -89,7 +89,7 @@ pub(crate) fn delivered(outcome: &Outcome) -> String {
     words
 }
 
-/// What limited it: links that were full, stores that were, or contacts that were waited for.
+/// The limits of the network: links that were full, stores that were, or contacts that were waited for.
 pub(crate) fn limits(outcome: &Outcome) -> String {
     let used = |link: &LinkUse| link.octets.0.max(link.octets.1);
     let share = |link: &LinkUse| hundredths(used(link), link.capacity);
@@ -172,7 +172,7 @@ fn idle(outcome: &Outcome) -> String {
     format!("No bundle went over a link, {why}.")
 }
 
-/// What shows that stores were the limit.
+/// Words on stores as the limit.
 fn full(stores: u64, refused: u64) -> String {
     let filled = things(
         stores,
@@ -190,7 +190,7 @@ fn full(stores: u64, refused: u64) -> String {
     }
 }
 
-/// What it cost, and what befell the network.
+/// The cost of the run, and the faults of the network.
 pub(crate) fn cost(outcome: &Outcome) -> String {
     let summary = Summary::of(outcome);
     let mut words = String::new();

@@ -19,7 +19,7 @@ pub const MAX_REPORTS: u64 = 65_536;
 /// Items of a run: creation time, sequence number, count; and the time of the status where there is one.
 const UNTIMED_ITEMS: u64 = 3;
 
-/// What became of bundles, as one number (RFC 9171 6.1.1 has an indicator for each).
+/// The status of bundles at the reporting node, as one number (RFC 9171 6.1.1 has an indicator for each).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
     /// 0: the reporting node received them.
@@ -58,12 +58,12 @@ impl Status {
     }
 }
 
-/// What a group of bundles have in common.
+/// The fields that all bundles of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHead {
     /// Their source.
     pub source: EndpointId,
-    /// What became of them.
+    /// Their status at the reporting node.
     pub status: Status,
     /// Why.
     pub reason: ReasonCode,
@@ -87,13 +87,13 @@ pub enum Timing {
 pub struct Run {
     /// Creation timestamp of the first.
     pub first: CreationTimestamp,
-    /// How many: 1 at least.
+    /// Number of bundles, 1 at least.
     pub count: u64,
     /// When their status came to be; of no meaning in a group without times.
     pub time: DtnTime,
 }
 
-/// What became of bundles that have most in common.
+/// Bundles of one group head: their status, and the runs of their creation timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportGroup {
     head: GroupHead,
@@ -147,7 +147,7 @@ impl ReportGroup {
         });
     }
 
-    /// What the bundles have in common.
+    /// The fields that the bundles have in common.
     #[must_use]
     pub const fn head(&self) -> &GroupHead {
         &self.head
@@ -329,7 +329,7 @@ fn decode_runs(
     }
 }
 
-/// Where the next run would stand if it came at once after the one before.
+/// The creation timestamp of the next run if it followed the run before without a gap.
 #[derive(Default)]
 struct Place {
     time: DtnTime,
@@ -344,7 +344,7 @@ impl Place {
         }
     }
 
-    /// How far a run is from here: milliseconds, then sequence numbers, which start again with each time.
+    /// The distance to a run: milliseconds, then sequence numbers, which start again with each time.
     fn distance(&self, to: CreationTimestamp) -> (u64, u64) {
         let elapsed_ms = to.time.as_millis().saturating_sub(self.time.as_millis());
         let skipped = match elapsed_ms {

@@ -72,7 +72,7 @@ impl AdministrativeRecord {
     /// Reads the payload of a bundle whose flags say that it is an administrative record.
     ///
     /// # Errors
-    /// What the payload breaks of RFC 9171 6.1; the record is then ignored (RFC 9713 2).
+    /// The rule of RFC 9171 6.1 that the payload breaks; the record is then ignored (RFC 9713 2).
     pub fn decode(payload: &Bytes, reading: Reading) -> Result<Self, RecordRefusal> {
         let mut reader = Reader::new(payload);
         let mut array = reader.array()?;

@@ -18,7 +18,7 @@ pub struct Assertion {
     pub time: Option<DtnTime>,
 }
 
-/// What became of a bundle at the reporting node (RFC 9171 6.1.1).
+/// A report on the status of one bundle at the reporting node (RFC 9171 6.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusReport {
     /// The reporting node received the bundle.

@@ -15,7 +15,7 @@ const FEW: usize = 4;
 /// ([`Header::content`](crate::Header::content)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtensionBlock {
-    /// What kind of block it is.
+    /// Block type code.
     pub block_type: BlockType,
     /// Its number in its bundle: 2 or more.
     pub number: u64,
@@ -23,10 +23,10 @@ pub struct ExtensionBlock {
     pub flags: BlockFlags,
     /// Which checksum protects it.
     pub crc_type: CrcType,
-    /// Where it begins in the header's octets, and where it ends.
+    /// Offsets in the header's octets of its first octet and of the octet after its last.
     start: u32,
     end: u32,
-    /// Likewise its block-type-specific data.
+    /// The same offsets of its block-type-specific data.
     content_start: u32,
     content_end: u32,
 }

@@ -64,7 +64,7 @@ impl fmt::Display for BlockType {
 /// An extension block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanonicalBlock {
-    /// What kind of block it is.
+    /// Block type code.
     pub block_type: BlockType,
     /// Its number in its bundle: 2 or more.
     pub number: u64,

@@ -1,4 +1,4 @@
-//! What extension blocks say that every node understands (RFC 9171 4.4), and which blocks a security block
+//! Contents of the extension blocks that every node understands (RFC 9171 4.4), and the blocks that a security block
 //! covers (RFC 9172 3.6).
 
 use alloc::string::ToString;
@@ -18,9 +18,9 @@ const MAX_TARGETS: usize = 128;
 /// Hop limit and hop count (RFC 9171 4.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HopCount {
-    /// How often the bundle may be forwarded: 1 to 255.
+    /// Number of times that the bundle may be forwarded: 1 to 255.
     pub limit: u8,
-    /// How often it has been.
+    /// Number of times that it has been forwarded.
     pub count: u64,
 }
 

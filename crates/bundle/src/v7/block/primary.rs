@@ -17,7 +17,7 @@ use crate::v7::refusal::Refusal;
 /// The version of the Bundle Protocol that this crate reads and writes.
 const VERSION: u64 = 7;
 
-/// Where in its application data unit a fragment lies (RFC 9171 4.3.1).
+/// The place of a fragment in its application data unit (RFC 9171 4.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FragmentPlace {
     /// Fragment offset: octets of the application data unit before this fragment's payload.

@@ -44,7 +44,7 @@ const KEPT_OCTETS: usize = 1 << 20;
 /// Payload octets of an administrative record that are kept to be read: records have some dozens.
 const RECORD_OCTETS: u64 = 256 * 1024;
 
-/// What is said of a bundle that is refused.
+/// The refusal of a bundle, as `--json` prints it.
 #[derive(Serialize)]
 struct Judgement<'a> {
     accepted: bool,
@@ -282,7 +282,7 @@ fn read_header(
     }
 }
 
-/// What follows the header.
+/// The part of a bundle after its header.
 struct Payload {
     /// Octets of payload still to come.
     left: u64,

@@ -1,4 +1,4 @@
-//! What a decoded bundle is, as JSON and as people read it.
+//! The description of a decoded bundle, as JSON and as people read it.
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ pub struct Description {
     said: Said,
 }
 
-/// What only people are told.
+/// Values that only people are told.
 #[derive(Debug)]
 struct Said {
     id: String,
@@ -72,7 +72,7 @@ struct Block {
     crc: &'static str,
     /// Octets of block-type-specific data.
     octets: u64,
-    /// What the block says, where this program knows the type; null otherwise.
+    /// The block's content, where this program knows the type; null otherwise.
     content: Value,
     #[serde(skip)]
     said: String,

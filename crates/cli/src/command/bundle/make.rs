@@ -32,13 +32,13 @@ pub struct Make {
     destination: EndpointId,
     /// The payload, or - for stdin
     file: PathBuf,
-    /// Where the bundle is written; - for stdout
+    /// File to which the bundle is written; - for stdout
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
-    /// How long it is of use
+    /// Time for which it is of use
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_duration)]
     lifetime: Duration,
-    /// Where status reports go [default: the source]
+    /// Report-to endpoint [default: the source]
     #[arg(long, value_name = "ENDPOINT")]
     report_to: Option<EndpointId>,
     /// Status reports asked for

@@ -1,4 +1,4 @@
-//! What an administrative record says, as JSON and as people read it.
+//! The content of an administrative record, as JSON and as people read it.
 
 use std::fmt::Write as _;
 

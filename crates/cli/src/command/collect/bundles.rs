@@ -18,10 +18,10 @@ use crate::progress::Progress;
 /// Parcels that are on their way to the database at once, and share its commits.
 const BATCH: u16 = 64;
 
-/// How long the next one of them is waited for.
+/// The time for which the next one of them is waited for.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// How long a database that takes nothing is left alone.
+/// The time for which a database that takes nothing is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Parcels that come to an endpoint.
@@ -32,7 +32,7 @@ pub struct Parcels {
     batch: Vec<(Receipt, Pledge)>,
 }
 
-/// What a delivery is.
+/// The content of a delivery.
 enum Taken {
     Parcel(Receipt, Vec<u8>),
     TooLong(Receipt),
@@ -114,7 +114,7 @@ impl Parcels {
         if let Some(why) = left {
             self.progress
                 .note(&format!("bundles stay at the node for now: {why}"));
-            // What is not confirmed has its place in the window, and comes again over the next connection only.
+            // A delivery that is not confirmed has its place in the window, and comes again over the next connection only.
             self.subscription.restart();
             if !interrupt::is_requested() {
                 std::thread::sleep(PAUSE);

@@ -38,7 +38,7 @@ Programs speak OMSP (OML's protocol, versions 1 to 5); docs/measurement.md has i
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Collect {
-    /// Where to listen
+    /// Address and port to listen at
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:3003")]
     listen: String,
     /// Take what comes as bundles, too, at this endpoint of the node (--node), from whoever can send there: no token is asked for
@@ -56,7 +56,7 @@ pub struct Collect {
     /// Let anybody store who can reach it, where it listens to other machines
     #[arg(long, conflicts_with = "token")]
     open: bool,
-    /// How long a client may say nothing
+    /// Time for which a client may say nothing
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     idle: Duration,
     /// Clients at once
@@ -74,7 +74,7 @@ impl Collect {
             clients_max: usize::try_from(self.clients).unwrap_or(usize::MAX),
             ..Terms::default()
         };
-        // What comes last is committed, however long that takes.
+        // Rows that come last are committed, however long that takes.
         interrupt::allow_longer();
         let progress = Arc::new(Progress::words("collecting"));
         let tell = {
@@ -105,7 +105,7 @@ impl Collect {
                 quantity::per_second(figures.rows(), began.elapsed()),
             ));
         }
-        // What was taken is stored, and confirmed, before the collector ends; what waits for a database that is away stays at the node.
+        // Parcels that were taken are stored, and confirmed, before the collector ends; those that wait for a database that is away stay at the node.
         collector.begin_stop();
         let received = match parcels.map(JoinHandle::join) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! What iperf 2 has and this one has not.
+//! Options that iperf 2 has and this one has not.
 
 use clap::Args;
 
@@ -39,7 +39,7 @@ pub struct Absent {
 }
 
 impl Absent {
-    /// What was asked for and is not there. Older versions and IPv6 need not be told: either is found out.
+    /// Refuses an option that is not there. Older versions and IPv6 need not be told: either is found out.
     pub fn check(&self) -> Result<(), Failure> {
         let asked = [
             ("-d", self.dualtest, "run a client on each side"),

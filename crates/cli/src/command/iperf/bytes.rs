@@ -93,7 +93,7 @@ mod tests {
         assert!(
             parse_bytes("0").is_err() && parse_bytes("-1").is_err() && parse_bytes("x").is_err()
         );
-        // What iperf 2.1.8 prints of 893 datagrams of 1470 octets in a second.
+        // As iperf 2.1.8 prints 893 datagrams of 1470 octets in a second.
         assert_eq!(bytes(1_312_710.0), "1.25 MBytes");
         assert_eq!(
             bits_per_second(1_312_710.0, Duration::from_secs(1)),

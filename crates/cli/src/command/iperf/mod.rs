@@ -100,7 +100,7 @@ pub struct Iperf {
     /// Hops that datagrams may take
     #[arg(short = 'T', long, value_name = "HOPS")]
     ttl: Option<u32>,
-    /// How reports are written: O writes none, for measurements; C writes them apart by commas
+    /// Style of reports: O writes none, for measurements; C separates values by commas
     #[arg(short = 'y', long = "reportstyle", value_name = "STYLE")]
     style: Option<Style>,
     /// Print nothing but, at the end of each connection, what came of it as figures, a line of JSON each
@@ -112,7 +112,7 @@ pub struct Iperf {
     absent: Absent,
 }
 
-/// What is told goes into measurements and, unless it is to be silent, on standard output.
+/// Reports as measurements and, unless they are to be silent, on standard output.
 struct Both {
     text: Option<Text>,
     figures: bool,

@@ -14,7 +14,7 @@ use crate::output;
 
 const RULE: &str = "------------------------------------------------------------";
 
-/// How reports are written.
+/// The style of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Style {
     /// Apart by commas

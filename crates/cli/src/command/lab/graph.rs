@@ -23,7 +23,7 @@ pub struct Graph {
     format: Picture,
 }
 
-/// What the picture is.
+/// The format of the picture.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Picture {
     /// A picture for browsers

@@ -74,7 +74,7 @@ fn list(common: &Common) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// What state a lab is in, in a word.
+/// The state of a lab in a word.
 fn word(state: &State) -> &'static str {
     match (state.is_kept(), state.is_up) {
         (true, true) => "up",

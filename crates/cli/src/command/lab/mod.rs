@@ -60,7 +60,7 @@ impl Lab {
     }
 }
 
-/// What the testbed says, as a failure: "cannot …: why".
+/// An error of the testbed as a failure: "cannot …: why".
 fn failure(what: &str, error: &LabError) -> Failure {
     let failure = Failure::refused(format!("cannot {what}: {error}"));
     match &error.hint {

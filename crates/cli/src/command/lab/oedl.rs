@@ -34,12 +34,12 @@ pub struct Oedl {
     /// Write the scenario to stdout, and run nothing
     #[arg(long)]
     print: bool,
-    /// How fast links are that the script does not describe [default: as fast as it goes]
+    /// Rate of links that the script does not describe [default: as fast as it goes]
     #[arg(long, value_name = "RATE", value_parser = parse_link_rate)]
     link_rate: Option<String>,
     #[command(flatten)]
     settings: Settings,
-    /// How often it is run
+    /// Number of times that it is run
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
     /// The directory for results [default: NAME-YYYYMMDD-HHMMSS here]
@@ -50,7 +50,7 @@ pub struct Oedl {
 impl Oedl {
     /// Makes the scenario, and runs it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        // What the script names is looked at once, where the lab is.
+        // The files that the script names are looked at once, where the lab is.
         let out = self.out.as_deref().unwrap_or(Path::new("."));
         if !self.print
             && let Some(ending) = rootless::move_inside(&[&self.script, out])?

@@ -22,7 +22,7 @@ use crate::interrupt;
 /// Tells the command inside where it is.
 const INSIDE: &str = "DHOW_LAB_INSIDE";
 
-/// The namespaces. What they are made of ends with whoever made them.
+/// The namespaces, as options of `unshare`. All that runs in them ends with the process that made them.
 const NAMESPACES: [&str; 8] = [
     "--user",
     "--map-root-user",
@@ -34,10 +34,10 @@ const NAMESPACES: [&str; 8] = [
     "--mount-proc",
 ];
 
-/// What is covered, since the names of network namespaces are there and only root may add some.
+/// The directory that is covered, since the names of network namespaces are there and only root may add some.
 const COVERED: &str = "/run";
 
-/// What a shell does before it becomes the command inside.
+/// Commands of a shell before it becomes the command inside.
 const SETTLE: &str = "mount -t tmpfs tmpfs /run && exec \"$@\"";
 
 /// From one look at the command inside to the next.
@@ -72,7 +72,7 @@ pub fn move_inside(paths: &[&Path]) -> Result<Option<Ending>, Failure> {
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")
         .stdin(Stdio::piped())
-        // What the terminal sends comes here, and is passed on once.
+        // Signals of the terminal come to this process, and are passed on once.
         .process_group(0)
         .spawn();
     accompany(spawned.map_err(failed)?).map(Some)

@@ -33,14 +33,14 @@ Examples:
 
 /// Run a scenario with real nodes in network namespaces, as often as it says
 ///
-/// Each run has a network of its own, and nothing of it is left. What came of all runs is in a directory of tables, with a report. Ctrl-C ends the run under way and keeps what there is. Who is not root needs a machine that lets users make namespaces; limits are then refused. Exit code 1 where a run failed.
+/// Each run has a network of its own, and nothing of it is left. The results of all runs are in a directory of tables, with a report. Ctrl-C ends the run under way and keeps what there is. A user other than root needs a machine that lets users make namespaces; limits are then refused. Exit code 1 where a run failed.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Run {
     /// The scenario, or a directory of which every *.toml is one
     #[arg(value_name = "FILE|DIR")]
     scenario: PathBuf,
-    /// Where it runs; twice for both, side by side in the report
+    /// Backend that it runs on; twice for both, side by side in the report
     #[arg(long = "backend", value_enum, default_values = ["netns"])]
     backends: Vec<Place>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct Run {
     /// The directory for results; with --resume it has some [default: NAME-YYYYMMDD-HHMMSS here]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// How often each combination of values is run [default: what the scenario says]
+    /// Number of runs of each combination of values [default: what the scenario says]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
     /// Leave nodes' stores in the results
@@ -68,7 +68,7 @@ pub struct Run {
     progress: bool,
 }
 
-/// Where a scenario runs.
+/// A backend for the runs of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Place {
     /// Network namespaces of this machine, in real time

@@ -27,7 +27,7 @@ use crate::output;
 /// Octets that a scenario file may have.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
 
-/// What is set over a scenario's file.
+/// Options that set values over those of a scenario's file.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
@@ -46,7 +46,7 @@ pub struct Study {
     path: PathBuf,
     plan: Plan,
     settings: Settings,
-    /// What its programs run; nothing where none are run.
+    /// The commands of its programs; `None` where none are run.
     commands: Option<Commands>,
     pub results: Results,
 }
@@ -203,7 +203,7 @@ impl Study {
         }
     }
 
-    /// What the file is called without its ending.
+    /// The name of the file without its ending.
     pub fn name(&self) -> String {
         name_of(&self.path)
     }
@@ -228,7 +228,7 @@ impl Study {
         Ok(self.plan.runs.iter().filter(is_left).cloned().collect())
     }
 
-    /// How many runs are planned.
+    /// The number of runs that are planned.
     pub fn planned(&self) -> usize {
         self.plan.runs.len()
     }
@@ -317,7 +317,7 @@ fn unasked(path: &Path, error: &ReportError) -> Failure {
     Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
 }
 
-/// What a manifest says of a plan: the same for the same scenario and settings.
+/// The manifest of a plan: the same for the same scenario and settings.
 fn manifest_of(plan: &Plan, settings: &Settings) -> Result<Value, Failure> {
     let runs = plan.runs.iter().map(|run| {
         json!({
@@ -362,7 +362,7 @@ fn left_out(it: &LeftOut) -> String {
     )
 }
 
-/// What a file has, in short.
+/// The SHA-256 of a file, in hexadecimal.
 fn digest_of(path: &Path) -> Result<String, Failure> {
     let mut digest = Sha256::default();
     File::open(path)
@@ -371,7 +371,7 @@ fn digest_of(path: &Path) -> Result<String, Failure> {
     Ok(digest.hexadecimal())
 }
 
-/// What results show, as the scenario that they are of asks.
+/// The part of results that the report shows, as the scenario that they are of asks.
 pub fn shown(results: &Results) -> Result<Shown, Failure> {
     let directory = results.directory();
     let wrong = |what: String| {
@@ -414,7 +414,7 @@ pub fn write_page(directory: &Path, title: &str, studies: &[Shown]) -> Result<Pa
     Ok(path)
 }
 
-/// What the directory of a scenario is called: by the first heading of its README.md, or by its name.
+/// The title of a scenario's directory: the first heading of its README.md, or its name.
 fn lab_of(path: &Path) -> Option<String> {
     let directory = path.canonicalize().ok()?.parent()?.to_path_buf();
     let readme = fs::read_to_string(directory.join("README.md")).unwrap_or_default();

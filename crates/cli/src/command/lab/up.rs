@@ -40,7 +40,7 @@ pub struct Up {
     out: Option<PathBuf>,
 }
 
-/// What whoever keeps a lab says, beside its nodes' files.
+/// The log of the process that keeps a lab, beside its nodes' files.
 const LOG: &str = "keep.log";
 
 /// Keep a scenario's network: what `dhow lab up` leaves behind
@@ -53,7 +53,7 @@ pub struct Keep {
 impl Up {
     /// Starts who keeps it, and waits until it is there.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        // What is wrong with the file is said here.
+        // Faults of the file are told here.
         self.plan()?;
         let program = std::env::current_exe();
         let failed =

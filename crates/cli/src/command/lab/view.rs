@@ -15,7 +15,7 @@ use crate::quantity;
 /// From one drawing to the next.
 const REDRAW: Duration = Duration::from_millis(500);
 
-/// Where a terminal does not say: columns and lines.
+/// The size of a terminal that does not tell its own: columns and lines.
 const USUAL_SIZE: (usize, usize) = (80, 24);
 
 /// Lines that are neither of a node nor of a link: two at the head, two that tell of more, and the one for the cursor.
@@ -24,10 +24,10 @@ const OTHER_LINES: usize = 5;
 /// Columns of a name, at most.
 const NAME_COLUMNS: usize = 24;
 
-/// Where a run stands among all.
+/// The place of a run among all.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What is run, and which of how many this is.
+    /// The study that is run, and the number of the run among how many.
     pub what: String,
     /// Runs that are over, and how long they took.
     pub over: (usize, Duration),
@@ -47,7 +47,7 @@ pub struct View {
     before: RefCell<Option<(Instant, Standing, Rates)>>,
 }
 
-/// What is so since the time before.
+/// Rates since the look before.
 #[derive(Clone, Debug, Default)]
 struct Rates {
     /// Of each node parts of a core, thousandths.
@@ -105,7 +105,7 @@ impl View {
         self.drawing.finish();
     }
 
-    /// What is shown, no line as wide as the terminal, and fewer than it has.
+    /// The lines to show, none as wide as the terminal, and fewer than it has.
     fn lines(
         &self,
         now: &Standing,
@@ -168,7 +168,7 @@ impl View {
             .collect()
     }
 
-    /// How long all runs that are left may take: as long as those that are over.
+    /// An estimate of the time that all runs still take: as long for each as those that are over took.
     fn eta(&self, now: Duration) -> Duration {
         let (over, took) = self.series.over;
         let count = |runs: usize| u32::try_from(runs).unwrap_or(u32::MAX);
@@ -215,7 +215,7 @@ fn row(name: &str, is_up: bool, text: &str) -> String {
     format!("  {name:NAME_COLUMNS$} {state:4} {text}")
 }
 
-/// So many rows in their order: where there is no room for all, those in which most goes on. What is left out is told.
+/// So many rows in their order: where there is no room for all, those in which most goes on. The number of rows left out is told.
 fn first<T: Ord>(rows: Vec<(T, String)>, room: usize, noun: &str) -> Vec<String> {
     let more = rows.len().saturating_sub(room);
     let mut rows: Vec<_> = rows.into_iter().enumerate().collect();

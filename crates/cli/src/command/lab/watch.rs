@@ -1,4 +1,4 @@
-//! How far a run is, for whoever waits: a view of all, a bar, or a line a second.
+//! The progress of a run: a view of all, a bar, or a line a second.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use crate::output;
 use crate::progress::Progress;
 use crate::quantity;
 
-/// How often progress is told in lines.
+/// The interval between lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// How it is told.
+/// The form of the progress.
 #[derive(Debug)]
 pub enum How {
     /// A line a second, also where nobody watches.

@@ -55,14 +55,14 @@ struct Sending {
     /// Send no longer than this
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "1h")]
     time: Duration,
-    /// How long the other side may take to be there
+    /// Time to wait until the other side is there
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s")]
     wait: Duration,
 }
 
 #[derive(Args, Debug)]
 struct Receiving {
-    /// Where to listen
+    /// Address and port to listen at
     #[arg(value_name = "ADDRESS:PORT", default_value = "0.0.0.0:5001")]
     at: SocketAddr,
     /// Octets that are read at once, up to 64MiB
@@ -75,7 +75,7 @@ struct Receiving {
 
 #[derive(Args, Debug)]
 struct Files {
-    /// Where files are made; they are removed
+    /// Directory in which files are made; they are removed
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
     /// Octets of each file; several times for several

@@ -1,4 +1,4 @@
-//! What `dhow perf` prints: a line for each interval, and the summary.
+//! The output of `dhow perf`: a line for each interval, and the summary.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Figures {
         }
     }
 
-    /// What came since the interval before.
+    /// Prints the figures of the bundles that came since the interval before.
     pub fn interval(&mut self, flight: &Flight) -> Result<(), Failure> {
         let (now, to) = (flight.totals(), flight.elapsed());
         let interval = interval(&self.before, &now, self.from, to, flight.outstanding());
@@ -141,7 +141,7 @@ impl Figures {
     }
 }
 
-/// What came between two looks at the totals; rates are by the receiver's clock.
+/// The figures of the bundles that came between two looks at the totals; rates are by the receiver's clock.
 fn interval(
     before: &Totals,
     now: &Totals,

@@ -48,7 +48,7 @@ pub struct Perf {
     /// After the last was sent, wait while something comes within this; how long the node here may be silent
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
-    /// How long each bundle is of use on its way
+    /// Time for which each bundle is of use on its way
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_lifetime)]
     lifetime: Duration,
     /// Source endpoint [default: a random service of the node]
@@ -58,7 +58,7 @@ pub struct Perf {
 
 fn parse_perf_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
-        // What is sent stands in memory once for each stream.
+        // A payload stands in memory once for each stream.
         octets if octets > 1 << 30 => Err("at most 1GiB is possible".to_owned()),
         octets if octets >= SIZE_MIN => Ok(octets),
         _ => Err(format!("at least {SIZE_MIN} octets are required")),

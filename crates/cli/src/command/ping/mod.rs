@@ -37,7 +37,7 @@ pub struct Ping {
     /// Wait this long for answers after the last, and for the node here to answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
-    /// How long each is of use on its way
+    /// Time for which each is of use on its way
     #[arg(long, value_name = "DURATION", default_value = "1min", value_parser = parse_duration)]
     lifetime: Duration,
 }
@@ -168,7 +168,7 @@ impl Flight<'_> {
         Ok(())
     }
 
-    /// What the node says to what was sent.
+    /// Takes the node's answers to the pings that were sent.
     fn hear(&mut self) -> Result<(), Failure> {
         while let Some(answer) = self
             .sender

@@ -8,7 +8,7 @@ const MARK: [u8; 8] = *b"dhowping";
 /// Octets of a probe.
 pub const PROBE_OCTETS: usize = 40;
 
-/// What one ping carries there and back.
+/// The payload that one ping carries there and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Tells this run's probes from those of another run on the same endpoint.

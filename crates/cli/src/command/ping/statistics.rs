@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What came back of what was sent.
+/// Statistics of the pings that were sent and of their answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Statistics {
     sent: u64,

@@ -57,10 +57,10 @@ const BATCH: usize = 256;
 /// connection have more.
 const WINDOW: usize = 1024;
 
-/// How long to wait for another delivery before those that came are made durable.
+/// The time to wait for another delivery before those that came are made durable.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// What is said of a bundle that came; the names are a contract.
+/// The line about a bundle that came; the names are a contract.
 #[derive(Debug, Serialize)]
 struct Line {
     source: String,
@@ -81,7 +81,7 @@ struct Came {
     receipt: Receipt,
 }
 
-/// What became of a delivery.
+/// The state of a delivery.
 #[derive(Debug)]
 enum Taken {
     /// It came before.

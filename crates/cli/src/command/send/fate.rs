@@ -1,4 +1,4 @@
-//! What becomes of the bundles that were sent, as status reports tell it.
+//! The ends of the bundles that were sent, as status reports tell them.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -14,7 +14,7 @@ const EARLY_MAX: usize = 65_536;
 /// Bundles that are named one by one: those without a report, and those deleted.
 const NAMED_MAX: usize = 10;
 
-/// What a report says became of a bundle.
+/// The end of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -29,7 +29,7 @@ pub enum Fate {
 /// The end of one bundle, as `--json` shows it; the names are a contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// What happened.
+    /// The kind of end.
     pub event: Fate,
     source: String,
     creation: [u64; 2],
@@ -55,7 +55,7 @@ impl Outcome {
         }
     }
 
-    /// What a report says of its bundle's end; `None` when it says nothing of that.
+    /// The end of its bundle that a report tells of; `None` when it tells of no end.
     pub fn told(report: &StatusReport, reporter: &EndpointId) -> Option<Self> {
         let (event, assertion) = match (report.delivered, report.deleted) {
             (Some(delivered), _) => (Fate::Delivered, delivered),
@@ -93,7 +93,7 @@ impl Outcome {
     }
 }
 
-/// What is known of the bundles' fate.
+/// The ends of all bundles that are known so far.
 #[derive(Debug, Default)]
 pub struct Fates {
     source: String,
@@ -103,7 +103,7 @@ pub struct Fates {
     early: HashMap<CreationTimestamp, Outcome>,
     /// Reported deleted, and not delivered by another way.
     deleted: BTreeMap<CreationTimestamp, Outcome>,
-    /// What nobody was told yet.
+    /// Ends that nobody was told of yet.
     news: VecDeque<Outcome>,
     sent: u64,
     delivered: u64,
@@ -208,7 +208,7 @@ impl Fates {
         self.is_heard_of
     }
 
-    /// How far it came, for people: `3 of 10 bundles are reported delivered, 1 deleted, 6 open`.
+    /// The number of bundles with each end, for people: `3 of 10 bundles are reported delivered, 1 deleted, 6 open`.
     pub fn standing(&self) -> String {
         let deleted = if self.deleted.is_empty() {
             String::new()
@@ -223,7 +223,7 @@ impl Fates {
         )
     }
 
-    /// What is wrong with those that were not delivered, for people.
+    /// The bundles that were not delivered, each with its end, for people.
     pub fn complaint(&self) -> String {
         let mut text = String::new();
         for outcome in self.deleted.values().take(NAMED_MAX) {

@@ -41,7 +41,7 @@ pub struct Send {
     /// Source endpoint [default: a random service of the node]; reports go there
     #[arg(long, value_name = "ENDPOINT")]
     from: Option<EndpointId>,
-    /// How long a bundle is of use
+    /// Time for which a bundle is of use
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_lifetime)]
     lifetime: Duration,
     /// Status reports asked for
@@ -257,7 +257,7 @@ impl Send {
 /// Payloads larger than this are worth a look at the answers after each: the look costs little beside them.
 const LARGE_OCTETS: u64 = 256 * 1024;
 
-/// What becomes a bundle: which source, and which portion of it.
+/// The payload of a bundle: the number of its source, and the portion of that.
 type Item = (usize, Portion);
 
 fn write(
@@ -287,7 +287,7 @@ fn take_answers(
     tally.tell_outcomes()
 }
 
-/// How long answers are still waited for after Ctrl-C: shorter than the time after which it ends the command.
+/// The time for which answers are still waited for after Ctrl-C: shorter than the time after which it ends the command.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Waits for all answers.

@@ -19,7 +19,7 @@ use crate::report_kind::{REPORTS_OFF, REPORTS_OFF_AFTER};
 /// Reports that may be on their way to this command at a time: they are small, and many.
 pub const WINDOW: u32 = 256;
 
-/// How long after the bundles' expiry their last reports may come: that one expired is reported when it did.
+/// The time after the bundles' expiry in which their last reports may come: the expiry of one is reported when it expires.
 const LATE: Duration = Duration::from_secs(1);
 
 /// Reads reports as they come.

@@ -17,7 +17,7 @@ use crate::quantity;
 pub enum Split {
     /// At most so many.
     Octets(u64),
-    /// What the path carries best.
+    /// The size that the path carries best.
     Auto,
 }
 

@@ -1,4 +1,4 @@
-//! What was sent and what the node said to it.
+//! Counts of the bundles that were sent, and the node's answers.
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Stdout, Write as _};
@@ -22,7 +22,7 @@ struct Line<'a> {
     octets: u64,
 }
 
-/// What was sent and what the node said to it; answers come in the order of sending.
+/// Counts of the bundles that were sent, and the node's answers, which come in the order of sending.
 #[derive(Debug)]
 pub struct Tally {
     form: Form,
@@ -111,7 +111,7 @@ impl Tally {
         Ok(())
     }
 
-    /// How far an interrupted command came of so many bundles.
+    /// Words for an interrupted command: the number of bundles that the node has, of so many.
     pub fn interrupted(&self, of: u64) -> impl Fn() -> String + Send + 'static {
         let accepted = Arc::clone(&self.accepted);
         move || {
@@ -163,7 +163,7 @@ impl Tally {
         }
     }
 
-    /// What waits for the reports.
+    /// The reader of the reports, if reports were asked for.
     pub fn into_receipts(self) -> Option<Receipts> {
         self.receipts
     }

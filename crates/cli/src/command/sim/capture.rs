@@ -14,7 +14,7 @@ use crate::quantity;
 #[derive(Debug)]
 pub struct CaptureFile {
     file: Written,
-    /// What was captured and is being written; kept to be used again.
+    /// Octets that were captured and are being written; the buffer is kept to be used again.
     octets: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What a person is told about a violation: what led to it, and how to see it again.
+//! A violation as a person is told of it: the steps that led to it, and the command that shows it again.
 
 use dhow_sim::Outcome;
 use dhow_sim::run::Finding;

@@ -1,4 +1,4 @@
-//! What came of a seed, as a line.
+//! The results of a seed, as a line.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ pub fn text(outcome: &Outcome, wall: Duration) -> String {
     )
 }
 
-/// How many times faster than real: `×1,200`.
+/// The ratio of virtual time to real time: `×1,200`.
 pub fn times(virtual_time: Duration, wall: Duration) -> String {
     let times = virtual_time.as_nanos() / wall.as_nanos().max(1);
     format!(

@@ -24,7 +24,7 @@ use crate::quantity;
 /// Entries between two looks at the person: some milliseconds.
 const ENTRIES_PER_LOOK: u64 = 10_000;
 
-/// How often progress is told.
+/// The interval between lines of progress.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Characters of a traced line, at most.
@@ -33,7 +33,7 @@ const LINE_CHARACTERS: usize = 400;
 /// Entries ahead of a difference from which on a trace is worth reading.
 const TRACED_BEFORE: u64 = 40;
 
-/// What this program calls itself in recordings.
+/// The name of this program in recordings.
 const PROGRAM: &str = concat!("dhow ", env!("CARGO_PKG_VERSION"));
 
 const AFTER_HELP: &str = "\
@@ -61,7 +61,7 @@ pub struct Replay {
     from: u64,
 }
 
-/// How a replay ended.
+/// The end of a replay.
 enum Outcome {
     End(End),
     Different(Difference),
@@ -262,7 +262,7 @@ fn shown(sight: &Sight<'_>) -> String {
     }
 }
 
-/// What a value looks like to those who wrote the program, in one line that ends somewhere.
+/// The debug text of a value, in one line of a bounded length.
 fn short(prefix: &str, value: &impl Debug) -> String {
     let mut line = String::new();
     let _ = write!(line, "{prefix} {value:?}");

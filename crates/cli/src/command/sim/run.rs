@@ -29,7 +29,7 @@ const EVENTS_PER_LOOK: u64 = 10_000;
 /// The same where packets are captured, which wait in memory until then: each event may bring 256 KiB.
 const CAPTURED_EVENTS_PER_LOOK: u64 = 256;
 
-/// How often progress is told.
+/// The interval between lines of progress.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 const AFTER_HELP: &str = "\
@@ -166,7 +166,7 @@ impl Run {
         })
     }
 
-    /// How many seeds run at once: where nobody says it, as many as there are cores and as memory is expected to hold.
+    /// The number of seeds that run at once: where nobody says it, as many as there are cores and as memory is expected to hold.
     fn jobs(&self, scenario: &Scenario) -> Result<u64, Failure> {
         if self.trace {
             return Ok(1);
@@ -254,7 +254,7 @@ fn seeds(count: u64) -> String {
     }
 }
 
-/// What came of a seed, and how long that took.
+/// The results of a seed, and the time that it took.
 struct Ran {
     outcome: Outcome,
     wall: Duration,

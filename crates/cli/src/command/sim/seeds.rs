@@ -1,6 +1,6 @@
 //! Seeds that run beside each other, on as many threads as there is room for, and are told in their order.
 //!
-//! What is told is what one thread would have told: workers run ahead of the order by a bounded number of seeds, and where a
+//! The results are told as one thread would have told them: workers run ahead of the order by a bounded number of seeds, and where a
 //! seed ends all, those after it are dropped, whether they have run or not.
 
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ const AHEAD_EACH: u64 = 4;
 /// Seeds that are to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
-    /// How many.
+    /// Number of seeds.
     pub count: u64,
-    /// How many at once.
+    /// Number of seeds that run at once.
     pub jobs: u64,
-    /// How long it is between two looks at how far they are.
+    /// The time between two looks at their progress.
     pub look_every: Duration,
 }
 
-/// Who runs them and hears of them. Seeds are counted from 0.
+/// The caller's side: it runs seeds, and says when they are to end. Seeds are counted from 0.
 pub trait Runner: Sync {
-    /// What comes of a seed.
+    /// The result of a seed.
     type Ran: Send;
 
     /// Runs one; it may end early as soon as it is not wanted any more.
@@ -41,7 +41,7 @@ pub trait Runner: Sync {
     fn is_stopped(&self) -> bool;
 }
 
-/// How far all seeds are.
+/// The progress of all seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// Seeds that have run to their end.
@@ -66,7 +66,7 @@ impl<T> Post<'_, T> {
     }
 }
 
-/// What workers and whoever tells share.
+/// State that workers share with the thread that tells of their results.
 #[derive(Debug)]
 struct Desk<T> {
     state: Mutex<State<T>>,
@@ -117,7 +117,7 @@ impl<T> Desk<T> {
         self.changed.notify_all();
     }
 
-    /// What came of the next seed in order; none where that was the last.
+    /// The result of the next seed in order; none after the last.
     fn take(
         &self,
         look_every: Duration,
@@ -157,7 +157,7 @@ impl<T> Desk<T> {
     }
 }
 
-/// Whoever waits for a worker that panics is not to wait for ever.
+/// Closes the desk of a thread that panics, so that no other waits for it for ever.
 struct ClosesInPanic<'a, T>(&'a Desk<T>);
 
 impl<T> Drop for ClosesInPanic<'_, T> {
@@ -172,7 +172,7 @@ impl Seeds {
     /// Runs them, tells what came of each in order, and, between, how far all are.
     ///
     /// # Errors
-    /// What the first seed that could not be run, or the teller, said.
+    /// The failure of the first seed that could not be run, or of `tell`.
     pub fn run<R: Runner>(
         &self,
         runner: &R,

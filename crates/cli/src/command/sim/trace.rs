@@ -1,4 +1,4 @@
-//! What nodes are told, event by event.
+//! The events that nodes are told, one by one.
 
 use dhow_sim::Run;
 

@@ -1,4 +1,4 @@
-//! How far all seeds are, for whoever waits: a bar, or a line a second.
+//! The progress of all seeds: a bar, or a line a second.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::quantity;
 
-/// How often progress is told in lines.
+/// The interval between lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Seeds under way of which is told how far each is.

@@ -29,7 +29,7 @@ impl Written {
         })
     }
 
-    /// Where it will be.
+    /// The path that it will have.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -34,12 +34,12 @@ pub struct Passage {
     current: Option<(u64, u8)>,
     octets: Vec<u8>,
     parcel: Option<Arc<Parcel>>,
-    /// What is under way was found to be no bundle.
+    /// The octets of the transfer under way were found to be no bundle.
     is_nonsense: bool,
     under_way: BTreeMap<u64, Arc<Parcel>>,
 }
 
-/// How much of what passes is kept.
+/// The part of a transfer's octets that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The blocks before the payload.

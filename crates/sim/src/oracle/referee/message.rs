@@ -60,7 +60,7 @@ pub enum Answer {
     Refuse(u8),
 }
 
-/// What one side offers for a session (4.6).
+/// The parameters that one side offers for a session (4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Seconds; 0 for no keepalives.
@@ -105,7 +105,7 @@ impl Reader {
     /// Reads octets and tells what they complete.
     ///
     /// # Errors
-    /// What is no message, as a sentence's end.
+    /// The fault of octets that are no message, as a sentence's end.
     pub fn read(
         &mut self,
         octets: &[u8],

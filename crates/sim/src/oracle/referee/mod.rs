@@ -25,7 +25,7 @@ use party::Party;
 /// The reason of a refusal that says that the receiver has the whole already (RFC 9174 table 6).
 const COMPLETED: u8 = 0x01;
 
-/// Who judges one connection.
+/// The judge of one connection.
 #[derive(Debug)]
 pub struct Referee {
     dialling: Judged,
@@ -47,7 +47,7 @@ struct Judged {
     /// Segments of version 3 that it has said, and that it has heard.
     said_3: Unanswered,
     heard_3: Unanswered,
-    /// What nobody has been told of yet.
+    /// Observations that nobody has been told of yet.
     seen: Vec<Seen>,
     /// When it last said or heard something about a bundle, or the session began.
     stirred: Instant,
@@ -78,7 +78,7 @@ impl Default for Referee {
     }
 }
 
-/// What a side cannot do at present.
+/// A direction in which a side cannot go on at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// The connection takes nothing more.
@@ -87,7 +87,7 @@ pub enum Blocked {
     Reading,
 }
 
-/// What breaks a rule, as the end of a sentence that begins with who said it.
+/// A breach of a rule, as the end of a sentence that begins with the side that said it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foul(String);
 
@@ -108,7 +108,7 @@ impl Referee {
     /// One side writes octets.
     ///
     /// # Errors
-    /// What they say breaks a rule.
+    /// The rule that they break.
     pub fn handle_written(&mut self, side: Side, octets: &[u8], now: Instant) -> Result<(), Foul> {
         let Judged {
             party,
@@ -164,7 +164,7 @@ impl Referee {
         judged.map_err(Foul)
     }
 
-    /// What one side has said and heard about bundles since this was asked last.
+    /// The bundles and answers that one side has said and heard since this was asked last.
     pub fn take_seen(&mut self, side: Side) -> Vec<Seen> {
         std::mem::take(&mut self.judged(side).seen)
     }

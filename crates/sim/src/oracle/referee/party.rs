@@ -42,7 +42,7 @@ pub struct Party {
     unanswered: VecDeque<Arrived>,
     /// Transfers that it refused.
     refused: BTreeSet<u64>,
-    /// What it does about keepalives.
+    /// Its keepalives.
     upkeep: Upkeep,
 }
 
@@ -106,7 +106,7 @@ impl Party {
         self.agree(now);
     }
 
-    /// What is agreed on once both sides' offers are known here (4.7).
+    /// Agrees on the session's parameters once both sides' offers are known here (4.7).
     fn agree(&mut self, now: Instant) {
         if let Some(offers) = self.said_init.zip(self.heard_init) {
             self.upkeep.agree([offers.0, offers.1], now);

@@ -86,7 +86,7 @@ fn what_obeys_passes_in_any_pieces() {
     }
 }
 
-/// Who says what, in order.
+/// Octets, each with the side that says them, in order.
 type Moves = Vec<(Side, Vec<u8>)>;
 
 #[test]

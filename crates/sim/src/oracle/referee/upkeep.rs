@@ -6,13 +6,13 @@ use dhow_bundle::Instant;
 
 use super::message::Offer;
 
-/// How much later than the standard says something may happen: clocks drift, and are not those of this judge.
+/// The time by which something may happen later than the standard says: clocks drift, and are not those of this judge.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// A part of the interval that is slack too.
 const SLACK_PART: u32 = 10;
 
-/// What one side of a session does about keepalives.
+/// The keepalives of one side of a session.
 #[derive(Debug, Default)]
 pub struct Upkeep {
     /// Between two things that are said, at most; none before it is agreed on, and zero where there are to be no keepalives.
@@ -45,7 +45,7 @@ impl Upkeep {
         self.heard = now;
     }
 
-    /// What it has failed to do by now, as a sentence's end; nothing more is expected of a session that ends.
+    /// The rule that it has failed to obey by now, as a sentence's end; nothing more is expected of a session that ends.
     pub fn overdue(&self, now: Instant) -> Result<(), String> {
         let Some(interval) = self.interval.filter(|interval| !interval.is_zero()) else {
             return Ok(());

@@ -3,7 +3,7 @@
 /// Octets that are summed at once.
 const STRIDE: usize = 8;
 
-/// What an octet that `row` octets follow does to a sum.
+/// The change of a sum by an octet that `row` octets follow.
 type Tables = [[u32; 256]; STRIDE];
 
 /// CRC-16/IBM-SDLC, the lowest bit first.

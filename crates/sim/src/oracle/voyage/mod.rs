@@ -1,4 +1,4 @@
-//! What nodes do with bundles that pass through them, as it is seen on links, at disks and by applications.
+//! The treatment of bundles by the nodes that they pass through, as it is seen on links, at disks and by applications.
 //!
 //! Nothing here is a node's word. A station is a machine as seen from outside: the bundles that came to it over links, those
 //! that its neighbours acknowledged, and those that it gave to its disk, with the flush that covers them.
@@ -21,10 +21,10 @@ use crate::queue::MachineIndex;
 pub use parcel::{Parcel, Told};
 pub use station::{Sending, Station};
 
-/// What is wrong, as the end of a sentence that begins with a node's name, and the oracle that says so.
+/// The oracle that found a violation, and the end of a sentence about it that begins with a node's name.
 pub type Wrong = (&'static str, String);
 
-/// What a bundle was when its source first sent it: none of it changes on the way (RFC 9171 4.3.1).
+/// The fields of a bundle when its source first sent it: none of them changes on the way (RFC 9171 4.3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Original {
     destination: EndpointId,
@@ -60,7 +60,7 @@ pub struct Voyages {
 pub struct Moment {
     /// The true time.
     pub now: Instant,
-    /// How far apart two nodes' clocks may be, at most.
+    /// The difference between two nodes' clocks, at most.
     pub tolerance: Duration,
 }
 

@@ -29,7 +29,7 @@ pub struct Parcel {
     pub source: EndpointId,
     /// Destination.
     pub destination: EndpointId,
-    /// Whom reports go to.
+    /// Report-to endpoint.
     pub report_to: EndpointId,
     /// Bundle processing control flags.
     pub flags: u64,
@@ -45,17 +45,17 @@ pub struct Parcel {
     pub age_ms: Option<u64>,
     /// Limit and count of the hop count block.
     pub hops: Option<(u64, u64)>,
-    /// Where the payload begins.
+    /// Offset of the payload.
     pub payload_at: u64,
     /// Octets of the payload.
     pub payload_octets: u64,
     /// The payload block's CRC type.
     payload_crc: u64,
-    /// Where the payload block begins.
+    /// Offset of the payload block.
     payload_block_at: usize,
 }
 
-/// What keeps octets from being read.
+/// The reason why octets cannot be read.
 enum Stop {
     /// There are too few.
     Short,
@@ -73,7 +73,7 @@ impl Parcel {
     /// Reads the blocks at the beginning of a bundle's octets; `None` where they are not all there.
     ///
     /// # Errors
-    /// What is no bundle, as a sentence's end.
+    /// The fault of octets that are no bundle, as a sentence's end.
     pub fn read(octets: &[u8]) -> Result<Option<Self>, String> {
         match read(&mut Items { octets, at: 0 }) {
             Ok(parcel) => Ok(Some(parcel)),
@@ -129,7 +129,7 @@ impl Parcel {
     /// Reads what follows the payload of a bundle that is whole.
     ///
     /// # Errors
-    /// What is wrong with it, as a sentence's end.
+    /// The fault of those octets, as a sentence's end.
     pub fn check_end(&self, octets: &[u8]) -> Result<(), String> {
         if u64::try_from(octets.len()) != Ok(self.octets()) || octets.last() != Some(&0xff) {
             return Err(
@@ -245,7 +245,7 @@ fn primary(items: &mut Items<'_>) -> Read<Parcel> {
     })
 }
 
-/// What a status report says (RFC 9171 6.1.1).
+/// The content of a status report (RFC 9171 6.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The bundle that it is about.
@@ -262,7 +262,7 @@ impl Told {
     /// Reads an administrative record; `None` where it is no status report.
     ///
     /// # Errors
-    /// What is wrong with it, as a sentence's end.
+    /// The fault of the record, as a sentence's end.
     pub fn read(octets: &[u8]) -> Result<Option<Self>, String> {
         match told(&mut Items { octets, at: 0 }) {
             Ok(told) => Ok(told),

@@ -102,7 +102,8 @@ impl Voyages {
         Ok(())
     }
 
-    /// What was to be reported to whoever sent, and was not, of nodes that were always up: of which bundle, by which node, and which status.
+    /// Status reports that were asked for and did not come, of nodes that were always up: the payload of the bundle, the number of the reporting
+    /// node, and the status.
     pub fn unreported<'a>(
         &'a self,
         ledger: &'a Ledger,

@@ -8,13 +8,13 @@ use dhow_bundle::{EndpointId, FragmentRange, Instant};
 use super::{Moment, Parcel, Wrong, covers};
 use crate::ledger::{BundleName, Named};
 
-/// How often one bundle may leave one machine in a second.
+/// The number of times that one bundle may leave one machine in a second.
 const SENDINGS_MAX: u32 = 20;
 
-/// How often is looked at that.
+/// The interval in which those are counted.
 const SENDINGS_EVERY: Duration = Duration::from_secs(1);
 
-/// How far an age may be off beside what clocks are: it is told in milliseconds at each hop.
+/// The error of a bundle age beside those of clocks, at most: it is told in milliseconds at each hop.
 const AGE_SLACK: Duration = Duration::from_millis(50);
 
 /// One machine.
@@ -26,15 +26,15 @@ pub struct Station {
     has_clock: bool,
     /// When it started last.
     started: Instant,
-    /// What came to it over links.
+    /// Bundles that came to it over links.
     came: Named<Vec<Came>>,
-    /// What its neighbours have acknowledged.
+    /// Ranges of bundles that its neighbours have acknowledged.
     given: Named<Vec<FragmentRange>>,
-    /// What it has given its disk, each with its batch.
+    /// Ranges of bundles that it has given its disk, each with the number of its batch.
     stored: Named<Vec<(FragmentRange, u64)>>,
     /// Batches that its disk was given, and of which flushes have ended.
     batches: (u64, u64),
-    /// How often a bundle has left, since when.
+    /// The beginning of the present interval and the number of times that a bundle has left in it.
     sendings: Named<(Instant, u32), (BundleName, u64)>,
 }
 
@@ -50,7 +50,7 @@ struct Came {
     is_whole: bool,
 }
 
-/// What is known of a bundle's sending.
+/// The circumstances of a bundle's sending.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     /// The last instant at which its session had nothing to say, or the connection began: the bundle was chosen since.
@@ -183,7 +183,7 @@ impl Station {
             Some(late_ms) if self.has_clock => late_ms + moment.tolerance_ms() >= 0,
             _ => parcel.age_ms.unwrap_or(0).saturating_add(2_000) >= parcel.lifetime_ms,
         };
-        // What an application here has confirmed may be forgotten.
+        // A bundle that an application here has confirmed may be forgotten.
         if is_old || is_delivered || self.has_durably(parcel.name, range) {
             return Ok(());
         }
@@ -244,7 +244,7 @@ impl Station {
         came.clone().any(|came| came.is_whole)
     }
 
-    /// How old a bundle was that came to a machine which has been up since, and when.
+    /// The age of a bundle that came to a machine which has been up since, and when it came.
     #[must_use]
     pub fn came_aged(&self, name: BundleName) -> Option<(Instant, u64)> {
         let came = self.came.get(&name)?;
