@@ -1,5 +1,6 @@
 //! Sections that say what there is, piece by piece.
 
+use dhow_document::contact_plan::FORMATS;
 use dhow_document::schema::{Absent, Kind, Occurs, Section, key, required, with_default};
 
 use super::NODE_NUMBER_MAX;
@@ -210,7 +211,7 @@ pub(super) const CONTACT_PLAN: Section = Section {
             ),
             key(
                 "format",
-                Kind::Choice(&["ion", "hdtn", "one"]),
+                Kind::Choice(FORMATS),
                 Absent::Means("what the file looks like"),
                 "\"ion\"",
                 "ION's 'a contact' and 'a range' lines, HDTN's JSON, or The ONE's CONN lines.",
