@@ -117,7 +117,7 @@ pub(super) const LINK: Section = Section {
 pub(super) const ROUTE: Section = Section {
     name: "route",
     occurs: Occurs::Many,
-    meaning: "A route of a node, beside those over the fewest links, which have priority 0 and come before others of it.",
+    meaning: "A route of a node, beside those over the fewest links, which have priority 0 and come before others of it. A neighbour that is up is always its own best next hop.",
     groups: &[&[
         WHOSE,
         required(
