@@ -2,7 +2,7 @@
 //!
 //! A [`schema`] lists every section and key once, with its kind, unit, default and meaning. Reading ([`document`]), values set from
 //! outside the file (`setting`), all that holds in the end (`settled`) and the JSON Schema for editors ([`json_schema()`]) follow it. A fault is told with its line and with
-//! what was probably meant ([`fault`]). This room never opens a file; what the values mean is for others.
+//! what was probably meant ([`fault`]). Contact plans that other programs write are read here as well ([`contact_plan`]). This room never opens a file; what the values mean is for others.
 //!
 //! ```
 //! use std::path::Path;
@@ -27,6 +27,7 @@
 //! # Ok::<(), dhow_document::FileError>(())
 //! ```
 
+pub mod contact_plan;
 pub mod document;
 pub mod fault;
 pub mod json_schema;

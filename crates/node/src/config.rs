@@ -331,7 +331,8 @@ pub struct Route {
     pub to: String,
     /// Name of a link, or the ID of a node to which any session will do, dialled or accepted.
     pub via: String,
-    /// Routes of a higher priority are used first; default 0. Implicit routes to peers come after all.
+    /// Among routes whose patterns are equally specific for a destination, those of a higher priority are used first; default 0. A session
+    /// with the destination's own node comes before all routes.
     pub priority: i32,
 }
 

@@ -425,13 +425,17 @@ impl Queues {
         self.queues.get(&id).map_or(&[], |queue| &queue.hops)
     }
 
-    /// How many bundles wait for each next hop, the best of their destination's.
-    pub(crate) fn by_best_hop(&self) -> BTreeMap<Option<&Hop>, u64> {
+    /// How many bundles wait for each next hop, where `best` says which one a destination's bundles wait for.
+    pub(crate) fn by_best_hop<'a>(
+        &'a self,
+        best: impl Fn(EndpointIndex, &'a [Hop]) -> Option<&'a Hop>,
+    ) -> BTreeMap<Option<&'a Hop>, u64> {
         let mut sums = BTreeMap::new();
-        for queue in self.queues.values() {
+        for (id, queue) in &self.queues {
             let bundles = u64::try_from(queue.by_arrival.len()).unwrap_or(u64::MAX);
             if bundles > 0 {
-                *sums.entry(queue.hops.first()).or_default() += bundles;
+                let best = best(id.destination, &queue.hops);
+                *sums.entry(best).or_default() += bundles;
             }
         }
         sums

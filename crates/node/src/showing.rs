@@ -103,7 +103,7 @@ impl Node {
         })
     }
 
-    /// Routes, configured, added and implicit.
+    /// Routes, best first: the implicit ones to peers, then those that are configured or added.
     #[must_use]
     pub fn routes(&self) -> Vec<RouteView> {
         let fixed = self.forwarding.routes.iter().map(|(route, hop)| RouteView {
@@ -115,12 +115,12 @@ impl Node {
             route: Route {
                 to: pattern_of(peer),
                 via: peer.to_string(),
-                priority: i32::MIN,
+                priority: i32::MAX,
             },
             implicit: true,
             usable: self.adjacencies.is_up(&Hop::Peer(peer.clone())),
         });
-        fixed.chain(implicit).collect()
+        implicit.chain(fixed).collect()
     }
 
     /// Registrations.
@@ -138,10 +138,22 @@ impl Node {
             .collect()
     }
 
-    /// What waits, by the best next hop of its destination. Takes a look at each destination.
+    /// What waits, by the best next hop of its destination: of those that are up, else of those that routes name. Takes a look at each
+    /// destination.
     #[must_use]
     pub fn waiting(&self) -> Vec<WaitingView> {
-        let sums = self.forwarding.queues.by_best_hop().into_iter();
+        let sums = self.forwarding.queues.by_best_hop(|destination, hops| {
+            let is_itself = |hop: &&Hop| match hop {
+                Hop::Peer(peer) => {
+                    self.held.endpoints.id(destination).node_id().as_ref() == Some(peer)
+                }
+                Hop::Link(_) => false,
+            };
+            let up = hops.iter().find(|hop| self.adjacencies.is_up(hop));
+            let routed = || hops.iter().find(|hop| !is_itself(hop));
+            up.or_else(routed).or(hops.first())
+        });
+        let sums = sums.into_iter();
         sums.map(|(hop, bundles)| WaitingView {
             next_hop: hop.map(|hop| self.adjacencies.hop_name(hop)),
             bundles,

@@ -57,7 +57,7 @@ fn stay(world: &mut World, seconds: u32) {
 /// The number of bundles, of so many that a node sends, that come to an application of node 4 within three seconds.
 fn arrive(mut world: World, from: usize, count: usize, octets: usize, flags: u64) -> usize {
     stay(&mut world, 1);
-    // Node 1 has a session to node 4, which is nearer than any route: it is not to be used.
+    // Node 1 has a session with node 4, which would be its best way: it is not to be used.
     world.cut(3, 0);
     let reader = world.connect(3, Client::new("ipn:4.42", true));
     let mut sender = Client::new(&format!("ipn:{}.5", from + 1), false);

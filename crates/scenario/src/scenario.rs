@@ -263,7 +263,7 @@ pub struct Contact {
     pub every: Option<Duration>,
 }
 
-/// A route of a node; those over the fewest links have priority 0 and come before others of it.
+/// A route of a node, to one that is no neighbour or none that is up; those over the fewest links have priority 0 and come before others of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The node that has the route.

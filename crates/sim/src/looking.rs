@@ -247,7 +247,7 @@ impl World {
         idle
     }
 
-    /// The neighbours to which a machine may send what is for a node, best first; of those without a route the node itself.
+    /// The neighbours to which a machine may send what is for a node, best first: the node itself, then those of routes.
     fn hops<'a>(
         &'a self,
         at: MachineIndex,
@@ -258,7 +258,8 @@ impl World {
         let hops = here.and_then(|here| here.blueprint.hops.get(&to));
         let hops = hops.into_iter().flatten().map(|(_, hop)| machine(hop.0));
         let itself = neighbours.keys().copied();
-        hops.chain(itself.filter(move |hop| self.number(*hop) == Some(to)))
+        let itself = itself.filter(move |hop| self.number(*hop) == Some(to));
+        itself.chain(hops)
     }
 
     /// Octets of the payload of a bundle that must not be fragmented.

@@ -88,6 +88,14 @@ impl EidPattern {
         items.map(Item::specificity).max()
     }
 
+    /// The sets of which the pattern is the union, each with its [specificity](Self::specificity).
+    pub fn sets(&self) -> impl Iterator<Item = (u64, Self)> {
+        self.items.iter().map(|item| {
+            let items = alloc::vec![item.clone()];
+            (item.specificity(), Self { items })
+        })
+    }
+
     /// The one endpoint that the pattern matches, if it is written as one.
     #[must_use]
     pub fn as_endpoint(&self) -> Option<EndpointId> {

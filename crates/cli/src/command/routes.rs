@@ -43,7 +43,7 @@ pub enum Route {
         /// The link that it uses
         #[arg(long, value_name = "LINK")]
         via: String,
-        /// Routes of a higher priority are used first
+        /// Of equally specific patterns, the highest priority is used first
         #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
         priority: i32,
     },

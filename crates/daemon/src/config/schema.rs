@@ -472,7 +472,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "route",
         occurs: Occurs::Many,
-        meaning: "Which bundles leave over which link. A session that is up is always a last route to its peer.",
+        meaning: "Which bundles leave over which link. A session that is up is the best route to its own peer. Of routes, the one with the most specific pattern is used first, and of those the one of the highest priority.",
         groups: &[&[
             required(
                 "to",
@@ -490,7 +490,7 @@ pub const SECTIONS: &[Section] = &[
                 "priority",
                 Kind::Integer(-0x8000_0000, 0x7fff_ffff),
                 "0",
-                "Routes of a higher priority are used first. A bundle that may not go there, since it came from there or does not fit, takes the next one.",
+                "Of equally specific patterns, the route of the highest priority is used first, and of equal ones the first in the file. A bundle that may not go there, since it came from there or does not fit, takes the next one.",
             ),
         ]],
     },

@@ -1,37 +1,24 @@
-//! Contact plans in files of others: who meets whom, when, how fast and how far away.
+//! Contact plans in files of others, as links and contacts.
 //!
-//! [`ion`], [`hdtn`] and [`one`] read a format each into [`Pairs`]; here they become links and contacts. Plans have a line for
-//! each direction; a link is the same in both, so the two become one, with the contacts of either, of which a note says so. A link has
-//! one rate as well: a plan with several for one pair is refused where the scenario says none for it.
+//! Plans have a line for each direction; a link is the same in both, so the two become one, with the contacts of either, of which a
+//! note says so. A link has one rate as well: a plan with several for one pair is refused where the scenario says none for it.
 
-mod hdtn;
-mod ion;
-mod one;
 mod pair;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use dhow_channel::{Delay, Rate};
+use dhow_document::contact_plan::{Format, PLAN_OCTETS_MAX, Plan};
 use dhow_document::{Document, Entries, FileError};
 
-use self::pair::{Pair, Said, united};
+use self::pair::{Pair, Said, pairs_of};
 use crate::kind::{LinkKind, read_delay, read_rate};
 use crate::network::Network;
 use crate::scenario::{Contact, NodeIndex};
-
-/// Octets that a plan may have: far above any real one, so that a wrong path is not read whole.
-const PLAN_OCTETS_MAX: u64 = 1 << 30;
-
-/// Pairs of nodes, the lower one first.
-type Pairs = BTreeMap<(u32, u32), Pair>;
-
-/// What is wrong with a line, and which it is.
-type Wrong = (usize, String);
 
 /// Adds the links and contacts of all plans that a file names.
 pub(crate) fn read(
@@ -48,9 +35,10 @@ pub(crate) fn read(
                 .fault(entries.line_of("file"), what)
                 .with_hint(hint)
         })?;
-        let pairs = read_pairs(&path, &text, entries.text("format"), end)?;
-        network.notes.extend(note_one_way(&path, &pairs));
-        add(document, entries, network, (&path, pairs))?;
+        let format = entries.text("format").and_then(Format::named);
+        let plan = Plan::read(&path, &text, format, end)?;
+        network.notes.extend(note_one_way(&path, &plan));
+        add(document, entries, network, (&path, plan))?;
     }
     Ok(())
 }
@@ -64,47 +52,18 @@ fn read_file(path: &Path) -> std::io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// Reads a plan whose format is named, or seen from its first line.
-fn read_pairs(
-    path: &Path,
-    text: &str,
-    format: Option<&str>,
-    end: Duration,
-) -> Result<Pairs, FileError> {
-    let format = format.unwrap_or_else(|| look(text));
-    let (read, hint) = match format {
-        "hdtn" => (
-            hdtn::read(text),
-            "a contact has \"source\", \"dest\", \"startTime\", \"endTime\", \"rateBitsPerSec\" and \"owlt\"",
-        ),
-        "one" => (
-            one::read(text, end),
-            "a line is 'SECONDS CONN NODE NODE up' or '… down'",
-        ),
-        _ => (
-            ion::read(text),
-            "a line is 'a contact +START +END NODE NODE OCTETS_PER_SECOND' or 'a range +START +END NODE NODE SECONDS'",
-        ),
-    };
-    let mut pairs = read.map_err(|(line, what)| FileError::at(path, line, what).with_hint(hint))?;
-    pairs.retain(|_, pair| !pair.contacts.is_empty());
-    for pair in pairs.values_mut() {
-        pair.contacts = united(std::mem::take(&mut pair.contacts));
-    }
-    Ok(pairs)
-}
-
 /// Reads a text as a plan of each format and checks what must be true of the pairs; true where it is one of any.
 ///
 /// # Panics
 /// When they contradict themselves.
 pub(crate) fn check(text: &str) -> bool {
     let mut is_one = false;
-    for format in ["ion", "hdtn", "one"] {
+    for format in [Format::Ion, Format::Hdtn, Format::One] {
         let path = Path::new("fuzz.plan");
-        let Ok(pairs) = read_pairs(path, text, Some(format), Duration::from_secs(86_400)) else {
+        let Ok(plan) = Plan::read(path, text, Some(format), Duration::from_secs(86_400)) else {
             continue;
         };
+        let pairs = pairs_of(&plan);
         for ((low, high), pair) in &pairs {
             assert!(low < high, "{low} and {high} are a pair of nodes in order");
             let apart = pair.contacts.iter().zip(pair.contacts.iter().skip(1));
@@ -116,34 +75,20 @@ pub(crate) fn check(text: &str) -> bool {
     is_one
 }
 
-/// The format that a plan looks like.
-fn look(text: &str) -> &'static str {
-    let mut lines = text.lines().map(str::trim);
-    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
-    let first = first.unwrap_or_default();
-    if first.starts_with('{') {
-        "hdtn"
-    } else if first.split_whitespace().nth(1) == Some("CONN") {
-        "one"
-    } else {
-        "ion"
-    }
-}
-
 fn add(
     document: &Document<'_>,
     entries: &Entries,
     network: &mut Network,
-    (path, pairs): (&Path, Pairs),
+    (path, plan): (&Path, Plan),
 ) -> Result<(), FileError> {
     let line = entries.line_of("file");
-    let mut called = pairs.keys().flat_map(|(first, second)| [*first, *second]);
+    let mut called = plan.contacts.iter().flat_map(|it| [it.from, it.to]);
     let by_name = called.any(|called| network.node_named(&called.to_string()).is_some());
-    let pairs = match pairs.keys().any(|(low, _)| *low == 0) && !by_name {
-        true => one::counted_from_one(pairs),
-        false => pairs,
+    let plan = match plan.counts_from_0() && !by_name {
+        true => plan.counted_from_1(),
+        false => plan,
     };
-    for ((first, second), pair) in pairs {
+    for ((first, second), pair) in pairs_of(&plan) {
         let find = |called: u32| {
             let found = if by_name {
                 network.node_named(&called.to_string())
@@ -219,7 +164,8 @@ fn differ(path: &Path, (low, high): (u32, u32), (first, other): (Said, Said)) ->
 }
 
 /// Says what becomes of contacts that are in one direction only.
-fn note_one_way(path: &Path, pairs: &Pairs) -> Option<String> {
+fn note_one_way(path: &Path, plan: &Plan) -> Option<String> {
+    let pairs = pairs_of(plan);
     let mut lines: Vec<usize> = pairs.values().flat_map(Pair::one_way).collect();
     lines.sort_unstable();
     let first = lines.first()?;
@@ -258,17 +204,4 @@ fn course(ranges: &[(Duration, Duration, Duration)]) -> Delay {
         }
     }
     Delay::course(points).unwrap_or(Delay::constant(Duration::ZERO))
-}
-
-/// Two nodes as a plan names them, the lower one first.
-fn between(from: u32, to: u32) -> Result<(u32, u32), String> {
-    if from == to {
-        return Err(format!("node {from} needs no contact with itself"));
-    }
-    Ok((from.min(to), from.max(to)))
-}
-
-fn node(text: &str) -> Result<u32, String> {
-    text.parse()
-        .map_err(|_| format!("'{text}' is no node number"))
 }

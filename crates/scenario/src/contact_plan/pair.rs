@@ -1,9 +1,41 @@
 //! Two nodes and their contacts, as a plan says them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use dhow_document::contact_plan::Plan;
 
 /// From when to when.
 pub(super) type Window = (Duration, Duration);
+
+/// Pairs of nodes, the lower one first.
+pub(super) type Pairs = BTreeMap<(u32, u32), Pair>;
+
+/// The pairs that have contacts.
+pub(super) fn pairs_of(plan: &Plan) -> Pairs {
+    let between = |from: u32, to: u32| (from.min(to), from.max(to));
+    let mut pairs = Pairs::new();
+    for contact in &plan.contacts {
+        let pair = pairs.entry(between(contact.from, contact.to)).or_default();
+        let window = (contact.start, contact.end);
+        pair.contacts.push(window);
+        pair.said.extend(contact.rate.map(|rate| Said {
+            line: contact.line,
+            window,
+            ascends: contact.from < contact.to,
+            rate,
+        }));
+    }
+    for range in &plan.ranges {
+        if let Some(pair) = pairs.get_mut(&between(range.from, range.to)) {
+            pair.ranges.push((range.start, range.end, range.delay));
+        }
+    }
+    for pair in pairs.values_mut() {
+        pair.contacts = united(std::mem::take(&mut pair.contacts));
+    }
+    pairs
+}
 
 /// A plan's words about one pair of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +62,6 @@ pub(super) struct Said {
 }
 
 impl Pair {
-    /// A contact in one direction.
-    pub(super) fn say(&mut self, said: Said) {
-        self.contacts.push(said.window);
-        self.said.push(said);
-    }
-
     /// The rate of its contacts, octets a second, 0 where the plan says none.
     ///
     /// # Errors
@@ -70,7 +96,7 @@ impl Pair {
 }
 
 /// The same times, in order and apart from each other.
-pub(super) fn united(mut windows: Vec<Window>) -> Vec<Window> {
+fn united(mut windows: Vec<Window>) -> Vec<Window> {
     windows.sort_unstable();
     let mut apart: Vec<Window> = Vec::with_capacity(windows.len());
     for (start, end) in windows {

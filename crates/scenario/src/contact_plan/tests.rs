@@ -1,18 +1,19 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::pair::Pairs;
 use super::*;
 
 fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn plan(text: &str) -> Result<Pairs, FileError> {
-    read_pairs(Path::new("plan"), text, None, s(1_000))
+fn pairs(text: &str) -> Pairs {
+    pairs_of(&Plan::read(Path::new("plan"), text, None, s(1_000)).expect(text))
 }
 
 #[test]
-fn each_format_is_seen_from_its_first_line_and_becomes_the_same_pairs() {
+fn a_plan_of_each_format_becomes_the_same_pairs() {
     let ion = "# ours\na contact +10 +20 1 2 2000\na contact +15 +30 2 1 2000\na range +0 +1000 1 2 3\n\
                a contact +60 +70 2 3 5\na contact +70 +80 2 3 0\n";
     let hdtn = r#"
@@ -28,7 +29,7 @@ fn each_format_is_seen_from_its_first_line_and_becomes_the_same_pairs() {
         (hdtn, [2_000, 5], s(3)),
         (one, [0, 0], s(0)),
     ] {
-        let pairs = plan(text).expect(text);
+        let pairs = pairs(text);
         assert_eq!(pairs[&(1, 2)].contacts, [(s(10), s(30))], "{text}");
         assert_eq!(pairs[&(2, 3)].contacts, [(s(60), s(70))], "{text}");
         let said = [(1, 2), (2, 3)].map(|ends| pairs[&ends].rate());
@@ -40,10 +41,7 @@ fn each_format_is_seen_from_its_first_line_and_becomes_the_same_pairs() {
         );
     }
     // What is up at the end stays so.
-    assert_eq!(
-        plan(one).expect("a trace")[&(1, 3)].contacts,
-        [(s(990), s(1_000))]
-    );
+    assert_eq!(pairs(one)[&(1, 3)].contacts, [(s(990), s(1_000))]);
 }
 
 /// The scenario of nodes 1 and 2, with a plan and more of its section, and with more sections.
@@ -133,67 +131,9 @@ fn contacts_of_one_direction_are_told_with_their_line() {
 #[test]
 fn ranges_of_both_directions_become_one_course_of_delays() {
     let text = "a contact +0 +99 1 2 1000\na range +0 +10 1 2 3\na range +0 +10 2 1 3\na range +10 +20 1 2 5\n";
-    let delay = course(&plan(text).expect("a plan")[&(1, 2)].ranges);
+    let delay = course(&pairs(text)[&(1, 2)].ranges);
     for (at, expected) in [(0, 3), (9, 3), (10, 5), (19, 5), (50, 5)] {
         assert_eq!(delay.at(s(at)), s(expected), "{at}");
-    }
-}
-
-#[test]
-fn a_bad_line_is_named() {
-    for (text, said) in [
-        (
-            "a contact +10 +20 1 2\n",
-            "plan:1: 'a …' is no line of a contact plan",
-        ),
-        (
-            "\na contact +20 +10 1 2 5\n",
-            "plan:2: it ends before it begins",
-        ),
-        (
-            "a contact 2030/1/1 +10 1 2 5\n",
-            "plan:1: '2030/1/1' is no time: seconds from the start, '+60'",
-        ),
-        (
-            "a range +0 +10 1 1 5\n",
-            "plan:1: node 1 needs no contact with itself",
-        ),
-        (
-            "1.0 CONN 1 2 up\n2.0 CONN 1 2 sideways\n",
-            "plan:2: 'sideways' is neither up nor down",
-        ),
-        (
-            "1.0 CONN 1 2 up\n0.5 CONN 1 2 down\n",
-            "plan:2: it is earlier than the line before",
-        ),
-        ("1.0 CONN 1 2 down\n", "plan:1: 1 and 2 are not connected"),
-        (
-            "1.0 CONN 1 2 up\n2 CONN 2 1 up\n",
-            "plan:2: 1 and 2 are connected already",
-        ),
-        ("1.0 CONN 1 p up\n", "plan:1: 'p' is no node number"),
-        ("1.0 CONN 1 p2q up\n", "plan:1: 'p2q' is no node number"),
-        (
-            "1.0 CONN 1 2 up\n1.0 C M1 1 2 100\n",
-            "plan:2: '1.0 C M1 1 2 100' is no line of a connectivity trace",
-        ),
-        (
-            "soon CONN 1 2 up\n",
-            "plan:1: 'soon' is no number of seconds",
-        ),
-        (
-            "{\n \"contacts\": [\n  {\"source\": 1}\n ]\n}\n",
-            "plan:3: missing field `dest`",
-        ),
-        (
-            "{ \"contacts\": [\n{\"source\":1,\"dest\":2,\"startTime\":9,\"endTime\":5,\"rateBitsPerSec\":8}\n] }",
-            "plan:2: it ends before it begins",
-        ),
-        ("{ \"contacts\": [\n", "plan:2: EOF while parsing a list"),
-    ] {
-        let error = plan(text).expect_err("it is refused");
-        assert_eq!(error.to_string(), said);
-        assert!(error.hint.is_some());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sections that say what there is, piece by piece.
 
+use dhow_document::contact_plan::FORMATS;
 use dhow_document::schema::{Absent, Kind, Occurs, Section, key, required, with_default};
 
 use super::NODE_NUMBER_MAX;
@@ -116,7 +117,7 @@ pub(super) const LINK: Section = Section {
 pub(super) const ROUTE: Section = Section {
     name: "route",
     occurs: Occurs::Many,
-    meaning: "A route of a node, beside those over the fewest links, which have priority 0 and come before others of it.",
+    meaning: "A route of a node, beside those over the fewest links, which have priority 0 and come before others of it. A neighbour that is up is always its own best next hop.",
     groups: &[&[
         WHOSE,
         required(
@@ -210,7 +211,7 @@ pub(super) const CONTACT_PLAN: Section = Section {
             ),
             key(
                 "format",
-                Kind::Choice(&["ion", "hdtn", "one"]),
+                Kind::Choice(FORMATS),
                 Absent::Means("what the file looks like"),
                 "\"ion\"",
                 "ION's 'a contact' and 'a range' lines, HDTN's JSON, or The ONE's CONN lines.",

@@ -1,17 +1,14 @@
 //! HDTN's contact plans: JSON, a list of contacts with times in seconds, rates in bits a second and one-way light time in seconds.
 
-use std::time::Duration;
-
-use dhow_document::quantity::parse_duration;
 use serde::Deserialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use super::pair::Said;
-use super::{Pairs, Wrong, between};
+use super::{Contact, Plan, Range, Wrong, ends};
+use crate::quantity::parse_duration;
 
 #[derive(Deserialize)]
-struct Plan<'a> {
+struct Said<'a> {
     #[serde(borrow)]
     contacts: Vec<&'a RawValue>,
 }
@@ -33,61 +30,56 @@ fn zero() -> Number {
     Number::from(0)
 }
 
-/// A contact that makes sense.
-struct Contact {
-    between: (u32, u32),
-    ascends: bool,
-    window: (Duration, Duration),
-    rate: u64,
-    delay: Duration,
-}
-
 impl Written {
-    fn check(&self) -> Result<Contact, String> {
+    /// The contact that a line says, none where its rate is 0, and its range.
+    fn check(&self, line: usize) -> Result<(Option<Contact>, Range), String> {
         let time = |number: &Number| {
             let text = format!("{number}s");
             parse_duration(&text).map_err(|_| format!("{number} is no number of seconds"))
         };
-        let window = (time(&self.start_time)?, time(&self.end_time)?);
-        if window.1 <= window.0 {
+        let (start, end) = (time(&self.start_time)?, time(&self.end_time)?);
+        if end <= start {
             return Err("it ends before it begins".to_owned());
         }
-        Ok(Contact {
-            between: between(self.source, self.dest)?,
-            ascends: self.source < self.dest,
-            window,
-            rate: self.rate_bits_per_sec.div_ceil(8),
+        let (from, to) = ends(self.source, self.dest)?;
+        let range = Range {
+            line,
+            from,
+            to,
+            start,
+            end,
             delay: time(&self.owlt)?,
-        })
+        };
+        let rate = self.rate_bits_per_sec.div_ceil(8);
+        let contact = (rate > 0).then_some(Contact {
+            line,
+            from,
+            to,
+            start,
+            end,
+            rate: Some(rate),
+        });
+        Ok((contact, range))
     }
 }
 
 /// Reads a plan.
-pub(super) fn read(text: &str) -> Result<Pairs, Wrong> {
-    let plan: Plan<'_> = serde_json::from_str(text).map_err(|error| wrong(0, &error))?;
-    let mut pairs = Pairs::new();
+pub(super) fn read(text: &str) -> Result<Plan, Wrong> {
+    let said: Said<'_> = serde_json::from_str(text).map_err(|error| wrong(0, &error))?;
+    let mut plan = Plan::default();
     let (mut line, mut counted) = (1, 0);
-    for written in plan.contacts {
+    for written in said.contacts {
         let begins = written.get().as_ptr().addr() - text.as_ptr().addr();
         let passed = text.as_bytes().get(counted..begins).unwrap_or_default();
         line += passed.iter().filter(|octet| **octet == b'\n').count();
         counted = begins;
-        let contact: Written =
+        let written: Written =
             serde_json::from_str(written.get()).map_err(|error| wrong(line - 1, &error))?;
-        let contact = contact.check().map_err(|what| (line, what))?;
-        let (start, end) = contact.window;
-        let pair = pairs.entry(contact.between).or_default();
-        pair.ranges.push((start, end, contact.delay));
-        if contact.rate > 0 {
-            pair.say(Said {
-                line,
-                window: contact.window,
-                ascends: contact.ascends,
-                rate: contact.rate,
-            });
-        }
+        let (contact, range) = written.check(line).map_err(|what| (line, what))?;
+        plan.contacts.extend(contact);
+        plan.ranges.push(range);
     }
-    Ok(pairs)
+    Ok(plan)
 }
 
 /// An error behind so many lines.
