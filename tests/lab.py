@@ -298,6 +298,47 @@ class Lab(unittest.TestCase):
                     self.assertEqual(told, (["up", "down"] * len(told))[:len(told)], log)
                     self.assertGreaterEqual(told.count("up"), 3, log)
 
+    def test_links_over_udp_of_every_kind_deliver_the_same_on_sockets_and_in_virtual_time(self) -> None:
+        nodes = "".join(f'[[node]]\nname = "{name}"\n' for name in "abcd")
+        links = "".join(
+            f'[[link]]\nbetween = ["{one}", "{other}"]\nrate = "16Mbit"\nprotocol = "udp"\n{keys}'
+            for one, other, keys in (
+                ("a", "b", 'by = "veth"\n'), ("c", "b", 'by = "tbf"\nmtu = "4kB"\n'), ("c", "d", 'delay = "5ms"\non_sent = "keep"\n')))
+        traffic = "".join(
+            f'[[traffic]]\nfrom = "{one}"\nto = "{other}"\nsize = "16B..60kB"\ncount = 20\nevery = "10ms"\n' for one, other in ("ad", "da"))
+        text = f'{nodes}{links}{traffic}[stop]\nat = "20s"\nwhen_delivered = true\nexpects_all = true\n'
+        self.lab("run", self.write(text), "--backend", "netns", "--backend", "sim", "--out", "out")
+        octets = {row["backend"]: row["delivered_octets"] for row in self.table("runs.csv") if row["status"] == "done"}
+        self.assertEqual(octets["netns"], octets["sim"])
+        log = (self.place / "out" / "0001" / "nodes" / "b" / "node.log").read_text()
+        self.assertEqual(sorted(set(re.findall(r"session up.* link=\"([a-d-]+)\"", log))), ["a-b", "c-b"])
+
+    def test_silence_loses_what_is_sent_over_udp_and_a_link_that_carries_less_than_is_sent_does_not(self) -> None:
+        # Nobody is told of the silence from 1 s on, and half of what is sent goes there.
+        silence = '[[contact]]\nlink = "wire"\nstart = "0"\nfor = "1s"\n'
+        slow = 'rate = "4Mbit"\nprotocol = "udp"\nsend_rate = "1Gbit"\n'
+        for by in ("tbf", "emulator"):
+            with self.subTest(by=by):
+                link = f'by = "{by}"\nat_end = "silence"\n'
+                text = scenario(link, 'count = 40\nevery = "50ms"\n', more=silence).replace('rate = "16Mbit"\n', slow)
+                text = text.replace('at = "20s"', 'at = "3s"').replace("expects_all = true", "")
+                self.lab("run", self.write(text), "--backend", "netns", "--backend", "sim", "--out", by)
+                for run in self.table("runs.csv", by):
+                    [contact] = self.table("contacts.csv", f"{by}/{run['run']}")
+                    for row in self.table("payloads.csv", f"{by}/{run['run']}"):
+                        sent = float(row["sent_s"])
+                        # The contact's ends take their time.
+                        if 0.3 < sent < 0.9 or sent > float(contact["end_s"]):
+                            self.assertEqual(bool(row["delivered_s"]), sent < 1, (run["backend"], row, contact))
+                # A megabyte waits at once for a link whose queue holds a quarter of it.
+                text = scenario(f'by = "{by}"\n', "count = 100\n").replace('rate = "16Mbit"\n', slow)
+                self.lab("run", self.write(text), "--out", f"{by}-full")
+
+    def test_sessions_of_version_3_are_dialled(self) -> None:
+        for protocol in ("tcpcl3", "auto"):
+            with self.subTest(protocol=protocol):
+                self.lab("run", self.write(scenario(f'protocol = "{protocol}"\n')), "--out", protocol)
+
     def test_no_link_gives_more_than_its_rate_and_virtual_time_gives_as_much(self) -> None:
         # A contact of 4 s at 64 kbit/s carries 32 kB, with headers.
         contact = '[[contact]]\nlink = "wire"\nstart = "1s"\nfor = "4s"\n'

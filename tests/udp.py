@@ -3,9 +3,12 @@
 import contextlib
 import hashlib
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -270,6 +273,32 @@ class UdpPath(unittest.TestCase):
                     self.ip(host, "link", "set", device, "up")
                 self.take(5_000, 3)
                 self.assertEqual(self.sender.metrics()["dhow_bundles_stored"], 0)
+
+    def test_a_transfer_that_comes_as_the_link_does_is_the_peers(self) -> None:
+        # The receiver sees its end of the link and the first half at once, and the second half after it.
+        self.start()
+        self.sender.stop()
+        whole = bundle(1, bytes(2_000))
+        halves = [segment(7, len(whole), offset, whole[offset:offset + 1_100]) for offset in (0, 1_100)]
+        self.ip(1, "link", "set", "left", "down")
+        until(self, lambda: self.receiver.show("links")["links"][0]["state"] == "absent")
+        os.kill(self.receiver.pid, signal.SIGSTOP)
+        self.ip(1, "link", "set", "left", "up")
+        self.utter(halves[0])
+        os.kill(self.receiver.pid, signal.SIGCONT)
+        until(self, lambda: self.receiver.show("links")["links"][0]["state"] == "up")
+        self.utter(halves[1])
+        self.take(2_000)
+        told = self.receiver.metrics()
+        self.assertEqual((told["dhow_strangers_total"], told["dhow_datagrams_received_total"]), (0, 2))
+
+    def utter(self, datagram: bytes) -> None:
+        """A datagram from the sender's address."""
+        own, peer = (self.network.dial(*way).rpartition(":") for way in ((1, 0), (0, 1)))
+        program = (
+            "import socket, sys; it = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); it.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); "
+            f"it.bind(('{own[0]}', {own[2]})); it.sendto(bytes.fromhex('{datagram.hex()}'), ('{peer[0]}', {peer[2]}))")
+        subprocess.run(["ip", "netns", "exec", str(self.network.namespace(0)), sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
     def test_datagrams_are_as_long_as_the_path_takes(self) -> None:
         for host, device in ((0, "right"), (1, "left")):

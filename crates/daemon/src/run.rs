@@ -292,7 +292,7 @@ async fn live(
             settings.interval,
         ));
     }
-    let ports = Ports::new(core.clone(), bound.datagrams);
+    let ports = Ports::new(core.clone(), Rc::clone(&carriers), bound.datagrams);
     let means = Means {
         places: Places::new(places.links),
         tls: tls.clone(),

@@ -187,6 +187,7 @@ impl Conversation {
     fn lose(&mut self, carriers: &Rc<Carriers>, every: Duration) {
         self.outgoing.clear();
         let (core, link, to) = (self.core.clone(), self.link, self.to);
+        self.ports.peers.borrow_mut().await_way(link, to);
         let tell = move |carrier| core.handle(Event::CarrierChanged { link, carrier });
         carriers.lose(link, every, move || is_missing(to), tell);
     }

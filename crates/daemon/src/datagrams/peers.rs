@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_node::config::ListenerId;
+use dhow_node::config::{LinkId, ListenerId};
 use dhow_node::door::StreamId;
 
 /// Strangers that are listened to at a time, of all listeners: the one that was not heard for the longest time gives way to another.
@@ -23,6 +23,8 @@ pub type Heard = Rc<Cell<Instant>>;
 #[derive(Debug, Default)]
 pub struct Peers {
     links: BTreeMap<SocketAddr, StreamId>,
+    /// Of each link to which no way led when somebody looked, the address.
+    awaited: BTreeMap<LinkId, SocketAddr>,
     strangers: BTreeMap<(ListenerId, SocketAddr), (StreamId, Heard)>,
 }
 
@@ -36,6 +38,19 @@ impl Peers {
     /// A link has a conversation with an address.
     pub fn join(&mut self, address: SocketAddr, stream: StreamId) {
         self.links.insert(address, stream);
+        self.awaited.retain(|_, it| *it != address);
+    }
+
+    /// No way leads to the address of a link: as soon as one does, it has a conversation again.
+    pub fn await_way(&mut self, link: LinkId, address: SocketAddr) {
+        self.awaited.insert(link, address);
+    }
+
+    /// Whether a link waits for a way to an address. It is said once, so that whoever forges the address has nobody wait.
+    pub fn awaits(&mut self, address: SocketAddr) -> bool {
+        let before = self.awaited.len();
+        self.awaited.retain(|_, it| *it != address);
+        self.awaited.len() < before
     }
 
     /// A link's conversation is over.
@@ -123,6 +138,18 @@ mod tests {
         assert_eq!(peers.make_room(), None, "there is room for one");
         assert_eq!(peers.hear(listener, address(11), at(9_001)), None);
         assert_eq!(peers.link(address(1)), Some(StreamId(9_999)));
+    }
+
+    #[test]
+    fn a_link_without_a_way_is_awaited_once_and_not_while_it_has_a_conversation() {
+        let mut peers = Peers::default();
+        peers.await_way(LinkId(3), address(1));
+        assert!(!peers.awaits(address(2)));
+        assert!(peers.awaits(address(1)));
+        assert!(!peers.awaits(address(1)));
+        peers.await_way(LinkId(3), address(1));
+        peers.join(address(1), StreamId(1));
+        assert!(!peers.awaits(address(1)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::socket::DatagramSocket;
 use super::way::Way;
 use crate::core::Core;
 use crate::pace::Pace;
+use crate::streams::carrier::Carriers;
 use crate::streams::listener::Family;
 use crate::streams::path::Ends;
 use crate::streams::rest::rest;
@@ -25,6 +26,9 @@ const CALLS_PER_TURN: usize = 8;
 
 /// How often it is asked whether the node takes datagrams again, which wait in the socket meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How long the datagrams of a link to which no way led wait until it has a conversation: the system says so some turns later.
+const RETURN_WAIT: Duration = Duration::from_millis(50);
 
 /// Wait after a socket failed.
 const FAULT_WAIT: Duration = Duration::from_millis(50);
@@ -43,6 +47,7 @@ pub struct Ports {
     bound: Vec<Rc<Port>>,
     /// One of each family, made when it is needed.
     unbound: RefCell<Vec<Rc<Port>>>,
+    carriers: Rc<Carriers>,
     /// Whose the addresses are.
     pub peers: RefCell<Peers>,
 }
@@ -50,7 +55,11 @@ pub struct Ports {
 impl Ports {
     /// Those that listeners bound.
     #[must_use]
-    pub fn new(core: Core, bound: Vec<(ListenerId, DatagramSocket)>) -> Rc<Self> {
+    pub fn new(
+        core: Core,
+        carriers: Rc<Carriers>,
+        bound: Vec<(ListenerId, DatagramSocket)>,
+    ) -> Rc<Self> {
         let port = |(listener, socket)| {
             Rc::new(Port {
                 socket,
@@ -61,6 +70,7 @@ impl Ports {
             core,
             bound: bound.into_iter().map(port).collect(),
             unbound: RefCell::default(),
+            carriers,
             peers: RefCell::default(),
         })
     }
@@ -128,6 +138,7 @@ impl Ports {
                 Err(error) => return Err(error),
             };
             for (from, datagrams) in arrived {
+                self.wait_for_link(from).await;
                 if let Some(behind) = self.hand_over(port, from, datagrams) {
                     while !self.core.takes_octets(behind) {
                         tokio::time::sleep(LOOK).await;
@@ -136,6 +147,19 @@ impl Ports {
             }
         }
         Ok(())
+    }
+
+    /// Waits for the conversation of a link that has just been without a way to an address, since datagrams come from there: a stranger would have a part of
+    /// their transfers, and the link the rest.
+    async fn wait_for_link(&self, from: SocketAddr) {
+        if !self.peers.borrow_mut().awaits(from) {
+            return;
+        }
+        self.carriers.look();
+        let end = tokio::time::Instant::now() + RETURN_WAIT;
+        while self.peers.borrow().link(from).is_none() && tokio::time::Instant::now() < end {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Datagrams that are there, those that follow each other from one address together.

@@ -207,10 +207,14 @@ async fn converse_for(
 ) -> io::Result<()> {
     let mut last = no_address();
     for address in resolve(settings).await?.map(plain) {
+        let absent = |why| {
+            means.ports.peers.borrow_mut().await_way(link, address);
+            Absent::of(address, why, is_missing)
+        };
         let way = match is_carrier_missing(address) {
-            true => Err(Absent::of(address, NO_CARRIER, is_missing)),
+            true => Err(absent(NO_CARRIER)),
             false => Way::find(address).map_err(|error| match says_no_way(&error) {
-                true => Absent::of(address, NO_WAY, is_missing),
+                true => absent(NO_WAY),
                 false => error,
             }),
         };

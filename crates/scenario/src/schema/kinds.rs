@@ -243,19 +243,19 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "protocol",
         Kind::Choice(&["tcpcl", "tcpcl3", "auto", "udp"]),
         "\"tcpcl\"",
-        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged. UDP only in a simulation.",
+        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged.",
     ),
     with_default(
         "mtu",
         Kind::Size,
         "\"1232B\"",
-        "Largest datagram of a link over UDP, octets of UDP payload, 128 to 65507.",
+        "Largest datagram of a link over UDP, octets of UDP payload, 128 to 65507; on a testbed no more than 1472.",
     ),
     with_default(
         "send_rate",
         Kind::Rate,
         "\"10Mbit\"",
-        "How fast each node sends over UDP at most, bits of UDP payload a second; what the link does not carry waits in the socket.",
+        "How fast each node sends over UDP at most, bits of UDP payload a second; what the link does not carry waits in the socket. On a testbed a node sends no faster than a link that keeps a rate carries datagrams of `mtu` octets.",
     ),
     with_default(
         "on_sent",

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use dhow_bundle::BundleFlags;
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Clock, HostKind, Link, Node, Protocol};
+use dhow_scenario::scenario::{Clock, HostKind, Link, Node, OnSent, Protocol, Udp};
 
 use super::route::{Routes, routes};
 use crate::failure::LabError;
-use crate::place::Layout;
+use crate::place::{LINK_MTU_OCTETS, Layout, Made};
 use crate::toml_text::quoted;
 
 /// A segment of a store as the simulator has it by itself: a node on a disk chooses better.
@@ -27,6 +27,29 @@ const PROBED_MAX: Duration = Duration::from_millis(500);
 
 /// First wait before dialling again, as nodes have it.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
+
+/// Octets of the headers of IPv4 and UDP, and of Ethernet, which the kernel's queues count.
+const UDP_HEADERS_OCTETS: u64 = 28;
+const ETHERNET_OCTETS: u64 = 14;
+
+/// The name by which settings know the listener over UDP, `listen.udp.KEY`.
+const UDP_LISTENER: &str = "udp";
+
+/// Keys that links and listeners over UDP have (docs/udpcl.md), and those that only they have: a setting of all links is of those that know it.
+const UDP_KEYS: &[&str] = &[
+    "accept_relayed",
+    "accept_sources",
+    "enabled",
+    "fragment",
+    "mtu",
+    "on_sent",
+    "order",
+    "rate",
+    "reading",
+    "relay",
+    "strip_checksum",
+];
+const UDP_KEYS_ALONE: &[&str] = &["mtu", "rate", "on_sent"];
 
 /// A table of a file, and its keys with their values as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,34 +117,40 @@ fn tables(
         .with("address", quoted(&format!("0.0.0.0:{}", port(at))))
         .with("keepalive", quoted("65535s"));
     tables.push(policy(listener, node, longest));
-    for (link, place) in scenario.links.iter().zip(&layout.links) {
+    let is_node = |host: &&Node| host.host.kind != HostKind::Command;
+    let others = |link: &Link| {
         let [first, second] = ends(link);
-        let peer = scenario.nodes.get(second);
-        if first != at || peer.is_none_or(|peer| peer.host.kind == HostKind::Command) {
+        let way = [(0, first, 1, second), (1, second, 0, first)];
+        let mine = way.into_iter().find(|(_, here, ..)| *here == at);
+        mine.map(|(own, _, other, there)| (own, other, there))
+    };
+    let mut listens = false;
+    for (link, place) in scenario.links.iter().zip(&layout.links) {
+        let Some((own, other, there)) = others(link) else {
             continue;
-        }
-        let [_, end] = &place.ends;
-        let round_trip = link.round_trip();
-        let mut table = Table::many("link")
+        };
+        let peer = scenario.nodes.get(there).filter(is_node);
+        let (Some(peer), Some(end)) = (peer, place.ends.get(other)) else {
+            continue;
+        };
+        let address = quoted(&format!("{}:{}", end.address, port(there)));
+        let table = Table::many("link")
             .with("name", quoted(&link.name))
-            .with(
-                "address",
-                quoted(&format!("{}:{}", end.address, port(second))),
-            )
-            .with("keepalive", quoted(&format!("{}s", link.keepalive_s)))
-            .with("backoff_min", time(BACKOFF_MIN.min(link.retry)))
-            .with("backoff_max", time(link.retry))
-            .with(
-                "connect_timeout",
-                time(CONNECT_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS),
-            );
-        if link.protocol != Protocol::default() {
-            table = table.with("protocol", quoted(link.protocol.name()));
+            .with("address", address);
+        match link.protocol {
+            // Either end has to know the other.
+            Protocol::Udp(udp) => {
+                if !std::mem::replace(&mut listens, true) {
+                    let address = quoted(&format!("0.0.0.0:{}", port(at)));
+                    let listener = Table::many("listen").with("protocol", quoted("udp"));
+                    tables.push(listener.with("address", address));
+                }
+                let table = table.with("peer", id(peer));
+                tables.push(over_udp(table, udp, link, &place.made));
+            }
+            _ if own == 0 => tables.push(over_tcp(table, node, link)),
+            _ => {}
         }
-        if round_trip > PROBED_MAX {
-            table = table.with("path_check", quoted("0s"));
-        }
-        tables.push(policy(table, node, round_trip));
     }
     tables.extend(route_tables(scenario, routes, at));
     let routing = scenario.routing.iter().filter(|it| it.node.0 == at);
@@ -184,6 +213,45 @@ fn policy(table: Table, node: &Node, round_trip: Duration) -> Table {
         )
 }
 
+/// A link that its first node dials.
+fn over_tcp(table: Table, node: &Node, link: &Link) -> Table {
+    let round_trip = link.round_trip();
+    let patience = CONNECT_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS;
+    let mut table = table
+        .with("keepalive", quoted(&format!("{}s", link.keepalive_s)))
+        .with("backoff_min", time(BACKOFF_MIN.min(link.retry)))
+        .with("backoff_max", time(link.retry))
+        .with("connect_timeout", time(patience));
+    if link.protocol != Protocol::default() {
+        table = table.with("protocol", quoted(link.protocol.name()));
+    }
+    if round_trip > PROBED_MAX {
+        table = table.with("path_check", quoted("0s"));
+    }
+    policy(table, node, round_trip)
+}
+
+/// A link over UDP. A node leaves to one that keeps a rate no more than it carries: in virtual time the rest waits in the socket, here it would be dropped.
+fn over_udp(table: Table, udp: Udp, link: &Link, made: &Made) -> Table {
+    let mtu = udp.mtu_octets.min(LINK_MTU_OCTETS - UDP_HEADERS_OCTETS);
+    let packet = mtu + UDP_HEADERS_OCTETS + ETHERNET_OCTETS;
+    let rate = u128::from(link.rate.octets_per_s()) * u128::from(mtu);
+    let carried = match made {
+        Made::Veth => u64::MAX,
+        _ => u64::try_from(rate / u128::from(packet)).unwrap_or(u64::MAX),
+    };
+    let bits = u128::from(udp.octets_per_s.min(carried).max(1)) * 8;
+    let on_sent = match udp.on_sent {
+        OnSent::Forget => "forget",
+        OnSent::Keep => "keep",
+    };
+    table
+        .with("protocol", quoted(link.protocol.name()))
+        .with("mtu", udp.mtu_octets.to_string())
+        .with("rate", quoted(&format!("{bits}bit")))
+        .with("on_sent", quoted(on_sent))
+}
+
 fn reports(asked: u64) -> String {
     let kinds = [
         ("reception", BundleFlags::REPORT_RECEPTION),
@@ -225,10 +293,27 @@ impl Table {
         }
     }
 
+    /// Whether a key has a value.
+    fn says(&self, key: &str, value: &str) -> bool {
+        let found = self.keys.iter().find(|(known, _)| known == key);
+        found.is_some_and(|(_, known)| *known == quoted(value))
+    }
+
     /// Whether it is the one of a list that a setting names.
     fn is_called(&self, name: &str) -> bool {
-        let named = self.keys.iter().find(|(key, _)| key == "name");
-        named.is_some_and(|(_, value)| *value == quoted(name))
+        match self.section {
+            "listen" => name == UDP_LISTENER && self.says("protocol", "udp"),
+            _ => self.is_list && self.says("name", name),
+        }
+    }
+
+    /// Whether a setting of a whole section may be of this one.
+    fn may_have(&self, key: &str) -> bool {
+        match self.section {
+            "link" | "listen" if self.says("protocol", "udp") => UDP_KEYS.contains(&key),
+            "link" => !UDP_KEYS_ALONE.contains(&key),
+            _ => true,
+        }
     }
 }
 
@@ -250,7 +335,11 @@ fn set(tables: &mut Vec<Table>, setting: &str) -> Result<(), String> {
     }
     let mut found = false;
     for table in tables.iter_mut().filter(|table| table.section == section) {
-        if name.is_none_or(|name| table.is_list && table.is_called(name)) {
+        let is_meant = match name {
+            Some(name) => table.is_called(name),
+            None => table.may_have(key),
+        };
+        if is_meant {
             table.put(key, as_toml(value.trim()));
             found = true;
         }
@@ -300,8 +389,13 @@ mod tests {
     use super::*;
 
     fn written(node: &str) -> Result<Vec<String>, LabError> {
+        written_over("", node)
+    }
+
+    /// With keys of the first link, and of the node that dials it.
+    fn written_over(link: &str, node: &str) -> Result<Vec<String>, LabError> {
         let text = format!(
-            "[[node]]\nname = \"a\"\n{node}[[node]]\nname = \"b\"\n[[node]]\nname = \"c\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n[[link]]\nbetween = [\"c\", \"b\"]\nrate = \"8Mbit\"\n[[traffic]]\nfrom = \"a\"\nto = \"c\"\nsize = 100\ncount = 1\nreports = [\"forwarding\"]\n[stop]\nat = \"1s\"\n"
+            "[[node]]\nname = \"a\"\n{node}[[node]]\nname = \"b\"\n[[node]]\nname = \"c\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n{link}[[link]]\nbetween = [\"c\", \"b\"]\nrate = \"8Mbit\"\n[[traffic]]\nfrom = \"a\"\nto = \"c\"\nsize = 100\ncount = 1\nreports = [\"forwarding\"]\n[stop]\nat = \"1s\"\n"
         );
         let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
         let layout = Layout::new(&scenario, "abc123").expect("a layout");
@@ -356,6 +450,42 @@ mod tests {
         let files = written(settings).expect("files");
         let measure = "[measure]\ncollect = \"tcp:10.255.0.1:3003\"\ninterval = \"1s\"\n";
         assert!(files[0].contains(measure), "{}", files[0]);
+    }
+
+    #[test]
+    fn both_ends_of_a_link_over_udp_have_it_and_send_no_more_than_it_carries() {
+        let udp = "protocol = \"udp\"\nmtu = \"4kB\"\non_sent = \"keep\"\n";
+        for (keys, rate) in [
+            ("by = \"veth\"\n", 10_000_000),
+            ("by = \"tbf\"\n", 1_000_000 * 1_472 / 1_514 * 8),
+            ("by = \"emulator\"\n", 1_000_000 * 1_472 / 1_514 * 8),
+            ("by = \"emulator\"\nsend_rate = \"1Mbit\"\n", 1_000_000),
+        ] {
+            let files = written_over(&format!("{udp}{keys}"), "").expect("files");
+            for (file, address, peer) in [(0, "198.18.0.2", 2), (1, "198.18.0.1", 1)] {
+                let link = format!(
+                    "[[link]]\nname = \"a-b\"\naddress = \"{address}:4556\"\npeer = \"ipn:{peer}.0\"\nprotocol = \"udp\"\nmtu = 4000\nrate = \"{rate}bit\"\non_sent = \"keep\"\n\n"
+                );
+                assert!(files[file].contains(&link), "{keys}: {}", files[file]);
+                let listener = "[[listen]]\nprotocol = \"udp\"\naddress = \"0.0.0.0:4556\"\n";
+                assert_eq!(files[file].matches(listener).count(), 1);
+            }
+            assert!(!files[2].contains("udp"));
+        }
+    }
+
+    #[test]
+    fn a_setting_of_all_links_or_listeners_is_of_those_that_know_it() {
+        let set = "settings = [\"listen.cut_through=false\", \"listen.udp.relay=true\", \"link.rate=9kbit\", \"link.order=expiry\"]\n";
+        let files = written_over("protocol = \"udp\"\n", set).expect("files");
+        let udp = "[[listen]]\nprotocol = \"udp\"\naddress = \"0.0.0.0:4556\"\nrelay = true\n\n";
+        assert!(files[0].contains(udp), "{}", files[0]);
+        assert!(
+            files[0].contains("\nrate = \"9kbit\"\non_sent = \"forget\"\norder = \"expiry\"\n")
+        );
+        assert_eq!(files[0].matches("cut_through = false").count(), 1);
+        let error = written("settings = [\"link.rate=9kbit\"]\n").expect_err("it is refused");
+        assert_eq!(error.what, "node 'a': there is no 'link.rate' to be set");
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Made {
 /// The bucket of tbf: 4 ms at the rate, at least two packets with their Ethernet headers. It is what the link gives beyond its rate after
 /// each rest, and how late the kernel's timer may be without a loss of rate.
 const TBF_BURST: Duration = Duration::from_millis(4);
-const TBF_BURST_MIN_OCTETS: u64 = 2 * (PACKET_OCTETS + ETHERNET_OCTETS);
+const TBF_BURST_MIN_OCTETS: u64 = 2 * (LINK_MTU_OCTETS + ETHERNET_OCTETS);
 
 /// From this rate on links of `by = "auto"` are made by tbf: its bucket is 4 ms there. Below, the
 /// two packets of its bucket are a longer time of the link.
@@ -160,8 +160,8 @@ const TBF_CONTACT_MIN: Duration = Duration::from_millis(500);
 const TBF_QUEUE: Duration = Duration::from_millis(50);
 const TBF_QUEUE_MIN_OCTETS: u64 = 1 << 17;
 
-/// A packet of a link, octets.
-const PACKET_OCTETS: u64 = 1_500;
+/// Octets of the largest packet of a link.
+pub const LINK_MTU_OCTETS: u64 = 1_500;
 
 /// Octets of an Ethernet header, which tbf counts.
 const ETHERNET_OCTETS: u64 = 14;
@@ -453,8 +453,8 @@ fn netem(link: &Link, delay: Duration) -> Result<String, LabError> {
         );
         return Err(LabError::new(what).with_hint("by = \"emulator\" has it"));
     }
-    let queue = wire.queue_octets.unwrap_or(1_000 * PACKET_OCTETS);
-    words += &format!(" limit {}", (queue / PACKET_OCTETS).max(1));
+    let queue = wire.queue_octets.unwrap_or(1_000 * LINK_MTU_OCTETS);
+    words += &format!(" limit {}", (queue / LINK_MTU_OCTETS).max(1));
     Ok(words)
 }
 

@@ -24,6 +24,6 @@ pub(crate) use accounting::Accounting;
 pub use device::Counters;
 pub use group::{Group, Groups};
 pub(crate) use layout::makes;
-pub use layout::{COLLECTOR_PORT, End, HostPlace, Layout, LinkPlace, Made};
+pub use layout::{COLLECTOR_PORT, End, HostPlace, LINK_MTU_OCTETS, Layout, LinkPlace, Made};
 pub use network::{CONTROL_INTERFACE, Network};
 pub use state::{LinkState, NodeState, State, state_directory};

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind, Processor, Protocol};
+use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind, Processor};
 
 use super::capture::Packets;
 use super::profile::Profiling;
@@ -309,14 +309,6 @@ fn refuse(scenario: &Scenario) -> Result<(), LabError> {
     if !scenario.clock_steps.is_empty() {
         let what =
             "clocks that jump ([[clock_step]]) need virtual time: all nodes have this machine's";
-        return Err(LabError::new(what).with_hint(hint));
-    }
-    let mut links = scenario.links.iter();
-    if let Some(link) = links.find(|link| matches!(link.protocol, Protocol::Udp(_))) {
-        let what = format!(
-            "link '{}': nodes on sockets do not speak UDP yet",
-            link.name
-        );
         return Err(LabError::new(what).with_hint(hint));
     }
     for node in &scenario.nodes {
