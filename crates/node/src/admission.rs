@@ -1,29 +1,28 @@
 //! Whether an incoming bundle is taken, known, or deleted at the door (RFC 9171 5.6, and the policies of
 //! the link or listener that it came over).
 
-use crate::held::Held;
+use crate::held::removed::was_never_here;
 use alloc::boxed::Box;
 use alloc::format;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents};
-use dhow_bundle::{BlockFlags, BundleId, DtnTime, Header, HopCount, Now};
+use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
-use crate::bundles::{Entry, Fragment, Identity, Removal};
 use crate::config::Enabled;
-use crate::departures::Mark;
 use crate::door::{Occurrence, StreamId};
-use crate::endpoints::EndpointIndex;
-use crate::expiries::Timed;
 use crate::held::FRESH;
+use crate::held::bundles::{Entry, Fragment, Identity, Removal};
+use crate::held::endpoints::EndpointIndex;
+use crate::held::expiries::Timed;
+use crate::held::removed::Recollection;
+use crate::held::retention::{Retention, State};
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::Refused;
-use crate::removed::Recollection;
 use crate::reports::{ReportKind, Subject, kept_flags};
 use crate::reservation::Comes;
-use crate::retention::{Retention, State};
 
 /// Whether a copy of an incoming bundle is here to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,29 +39,6 @@ pub(crate) enum Admission {
     Known,
     /// It is accepted and deleted at once, as its flags or its age demand.
     Delete,
-}
-
-impl Held {
-    /// Whether a bundle left that nothing else is known of.
-    pub(crate) fn left_a_moment_ago(&mut self, now: Now, id: &BundleId, header: &Header) -> bool {
-        let primary = &header.primary;
-        let mark = Mark {
-            source: &id.source,
-            creation: id.creation,
-            fragment: id.fragment,
-            anonymous: id.source.is_null().then_some((
-                &primary.destination,
-                primary.lifetime_ms,
-                header.payload_octets(),
-            )),
-        };
-        self.removed.departures.contains(now.monotonic, &mark)
-    }
-
-    pub(crate) fn was_never_here(&self, key: BundleKey, hops: Option<u8>) -> bool {
-        let entry = self.bundles.entry(key);
-        entry.is_some_and(|entry| was_never_here(hops, entry.hops))
-    }
 }
 
 impl Node {
@@ -320,12 +296,6 @@ impl Node {
         }
         None
     }
-}
-
-/// This node adds to the hop count of all that it forwards (RFC 9171 4.4.3): a copy that has gone no
-/// further than the bundle had `then`, when it came here, does not descend from it. Unknown counts as no.
-fn was_never_here(hops: Option<u8>, then: Option<u8>) -> bool {
-    hops.zip(then).is_some_and(|(hops, then)| hops <= then)
 }
 
 /// RFC 9171 5.5: by the creation time where that and this node's clock are known, else by the bundle age

@@ -25,8 +25,8 @@ use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{Header, Now, Reading};
 
 use crate::api::seam::RequestId;
-use crate::bundles::Identity;
 use crate::door::StreamId;
+use crate::held::bundles::Identity;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::passing::Pass;

@@ -1,14 +1,14 @@
 //! Bundles that do not come in whole: refused, given up by their session, or interrupted for another copy.
 
-use crate::arrivals::Origin;
-use crate::bundles::Removal;
 use crate::door::Occurrence;
 use crate::door::StreamId;
-use crate::endpoints::EndpointIndex;
+use crate::held::arrivals::Origin;
+use crate::held::bundles::Removal;
+use crate::held::endpoints::EndpointIndex;
+use crate::held::retention::Trigger;
 use crate::node::Node;
 use crate::reception::Reception;
 use crate::reception::Refused;
-use crate::retention::Trigger;
 use dhow_bundle::BundleId;
 use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;

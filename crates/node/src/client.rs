@@ -8,7 +8,7 @@ use dhow_bundle::{EndpointId, Instant};
 use crate::api::ClientSession;
 use crate::api::seam::DeliveryId;
 use crate::door::StreamId;
-use crate::endpoints::EndpointIndex;
+use crate::held::endpoints::EndpointIndex;
 use crate::node::Node;
 use crate::transmission::{Transmission, Workshop};
 

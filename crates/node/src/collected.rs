@@ -5,10 +5,10 @@ use core::time::Duration;
 use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
 
-use crate::bundles::Removal;
 use crate::collection::{GRACE, Part};
+use crate::held::bundles::Removal;
+use crate::held::retention::State;
 use crate::node::Node;
-use crate::retention::State;
 
 impl Node {
     /// End a turn: send the collections that are due, and write what the others have not.

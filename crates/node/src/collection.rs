@@ -18,10 +18,10 @@ use dhow_bundle::v7::admin::{
 };
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, Now};
 
-use crate::endpoints::{EndpointIndex, Endpoints};
+use crate::held::endpoints::{EndpointIndex, Endpoints};
+use crate::held::retention::State;
 use crate::node::Node;
 use crate::reports::{Parcel, ReportKind, Subject};
-use crate::retention::State;
 
 /// Octets of a collection's record, about: what a slow link carries in some seconds.
 const RECORD_OCTETS: usize = 32 << 10;

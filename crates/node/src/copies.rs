@@ -17,13 +17,13 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
 
-use crate::bundles::Removal;
 use crate::door::StreamId;
+use crate::held::bundles::Removal;
+use crate::held::retention::{State, Trigger};
 use crate::memory::tree_octets;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::queues::Choice;
-use crate::retention::{State, Trigger};
 use crate::routing::{BundleChange, Contact, Passage, Router, RouterId, Routers};
 
 /// All such bundles.

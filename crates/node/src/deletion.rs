@@ -1,60 +1,19 @@
 //! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
 
-use crate::door::Telling;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
-use crate::outbox::Outbox;
-use crate::reassembly::UnitId;
-use crate::removed::Recollection;
-use dhow_bundle::BundleId;
+use crate::held::reassembly::UnitId;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 
 use crate::admission::dtn_expiry;
-use crate::bundles::{Entry, Identity, Removal};
-use crate::departures::Mark;
 use crate::dispatch::{place, queue, unit_of};
 use crate::door::Occurrence;
+use crate::held::bundles::{Identity, Removal};
+use crate::held::retention::{State, Trigger};
 use crate::node::Node;
 use crate::reports::ReportKind;
-use crate::retention::{State, Trigger};
-
-impl Held {
-    /// A bundle without a source has left: what it looked like is all that tells it apart.
-    pub(crate) fn note_anonymous(&mut self, now: Now, entry: &Entry) {
-        let source = self.endpoints.id(entry.source);
-        if entry.removal == Removal::Forwarded && source.is_null() {
-            let destination = self.endpoints.id(entry.destination);
-            let mark = Mark {
-                source,
-                creation: entry.creation,
-                fragment: entry.fragment.as_ref().map(|it| it.range),
-                anonymous: Some((destination, entry.lifetime_ms, entry.payload_octets)),
-            };
-            self.removed.departures.insert(now.monotonic, &mark);
-        }
-    }
-
-    /// True when an application has what this bundle carries: fragments made on different ways overlap, so
-    /// that they make a whole more than once, or come beside the bundle in one piece.
-    pub(crate) fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
-        let Some(entry) = self.bundles.entry(key) else {
-            return false;
-        };
-        let identity = Identity {
-            fragment: None,
-            ..entry.identity()
-        };
-        !self.endpoints.id(entry.source).is_null()
-            && self.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
-    }
-
-    /// A bundle's identity for whoever is told of what happens to every bundle.
-    pub(crate) fn told(&self, out: &mut Outbox, entry: &Entry) -> Option<BundleId> {
-        (out.telling == Telling::Everything).then(|| self.bundle_id(entry))
-    }
-}
 
 impl Forwarding {
     /// Take a bundle out of everything that waits or counts time for it.

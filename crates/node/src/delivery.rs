@@ -19,10 +19,10 @@ use crate::api::seam::{
     ApiRefusal, ClientCommand, Configure, DeliveryFailureAction, DeliveryHead, DeliveryId,
     Subscribes,
 };
-use crate::bundles::Removal;
 use crate::client::Client;
 use crate::door::{Action, StreamId};
-use crate::endpoints::EndpointIndex;
+use crate::held::bundles::Removal;
+use crate::held::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::outbox::Outbox;

@@ -10,11 +10,11 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, Now};
 
 use crate::door::StreamId;
-use crate::endpoints::EndpointIndex;
+use crate::held::endpoints::EndpointIndex;
+use crate::held::retention::State;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::queues::{Place, QueueId};
-use crate::retention::State;
 use crate::routing::Hop;
 
 /// The rest of a bundle that no hop may take: it came from there, or does not fit.

@@ -9,36 +9,18 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
-use dhow_bundle::storage::{BundleKey, Extents, StoreCommand};
+use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{FragmentRange, Instant, Now};
 
-use crate::bundles::{Entry, Identity, Removal};
+use crate::held::bundles::{Entry, Identity, Removal};
+use crate::held::reassembly::UnitId;
+use crate::held::removed::Recollection;
+use crate::held::retention::{State, Trigger};
 use crate::local::Locality;
 use crate::node::Node;
 use crate::queues::{Place, QueueId};
-use crate::reassembly::UnitId;
-use crate::removed::Recollection;
-use crate::retention::{State, Trigger};
 use crate::routing::Hop;
 use crate::sending::must_not_fragment;
-
-impl Held {
-    pub(crate) fn relocated(&mut self, out: &mut Outbox, key: BundleKey, extents: Extents) {
-        let Some(entry) = self.bundles.entry_mut(key) else {
-            return;
-        };
-        entry.extents = extents;
-        // A fragment of a whole is read where the whole is.
-        let holder = self.reassembly.stand_in(key).unwrap_or(key);
-        let state = self.state(holder);
-        if state == Some(State::InFlight) {
-            // Somebody may still read the old places: released when the bundle is back.
-            self.moved.insert(key);
-        } else {
-            out.store(StoreCommand::Released { key });
-        }
-    }
-}
 
 impl Forwarding {
     /// Put a bundle into its destination's queue and wake who could take it.

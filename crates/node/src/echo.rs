@@ -1,57 +1,19 @@
 //! The echo service: what comes for it goes back to its source.
 
-use crate::config::Config;
 use crate::held::Held;
-use crate::outbox::Outbox;
 use crate::services::Services;
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece};
-use dhow_bundle::{BundleBuilder, BundleFlags, CrcType, Header, Now, Reading};
+use dhow_bundle::{CrcType, Header, Now, Reading};
 
 use crate::answers::KNOWN_OCTETS;
-use crate::arrivals::Origin;
-use crate::bundles::{Entry, Removal};
-use crate::config::PayloadChecksum;
+use crate::held::arrivals::Origin;
+use crate::held::bundles::Removal;
+use crate::held::retention::Trigger;
 use crate::node::Node;
 use crate::passing::Pass;
 use crate::reservation::Comes;
-use crate::retention::Trigger;
 use crate::sending::PendingRead;
-use crate::transmission::HOP_LIMIT;
-
-impl Held {
-    /// An answer to nobody, or to a service that would answer again, is no answer.
-    pub(crate) fn wants_answer(&self, entry: &Entry) -> bool {
-        let flags = BundleFlags::from_bits(entry.flags);
-        let source = self.endpoints.id(entry.source);
-        !source.is_null()
-            && entry.source != entry.destination
-            && !self.endpoints.local().is_service(source)
-            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
-    }
-
-    /// The answer to a question, but for its payload.
-    pub(crate) fn answer_to(
-        &mut self,
-        out: &mut Outbox,
-        config: &Config,
-        now: Now,
-        question: &Header,
-        crc_type: CrcType,
-    ) -> BundleBuilder {
-        let source = question.primary.destination.clone();
-        let destination = question.primary.source.clone();
-        let creation = self.next_creation(out, now, &source);
-        let lifetime_ms = question.primary.lifetime_ms;
-        let crc_type = match config.payload_checksum {
-            PayloadChecksum::Crc32C => crc_type,
-            PayloadChecksum::None => CrcType::None,
-        };
-        BundleBuilder::new(source, destination, creation, lifetime_ms)
-            .with_payload_crc_type(crc_type)
-            .with_hop_limit(HOP_LIMIT)
-    }
-}
 
 impl Services {
     /// Whether a payload may go back to the source of its bundle now.

@@ -1,17 +1,17 @@
 //! A bundle has left: the next hop has it, or nobody says more (RFC 9171 5.4 step 5).
 
 use crate::adjacencies::Adjacencies;
-use crate::bundles::Removal;
 use crate::delivery::Delivery;
 use crate::door::Occurrence;
 use crate::door::StreamId;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
+use crate::held::bundles::Removal;
+use crate::held::retention::State;
+use crate::held::retention::Trigger;
 use crate::node::Node;
 use crate::outbox::Outbox;
 use crate::reports::ReportKind;
-use crate::retention::State;
-use crate::retention::Trigger;
 use alloc::vec::Vec;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::Mutant;

@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 
-use crate::bundles::Entry;
 use crate::dispatch::{place, queue};
-use crate::endpoints::EndpointIndex;
-use crate::expiries::Timed;
+use crate::held::bundles::Entry;
+use crate::held::endpoints::EndpointIndex;
+use crate::held::expiries::Timed;
+use crate::held::retention::State;
 use crate::node::{Node, Stage};
 use crate::passing::Pass;
-use crate::retention::State;
 use crate::sending::PendingRead;
 
 impl Node {

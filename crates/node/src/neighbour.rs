@@ -12,7 +12,7 @@ use dhow_link::stream::{LinkCommand, RefuseReason, SessionParameters, TransferId
 use dhow_link::tcpcl;
 
 use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
-use crate::endpoints::EndpointIndex;
+use crate::held::endpoints::EndpointIndex;
 use crate::layer::Layer;
 use crate::passing::Queueing;
 use crate::probing::Probe;

@@ -8,7 +8,7 @@ use dhow_bundle::EndpointId;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, Now};
 
-use crate::arrivals::Origin;
+use crate::held::arrivals::Origin;
 use crate::node::Node;
 use crate::reservation::Comes;
 

@@ -12,11 +12,11 @@
 use crate::adjacencies::Adjacencies;
 use crate::admission::dtn_expiry;
 use crate::api::seam::ApiRefusal;
-use crate::arrivals::Origin;
 use crate::attention::Attention;
-use crate::bundles::Removal;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
+use crate::held::arrivals::Origin;
+use crate::held::bundles::Removal;
 use crate::outbox::Outbox;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
@@ -29,10 +29,10 @@ use crate::ahead::Orphan;
 use crate::checksums::Ending;
 use crate::config::{Acknowledge, Enabled};
 use crate::door::StreamId;
+use crate::held::retention::Trigger;
 use crate::local::Locality;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
-use crate::retention::Trigger;
 use crate::routing::Hop;
 use crate::sending::Outgoing;
 

@@ -11,7 +11,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
-use crate::endpoints::EndpointIndex;
+use crate::held::endpoints::EndpointIndex;
 use crate::line::Line;
 use crate::memory::{text_octets, tree_octets};
 use crate::routing::Hop;
@@ -494,8 +494,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::endpoints::Endpoints;
-    use crate::endpoints::tests::endpoints;
+    use crate::held::endpoints::Endpoints;
+    use crate::held::endpoints::tests::endpoints;
 
     fn place(arrival: u64, expiry: u64) -> Place {
         Place { arrival, expiry }

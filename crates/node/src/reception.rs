@@ -1,8 +1,6 @@
 //! Bundles that come in from neighbours: from the octets of a transfer to a committed bundle
 //! (RFC 9171 5.6).
 
-use crate::held::Held;
-use crate::outbox::Outbox;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -15,8 +13,8 @@ use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::admission::Admission;
-use crate::arrivals::Origin;
 use crate::door::StreamId;
+use crate::held::arrivals::Origin;
 use crate::node::Node;
 
 /// Segments with fewer octets are gathered before the store gets them: a command for each would cost more
@@ -103,15 +101,6 @@ fn goes_on() -> Refused {
 
 fn ends_early() -> Refused {
     Refused::not_acceptable("the bundle ends before its payload block does (RFC 9171 4.1)")
-}
-
-impl Held {
-    /// Give the store all that came of a bundle: a part of it is to have as much.
-    pub(crate) fn append_gathered(&mut self, out: &mut Outbox, incoming: &mut Incoming) {
-        if let Some(octets) = incoming.take_gathered() {
-            self.append(out, incoming.key, Piece::Octets(octets));
-        }
-    }
 }
 
 impl Node {

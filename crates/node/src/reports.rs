@@ -1,8 +1,5 @@
 //! Status reports (RFC 9171 6.1.1): made only where the configuration says so, and not more than it says.
 
-use crate::bundles::Entry;
-use crate::config::Config;
-use crate::held::Held;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::v7::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
 use dhow_bundle::{BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now};
@@ -23,7 +20,7 @@ pub(crate) enum ReportKind {
 
 impl ReportKind {
     /// The flag by which a bundle asks for it (RFC 9171 4.2.3).
-    fn flag(self) -> BundleFlags {
+    pub(crate) fn flag(self) -> BundleFlags {
         match self {
             Self::Received => BundleFlags::REPORT_RECEPTION,
             Self::Forwarded => BundleFlags::REPORT_FORWARDING,
@@ -111,30 +108,6 @@ impl ReportRate {
         let granted = self.left > 0;
         self.left = self.left.saturating_sub(1);
         granted
-    }
-}
-
-impl Held {
-    /// Whether a bundle with these flags asks for a report of this kind, and this node makes it.
-    pub(crate) fn reports_on(&self, config: &Config, flags: u64, kind: ReportKind) -> bool {
-        let flags = BundleFlags::from_bits(flags);
-        // RFC 9171 5.1: off by default. 4.2.3: never about administrative records.
-        BundleFlags::from_bits(config.reports.generate).contains(kind.flag())
-            && (flags.contains(kind.flag()) || planted(Mutant::ReportNotAskedFor))
-            && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
-    }
-
-    /// What a report of this kind needs to know of a bundle; `None` where none will be made.
-    pub(crate) fn reported(
-        &self,
-        config: &Config,
-        entry: &Entry,
-        kind: ReportKind,
-    ) -> Option<Subject> {
-        // A bundle that goes round in a ring would be reported on at every turn.
-        let is_told =
-            entry.returns > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
-        (!is_told && self.reports_on(config, entry.flags, kind)).then(|| self.subject(entry))
     }
 }
 

@@ -8,14 +8,10 @@
 //! likes, and need never send it. So a bundle reserves as much again as it has brought, and little
 //! before that: whoever wants to keep others out of the store must fill it.
 
-use crate::config::Config;
-use crate::held::Held;
 use alloc::format;
 use dhow_bundle::mutant::{Mutant, planted};
 
-use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{EndpointId, Header};
-use dhow_link::stream::RefuseReason;
+use dhow_bundle::EndpointId;
 
 use crate::door::StreamId;
 use crate::local::Locality;
@@ -51,109 +47,10 @@ pub(crate) enum Comes<'a> {
     Over(StreamId, &'a EndpointId),
 }
 
-/// Octets that a bundle reserves at once, at most: all of most bundles.
-const AT_ONCE_OCTETS: u64 = 1 << 20;
-
-/// Room is reserved in steps of so many octets, at most.
-const STEP_OCTETS: u64 = 256 << 10;
-
-/// Neither is more than one part of the quota in so many, which are as many as there may be neighbours: together they hold little of it.
-const BEGUN_SHARE: u64 = 1024;
-
 /// Octets of a quota that are for exchanges alone.
 #[must_use]
 pub fn exchange_octets(quota_octets: u64) -> u64 {
     (quota_octets / EXCHANGE_SHARE).min(EXCHANGE_OCTETS_MAX)
-}
-
-/// Octets that a bundle of `total` octets reserves of which `arrived` are here.
-fn reserved(quota: u64, total: u64, arrived: u64) -> u64 {
-    let part = (quota / BEGUN_SHARE).max(1);
-    let arrived = arrived.checked_next_multiple_of(STEP_OCTETS.min(part));
-    let wanted = arrived.map_or(u64::MAX, |arrived| arrived.saturating_mul(2));
-    total.min(wanted.saturating_add(AT_ONCE_OCTETS.min(part)))
-}
-
-impl Held {
-    /// Octets that stored bundles take, and those that come in have reserved: what the quota is for.
-    pub(crate) fn taken_octets(&self) -> u64 {
-        let held = self.bundles.octets().saturating_sub(self.sharing.octets());
-        held.saturating_sub(self.unreserved_octets)
-    }
-
-    /// Stored bundles, and those that come in: what the quota of bundles is for. Parts that are kept of a bundle which comes in
-    /// are one bundle with it.
-    pub(crate) fn taken_bundles(&self) -> u64 {
-        self.bundles.count().saturating_sub(self.sharing.bundles())
-    }
-
-    /// Fragments of a whole that is for an endpoint here and cannot ever be here would stay until they expire.
-    pub(crate) fn check_whole(&self, config: &Config, header: &Header) -> Result<(), Refused> {
-        let octets = header.total_adu_octets();
-        let is_fragment = header.primary.fragment.is_some();
-        let fits = !is_fragment || octets <= self.quota_octets(config);
-        if fits || self.endpoints.locality_of(&header.primary.destination) == Locality::Remote {
-            return Ok(());
-        }
-        Err(Refused::not_acceptable(format!(
-            "it is a fragment of {octets} octets for an endpoint here, and {} leaves no room for them",
-            self.bound_met(config)
-        )))
-    }
-
-    pub(crate) fn no_room(&self, config: &Config, octets: u64) -> Refused {
-        self.full(&format!(
-            " and {} leaves no room for {octets} more",
-            self.bound_met(config)
-        ))
-    }
-
-    pub(crate) fn full(&self, why: &str) -> Refused {
-        let (octets, bundles) = (self.taken_octets(), self.taken_bundles());
-        Refused {
-            reason: RefuseReason::NoResources,
-            why: format!("the store holds {octets} octets in {bundles} bundles{why}"),
-        }
-    }
-
-    /// The first `arrived` octets of a bundle are here: reserve room for more of it.
-    pub(crate) fn reserve(
-        &mut self,
-        config: &Config,
-        key: BundleKey,
-        arrived: u64,
-    ) -> Result<(), Refused> {
-        let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
-            return Ok(());
-        };
-        let unreserved = entry.octets - reserved(self.quota_octets(config), entry.octets, arrived);
-        let wanted = arrival.unreserved.saturating_sub(unreserved);
-        if wanted == 0 || planted(Mutant::StepsNotReserved) {
-            return Ok(());
-        }
-        if self.taken_octets().saturating_add(wanted) > self.quota_octets(config)
-            && !planted(Mutant::QuotaOfOctetsIgnored)
-        {
-            return Err(self.no_room(config, wanted));
-        }
-        self.unreserved_octets = self.unreserved_octets.saturating_sub(wanted);
-        if let Some(arrival) = self.arrivals.get_mut(key) {
-            arrival.unreserved = unreserved;
-        }
-        Ok(())
-    }
-
-    /// A bundle has begun to come in from a neighbour, and reserves no more than it must.
-    pub(crate) fn begin_reservation(&mut self, config: &Config, key: BundleKey) {
-        let quota = self.quota_octets(config);
-        let Some(entry) = self.bundles.entry(key) else {
-            return;
-        };
-        if let Some(arrival) = self.arrivals.get_mut(key) {
-            arrival.unreserved = entry.octets - reserved(quota, entry.octets, 0);
-            self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
-        }
-    }
 }
 
 impl Node {

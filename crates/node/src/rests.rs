@@ -1,8 +1,8 @@
 //! Bundles that are back from where they were in flight: they wait again, rest first, or are deleted if that was asked for meanwhile.
 
-use crate::bundles::Removal;
+use crate::held::bundles::Removal;
+use crate::held::retention::Trigger;
 use crate::node::Node;
-use crate::retention::Trigger;
 use core::time::Duration;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::Mutant;

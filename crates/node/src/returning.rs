@@ -1,36 +1,17 @@
 //! Bundles that a session was given and could not get rid of: they wait again, rest, or take another way.
 
-use crate::held::Held;
-use crate::outbox::Outbox;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, StoreCommand};
+use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::RefuseReason;
 
 use crate::copies::CopyEnd;
 use crate::door::StreamId;
+use crate::held::retention::State;
 use crate::node::Node;
-use crate::retention::State;
 use crate::sending::{NOT_ACCEPTABLE_REST, RETRANSMIT_REST};
-
-impl Held {
-    /// Nobody reads a bundle's octets, or those of the fragments that it stands for: let go of the places
-    /// that they had before they moved.
-    pub(crate) fn release_moved(&mut self, out: &mut Outbox, key: BundleKey) {
-        if self.moved.is_empty() {
-            return;
-        }
-        let members = self.reassembly.members(key).iter().copied();
-        for key in members.chain([key]).collect::<Vec<_>>() {
-            if self.moved.remove(&key) {
-                out.store(StoreCommand::Released { key });
-            }
-        }
-    }
-}
 
 impl Node {
     /// A bundle that a session could not get rid of.

@@ -11,17 +11,16 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
-use dhow_bundle::v7::forward::UnsupportedBlocks;
 use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
 use dhow_link::stream::RefuseReason;
 
 use crate::checksums::Ending;
 use crate::copies::CopyEnd;
 use crate::door::{StreamId, Ticket};
+use crate::held::verification::READ_WHOLE_OCTETS;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::queues::{Choice, QueueId};
-use crate::recovery::READ_WHOLE_OCTETS;
 use crate::routing::Hop;
 
 /// How long a bundle rests that a neighbour found not acceptable.
@@ -149,51 +148,6 @@ impl Forwarding {
     /// A bundle's header for the next hop, and octets of the bundle with it.
     pub(crate) fn head(&mut self, header: &Header, edit: &HopEdit) -> (Bytes, u64) {
         self.heads.forwarded(header, edit)
-    }
-}
-
-impl Held {
-    /// Whether a bundle is smaller than what the neighbour refused for lack of room.
-    pub(crate) fn is_below(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
-        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
-        neighbour
-            .ceiling_octets()
-            .is_none_or(|ceiling| octets < ceiling)
-    }
-
-    /// What changes in a bundle's header blocks at this hop.
-    pub(crate) fn hop_edit(
-        &self,
-        adjacencies: &Adjacencies,
-        now: Now,
-        stream: StreamId,
-        (key, header): (BundleKey, &Header),
-        fragment: Option<FragmentRange>,
-    ) -> HopEdit {
-        let entry = self.bundles.entry(key);
-        let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
-        let held_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
-        let received = entry.is_some_and(|entry| entry.previous.is_some());
-        let count = header.hop_count().map_or(0, |hops| hops.count);
-        let behind = entry.and_then(|entry| entry.hops).map_or(0, u64::from);
-        HopEdit {
-            previous_node: Some(self.endpoints.local().node_id().clone()),
-            // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received, in this run
-            // of the node and in earlier ones.
-            age_increase_ms: held_ms.saturating_add(entry.map_or(0, |entry| entry.held_ms)),
-            // RFC 9171 4.4.3: it is zero at first, and counts how often a bundle was sent before, or a copy that ended here.
-            hop_increment: match received || behind > 0 {
-                true => behind.saturating_sub(count) + 1,
-                false => 0,
-            },
-            unsupported: if received {
-                UnsupportedBlocks::Discard
-            } else {
-                UnsupportedBlocks::Keep
-            },
-            fragment,
-            payload_crc: adjacencies.payload_crc(stream),
-        }
     }
 }
 

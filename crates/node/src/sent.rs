@@ -18,15 +18,15 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Now, Reading};
 
-use crate::bundles::Removal;
+use crate::held::bundles::Removal;
 
 use crate::config::{LinkConfig, LinkId, OnSent, Protocol};
 use crate::door::StreamId;
-use crate::endpoints::EndpointIndex;
+use crate::held::endpoints::EndpointIndex;
+use crate::held::retention::State;
 use crate::local::Locality;
 use crate::memory::tree_octets;
 use crate::node::Node;
-use crate::retention::State;
 
 /// Longer bundles are no status reports.
 const REPORT_OCTETS: usize = 4 * 1024;

@@ -8,15 +8,15 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::tcpcl::Session;
 
-use crate::bundles::Entry;
 use crate::config::{Enabled, Route};
 use crate::door::Carrier;
-use crate::endpoints::EndpointIndex;
+use crate::held::bundles::Entry;
+use crate::held::endpoints::EndpointIndex;
+use crate::held::retention::State;
 use crate::local::Locality;
 use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::reception::Reception;
-use crate::retention::State;
 use crate::routing::Hop;
 use crate::view::{
     ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView,

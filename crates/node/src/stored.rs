@@ -1,12 +1,12 @@
 //! The answers of the store about bundles that are arriving: durable, or refused.
 
 use crate::api::seam::ApiRefusal;
-use crate::arrivals::Origin;
 use crate::door::Occurrence;
+use crate::held::arrivals::Origin;
+use crate::held::retention::Trigger;
 use crate::node::Node;
 use crate::reception::Refused;
 use crate::reports::ReportKind;
-use crate::retention::Trigger;
 use alloc::format;
 use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;

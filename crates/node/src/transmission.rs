@@ -14,8 +14,8 @@ use dhow_bundle::{
 };
 
 use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
-use crate::arrivals::Origin;
 use crate::door::StreamId;
+use crate::held::arrivals::Origin;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::SUMMED_OCTETS;

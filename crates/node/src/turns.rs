@@ -7,7 +7,7 @@
 
 use alloc::collections::BTreeMap;
 
-use crate::endpoints::EndpointIndex;
+use crate::held::endpoints::EndpointIndex;
 
 /// Flows that have brought more than has left are told apart up to this number; beyond it some share their turns.
 const LANES: usize = 1024;
@@ -66,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::endpoints::tests::endpoints;
+    use crate::held::endpoints::tests::endpoints;
 
     /// Endpoints of so many nodes.
     fn indexes(count: u32) -> Vec<EndpointIndex> {

@@ -1,16 +1,35 @@
 //! The bundles that this node holds: what comes into the store, what is in it, and what is remembered of what was.
 
 use crate::adjacencies::Adjacencies;
-use crate::arrivals::Origin;
-use crate::bundles::Entry;
-use crate::bundles::Identity;
-use crate::bundles::Removal;
 use crate::door::Action;
-use crate::endpoints::EndpointIndex;
-use crate::expiries::Timed;
+use crate::door::Telling;
+use crate::held::arrivals::Origin;
+use crate::held::bundles::Entry;
+use crate::held::bundles::Identity;
+use crate::held::bundles::Removal;
+use crate::held::endpoints::EndpointIndex;
+use crate::held::expiries::Timed;
+use crate::held::retention::Retention;
+use crate::neighbour::Neighbour;
 use crate::outbox::Outbox;
-use crate::reports::Subject;
-use crate::retention::Retention;
+pub(crate) mod arrivals;
+pub(crate) mod backlog;
+pub(crate) mod bundles;
+pub(crate) mod creation;
+pub(crate) mod departures;
+pub(crate) mod endpoints;
+pub(crate) mod expiries;
+pub(crate) mod kept;
+pub(crate) mod moved;
+pub(crate) mod onward;
+pub(crate) mod reassembly;
+pub(crate) mod recovery;
+pub(crate) mod removed;
+pub(crate) mod retention;
+pub(crate) mod room;
+pub(crate) mod sharing;
+pub(crate) mod verification;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -29,21 +48,21 @@ use dhow_link::stream::LinkCommand;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{HeaderReader, Instant};
 
-use crate::arrivals::Arrivals;
-use crate::backlog::Backlog;
-use crate::bundles::Bundles;
 use crate::config::Config;
-use crate::creation::Creation;
-use crate::disk_room::DiskRoom;
-use crate::endpoints::Endpoints;
-use crate::expiries::Expiries;
+use crate::held::arrivals::Arrivals;
+use crate::held::backlog::Backlog;
+use crate::held::bundles::Bundles;
+use crate::held::creation::Creation;
+use crate::held::endpoints::Endpoints;
+use crate::held::expiries::Expiries;
+use crate::held::kept::{Keeping, Prefix, Retracted};
+use crate::held::reassembly::Reassembly;
+use crate::held::removed::Removed;
+use crate::held::room::DiskRoom;
+use crate::held::sharing::Sharing;
 use crate::local::Local;
-use crate::prefix::{Keeping, Prefix, Retracted};
-use crate::reassembly::Reassembly;
-use crate::removed::Removed;
 use crate::sending::PendingRead;
 use crate::series::Series;
-use crate::sharing::Sharing;
 
 /// Octets that came this long ago are still those that came; after it they are compared with their
 /// checksums before an application gets them.
@@ -112,16 +131,6 @@ impl Held {
             removed: Removed::new(config.removed_bound, remembered_octets(config), config.seed),
             creation: Creation::default(),
             headers_in: None,
-        }
-    }
-
-    pub(crate) fn subject(&self, entry: &Entry) -> Subject {
-        Subject {
-            id: self.bundle_id(entry),
-            flags: entry.flags,
-            report_to: self.endpoints.id(entry.report_to).clone(),
-            lifetime_ms: entry.lifetime_ms,
-            expires: entry.expires,
         }
     }
 
@@ -243,6 +252,19 @@ impl Held {
             };
             neighbour.command(now, LinkCommand::Acknowledge { transfer, octets });
         }
+    }
+
+    /// A bundle's identity for whoever is told of what happens to every bundle.
+    pub(crate) fn told(&self, out: &mut Outbox, entry: &Entry) -> Option<BundleId> {
+        (out.telling == Telling::Everything).then(|| self.bundle_id(entry))
+    }
+
+    /// Whether a bundle is smaller than what the neighbour refused for lack of room.
+    pub(crate) fn is_below(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
+        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        neighbour
+            .ceiling_octets()
+            .is_none_or(|ceiling| octets < ceiling)
     }
 }
 

@@ -9,8 +9,8 @@ use dhow_bundle::{BundleBuilder, EidPattern, EndpointId, Instant, Now};
 use super::run::{Came, Run};
 use super::wire::{Delays, PROBE_OCTETS, Probe, is_summary};
 use crate::config::Config;
+use crate::held::retention::Trigger;
 use crate::node::Node;
-use crate::retention::Trigger;
 use crate::sending::PendingRead;
 use crate::transmission::HOP_LIMIT;
 

@@ -7,18 +7,30 @@
 //! here. Where that cannot be told, it is taken again, and rests longer each time before it leaves: a copy
 //! too many is known for one at its destination, a copy too few is a lost bundle.
 
+use crate::held::Held;
+use crate::held::bundles::Entry;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use dhow_bundle::BundleId;
+use dhow_bundle::Header;
+use dhow_bundle::Now;
+use dhow_bundle::storage::BundleKey;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{CreationTimestamp, FragmentRange, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::bundles::{Digest, Identity, Removal};
-use crate::departures::{Departures, Mark};
-use crate::endpoints::{EndpointIndex, Endpoints};
+use crate::held::bundles::{Digest, Identity, Removal};
+use crate::held::departures::{Departures, Mark};
+use crate::held::endpoints::{EndpointIndex, Endpoints};
 use crate::memory::{table_octets, text_octets};
+
+/// This node adds to the hop count of all that it forwards (RFC 9171 4.4.3): a copy that has gone no
+/// further than the bundle had `then`, when it came here, does not descend from it. Unknown counts as no.
+pub(crate) fn was_never_here(hops: Option<u8>, then: Option<u8>) -> bool {
+    hops.zip(then).is_some_and(|(hops, then)| hops <= then)
+}
 
 /// Octets of memory for an identity, its place in the table included.
 const ENTRY_OCTETS: usize = size_of::<Remembered>() + table_octets::<(Digest, u32)>(1);
@@ -232,6 +244,58 @@ impl Removed {
     }
 }
 
+impl Held {
+    pub(crate) fn was_never_here(&self, key: BundleKey, hops: Option<u8>) -> bool {
+        let entry = self.bundles.entry(key);
+        entry.is_some_and(|entry| was_never_here(hops, entry.hops))
+    }
+
+    /// Whether a bundle left that nothing else is known of.
+    pub(crate) fn left_a_moment_ago(&mut self, now: Now, id: &BundleId, header: &Header) -> bool {
+        let primary = &header.primary;
+        let mark = Mark {
+            source: &id.source,
+            creation: id.creation,
+            fragment: id.fragment,
+            anonymous: id.source.is_null().then_some((
+                &primary.destination,
+                primary.lifetime_ms,
+                header.payload_octets(),
+            )),
+        };
+        self.removed.departures.contains(now.monotonic, &mark)
+    }
+
+    /// A bundle without a source has left: what it looked like is all that tells it apart.
+    pub(crate) fn note_anonymous(&mut self, now: Now, entry: &Entry) {
+        let source = self.endpoints.id(entry.source);
+        if entry.removal == Removal::Forwarded && source.is_null() {
+            let destination = self.endpoints.id(entry.destination);
+            let mark = Mark {
+                source,
+                creation: entry.creation,
+                fragment: entry.fragment.as_ref().map(|it| it.range),
+                anonymous: Some((destination, entry.lifetime_ms, entry.payload_octets)),
+            };
+            self.removed.departures.insert(now.monotonic, &mark);
+        }
+    }
+
+    /// True when an application has what this bundle carries: fragments made on different ways overlap, so
+    /// that they make a whole more than once, or come beside the bundle in one piece.
+    pub(crate) fn was_delivered(&self, now: Now, key: BundleKey) -> bool {
+        let Some(entry) = self.bundles.entry(key) else {
+            return false;
+        };
+        let identity = Identity {
+            fragment: None,
+            ..entry.identity()
+        };
+        !self.endpoints.id(entry.source).is_null()
+            && self.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::collections::BTreeMap;
@@ -241,7 +305,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::endpoints::tests::endpoints;
+    use crate::held::endpoints::tests::endpoints;
 
     fn identity(source: EndpointIndex, sequence: u64) -> Identity {
         let range = FragmentRange {

@@ -9,10 +9,10 @@ use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::endpoints::EndpointIndex;
-use crate::expiries::Timed;
+use crate::held::endpoints::EndpointIndex;
+use crate::held::expiries::Timed;
+use crate::held::retention::{Retention, State};
 use crate::memory::table_octets;
-use crate::retention::{Retention, State};
 
 /// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
 const SHEET: usize = 256;
@@ -302,7 +302,7 @@ fn split(place: u32) -> (usize, usize) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::endpoints::tests::endpoints;
+    use crate::held::endpoints::tests::endpoints;
 
     /// A small bundle without source.
     pub(crate) fn entry(sequence: u64, expires: Instant) -> Entry {

@@ -2,6 +2,7 @@
 
 use crate::held::Held;
 use crate::outbox::Outbox;
+use crate::reception::Incoming;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dhow_bundle::mutant::Mutant;
@@ -14,7 +15,7 @@ use dhow_link::stream::TransferId;
 
 use crate::api::seam::RequestId;
 use crate::door::StreamId;
-use crate::endpoints::EndpointIndex;
+use crate::held::endpoints::EndpointIndex;
 
 /// Places that are allocated at once: keys are dense, and those that are arriving lie close to each other.
 const SHEET: usize = 256;
@@ -272,6 +273,13 @@ impl Held {
             self.bundles.shrink(key, arrival.appended);
         }
         Some(arrival)
+    }
+
+    /// Give the store all that came of a bundle: a part of it is to have as much.
+    pub(crate) fn append_gathered(&mut self, out: &mut Outbox, incoming: &mut Incoming) {
+        if let Some(octets) = incoming.take_gathered() {
+            self.append(out, incoming.key, Piece::Octets(octets));
+        }
     }
 }
 

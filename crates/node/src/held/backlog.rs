@@ -8,8 +8,8 @@ use alloc::collections::BTreeMap;
 
 use dhow_bundle::storage::BundleKey;
 
-use crate::arrivals::Origin;
 use crate::door::StreamId;
+use crate::held::arrivals::Origin;
 
 /// How often a stream may have what is left of the room in the queue: one alone has so many of one more parts.
 const SHARE: u64 = 7;

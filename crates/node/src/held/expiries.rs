@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use dhow_bundle::Instant;
 use dhow_bundle::storage::BundleKey;
 
-use crate::bundles::{Bundles, Entry};
+use crate::held::bundles::{Bundles, Entry};
 use crate::memory::tree_octets;
 
 /// The instants of one bag, as a power of two of nanoseconds: about a second.
@@ -198,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bundles::tests::entry;
+    use crate::held::bundles::tests::entry;
 
     proptest! {
         /// Whatever comes, goes and expires: the same as a set of instants.

@@ -10,9 +10,9 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{CreationTimestamp, FragmentRange};
 
-use crate::bundles::{Entry, Identity};
-use crate::endpoints::EndpointIndex;
-use crate::retention::State;
+use crate::held::bundles::{Entry, Identity};
+use crate::held::endpoints::EndpointIndex;
+use crate::held::retention::State;
 
 /// Which application data unit: source, creation timestamp, destination and its total length, so that
 /// fragments which contradict each other never meet.
@@ -318,7 +318,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::endpoints::tests::endpoints;
+    use crate::held::endpoints::tests::endpoints;
 
     fn unit(total_octets: u64) -> UnitId {
         let index = endpoints().acquire(&EndpointId::Null);

@@ -47,8 +47,8 @@ use alloc::format;
 use dhow_bundle::Instant;
 use dhow_bundle::storage::BundleKey;
 
-use crate::bundles::Entry;
 use crate::door::Occurrence;
+use crate::held::bundles::Entry;
 
 /// The state of a held bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,6 +265,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(table, include_str!("../tests/data/retention_table.txt"));
+        assert_eq!(table, include_str!("../../tests/data/retention_table.txt"));
     }
 }

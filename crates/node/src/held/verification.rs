@@ -1,0 +1,56 @@
+//! The octets of held bundles, compared with their checksums: which were, and when.
+
+use crate::held::Held;
+use dhow_bundle::Instant;
+use dhow_bundle::Now;
+use dhow_bundle::storage::BundleKey;
+
+/// Bundles that the store compares with their checksums at a time, at most: it does nothing else meanwhile.
+const VERIFYING_BOUND: usize = 256;
+
+/// The same of bundles that are read whole: a few octets each.
+const VERIFYING_SMALL_BOUND: usize = 2048;
+
+/// Bundles up to this size are read from the store in one piece; of larger ones only the header blocks.
+pub(crate) const READ_WHOLE_OCTETS: u64 = 16 * 1024;
+
+impl Held {
+    /// What a restart found, or a neighbour found wrong, and is not read whole here, is compared with its
+    /// checksums by the store before it leaves.
+    pub(crate) fn is_doubtful(&self, key: BundleKey) -> bool {
+        self.bundles.entry(key).is_some_and(|entry| {
+            entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
+        })
+    }
+
+    /// True while another bundle like this one may be compared with its checksums.
+    pub(crate) fn may_verify(&self, key: BundleKey) -> bool {
+        let entry = self.bundles.entry(key);
+        let is_small = entry.is_some_and(|entry| entry.octets <= READ_WHOLE_OCTETS);
+        let bound = match is_small {
+            true => VERIFYING_SMALL_BOUND,
+            false => VERIFYING_BOUND,
+        };
+        self.verifying.len() < bound
+    }
+
+    /// What of a bundle, or of the whole that it stands for, has not been compared with its checksums for a
+    /// while: the first of it.
+    pub(crate) fn unverified(&mut self, now: Now, key: BundleKey) -> Option<BundleKey> {
+        let bundles = &self.bundles;
+        let is_intact = |key| {
+            let entry = bundles.entry(key);
+            entry.is_none_or(|entry| entry.sound_until > now.monotonic)
+        };
+        if !is_intact(key) {
+            return Some(key);
+        }
+        self.reassembly.unsound(key, is_intact)
+    }
+
+    /// Octets that have lain on disk for a while are compared with their checksums before an application
+    /// gets them: nobody after it would notice.
+    pub(crate) fn is_stale(&mut self, now: Now, key: BundleKey) -> bool {
+        self.unverified(now, key).is_some()
+    }
+}
