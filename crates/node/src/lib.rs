@@ -19,6 +19,7 @@ mod checksums;
 mod client;
 mod collection;
 pub mod config;
+pub mod contacts;
 mod conversations;
 mod copies;
 mod creation;

@@ -74,6 +74,7 @@ impl Node {
             .saturating_add(self.queues.memory_octets())
             .saturating_add(self.copies.memory_octets())
             .saturating_add(self.routers.memory_octets())
+            .saturating_add(self.config.contacts.memory_octets())
             .saturating_add(self.expected_octets)
             .saturating_add(self.expiries.memory_octets())
             .saturating_add(self.removed.memory_octets())

@@ -214,7 +214,7 @@ impl Node {
             memory_credit: 0,
             creation: Creation::default(),
             routes: StaticRoutes::default(),
-            routers: Routers::new(&config.routing),
+            routers: Routers::new(&config.routing, &config.contacts),
             links: config.links.iter().cloned().map(Link::new).collect(),
             settles: None,
             path_check: None,

@@ -10,6 +10,7 @@ use dhow_link::tcpcl::Session;
 
 use crate::bundles::Entry;
 use crate::config::{Enabled, Route};
+use crate::contacts::ContactTable;
 use crate::door::Carrier;
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
@@ -119,6 +120,12 @@ impl Node {
             usable: self.is_up(&Hop::Peer(peer.clone())),
         });
         implicit.chain(fixed).collect()
+    }
+
+    /// The contact table.
+    #[must_use]
+    pub const fn contacts(&self) -> &ContactTable {
+        &self.config.contacts
     }
 
     /// Registrations.
