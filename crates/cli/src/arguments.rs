@@ -88,6 +88,8 @@ pub enum Command {
     /// Add or delete a route
     #[command(subcommand)]
     Route(command::routes::Route),
+    /// List planned contacts
+    Contacts(command::contacts::Contacts),
     /// List registered endpoints
     Registrations(command::registrations::Registrations),
     /// Decode, make or drop a bundle

@@ -1214,3 +1214,67 @@ fn a_send_goes_on_when_its_node_is_back() {
     );
     drop(alpha);
 }
+
+#[test]
+fn a_node_shows_the_contacts_that_are_planned() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("alpha");
+    fs::create_dir_all(&place).unwrap();
+    let plan = "a contact +0 +86400 1 2 125000\na contact +90000 +99000 1 2 125000\na range +0 +99000 1 2 8\n";
+    fs::write(place.join("plan.ionrc"), plan).unwrap();
+    let contact = "[[contact]]\nfrom = \"ipn:3.0\"\nto = \"ipn:1.0\"\nstart = \"2026-01-01T00:00:00Z\"\nend = \"2026-01-01T00:10:00Z\"\nrate = \"8kbit\"\n";
+    let plans = "[[contact_plan]]\nfile = \"plan.ionrc\"\n";
+    let node = Node::start(&place, &format!("{ALPHA}{contact}{plans}"));
+    let listed: Value = serde_json::from_str(&on(&node, &["contacts", "--json"]).stdout).unwrap();
+    let seen: Vec<_> = listed.as_array().unwrap().iter().collect();
+    let ways = seen.iter().map(|it| (&it["from"], &it["to"], &it["state"]));
+    assert_eq!(
+        ways.collect::<Vec<_>>(),
+        [
+            (&json!("ipn:1.0"), &json!("ipn:2.0"), &json!("now")),
+            (&json!("ipn:1.0"), &json!("ipn:2.0"), &json!("next")),
+            (&json!("ipn:3.0"), &json!("ipn:1.0"), &json!("over")),
+        ]
+    );
+    let keys = seen[2].as_object().unwrap().keys().map(String::as_str);
+    assert_eq!(
+        keys.collect::<BTreeSet<_>>(),
+        [
+            "end_dtn_ms",
+            "from",
+            "light_time_ms",
+            "octets_per_s",
+            "start_dtn_ms",
+            "state",
+            "to"
+        ]
+        .into()
+    );
+    let length =
+        |it: &Value| it["end_dtn_ms"].as_u64().unwrap() - it["start_dtn_ms"].as_u64().unwrap();
+    assert_eq!((length(seen[0]), length(seen[2])), (86_400_000, 600_000));
+    assert_eq!(
+        (&seen[0]["light_time_ms"], &seen[0]["octets_per_s"]),
+        (&json!(8_000), &json!(125_000))
+    );
+    let text = on(&node, &["contacts"]).stdout;
+    let over = text.lines().find(|line| line.contains("over")).unwrap();
+    for word in ["ipn:3.0", "2026-01-01 00:10:00.000 UTC", "8.00 kbit/s"] {
+        assert!(over.contains(word), "{over}");
+    }
+}
+
+#[test]
+fn a_contact_plan_that_contradicts_itself_is_refused_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = "a contact +0 +10 1 2 5\n\na contact +9 +20 1 2 5\n";
+    fs::write(directory.path().join("plan"), plan).unwrap();
+    let file = directory.path().join("node.toml");
+    fs::write(&file, format!("{ALPHA}[[contact_plan]]\nfile = \"plan\"\n")).unwrap();
+    for command in [&["node", "config"][..], &["node", "run", "--config"]] {
+        let said = run(&[command, &[file.to_str().unwrap()]].concat());
+        assert_eq!(said.code, 2, "{}", said.stderr);
+        let what = "plan:3: the contact from ipn:1.0 to ipn:2.0 overlaps that of line 1\nhint: ";
+        assert!(said.stderr.contains(what), "{}", said.stderr);
+    }
+}

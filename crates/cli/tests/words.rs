@@ -35,6 +35,7 @@ const COMMANDS: &[&[&str]] = &[
     &["route"],
     &["route", "add"],
     &["route", "del"],
+    &["contacts"],
     &["registrations"],
     &["bundle"],
     &["bundle", "decode"],

@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 use dhow_bundle::NodeId;
 use dhow_bundle::storage::REMOVED_BOUND;
 
+use crate::contacts::ContactTable;
+
 /// Everything a node must know at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -19,6 +21,8 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// The routers of destinations, by pattern; static routes decide about all others.
     pub routing: Vec<Routing>,
+    /// Contacts that are planned, of this node and of others.
+    pub contacts: ContactTable,
     /// Most octets in the store, bundles as stored.
     pub quota_octets: u64,
     /// Most bundles in the store.
@@ -60,6 +64,7 @@ impl Config {
             listeners: alloc::vec![ListenerConfig::default()],
             routes: Vec::new(),
             routing: Vec::new(),
+            contacts: ContactTable::default(),
             quota_octets: 10 << 30,
             quota_bundles: u64::MAX,
             memory_octets: u64::MAX,

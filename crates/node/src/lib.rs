@@ -20,6 +20,7 @@ mod client;
 mod collected;
 mod collection;
 pub mod config;
+pub mod contacts;
 mod conversations;
 mod copies;
 mod datagrams;

@@ -79,6 +79,7 @@ impl Node {
             .saturating_add(self.forwarding.queues.memory_octets())
             .saturating_add(self.forwarding.copies.memory_octets())
             .saturating_add(self.forwarding.routers.memory_octets())
+            .saturating_add(self.config.contacts.memory_octets())
             .saturating_add(self.held.expected_octets)
             .saturating_add(self.held.expiries.memory_octets())
             .saturating_add(self.held.removed.memory_octets())

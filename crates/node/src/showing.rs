@@ -9,6 +9,7 @@ use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::tcpcl::Session;
 
 use crate::config::{Enabled, Route};
+use crate::contacts::ContactTable;
 use crate::door::Carrier;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
@@ -121,6 +122,12 @@ impl Node {
             usable: self.adjacencies.is_up(&Hop::Peer(peer.clone())),
         });
         implicit.chain(fixed).collect()
+    }
+
+    /// The contact table.
+    #[must_use]
+    pub const fn contacts(&self) -> &ContactTable {
+        &self.config.contacts
     }
 
     /// Registrations.

@@ -1,5 +1,7 @@
 //! Lists that a node tells of itself: JSON as it came, or a table of some of its fields.
 
+use std::time::Duration;
+
 use dhow_bundle::DtnTime;
 use serde_json::Value;
 
@@ -19,6 +21,8 @@ pub enum Show {
     Count,
     /// Octets.
     Size,
+    /// Octets a second, in bits.
+    Rate,
     /// Milliseconds.
     Span,
     /// DTN milliseconds.
@@ -102,7 +106,7 @@ impl Show {
     const fn align(self) -> Align {
         match self {
             Self::Plain | Self::Word | Self::IfAny | Self::Time | Self::Either(..) => Align::Left,
-            Self::Count | Self::Size | Self::Span => Align::Right,
+            Self::Count | Self::Size | Self::Rate | Self::Span => Align::Right,
         }
     }
 
@@ -120,6 +124,10 @@ impl Show {
             (Self::Size, Value::Number(number)) => number
                 .as_u64()
                 .map_or_else(|| number.to_string(), quantity::size),
+            (Self::Rate, Value::Number(number)) => number.as_u64().map_or_else(
+                || number.to_string(),
+                |octets| quantity::bit_rate(octets, Duration::from_secs(1)),
+            ),
             (Self::Span, Value::Number(number)) => number
                 .as_u64()
                 .map_or_else(|| number.to_string(), quantity::span),

@@ -5,6 +5,7 @@ pub mod bundles;
 pub mod channel;
 pub mod collect;
 pub mod completions;
+pub mod contacts;
 pub mod iperf;
 pub mod lab;
 pub mod links;
@@ -46,6 +47,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Link(command) => command.run(&common),
         Command::Routes(command) => command.run(&common),
         Command::Route(command) => command.run(&common),
+        Command::Contacts(command) => command.run(&common),
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),
         Command::Channel(command) => command.run(&common),

@@ -13,6 +13,7 @@ use dhow_daemon::recording::RecordingOrder;
 use dhow_node::recording::Content;
 
 use crate::arguments::{Common, parse_size};
+use crate::calendar;
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -111,6 +112,7 @@ impl Config {
         let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
         file.check_named_files(&text, &self.config)
             .map_err(unread)?;
+        NodeFile::contacts(&text, &self.config, calendar::now()).map_err(unread)?;
         let settings = Effective::of(&text, &file).map_err(unread)?;
         match common.form() {
             Form::Json => output::json(&settings.json())?,
@@ -163,9 +165,11 @@ pub struct Run {
 impl Run {
     fn run(&self) -> Result<Ending, Failure> {
         let text = NodeFile::text(&self.config).map_err(unread)?;
-        let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
+        let mut file = NodeFile::parse(&text, &self.config).map_err(unread)?;
         file.check_named_files(&text, &self.config)
             .map_err(unread)?;
+        file.node.contacts =
+            NodeFile::contacts(&text, &self.config, calendar::now()).map_err(unread)?;
         if let Some(path) = &self.settings {
             let settings = Effective::of(&text, &file).map_err(unread)?;
             fs::write(path, settings.json().to_string()).map_err(|error| {

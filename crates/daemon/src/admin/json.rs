@@ -5,6 +5,7 @@ use dhow_link::tcpcl::Version;
 use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
 use dhow_node::config::Enabled;
+use dhow_node::contacts::{Phase, PlannedContact};
 use dhow_node::view::{
     ArrivalView, BundleView, DatagramCounts, DestinationView, LinkState, LinkView,
     RegistrationView, RouteView, SessionView,
@@ -229,6 +230,37 @@ impl From<RouteView> for RouteStatus {
             priority: view.route.priority,
             implicit: view.implicit,
             usable: view.usable,
+        }
+    }
+}
+
+/// A contact that is planned.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContactStatus {
+    from: String,
+    to: String,
+    start_dtn_ms: u64,
+    end_dtn_ms: u64,
+    octets_per_s: u64,
+    light_time_ms: u64,
+    state: &'static str,
+}
+
+impl From<(PlannedContact, Phase)> for ContactStatus {
+    fn from((contact, phase): (PlannedContact, Phase)) -> Self {
+        Self {
+            from: contact.from.to_string(),
+            to: contact.to.to_string(),
+            start_dtn_ms: contact.start.as_millis(),
+            end_dtn_ms: contact.end.as_millis(),
+            octets_per_s: contact.octets_per_s,
+            light_time_ms: contact.light_time_ms,
+            state: match phase {
+                Phase::Over => "over",
+                Phase::Now => "now",
+                Phase::Next => "next",
+                Phase::Later => "later",
+            },
         }
     }
 }

@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 
 use super::ask::Asker;
 use super::json::{
-    BundleStatus, DestinationStatus, LinkStatus, RegistrationStatus, RouteStatus, SessionStatus,
+    BundleStatus, ContactStatus, DestinationStatus, LinkStatus, RegistrationStatus, RouteStatus,
+    SessionStatus,
 };
 use super::list::{Piece, list};
 use super::metrics::Snapshot;
@@ -80,6 +81,7 @@ pub fn router(office: Office, token: Option<String>) -> Router {
             "/v1/routes",
             get(routes).post(add_route).delete(delete_route),
         )
+        .route("/v1/contacts", get(contacts))
         .route("/v1/registrations", get(registrations))
         .route("/v1/destinations", get(destinations))
         .route("/v1/bundles", get(bundles))
@@ -162,6 +164,15 @@ async fn routes(State(office): State<Office>) -> Result<Response, Refusal> {
     let write = |node: &Node, _: Now, place: u64, piece: &mut Piece| {
         let routes = from(place, node.routes());
         piece.fill(routes.map(|(number, route)| (number, RouteStatus::from(route))))
+    };
+    list(office.asker, usize::MAX, write).await
+}
+
+async fn contacts(State(office): State<Office>) -> Result<Response, Refusal> {
+    let write = |node: &Node, now: Now, place: u64, piece: &mut Piece| {
+        let contacts = (0..).zip(node.contacts().phases(now.dtn));
+        let contacts = contacts.skip_while(|(number, _)| *number < place);
+        piece.fill(contacts.map(|(number, contact)| (number, ContactStatus::from(contact))))
     };
     list(office.asker, usize::MAX, write).await
 }

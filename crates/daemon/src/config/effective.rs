@@ -212,7 +212,9 @@ mod tests {
     const FULL: &str = "[node]\nid = [\"ipn:2.0\", \"dtn://beta/\"]\n[store]\nquota = \"1GiB\"\n\
          [admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"hush-hush\"\n[[listen]]\naddress = \"127.0.0.1:4556\"\n\
          [[link]]\nname = \"gamma\"\naddress = \"192.0.2.3\"\nidle_timeout = \"90s\"\n\
-         [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n[[routing]]\nto = \"ipn:9.*\"\nrouter = \"flood\"\n";
+         [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n[[routing]]\nto = \"ipn:9.*\"\nrouter = \"flood\"\n\
+         [[contact]]\nfrom = \"ipn:2.0\"\nto = \"ipn:3.0\"\nstart = \"+1s\"\nend = \"+2s\"\nrate = \"1Mbit\"\n\
+         [[contact_plan]]\nfile = \"plan\"\n";
 
     fn of(text: &str) -> Effective {
         Effective::read(text, Path::new("beta/node.toml")).unwrap()
@@ -237,11 +239,13 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 11] = [
+        const WITHOUT: [&str; 13] = [
             "on_sent",
             "mtu",
             "rate",
             "peer",
+            "format",
+            "start",
             "fragment",
             "accept_sources",
             "tcp",

@@ -7,6 +7,7 @@ use dhow_bundle::NodeId;
 use dhow_node::config::{
     Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Tls,
 };
+use dhow_node::contacts::ContactTable;
 
 use super::address::split_address;
 use super::measure::read_measure;
@@ -28,7 +29,7 @@ const FILE_OCTETS_MAX: u64 = 4 << 20;
 pub struct NodeFile {
     /// Where it was read from.
     pub path: PathBuf,
-    /// What the node is told; its seed is 0 until the node runs.
+    /// What the node is told; its seed is 0 and its contact table empty until the node runs ([`NodeFile::contacts`]).
     pub node: Config,
     /// Which clock the node trusts.
     pub clock: ClockSetting,
@@ -248,6 +249,7 @@ impl NodeFile {
             listeners,
             routes,
             routing,
+            contacts: ContactTable::default(),
             quota_octets,
             quota_bundles: store
                 .integer("quota_bundles")

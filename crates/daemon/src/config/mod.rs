@@ -8,10 +8,12 @@
 
 pub mod address;
 pub mod commented;
+mod contacts;
 pub mod effective;
 pub mod file;
 mod measure;
 pub mod memory;
+mod moment;
 mod named_files;
 mod policy;
 mod routing;

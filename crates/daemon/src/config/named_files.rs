@@ -13,7 +13,8 @@ use crate::streams::tls::{Tls, TlsError};
 const SOCKET_PATH_OCTETS_MAX: usize = 107;
 
 impl NodeFile {
-    /// Refuse a node file that names files which are not there or are of no use: its `text` was read from `path` as this value.
+    /// Refuse a node file that names files which are not there or are of no use: its `text` was read from `path` as this value. Contact plans
+    /// are not read ([`Self::contacts`] does).
     ///
     /// # Errors
     /// When it does; the first such file is named.

@@ -1,5 +1,6 @@
 //! The schema of the node file: every section and key, once.
 
+use super::contacts::{CONTACT, CONTACT_PLAN};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 /// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
@@ -513,6 +514,8 @@ pub const SECTIONS: &[Section] = &[
             ),
         ]],
     },
+    CONTACT,
+    CONTACT_PLAN,
     Section {
         name: "tls",
         occurs: Occurs::Once,

@@ -9,6 +9,7 @@ use dhow_bundle::eid::EidPattern;
 use super::address::split_address;
 use dhow_document::{Document, Entries, FileError};
 
+use super::contacts::check_contacts;
 use super::measure::REPORTS_SERVICE;
 use super::udp::Transport;
 
@@ -28,6 +29,7 @@ pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(),
     check_peers(document, own)?;
     check_routes(document, own)?;
     check_routing(document)?;
+    check_contacts(document)?;
     check_admin(document)?;
     check_listening(document)?;
     check_dialling(document)

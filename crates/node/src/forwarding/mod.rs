@@ -49,7 +49,7 @@ impl Forwarding {
         let links = config.links.iter().zip(0_u32..);
         Self {
             routes: StaticRoutes::default(),
-            routers: Routers::new(&config.routing),
+            routers: Routers::new(&config.routing, &config.contacts),
             queues: Queues::new(links.filter_map(by_expiry).collect()),
             turns: Turns::default(),
             copies: Copies::default(),

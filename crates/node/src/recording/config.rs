@@ -10,6 +10,7 @@ use crate::config::{
     PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
     SessionPolicy, Tls, UdpPolicy,
 };
+use crate::contacts::{ContactTable, PlannedContact};
 use crate::door::Telling;
 
 macro_rules! position {
@@ -82,6 +83,29 @@ structure!(ListenerConfig { policy });
 structure!(Route { to, via, priority });
 choice!(RouterKind { 0 => Static {}, 1 => Flood {} });
 structure!(Routing { to, router });
+structure!(PlannedContact {
+    from,
+    to,
+    start,
+    end,
+    octets_per_s,
+    light_time_ms,
+});
+
+impl Item for ContactTable {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.iter().collect::<Vec<_>>().write(out);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ItemError> {
+        let mut table = Self::default();
+        for contact in Vec::read(reader)? {
+            table.insert(contact)?;
+        }
+        Ok(table)
+    }
+}
+
 structure!(Reports {
     generate,
     per_second,
@@ -107,5 +131,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
-    ; routing
+    ; routing, contacts
 });

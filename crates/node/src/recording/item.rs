@@ -13,6 +13,8 @@ use dhow_bundle::cbor::{
 use dhow_bundle::eid::EidError;
 use dhow_bundle::eid::EidRefusal;
 
+use crate::contacts::ContactError;
+
 /// Octets of a text, at most: more than any name, pattern or reason has.
 const TEXT_OCTETS_MAX: u64 = 1 << 20;
 
@@ -42,6 +44,9 @@ pub enum ItemError {
         /// The code that was found.
         code: u64,
     },
+    /// Contacts that no table has.
+    #[error("no contact table: {0}")]
+    Contact(#[from] ContactError),
     /// An event with more octets than any has.
     #[error("an event with more than {OCTETS_MAX} octets")]
     TooManyOctets,
@@ -60,17 +65,22 @@ pub trait Item: Sized {
 
 /// Writes and reads a structure as an array of all its fields.
 macro_rules! structure {
-    // The field that came last to a type is there only where it is not the default: recordings from before are read as they
+    // Fields that came later to a type are there up to the last that is not the default: recordings from before are read as they
     // were.
-    ($type:ident { $($field:ident),* $(,)? $(; $late:ident)? }) => {
+    ($type:ident { $($field:ident),* $(,)? $(; $($late:ident),+)? }) => {
         impl $crate::recording::item::Item for $type {
             fn write(&self, out: &mut alloc::vec::Vec<u8>) {
-                let Self { $($field,)* $($late)? } = self;
+                let Self { $($field,)* $($($late,)+)? } = self;
                 dhow_bundle::cbor::write_indefinite_array(out);
                 $($crate::recording::item::Item::write($field, out);)*
-                $(if !$crate::recording::item::is_default($late) {
-                    $crate::recording::item::Item::write($late, out);
-                })?
+                $(
+                    let is_said = [$(!$crate::recording::item::is_default($late)),+];
+                    let last = is_said.iter().rposition(|is_said| *is_said);
+                    let mut written = 0..last.map_or(0, |last| last + 1);
+                    $(if written.next().is_some() {
+                        $crate::recording::item::Item::write($late, out);
+                    })+
+                )?
                 out.push(dhow_bundle::cbor::BREAK);
             }
 
@@ -81,10 +91,10 @@ macro_rules! structure {
                 let value = Self { $($field: {
                     array.item(reader)?;
                     $crate::recording::item::Item::read(reader)?
-                },)* $($late: match array.next(reader)? {
+                },)* $($($late: match array.next(reader)? {
                     true => $crate::recording::item::Item::read(reader)?,
                     false => Default::default(),
-                })? };
+                },)+)? };
                 array.end(reader)?;
                 Ok(value)
             }

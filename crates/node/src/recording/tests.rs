@@ -20,6 +20,7 @@ use crate::config::{
     Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, Tls,
     UdpPolicy,
 };
+use crate::contacts::{ContactTable, PlannedContact};
 use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
 fn id() -> BundleId {
@@ -81,8 +82,23 @@ pub(super) fn config() -> Config {
             to: "ipn:*".into(),
             router: RouterKind::Flood,
         }],
+        contacts: contacts(),
         seed: u64::MAX,
     }
+}
+
+fn contacts() -> ContactTable {
+    let mut contacts = ContactTable::default();
+    let contact = PlannedContact {
+        from: "ipn:1.0".parse().unwrap(),
+        to: "dtn://beta/".parse().unwrap(),
+        start: DtnTime::from_millis(800_000_000_000),
+        end: DtnTime::from_millis(800_000_600_000),
+        octets_per_s: 125_000,
+        light_time_ms: 1_300,
+    };
+    contacts.insert(contact).unwrap();
+    contacts
 }
 
 /// One of each event, and one of each choice within them.
@@ -313,6 +329,41 @@ fn a_protocol_is_recorded_where_it_is_not_the_default() {
         let read = Config::read(&mut Reader::new(&octets)).unwrap();
         assert_eq!(read.links[0].protocol, protocol);
         assert_eq!(written(&read), octets);
+    }
+}
+
+/// Recordings from before there were routers, and contact tables, are read as they were.
+#[test]
+fn routers_and_contacts_are_recorded_where_there_are_any() {
+    let none = Config {
+        routing: Vec::new(),
+        contacts: ContactTable::default(),
+        ..config()
+    };
+    let written = |config: &Config| {
+        let mut octets = Vec::new();
+        config.write(&mut octets);
+        octets
+    };
+    let usual = written(&none);
+    for (routing, contacts, is_longer) in [
+        (Vec::new(), ContactTable::default(), false),
+        (config().routing, ContactTable::default(), true),
+        (Vec::new(), contacts(), true),
+        (config().routing, contacts(), true),
+    ] {
+        let config = Config {
+            routing,
+            contacts,
+            ..none.clone()
+        };
+        let octets = written(&config);
+        assert_eq!(octets.len() > usual.len(), is_longer);
+        let read = Config::read(&mut Reader::new(&octets)).unwrap();
+        assert_eq!(
+            (&read.routing, &read.contacts),
+            (&config.routing, &config.contacts)
+        );
     }
 }
 

@@ -9,6 +9,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId};
 
 use super::{BundleChange, Contact, Passage, Router};
+use crate::contacts::ContactTable;
 use crate::memory::{text_octets, tree_octets};
 
 /// Neighbours that are remembered, at most. Of more, the one that went first is forgotten, and is given copies again should it come back, which
@@ -81,6 +82,8 @@ impl Flood {
 }
 
 impl Router for Flood {
+    fn handle_contacts(&mut self, _: &ContactTable) {}
+
     fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact) {
         self.tidy(peer);
         let went = (contact == Contact::Down).then_some(now);

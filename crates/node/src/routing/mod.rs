@@ -15,6 +15,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId};
 
 use crate::config::{LinkId, RouterKind, Routing};
+use crate::contacts::ContactTable;
 use flood::Flood;
 
 /// A next hop: a configured link, or any session to a node.
@@ -66,6 +67,9 @@ pub(crate) enum Passage {
 /// The decisions about bundles one by one. Copies are a router's to multiply: a bundle is held until it expires, its destination's node
 /// has it, or an operator or a router drops it.
 pub(crate) trait Router: Send {
+    /// The contacts that are planned, of this node and of others, before anything else happens.
+    fn handle_contacts(&mut self, contacts: &ContactTable);
+
     /// A neighbour has come or gone.
     fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact);
 
@@ -109,13 +113,16 @@ pub(crate) struct Routers {
 
 impl Routers {
     /// The routers that a configuration names. Patterns that are none are left out: whoever reads the configuration has checked them.
-    pub(crate) fn new(routing: &[Routing]) -> Self {
+    pub(crate) fn new(routing: &[Routing], contacts: &ContactTable) -> Self {
         let mut routers = Self::default();
         for Routing { to, router: kind } in routing {
             if let Ok(pattern) = to.parse() {
                 let id = routers.id_of(*kind);
                 routers.patterns.push((pattern, id));
             }
+        }
+        for (_, router) in &mut routers.routers {
+            router.handle_contacts(contacts);
         }
         routers
     }
