@@ -66,6 +66,22 @@ def production_lines(path: Path) -> int:
     return len(lines)
 
 
+def node_calls() -> dict[str, set[str]]:
+    """Each file with methods of `Node`, and those whose methods they call."""
+    source = ROOT / "crates/node/src"
+    bodies: dict[str, tuple[str, str]] = {}
+    for path in sorted(source.rglob("*.rs")):
+        for block in re.findall(r"^impl Node \{\n(.*?)^\}", path.read_text(), re.MULTILINE | re.DOTALL):
+            for name, body in re.findall(r"^    (?:pub(?:\(crate\))? )?(?:const )?fn (\w+)(.*?)^    \}", block, re.MULTILINE | re.DOTALL):
+                bodies[name] = (str(path.relative_to(source)), body)
+    calls: dict[str, set[str]] = {}
+    for file, body in bodies.values():
+        named = set(re.findall(r"\bself\s*\.\s*(\w+)\s*\(|\bSelf::(\w+)\(", body))
+        called = {bodies[name][0] for pair in named for name in pair if name in bodies}
+        calls.setdefault(file, set()).update(called - {file})
+    return calls
+
+
 class House(unittest.TestCase):
     """Holds the sources against the table of rooms."""
 
@@ -91,6 +107,13 @@ class House(unittest.TestCase):
             used = {d["name"] for d in package["dependencies"] if d["kind"] in (None, "build")}
             with self.subTest(package["name"]):
                 self.assertEqual(used & DRIVERS_ONLY, set())
+
+    def test_files_of_the_node_call_each_other_in_one_direction(self) -> None:
+        left = node_calls()
+        self.assertGreater(len(left), 30, "files with methods of Node")
+        while lowest := {file for file, called in left.items() if not called & set(left)}:
+            left = {file: called for file, called in left.items() if file not in lowest}
+        self.assertEqual({file: called & set(left) for file, called in left.items()}, {}, "files whose methods call each other in a circle")
 
     def test_machines_declare_no_std(self) -> None:
         for package in metadata()["packages"]:

@@ -1,12 +1,13 @@
 //! The node: one value with one door.
 //!
-//! What the node does is spread over the files beside this one, each an `impl Node` about one noun:
-//! `streams` (connections), `paths` (whether they still carry anything), `reception` and `admission` (bundles
-//! coming in), `transmission` (bundles made here), `dispatch` (where a stored bundle goes), `deletion` (how it
-//! ends), `recovery` (what a restart found), `sending` and `fragmentation` (bundles going out), `copies` (those of which several neighbours get one), `probing` (those that a neighbour may have no room for), `passing`
-//! (those that still come in), `ahead` (those that are not durable yet), `prefix` (what is kept of those that may not), `delivery` (registrations, and
-//! bundles for applications), `reports` and `collection` (status reports), `echo`, `perf`,
-//! `answers` (whom these two answer), `own` (bundles that the node makes for itself), `operator`.
+//! It has seven values, which know each its own part: [`Outbox`], [`Held`], [`Adjacencies`], [`Forwarding`], [`Delivery`], [`Services`] and
+//! [`Reporting`]. What needs most of them is an `impl Node` in a file about one noun. From the events to what they lead to:
+//! `streams` and `conversations` (connections, datagrams), `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
+//! (bundles coming in), `prefix` (what is kept of those that may not), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
+//! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `passing` (those that still come in), `ahead` (those that
+//! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
+//! `echo`, `perf`, `rests`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `own` (bundles that the node
+//! makes for itself), `reservation` (room), `operator`.
 
 use alloc::boxed::Box;
 
