@@ -10,18 +10,28 @@ use crate::door::StreamId;
 #[derive(Default)]
 pub(crate) struct Attention {
     timeouts: BTreeSet<(Instant, StreamId)>,
-    to_attend: BTreeSet<StreamId>,
+    /// One of these sessions, and the others: most often there is one.
+    one: Option<StreamId>,
+    others: BTreeSet<StreamId>,
 }
 
 impl Attention {
     /// A session may have something to say.
     pub(crate) fn attend(&mut self, stream: StreamId) {
-        self.to_attend.insert(stream);
+        match self.one {
+            None => self.one = Some(stream),
+            Some(one) if one == stream => {}
+            Some(_) => drop(self.others.insert(stream)),
+        }
     }
 
-    /// The next session that may have something to say.
+    /// The next session that may have something to say, by the number of its stream.
     pub(crate) fn next(&mut self) -> Option<StreamId> {
-        self.to_attend.pop_first()
+        match (self.one, self.others.first()) {
+            (Some(one), Some(other)) if *other < one => self.others.pop_first(),
+            (Some(_), _) => self.one.take(),
+            (None, _) => self.others.pop_first(),
+        }
     }
 
     /// The timer of a session was set to `armed`, and is wanted at `wanted`.

@@ -177,8 +177,9 @@ impl Node {
 
     /// Ask for a stream's octets to be written.
     pub(crate) fn flush(&mut self, stream: StreamId) {
-        self.adjacencies.flush(&mut self.outbox, stream);
-        self.delivery.flush(&mut self.outbox, stream);
+        if !self.adjacencies.flush(&mut self.outbox, stream) {
+            self.delivery.flush(&mut self.outbox, stream);
+        }
     }
 
     /// Add up to about `limit` octets that a stream is to write to `out`. What is given here counts as sent.

@@ -68,16 +68,18 @@ impl Adjacencies {
     }
 
     /// Ask for a neighbour's octets to be written, once until they are, if there may be any: most of what comes over a session that
-    /// carries no bundle asks for no answer.
-    pub(crate) fn flush(&mut self, out: &mut Outbox, stream: StreamId) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream)
-            && neighbour.session.may_have_octets()
+    /// carries no bundle asks for no answer. False where the stream is no neighbour's.
+    pub(crate) fn flush(&mut self, out: &mut Outbox, stream: StreamId) -> bool {
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return false;
+        };
+        if neighbour.session.may_have_octets()
             && !core::mem::replace(&mut neighbour.flush_pending, true)
         {
             out.act(Action::Flush { stream });
         }
+        true
     }
-
     pub(crate) fn hop_name(&self, hop: &Hop) -> String {
         match hop {
             Hop::Link(link) => self
