@@ -15,6 +15,7 @@ pub mod id;
 pub mod mutant;
 pub mod reading;
 pub mod room;
+pub mod router;
 pub mod short;
 pub mod storage;
 pub mod time;
@@ -25,6 +26,7 @@ pub use eid::{EidPattern, EndpointId, NodeId};
 pub use id::{BundleId, CreationTimestamp, FragmentRange};
 pub use reading::{Oddity, Reading};
 pub use room::Room;
+pub use router::RouterKind;
 pub use time::{DtnTime, Instant, Now};
 pub use v7::block::{
     BlockFlags, BlockType, BundleFlags, CanonicalBlock, ExtensionBlock, FragmentPlace, HopCount,

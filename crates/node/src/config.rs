@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+pub use dhow_bundle::RouterKind;
 
 use dhow_bundle::NodeId;
 use dhow_bundle::storage::REMOVED_BOUND;
@@ -348,16 +349,6 @@ pub struct Routing {
     pub to: String,
     /// What decides about their bundles.
     pub router: RouterKind,
-}
-
-/// Who decides which neighbours get a bundle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RouterKind {
-    /// [`Config::routes`]: one neighbour, the best that is up.
-    #[default]
-    Static,
-    /// All neighbours, each once: a copy stays here until the bundle expires or its destination's node has it.
-    Flood,
 }
 
 /// Which status reports this node generates (RFC 9171 5.1: none by default).

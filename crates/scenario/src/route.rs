@@ -1,11 +1,12 @@
 //! `[[route]]`: which neighbour is next, beside those over the fewest links; `[[routing]]`: who decides about bundles.
 
+use dhow_bundle::RouterKind;
 use std::collections::BTreeSet;
 
 use dhow_document::{Document, Entries, FileError};
 
 use crate::network::Network;
-use crate::scenario::{Route, Router, Routing};
+use crate::scenario::{Route, Routing};
 
 /// Reads all routes of a file.
 pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Route>, FileError> {
@@ -43,10 +44,8 @@ pub(crate) fn read_routing(
             }
             None => vec![None],
         };
-        let router = match entries.text("router") {
-            Some("flood") => Router::Flood,
-            _ => Router::Static,
-        };
+        let router = entries.text("router").and_then(RouterKind::named);
+        let router = router.unwrap_or_default();
         for node in network.nodes(document, entries, "node")? {
             for &to in &destinations {
                 if !known.insert((node, to)) {

@@ -1,5 +1,6 @@
 //! The plain, checked values of a scenario file.
 
+use dhow_bundle::RouterKind;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -284,7 +285,7 @@ pub struct Routing {
     /// The node to which bundles go; none for every node that has no line of its own.
     pub to: Option<NodeIndex>,
     /// The router that decides about them.
-    pub router: Router,
+    pub router: RouterKind,
 }
 
 impl Routing {
@@ -293,26 +294,6 @@ impl Routing {
     pub fn pattern(&self, nodes: &[Node]) -> String {
         let to = self.to.and_then(|to| nodes.get(to.0));
         to.map_or_else(|| "ipn:*.*".into(), |to| format!("ipn:{}.*", to.number))
-    }
-}
-
-/// A router: it decides which neighbours get a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Router {
-    /// Routes: one neighbour at a time.
-    Static,
-    /// All neighbours get a copy.
-    Flood,
-}
-
-impl Router {
-    /// Its name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::Flood => "flood",
-        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, OnSent, Protocol, Reports, Route, RouterKind,
-    Routing, SessionPolicy, UdpPolicy,
+    Config, Enabled, LinkConfig, ListenerConfig, OnSent, Protocol, Reports, Route, Routing,
+    SessionPolicy, UdpPolicy,
 };
-use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol as Spoken, Router};
+use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -345,10 +345,7 @@ fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
         if let Some(blueprint) = blueprints.get_mut(routing.node.0) {
             blueprint.config.routing.push(Routing {
                 to: routing.pattern(&scenario.nodes),
-                router: match routing.router {
-                    Router::Static => RouterKind::Static,
-                    Router::Flood => RouterKind::Flood,
-                },
+                router: routing.router,
             });
         }
     }

@@ -43,10 +43,9 @@ pub(super) fn read_routing(
 ) -> Result<Routing, FileError> {
     Ok(Routing {
         to: read_pattern(document, entries)?,
-        router: match entries.text("router") {
-            Some("flood") => RouterKind::Flood,
-            _ => RouterKind::Static,
-        },
+        router: (entries.text("router"))
+            .and_then(RouterKind::named)
+            .unwrap_or_default(),
     })
 }
 

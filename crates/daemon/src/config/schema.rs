@@ -1,6 +1,7 @@
 //! The schema of the node file: every section and key, once.
 
 use super::contacts::{CONTACT, CONTACT_PLAN};
+use dhow_bundle::RouterKind;
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 /// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
@@ -508,7 +509,7 @@ pub const SECTIONS: &[Section] = &[
             ),
             required(
                 "router",
-                Kind::Choice(&["static", "flood"]),
+                Kind::Choice(RouterKind::NAMES),
                 "\"flood\"",
                 "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it. Bundles without a source go by routes.",
             ),

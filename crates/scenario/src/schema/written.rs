@@ -1,5 +1,6 @@
 //! Sections that say what there is, piece by piece.
 
+use dhow_bundle::RouterKind;
 use dhow_document::contact_plan::FORMATS;
 use dhow_document::schema::{Absent, Kind, Occurs, Section, key, required, with_default};
 
@@ -157,7 +158,7 @@ pub(super) const ROUTING: Section = Section {
         ),
         required(
             "router",
-            Kind::Choice(&["static", "flood"]),
+            Kind::Choice(RouterKind::NAMES),
             "\"flood\"",
             "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it.",
         ),
