@@ -8,7 +8,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::tcpcl::Session;
 
-use crate::config::{Enabled, Route};
+use crate::config::{Enabled, Route, RouterKind, Routing};
 use crate::contacts::ContactTable;
 use crate::door::Carrier;
 use crate::held::bundles::Entry;
@@ -104,13 +104,26 @@ impl Node {
         })
     }
 
-    /// Routes, best first: the implicit ones to peers, then those that are configured or added.
+    /// Destinations that routers decide about, and routes, best first: the implicit ones to peers, then those that are configured or added.
     #[must_use]
     pub fn routes(&self) -> Vec<RouteView> {
+        let routing = self.config.routing.iter();
+        let routing = routing.filter(|it| it.router != RouterKind::Static);
+        let routed = routing.map(|Routing { to, router }| RouteView {
+            route: Route {
+                to: to.clone(),
+                via: "*".into(),
+                priority: 0,
+            },
+            implicit: false,
+            usable: !self.adjacencies.peers.is_empty(),
+            router: Some(*router),
+        });
         let fixed = self.forwarding.routes.iter().map(|(route, hop)| RouteView {
             route: route.clone(),
             implicit: false,
             usable: self.adjacencies.is_up(hop),
+            router: None,
         });
         let implicit = self.adjacencies.peers.keys().map(|peer| RouteView {
             route: Route {
@@ -120,8 +133,9 @@ impl Node {
             },
             implicit: true,
             usable: self.adjacencies.is_up(&Hop::Peer(peer.clone())),
+            router: None,
         });
-        implicit.chain(fixed).collect()
+        routed.chain(implicit).chain(fixed).collect()
     }
 
     /// The contact table.

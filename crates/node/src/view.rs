@@ -7,7 +7,7 @@ use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
 use dhow_link::tcpcl::Version;
 
 use crate::api::seam::DeliveryFailureAction;
-use crate::config::{Enabled, Route};
+use crate::config::{Enabled, Route, RouterKind};
 use crate::door::StreamId;
 
 /// Where a link stands.
@@ -141,6 +141,8 @@ pub struct RouteView {
     pub implicit: bool,
     /// True when a session is established over which it could be used now.
     pub usable: bool,
+    /// The router that decides, where routes do not: `via` is then `*`, every neighbour.
+    pub router: Option<RouterKind>,
 }
 
 /// Bundles that wait for one next hop.

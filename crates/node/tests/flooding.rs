@@ -241,6 +241,17 @@ fn destinations_of_other_patterns_go_by_routes() {
     });
     world.settle();
     assert_eq!(given(&world).len(), 2, "nobody else had one");
+    let routes = world.machines[0].node.as_ref().unwrap().routes();
+    let shown = &routes[0];
+    assert_eq!(
+        (
+            &*shown.route.to,
+            &*shown.route.via,
+            shown.router,
+            shown.usable
+        ),
+        ("ipn:*", "*", Some(RouterKind::Flood), true)
+    );
     assert_eq!(stored(&world, 0), 0);
     check_all(&world);
 }

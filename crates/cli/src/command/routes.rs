@@ -21,6 +21,7 @@ const LISTING: Listing = Listing {
         Column("VIA", "via", Show::Plain),
         Column("PRIORITY", "priority", Show::Plain),
         Column("KIND", "implicit", Show::Either("implicit", "static")),
+        Column("ROUTER", "router", Show::IfAny),
         Column("STATE", "usable", Show::Either("usable", "waiting")),
     ],
     none: "there is no route",

@@ -4,7 +4,7 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::tcpcl::Version;
 use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
-use dhow_node::config::Enabled;
+use dhow_node::config::{Enabled, RouterKind};
 use dhow_node::contacts::{Phase, PlannedContact};
 use dhow_node::view::{
     ArrivalView, BundleView, DatagramCounts, DestinationView, LinkState, LinkView,
@@ -220,6 +220,8 @@ pub struct RouteStatus {
     priority: i32,
     implicit: bool,
     usable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    router: Option<&'static str>,
 }
 
 impl From<RouteView> for RouteStatus {
@@ -230,6 +232,7 @@ impl From<RouteView> for RouteStatus {
             priority: view.route.priority,
             implicit: view.implicit,
             usable: view.usable,
+            router: view.router.map(RouterKind::name),
         }
     }
 }
