@@ -99,6 +99,7 @@ impl Node {
             .neighbours
             .insert(stream, Box::new(neighbour));
         self.attention.attend(stream);
+        self.attend_all(now);
         self.adjacencies.watch_paths(now);
         if let Some(link) = link {
             self.adjacencies.stop_dialling(&mut self.outbox, link);
