@@ -36,6 +36,7 @@ use crate::neighbour::Neighbour;
 use crate::passing::{Owed, Pass};
 use crate::paths::IdlePaths;
 use crate::perf::Perf;
+use crate::planned;
 use crate::prefix::{Keeping, Prefix, Retracted};
 use crate::queues::Queues;
 use crate::reassembly::Reassembly;
@@ -104,6 +105,8 @@ pub struct Node {
     pub(crate) routes: StaticRoutes,
     pub(crate) routers: Routers,
     pub(crate) links: alloc::vec::Vec<Link>,
+    /// When contacts of links are looked at.
+    pub(crate) contacts_due: Option<Instant>,
     /// When the network, which has just changed, is looked at.
     pub(crate) settles: Option<Instant>,
     /// When the paths of sessions are looked at.
@@ -216,6 +219,7 @@ impl Node {
             routes: StaticRoutes::default(),
             routers: Routers::new(&config.routing, &config.contacts),
             links: config.links.iter().cloned().map(Link::new).collect(),
+            contacts_due: planned::first_look(&config.links),
             settles: None,
             path_check: None,
             idle_paths: IdlePaths::Asked,
@@ -429,6 +433,7 @@ impl Node {
             self.timeouts.remove(&(at, stream));
             self.stream_timeout(now, stream);
         }
+        self.follow_contacts(now);
         if self.settles.is_some_and(|at| at <= now.monotonic) {
             self.settles = None;
             self.network_changed(now);
@@ -460,6 +465,7 @@ impl Node {
             reports,
             dial,
             perf,
+            self.contacts_due,
             self.settles,
             self.path_check,
         ]

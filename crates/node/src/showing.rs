@@ -11,7 +11,6 @@ use dhow_link::tcpcl::Session;
 use crate::bundles::Entry;
 use crate::config::{Enabled, Route};
 use crate::contacts::ContactTable;
-use crate::door::Carrier;
 use crate::endpoints::EndpointIndex;
 use crate::local::Locality;
 use crate::neighbour::Neighbour;
@@ -44,7 +43,7 @@ impl Node {
             let state = match (link.enabled, link.next_attempt) {
                 _ if sessions > 0 => LinkState::Up,
                 (Enabled::No, _) => LinkState::Down,
-                _ if link.carrier == Carrier::Absent => LinkState::Absent,
+                _ if link.is_absent() => LinkState::Absent,
                 (Enabled::Yes, Some(at)) if link.dialling == 0 => LinkState::Waiting(at),
                 (Enabled::Yes, _) => LinkState::Dialling,
             };
