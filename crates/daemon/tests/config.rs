@@ -446,7 +446,7 @@ fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
     assert_eq!(file.listen[0].transport, Transport::Udp);
     assert_eq!(file.listen[1].transport, Transport::Tcp);
     assert_eq!(file.dial[0].transport, Transport::Udp);
-    let keys = "name, protocol, address, peer, mtu, rate, on_sent, enabled, reading, fragment, strip_checksum, order, accept_relayed, relay, accept_sources";
+    let keys = "name, protocol, address, peer, mtu, rate, on_sent, enabled, dial, reading, fragment, strip_checksum, order, accept_relayed, relay, accept_sources";
     for (more, expected) in [
         (
             String::new(),

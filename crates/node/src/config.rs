@@ -108,6 +108,19 @@ pub struct LinkConfig {
     pub backoff_max_ms: u64,
     /// The protocol that is spoken on it.
     pub protocol: Protocol,
+    /// When it is dialled.
+    pub dial: DialTime,
+}
+
+/// When a link is dialled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DialTime {
+    /// Whenever a session is missing.
+    #[default]
+    Always,
+    /// Only during contacts of [`Config::contacts`] from this node to the peer that the link's policy names. A session that stands when
+    /// a contact ends is left to itself; over UDP it ends with the contact.
+    Contacts,
 }
 
 /// What a link speaks. Who listens answers either version of TCPCL.
@@ -168,6 +181,7 @@ impl LinkConfig {
             backoff_min_ms: 50,
             backoff_max_ms: 1_000,
             protocol: Protocol::default(),
+            dial: DialTime::default(),
         }
     }
 }

@@ -51,6 +51,7 @@ mod own;
 mod passing;
 mod paths;
 pub mod perf;
+mod planned;
 mod prefix;
 mod probing;
 mod queues;

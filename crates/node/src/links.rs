@@ -9,7 +9,7 @@ use dhow_bundle::{Instant, NodeId};
 use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
 
-use crate::config::{Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
+use crate::config::{DialTime, Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
 use crate::door::{Carrier, StreamId};
 
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
@@ -48,8 +48,10 @@ pub(crate) enum Tongue {
 pub(crate) struct Link {
     pub(crate) config: LinkConfig,
     pub(crate) enabled: Enabled,
-    /// Whether there is any point in dialling.
+    /// Whether the driver knows of a way to the neighbour.
     pub(crate) carrier: Carrier,
+    /// Whether a contact with it is on; of links that are dialled at any time it always is.
+    pub(crate) contact: Carrier,
     /// Dials and connections under way, established or not.
     pub(crate) streams: Vec<StreamId>,
     /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
@@ -75,10 +77,15 @@ impl Link {
         if let Protocol::Udp(_) = config.protocol {
             config.sessions = 1;
         }
+        let contact = match config.dial {
+            DialTime::Always => Carrier::Present,
+            DialTime::Contacts => Carrier::Absent,
+        };
         Self {
             config,
             enabled,
             carrier: Carrier::Present,
+            contact,
             streams: Vec::new(),
             doubted: Vec::new(),
             dialling: 0,
@@ -121,11 +128,16 @@ impl Link {
         dials
     }
 
+    /// True when there is no point in dialling.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.carrier == Carrier::Absent || self.contact == Carrier::Absent
+    }
+
     /// Sessions that are to be dialled.
     fn missing(&self) -> u8 {
-        match self.carrier {
-            Carrier::Present => self.lacking(),
-            Carrier::Absent => 0,
+        match self.is_absent() {
+            false => self.lacking(),
+            true => 0,
         }
     }
 
@@ -348,6 +360,7 @@ mod tests {
             backoff_min_ms: 50,
             backoff_max_ms: 1_000,
             protocol: Protocol::default(),
+            dial: DialTime::default(),
         })
     }
 

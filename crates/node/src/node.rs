@@ -278,6 +278,7 @@ impl Node {
             self.stream_timeout(now, stream);
             self.attend_all(now);
         }
+        self.follow_contacts(now);
         if self
             .adjacencies
             .settles
@@ -330,6 +331,7 @@ impl Node {
             reports,
             dial,
             perf,
+            self.adjacencies.contacts_due,
             self.adjacencies.settles,
             self.adjacencies.path_check,
         ]

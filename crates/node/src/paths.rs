@@ -204,22 +204,41 @@ impl Adjacencies {
         let Some(link) = self.link_mut(id) else {
             return;
         };
+        link.carrier = carrier;
         match carrier {
-            Carrier::Present => {
-                link.carrier = Carrier::Present;
-                self.let_settle(now);
-            }
-            Carrier::Absent => {
-                link.carrier = Carrier::Absent;
-                let streams = link.streams.clone();
-                self.stop_dialling(out, id);
-                // Datagrams would leave for nowhere, and their bundles with them.
-                for stream in streams {
-                    let neighbour = self.neighbours.get(&stream);
-                    if neighbour.is_some_and(|it| it.session.is_datagrams()) {
-                        self.command(attention, now, stream, LinkCommand::Disconnected);
-                    }
-                }
+            Carrier::Present => self.let_settle(now),
+            Carrier::Absent => self.lose_way(attention, out, now, id),
+        }
+    }
+
+    /// A link's contact has begun or ended.
+    pub(crate) fn contact_turned(
+        &mut self,
+        attention: &mut Attention,
+        out: &mut Outbox,
+        now: Now,
+        id: LinkId,
+        contact: Carrier,
+    ) {
+        let Some(link) = self.link_mut(id).filter(|it| it.contact != contact) else {
+            return;
+        };
+        link.contact = contact;
+        match contact {
+            Carrier::Present => link.hurry(now.monotonic),
+            Carrier::Absent => self.lose_way(attention, out, now, id),
+        }
+    }
+
+    /// Nothing leads to a link's neighbour.
+    fn lose_way(&mut self, attention: &mut Attention, out: &mut Outbox, now: Now, id: LinkId) {
+        let streams = self.link(id).map(|link| link.streams.clone());
+        self.stop_dialling(out, id);
+        // Datagrams would leave for nowhere, and their bundles with them.
+        for stream in streams.into_iter().flatten() {
+            let neighbour = self.neighbours.get(&stream);
+            if neighbour.is_some_and(|it| it.session.is_datagrams()) {
+                self.command(attention, now, stream, LinkCommand::Disconnected);
             }
         }
     }

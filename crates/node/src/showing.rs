@@ -10,7 +10,6 @@ use dhow_link::tcpcl::Session;
 
 use crate::config::{Enabled, Route, RouterKind, Routing};
 use crate::contacts::ContactTable;
-use crate::door::Carrier;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
 use crate::held::retention::State;
@@ -45,7 +44,7 @@ impl Node {
             let state = match (link.enabled, link.next_attempt) {
                 _ if sessions > 0 => LinkState::Up,
                 (Enabled::No, _) => LinkState::Down,
-                _ if link.carrier == Carrier::Absent => LinkState::Absent,
+                _ if link.is_absent() => LinkState::Absent,
                 (Enabled::Yes, Some(at)) if link.dialling == 0 => LinkState::Waiting(at),
                 (Enabled::Yes, _) => LinkState::Dialling,
             };

@@ -19,7 +19,7 @@ pub enum LinkState {
     Dialling,
     /// The last attempt failed; the next one comes at this instant.
     Waiting(Instant),
-    /// Nothing leads to its neighbour: it is dialled when the driver says that something does.
+    /// Nothing leads to its neighbour: it is dialled when the driver says that something does, or when a planned contact begins.
     Absent,
     /// At least one session is established.
     Up,

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Config, Enabled, LinkId, OnSent, Protocol, Route, UdpPolicy};
+use dhow_node::config::{Config, DialTime, Enabled, LinkId, OnSent, Protocol, Route, UdpPolicy};
 use dhow_node::door::{Carrier, Event, Occurrence, OperatorCommand, StreamId, Ticket};
 use proptest::prelude::*;
 use world::World;
@@ -318,6 +318,35 @@ fn what_is_kept_leaves_by_another_link_that_appears() {
         world.client(1, receiver).received.len() == 3
     });
     world.until("the neighbour has them", |world| stored(world, 0) == 0);
+}
+
+#[test]
+fn bundles_leave_only_while_a_planned_contact_is_on() {
+    let mut world = pair(12, |config| {
+        if config.node_ids[0].to_string() == "ipn:1.0" {
+            config.links[0].dial = DialTime::Contacts;
+            for (start_s, end_s) in [(10, 20), (40, 50)] {
+                let contact = world::contact((1, 2), (start_s, end_s));
+                config.contacts.insert(contact).unwrap();
+            }
+        }
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:2.42"), b"before the first contact");
+    let stream = world.connect(0, sender);
+    world.stay(8);
+    assert_eq!(world.air.sent, 0);
+    world.stay(5);
+    assert_eq!((stored(&world, 0), world.air.sent), (0, 1));
+    world.leave(0, stream);
+    world.stay(10);
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:2.42"), b"between contacts");
+    world.connect(0, sender);
+    world.stay(12);
+    assert_eq!((stored(&world, 0), world.air.sent), (1, 1));
+    world.stay(10);
+    assert_eq!((stored(&world, 0), world.air.sent), (0, 2));
 }
 
 /// Node 2 has no link of its own, so that datagrams from node 1 are a stranger's.

@@ -10,8 +10,6 @@
 
 mod world;
 
-use std::time::Duration;
-
 use dhow_bundle::BundleFlags;
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Route};
@@ -47,16 +45,9 @@ fn adu(bundle_flags: u64) -> BundleAdu {
     }
 }
 
-fn stay(world: &mut World, seconds: u32) {
-    for _ in 0..seconds * 40 {
-        world.settle();
-        world.pass(Duration::from_millis(25));
-    }
-}
-
 /// The number of bundles, of so many that a node sends, that come to an application of node 4 within three seconds.
 fn arrive(mut world: World, from: usize, count: usize, octets: usize, flags: u64) -> usize {
-    stay(&mut world, 1);
+    world.stay(1);
     // Node 1 has a session with node 4, which would be its best way: it is not to be used.
     world.cut(3, 0);
     let reader = world.connect(3, Client::new("ipn:4.42", true));
@@ -65,7 +56,7 @@ fn arrive(mut world: World, from: usize, count: usize, octets: usize, flags: u64
         sender.send(adu(flags), &vec![7; octets]);
     }
     world.connect(from, sender);
-    stay(&mut world, 3);
+    world.stay(3);
     world.client(3, reader).received.len()
 }
 

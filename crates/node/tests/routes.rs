@@ -10,8 +10,6 @@
 
 mod world;
 
-use std::time::Duration;
-
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::Route;
 use world::World;
@@ -33,15 +31,8 @@ fn circle(seed: u64, routes: &[Route]) -> World {
             _ => vec![route("ipn:**", "next", 0)],
         };
     });
-    stay(&mut world);
+    world.stay(1);
     world
-}
-
-fn stay(world: &mut World) {
-    for _ in 0..40 {
-        world.settle();
-        world.pass(Duration::from_millis(25));
-    }
 }
 
 /// Node 1 sends this many bundles to a node.
@@ -56,7 +47,7 @@ fn send(world: &mut World, to: &str, count: usize) {
         sender.send(adu, b"goes some way");
     }
     let stream = world.connect(0, sender);
-    stay(world);
+    world.stay(1);
     world.leave(0, stream);
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, OnSent, Protocol, Reports, Route, Routing,
-    SessionPolicy, UdpPolicy,
+    Config, DialTime, Enabled, LinkConfig, ListenerConfig, OnSent, Protocol, Reports, Route,
+    Routing, SessionPolicy, UdpPolicy,
 };
 use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
 use dhow_scenario::{Scenario, ScenarioError};
@@ -271,6 +271,7 @@ fn link_config(
         _ => None,
     };
     Ok(LinkConfig {
+        dial: DialTime::Always,
         policy: SessionPolicy {
             peer,
             keepalive_s: link.keepalive_s,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Tls,
+    Config, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Tls,
 };
 use dhow_node::contacts::ContactTable;
 
@@ -442,6 +442,7 @@ fn read_link(
         backoff_min_ms,
         backoff_max_ms,
         protocol,
+        dial: read_dial(document, entries)?,
     };
     Ok((
         link,
@@ -456,6 +457,20 @@ fn read_link(
             stall_timeout: entries.duration("stall_timeout"),
         },
     ))
+}
+
+/// When a link is dialled.
+fn read_dial(document: &Document<'_>, entries: &Entries) -> Result<DialTime, FileError> {
+    if entries.text("dial") != Some("contacts") {
+        return Ok(DialTime::Always);
+    }
+    if !entries.has("peer") {
+        let what = "a link with dial = \"contacts\" needs a 'peer': contacts are with a node";
+        return Err(document
+            .fault(entries.line_of("dial"), what)
+            .with_hint("for example: peer = \"ipn:3.0\""));
+    }
+    Ok(DialTime::Contacts)
 }
 
 fn check_names(

@@ -438,6 +438,12 @@ pub const SECTIONS: &[Section] = &[
                     "Whether the link is up when the node starts.",
                 ),
                 with_default(
+                    "dial",
+                    Kind::Choice(&["always", "contacts"]),
+                    "\"always\"",
+                    "When the link is dialled: whenever a session is missing, or only during contacts from this node to its 'peer' ([[contact]], [[contact_plan]]).",
+                ),
+                with_default(
                     "sessions",
                     Kind::Integer(1, 16),
                     "1",

@@ -16,6 +16,7 @@ const LINK_KEYS: &[&str] = &[
     "rate",
     "on_sent",
     "enabled",
+    "dial",
     "reading",
     "fragment",
     "strip_checksum",

@@ -94,6 +94,7 @@ fn config(number: u32, hosts: u32) -> Config {
         backoff_min_ms: 50,
         backoff_max_ms: 1_000,
         protocol: dhow_node::config::Protocol::default(),
+        dial: dhow_node::config::DialTime::default(),
     };
     let route = |to| Route {
         to: format!("ipn:{to}.*"),

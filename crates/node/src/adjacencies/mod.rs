@@ -27,6 +27,7 @@ use crate::links::Link;
 use crate::neighbour::Neighbour;
 use crate::outbox::Outbox;
 use crate::paths::IdlePaths;
+use crate::planned;
 use crate::sending::Outgoing;
 use alloc::string::ToString;
 
@@ -47,6 +48,8 @@ pub(crate) struct Adjacencies {
     /// When the paths of sessions are looked at.
     pub(crate) path_check: Option<Instant>,
     pub(crate) idle_paths: IdlePaths,
+    /// When contacts of links are looked at.
+    pub(crate) contacts_due: Option<Instant>,
     /// Octets of datagrams that came before others and wait for them.
     pub(crate) early_octets: u64,
 }
@@ -63,6 +66,7 @@ impl Adjacencies {
             settles: None,
             path_check: None,
             idle_paths: IdlePaths::Asked,
+            contacts_due: planned::first_look(&config.links),
             early_octets: 0,
         }
     }

@@ -6,7 +6,7 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent,
+    Acknowledge, Config, DialTime, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent,
     PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
     SessionPolicy, Tls, UdpPolicy,
 };
@@ -69,6 +69,8 @@ structure!(SessionPolicy {
     accept_sources,
 });
 
+choice!(DialTime { 0 => Always {}, 1 => Contacts {} });
+
 structure!(LinkConfig {
     name,
     policy,
@@ -76,7 +78,7 @@ structure!(LinkConfig {
     sessions,
     backoff_min_ms,
     backoff_max_ms,
-    ; protocol
+    ; protocol, dial
 });
 
 structure!(ListenerConfig { policy });

@@ -16,9 +16,9 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Config, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum,
-    Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, Tls,
-    UdpPolicy,
+    Acknowledge, Config, DialTime, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId,
+    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
+    SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
@@ -59,6 +59,7 @@ pub(super) fn config() -> Config {
             backoff_min_ms: 50,
             backoff_max_ms: 1000,
             protocol: Protocol::default(),
+            dial: DialTime::Contacts,
         }],
         listeners: vec![ListenerConfig { policy }],
         routes: vec![Route {
@@ -311,6 +312,7 @@ fn every_event_comes_out_as_it_went_in() {
 #[test]
 fn a_protocol_is_recorded_where_it_is_not_the_default() {
     let mut config = config();
+    config.links[0].dial = DialTime::Always;
     let written = |config: &Config| {
         let mut octets = Vec::new();
         config.write(&mut octets);

@@ -14,12 +14,29 @@ use dhow_bundle::storage::{Extents, Piece, StoreEvent};
 use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
-use dhow_node::config::{Config, Enabled, LinkConfig, LinkId, ListenerId, Route, SessionPolicy};
+use dhow_node::config::{
+    Config, DialTime, Enabled, LinkConfig, LinkId, ListenerId, Route, SessionPolicy,
+};
+use dhow_node::contacts::PlannedContact;
 use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
 use store::Store;
 
 /// Wall clock when a world begins.
 pub const EPOCH: DtnTime = DtnTime::from_millis(800_000_000_000);
+
+/// A contact between two nodes, in seconds from when a world begins.
+#[allow(dead_code, reason = "each test uses a part")]
+pub fn contact((from, to): (u32, u32), (start_s, end_s): (u64, u64)) -> PlannedContact {
+    let node = |number: u32| format!("ipn:{number}.0").parse().unwrap();
+    PlannedContact {
+        from: node(from),
+        to: node(to),
+        start: EPOCH.saturating_add_millis(start_s * 1_000),
+        end: EPOCH.saturating_add_millis(end_s * 1_000),
+        octets_per_s: 125_000,
+        light_time_ms: 0,
+    }
+}
 
 pub struct Machine {
     pub config: Config,
@@ -124,6 +141,7 @@ impl World {
             let mut leads = Vec::new();
             if number < count || shape == Shape::Circle {
                 config.links.push(LinkConfig {
+                    dial: DialTime::Always,
                     name: "next".into(),
                     policy: SessionPolicy::default(),
                     enabled: Enabled::Yes,
@@ -721,6 +739,16 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Let this many seconds pass.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn stay(&mut self, seconds: u32) {
+        for _ in 0..seconds * 40 {
+            self.settle();
+            self.pass(Duration::from_millis(25));
+        }
+        self.settle();
     }
 
     /// Let everything that can happen without time happen.

@@ -1,0 +1,67 @@
+//! Links that are dialled during planned contacts alone.
+
+use core::time::Duration;
+
+use dhow_bundle::{DtnTime, Instant, Now};
+
+use crate::config::{DialTime, LinkConfig, LinkId};
+use crate::door::Carrier;
+use crate::node::Node;
+
+/// How long it is until the contacts of links are looked at again, at most: the wall clock may be set meanwhile.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// When contacts of these links are to be looked at for the first time.
+pub(crate) fn first_look(links: &[LinkConfig]) -> Option<Instant> {
+    let mut links = links.iter();
+    let is_any = links.any(|link| link.dial == DialTime::Contacts);
+    is_any.then_some(Instant::START)
+}
+
+impl Node {
+    /// Tell links of contacts that have begun or ended, if it is time to look.
+    pub(crate) fn follow_contacts(&mut self, now: Now) {
+        if self
+            .adjacencies
+            .contacts_due
+            .is_none_or(|at| at > now.monotonic)
+        {
+            return;
+        }
+        let mut due = now.monotonic + LOOK;
+        let ids = 0..u32::try_from(self.adjacencies.links.len()).unwrap_or(u32::MAX);
+        for id in ids.map(LinkId) {
+            let Some((contact, change)) = self.contact_of(id, now.dtn) else {
+                continue;
+            };
+            if let Some(change) = change {
+                let ahead_ms = change.as_millis().saturating_sub(now.dtn.as_millis());
+                due = due.min(now.monotonic + Duration::from_millis(ahead_ms));
+            }
+            (self.adjacencies).contact_turned(
+                &mut self.attention,
+                &mut self.outbox,
+                now,
+                id,
+                contact,
+            );
+        }
+        self.adjacencies.contacts_due = Some(due);
+    }
+
+    /// Whether a contact with a link's peer is on, and when that changes, as far as is planned; none of links that are dialled at any time.
+    fn contact_of(&self, id: LinkId, at: DtnTime) -> Option<(Carrier, Option<DtnTime>)> {
+        let config = &self.adjacencies.link(id)?.config;
+        if config.dial == DialTime::Always {
+            return None;
+        }
+        let (own, contacts) = (&self.config.node_ids, &self.config.contacts);
+        let peer = config.policy.peer.as_ref()?;
+        let mut current = own.iter().filter_map(|own| contacts.current(own, peer, at));
+        if let Some(contact) = current.next() {
+            return Some((Carrier::Present, Some(contact.end)));
+        }
+        let next = own.iter().filter_map(|own| contacts.next(own, peer, at));
+        Some((Carrier::Absent, next.map(|contact| contact.start).min()))
+    }
+}
