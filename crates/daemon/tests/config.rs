@@ -251,6 +251,10 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
             "node.toml:2: 'id' names ipn:2.0 twice\nhint: write each node ID once",
         ),
         (
+            format!("{NODE}{link}dial = \"contacts\"\n"),
+            "node.toml:6: a link with dial = \"contacts\" needs a 'peer': contacts are with a node\nhint: for example: peer = \"ipn:3.0\"",
+        ),
+        (
             format!("{NODE}{link}peer = \"ipn:2.0\"\n"),
             "node.toml:6: 'peer' is ipn:2.0, which is this node\nhint: 'peer' is the node ID of the other side",
         ),
