@@ -204,7 +204,7 @@ impl Node {
             }),
             State::InFlight
                 if remote
-                    && self.forwarding.copies.router(key).is_none()
+                    && self.forwarding.copies().router(key).is_none()
                     && !self.held.was_never_here(key, hops) =>
             {
                 Err(Refused {
@@ -231,7 +231,7 @@ impl Node {
                 why: "the node is shutting down".into(),
             });
         }
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour(stream) else {
             return Err(Refused::not_acceptable("the session is gone"));
         };
         let (source, destination) = (&header.primary.source, &header.primary.destination);

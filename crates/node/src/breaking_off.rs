@@ -30,8 +30,7 @@ impl Node {
             self.outbox.counters.refused += 1;
             if let Some(from) = self
                 .adjacencies
-                .neighbours
-                .get(&stream)
+                .neighbour(stream)
                 .and_then(|it| it.peer_id().cloned())
             {
                 let Refused { reason, why } = refused;
@@ -71,7 +70,7 @@ impl Node {
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
         };
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
             return false;
         };
         let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
@@ -130,7 +129,7 @@ impl Node {
         transfer: TransferId,
         refused: Option<RefuseReason>,
     ) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
             return;
         };
         let is_sent_once = neighbour.session.is_datagrams();
@@ -154,7 +153,7 @@ impl Node {
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
         };
-        let neighbour = self.adjacencies.neighbours.get(&stream);
+        let neighbour = self.adjacencies.neighbour(stream);
         let reception = neighbour.and_then(|it| it.receptions.get(&transfer));
         let incoming = reception.and_then(Reception::incoming);
         if incoming.is_none_or(|incoming| incoming.key != key) {

@@ -3,16 +3,13 @@
 //! A payload leaves as it lies in the store, and its checksum is what follows it there. Over a link that strips checksums the
 //! payload leaves alone, behind a head that announces none, and a break ends the bundle (RFC 9171 4.1).
 
-use crate::adjacencies::Adjacencies;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use dhow_bundle::CrcType;
 use dhow_bundle::storage::{Extents, Piece};
-use dhow_bundle::v7::forward::ForwardedPayloadCrc;
-use dhow_bundle::{CrcType, Header};
 
-use crate::config::{Enabled, PayloadChecksum};
-use crate::door::StreamId;
+use crate::config::PayloadChecksum;
 use crate::node::Node;
 
 /// Ends a bundle whose payload block has no checksum: the break of the array of blocks.
@@ -52,25 +49,6 @@ impl Ending {
             pieces.push(Piece::Octets(Bytes::from_static(BREAK)));
         }
         pieces
-    }
-}
-
-impl Adjacencies {
-    /// The checksum of payload blocks that leave over a session.
-    pub(crate) fn payload_crc(&self, stream: StreamId) -> ForwardedPayloadCrc {
-        let neighbour = self.neighbours.get(&stream);
-        match neighbour.is_some_and(|it| it.policy.strip_checksum == Enabled::Yes) {
-            true => ForwardedPayloadCrc::Omitted,
-            false => ForwardedPayloadCrc::SameType,
-        }
-    }
-
-    /// The octets after the payload of this bundle when it leaves whole over a session.
-    pub(crate) fn ending(&self, stream: StreamId, header: &Header) -> Ending {
-        match header.loses_payload_crc(self.payload_crc(stream)) {
-            true => Ending::Bare,
-            false => Ending::Stored,
-        }
     }
 }
 

@@ -5,7 +5,8 @@ use core::time::Duration;
 use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
 
-use crate::collection::{GRACE, Part};
+use crate::collection::GRACE;
+use crate::collection::Part;
 use crate::held::bundles::Removal;
 use crate::held::retention::State;
 use crate::node::Node;

@@ -5,8 +5,6 @@
 //! rest in the store until their collection is due; then one bundle that tells all takes their place.
 
 use crate::door::Occurrence;
-use crate::outbox::Outbox;
-use crate::reporting::Reporting;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -113,6 +111,11 @@ impl Collections {
     }
 
     /// The deletions that wait for the reports of this turn, which are written.
+    /// Give the store a command after these.
+    pub(crate) fn put_behind(&mut self, command: StoreCommand) {
+        self.behind.push(command);
+    }
+
     pub(crate) fn take_behind(&mut self) -> Vec<StoreCommand> {
         core::mem::take(&mut self.behind)
     }
@@ -151,17 +154,6 @@ impl Collections {
         self.unwritten.remove(&report_to);
         self.reports -= collection.reports.len();
         Some(collection)
-    }
-}
-
-impl Reporting {
-    /// Delete a bundle in the store, after the reports on it are there.
-    pub(crate) fn store_behind_reports(&mut self, out: &mut Outbox, command: StoreCommand) {
-        if self.collections.is_unwritten() {
-            self.collections.behind.push(command);
-        } else {
-            out.store(command);
-        }
     }
 }
 

@@ -1,52 +1,16 @@
 //! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
 
-use crate::forwarding::Forwarding;
-use crate::held::Held;
 use crate::held::reassembly::UnitId;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 
 use crate::admission::dtn_expiry;
-use crate::dispatch::{place, queue, unit_of};
 use crate::door::Occurrence;
 use crate::held::bundles::{Identity, Removal};
 use crate::held::retention::{State, Trigger};
 use crate::node::Node;
 use crate::reports::ReportKind;
-
-impl Forwarding {
-    /// Take a bundle out of everything that waits or counts time for it.
-    pub(crate) fn withdraw(&mut self, held: &mut Held, key: BundleKey) {
-        held.expiries.remove(&mut held.bundles, key);
-        let Some(entry) = held.bundles.entry(key) else {
-            return;
-        };
-        match entry.state() {
-            State::Waiting if self.copies.router(key).is_none() => {
-                let (queue, place) = (queue(entry), place(entry));
-                self.queues.remove(queue, place, key);
-            }
-            State::Reassembling => {
-                if let Some((unit, range)) = unit_of(entry) {
-                    held.reassembly.remove(&unit, range, key);
-                }
-            }
-            State::Resting { until } => {
-                held.rests.remove(&(until, key));
-                held.verifying.remove(&key);
-            }
-            State::Arriving
-            | State::Kept
-            | State::DispatchPending
-            | State::Waiting
-            | State::InFlight
-            | State::Sent
-            | State::Quarantined
-            | State::Deleting => {}
-        }
-    }
-}
 
 impl Node {
     /// RFC 9171 5.5: a bundle's age has exceeded its lifetime.
@@ -145,9 +109,7 @@ impl Node {
                 .removed
                 .insert(now, endpoints, identity, expires, removal, (0, None));
         }
-        self.forwarding.sent.remove(entry.destination, key);
-        self.forwarding.handed.remove(&key);
-        self.forwarding.forget_copies(key);
+        self.forwarding.forget(entry.destination, key);
         self.reporting
             .store_behind_reports(&mut self.outbox, StoreCommand::Delete { key, remember });
     }

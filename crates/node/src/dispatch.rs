@@ -1,16 +1,10 @@
 //! Where a stored bundle goes (RFC 9171 5.3), and what the store says of one that is arriving.
 
-use crate::adjacencies::Adjacencies;
-use crate::delivery::Delivery;
-use crate::forwarding::Forwarding;
-use crate::held::Held;
-use crate::outbox::Outbox;
-use alloc::vec::Vec;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{FragmentRange, Instant, Now};
+use dhow_bundle::{FragmentRange, Now};
 
 use crate::held::bundles::{Entry, Identity, Removal};
 use crate::held::reassembly::UnitId;
@@ -18,95 +12,6 @@ use crate::held::removed::Recollection;
 use crate::held::retention::{State, Trigger};
 use crate::local::Locality;
 use crate::node::Node;
-use crate::queues::{Place, QueueId};
-use crate::routing::Hop;
-use crate::sending::must_not_fragment;
-
-impl Forwarding {
-    /// Put a bundle into its destination's queue and wake who could take it.
-    pub(crate) fn enqueue(
-        &mut self,
-        held: &mut Held,
-        adjacencies: &mut Adjacencies,
-        delivery: &mut Delivery,
-        out: &mut Outbox,
-        key: BundleKey,
-    ) {
-        held.release_moved(out, key);
-        if !held.advance(out, key, Trigger::Queued) {
-            return;
-        }
-        let Some(entry) = held.bundles.entry(key) else {
-            return;
-        };
-        let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
-        let bars = (entry.previous, must_not_fragment(entry.flags));
-        let is_own = held.endpoints.locality(destination) != Locality::Remote;
-        if !is_own && self.spread(held, adjacencies, key) {
-            return;
-        }
-        let (routes, endpoints) = (&self.routes, &held.endpoints);
-        self.queues.push(queue, place, key, || match is_own {
-            true => Vec::new(),
-            false => routes.hops(endpoints.id(destination)),
-        });
-        if is_own {
-            if !planted(Mutant::ApplicationNotWoken) {
-                delivery.to_deliver.insert(destination);
-            }
-            return;
-        }
-        let is_barred = adjacencies.may_be_barred(held, self.queues.hops(queue), bars)
-            || self.is_sent(held, key);
-        let queue = match is_barred {
-            true => self.aside(held, adjacencies, key, queue, place),
-            false => queue,
-        };
-        if queue.detour > 0 && planted(Mutant::DetourNotWoken) {
-            return;
-        }
-        for hop in self.queues.hops(queue) {
-            match hop {
-                Hop::Peer(_) if planted(Mutant::NeighbourNotWoken) => {}
-                Hop::Peer(peer) => adjacencies
-                    .to_serve
-                    .extend(adjacencies.peers.get(peer).into_iter().flatten()),
-                Hop::Link(link) => {
-                    let link = usize::try_from(link.0)
-                        .ok()
-                        .and_then(|link| adjacencies.links.get(link));
-                    adjacencies
-                        .to_serve
-                        .extend(link.into_iter().flat_map(|link| &link.streams));
-                }
-            }
-        }
-    }
-
-    /// Take a waiting bundle out of its queue.
-    pub(crate) fn dequeue(&mut self, held: &mut Held, out: &mut Outbox, key: BundleKey) {
-        held.advance(out, key, Trigger::Taken);
-        let Some(entry) = held.bundles.entry(key) else {
-            return;
-        };
-        let (queue, place) = (queue(entry), place(entry));
-        self.turns.leave(place.arrival);
-        self.queues.remove(queue, place, key);
-    }
-
-    /// Give a bundle its place among those that wait and its expiry.
-    pub(crate) fn keep(&mut self, held: &mut Held, key: BundleKey) {
-        if let Some(entry) = held.bundles.entry_mut(key) {
-            entry.order = self
-                .turns
-                .place(entry.source, entry.destination, entry.octets);
-        }
-        let has_come = (held.bundles.entry(key)).is_some_and(|it| it.previous.is_some());
-        if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
-            held.expiries.insert(&mut held.bundles, key);
-        }
-    }
-}
 
 impl Node {
     /// RFC 9171 5.3: deliver it here or forward it.
@@ -233,26 +138,6 @@ fn return_rest(returns: u8) -> Option<Duration> {
     let doublings = u32::from(returns.checked_sub(1)?);
     let seconds = 5_u64.saturating_mul(1_u64.checked_shl(doublings.min(32)).unwrap_or(u64::MAX));
     Some(Duration::from_secs(seconds.min(600)))
-}
-
-/// The queue in which a bundle waits.
-pub(crate) fn queue(entry: &Entry) -> QueueId {
-    QueueId {
-        destination: entry.destination,
-        detour: entry.detour,
-    }
-}
-
-/// A bundle's places in its queue.
-pub(crate) fn place(entry: &Entry) -> Place {
-    Place {
-        arrival: entry.order,
-        expiry: instant_order(entry.expires),
-    }
-}
-
-fn instant_order(at: Instant) -> u64 {
-    at.as_nanos()
 }
 
 pub(crate) fn unit_of(entry: &Entry) -> Option<(UnitId, FragmentRange)> {

@@ -1,39 +1,17 @@
 //! The echo service: what comes for it goes back to its source.
 
-use crate::held::Held;
-use crate::services::Services;
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece};
 use dhow_bundle::{CrcType, Header, Now, Reading};
 
 use crate::answers::KNOWN_OCTETS;
+use crate::forwarding::cut_through::Pass;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Removal;
 use crate::held::retention::Trigger;
 use crate::node::Node;
-use crate::passing::Pass;
 use crate::reservation::Comes;
 use crate::sending::PendingRead;
-
-impl Services {
-    /// Whether a payload may go back to the source of its bundle now.
-    pub(crate) fn may_send_back(
-        &mut self,
-        held: &Held,
-        now: Now,
-        key: BundleKey,
-        octets: u64,
-        beginning: &[u8],
-    ) -> bool {
-        let Some(entry) = held.bundles.entry(key) else {
-            return false;
-        };
-        let question = (held.endpoints.id(entry.source), entry.creation);
-        let payload = (octets, beginning);
-        let outcome = self.answers.send_back(now.monotonic, question, payload);
-        outcome.is_ok()
-    }
-}
 
 impl Node {
     /// A bundle for the echo service is whole: read its header blocks.

@@ -1,51 +1,23 @@
 //! A bundle has left: the next hop has it, or nobody says more (RFC 9171 5.4 step 5).
 
-use crate::adjacencies::Adjacencies;
-use crate::delivery::Delivery;
 use crate::door::Occurrence;
 use crate::door::StreamId;
-use crate::forwarding::Forwarding;
-use crate::held::Held;
 use crate::held::bundles::Removal;
-use crate::held::retention::State;
 use crate::held::retention::Trigger;
 use crate::node::Node;
-use crate::outbox::Outbox;
 use crate::reports::ReportKind;
-use alloc::vec::Vec;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::BundleKey;
 
-impl Forwarding {
-    pub(crate) fn wake_all_sent(
-        &mut self,
-        held: &mut Held,
-        adjacencies: &mut Adjacencies,
-        delivery: &mut Delivery,
-        out: &mut Outbox,
-        keys: Vec<BundleKey>,
-    ) {
-        for key in keys {
-            if held.state(key) == Some(State::Sent) && held.advance(out, key, Trigger::Woken) {
-                self.enqueue(held, adjacencies, delivery, out, key);
-            }
-        }
-    }
-}
-
 impl Node {
     /// All of a bundle has left over a link that promises nothing: it stays.
     pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let link = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.link);
+        let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
         let destination = self.held.bundles.entry(key).map(|it| it.destination);
         if let Some((link, destination)) = link.zip(destination) {
-            self.forwarding.sent.add(destination, link, key);
+            self.forwarding.note_sent(destination, link, key);
             self.stay_sent(now, key);
         }
     }
@@ -74,14 +46,13 @@ impl Node {
         }
         let peer = self
             .adjacencies
-            .neighbours
-            .get(&stream)
+            .neighbour(stream)
             .and_then(|it| it.peer_id());
         if let Some((id, to)) = id.zip(peer.cloned()) {
             self.outbox
                 .occurred(Occurrence::Forwarded { id, to, octets });
         }
-        match self.forwarding.copies.router(key) {
+        match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, stream, key),
             None if self.forwarding.keeps_sent(&self.adjacencies, stream) => {
                 self.stay(now, stream, key)

@@ -7,10 +7,6 @@
 //!
 //! So does a bundle whose transfer failed go on behind what the next hop keeps of it (docs/tcpcl-extensions.md 1).
 
-use crate::adjacencies::Adjacencies;
-use crate::forwarding::Forwarding;
-use crate::held::Held;
-use crate::outbox::Outbox;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{FragmentRange, Header, Now};
@@ -21,10 +17,11 @@ use alloc::boxed::Box;
 use bytes::Bytes;
 
 use crate::door::StreamId;
+use crate::forwarding::choice::Split;
+use crate::forwarding::choice::SplitBundle;
 use crate::node::Node;
-use crate::sending::{
-    NOT_ACCEPTABLE_REST, Outgoing, PendingRead, Split, SplitBundle, must_not_fragment,
-};
+use crate::sending::NOT_ACCEPTABLE_REST;
+use crate::sending::Outgoing;
 
 /// Payload of one fragment, at most, octets: a fragment is read into memory to compute its CRC.
 const PIECE_OCTETS_BOUND: u64 = 4 << 20;
@@ -32,111 +29,6 @@ const PIECE_OCTETS_BOUND: u64 = 4 << 20;
 /// What a fragment's header blocks and trailer may take more than those of its bundle, as it would go out
 /// in one piece, octets: two numbers of the primary block and its CRC, and a longer age.
 const PIECE_OVERHEAD_OCTETS: u64 = 64;
-
-impl Forwarding {
-    /// Read the payload of the next fragment of the bundle that a session is cutting.
-    pub(crate) fn send_fragment(
-        &mut self,
-        held: &mut Held,
-        adjacencies: &mut Adjacencies,
-        out: &mut Outbox,
-        stream: StreamId,
-    ) {
-        let Some(neighbour) = adjacencies.neighbours.get_mut(&stream) else {
-            return;
-        };
-        let Some(mut split) = neighbour.splits.pop_front() else {
-            return;
-        };
-        let key = split.key;
-        let (Some(state), Some(entry)) =
-            (self.splits.get_mut(&(key, stream)), held.bundles.entry(key))
-        else {
-            return;
-        };
-        let total = state.header.payload_octets();
-        let length = split.piece_octets.min(total.saturating_sub(split.next));
-        let range = FragmentRange {
-            offset: split.next,
-            length,
-        };
-        let start = u64::from(entry.header_octets).saturating_add(range.offset);
-        let extents = entry.extents.part(start, length);
-        split.next = split.next.saturating_add(length);
-        state.outstanding += 1;
-        state.complete = split.next >= total;
-        neighbour.in_flight += 1;
-        neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(length);
-        if !state.complete {
-            neighbour.splits.push_front(split);
-        }
-        out.counters.fragments += 1;
-        held.read(out, PendingRead::Fragment { stream, key, range }, extents);
-    }
-
-    /// A next hop has so many octets of a bundle's payload behind `start`.
-    pub(crate) fn handed_over(
-        &mut self,
-        held: &Held,
-        adjacencies: &Adjacencies,
-        stream: StreamId,
-        key: BundleKey,
-        start: u64,
-        octets: u64,
-    ) {
-        let Some(entry) = held.bundles.entry(key) else {
-            return;
-        };
-        let may = !must_not_fragment(entry.flags) && !held.endpoints.id(entry.source).is_null();
-        let before = self.handed_to(adjacencies, stream, key).unwrap_or(0);
-        // A fragment has at least one octet, and the last one tells that all were taken.
-        let most = entry.payload_octets.saturating_sub(1);
-        let beyond = u64::from(planted(Mutant::HandedTooFar));
-        let end = start.saturating_add(octets + beyond).min(most);
-        if may && start <= before && end > before {
-            self.set_handed(adjacencies, stream, key, Some(end));
-        }
-    }
-
-    /// Payload octets of a bundle that need not go over a session: of a copy those that this neighbour has, else those that any has,
-    /// which has them to forward.
-    pub(crate) fn handed_to(
-        &self,
-        adjacencies: &Adjacencies,
-        stream: StreamId,
-        key: BundleKey,
-    ) -> Option<u64> {
-        if self.copies.router(key).is_none() || planted(Mutant::MarkShared) {
-            return self.handed.get(&key).copied();
-        }
-        self.copies
-            .handed(key, adjacencies.neighbours.get(&stream)?.peer_id()?)
-    }
-
-    /// Note how many that are; none any more.
-    pub(crate) fn set_handed(
-        &mut self,
-        adjacencies: &Adjacencies,
-        stream: StreamId,
-        key: BundleKey,
-        octets: Option<u64>,
-    ) {
-        if self.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
-            let peer = adjacencies
-                .neighbours
-                .get(&stream)
-                .and_then(|it| it.peer_id());
-            if let Some(peer) = peer.cloned() {
-                self.copies.set_handed(key, peer, octets);
-            }
-            return;
-        }
-        match octets {
-            Some(octets) => drop(self.handed.insert(key, octets)),
-            None => drop(self.handed.remove(&key)),
-        }
-    }
-}
 
 impl Node {
     /// Start cutting a bundle whose window is already charged, once those before it on this session are
@@ -150,7 +42,7 @@ impl Node {
         overhead: u64,
     ) {
         let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour(stream) else {
             return;
         };
         let limit = neighbour.policy.fragment_octets;
@@ -171,22 +63,20 @@ impl Node {
             .forwarding
             .handed_to(&self.adjacencies, stream, key)
             .unwrap_or(0);
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             neighbour.splits.push_back(Split {
                 key,
                 piece_octets,
                 next,
             });
         }
-        self.forwarding.splits.insert(
-            (key, stream),
-            SplitBundle {
-                header,
-                outstanding: 0,
-                complete: false,
-                failed: None,
-            },
-        );
+        let split = SplitBundle {
+            header,
+            outstanding: 0,
+            complete: false,
+            failed: None,
+        };
+        self.forwarding.begin_split(key, stream, split);
     }
 
     /// A fragment's payload is here: make its blocks and open the transfer.
@@ -200,10 +90,9 @@ impl Node {
     ) {
         let ready = self
             .adjacencies
-            .neighbours
-            .get(&stream)
+            .neighbour(stream)
             .is_some_and(|neighbour| !neighbour.ending);
-        let Some(state) = self.forwarding.splits.get(&(key, stream)).filter(|_| ready) else {
+        let Some(state) = self.forwarding.split(key, stream).filter(|_| ready) else {
             self.adjacencies.discharge(stream, range.length);
             self.settle_fragment(now, stream, key, Some(None));
             return;
@@ -256,7 +145,7 @@ impl Node {
         key: BundleKey,
         failed: Option<Option<RefuseReason>>,
     ) {
-        let Some(split) = self.forwarding.splits.get_mut(&(key, stream)) else {
+        let Some(split) = self.forwarding.split_mut(key, stream) else {
             return;
         };
         split.outstanding = split.outstanding.saturating_sub(1);
@@ -279,10 +168,10 @@ impl Node {
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             neighbour.splits.retain(|split| split.key != key);
         }
-        if let Some(split) = self.forwarding.splits.get_mut(&(key, stream)) {
+        if let Some(split) = self.forwarding.split_mut(key, stream) {
             split.failed.get_or_insert(refused);
             split.complete = true;
         }
@@ -290,21 +179,15 @@ impl Node {
     }
 
     fn finish_split(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let done = self
-            .forwarding
-            .splits
-            .get(&(key, stream))
-            .is_some_and(|split| {
-                split.complete
-                    && (split.outstanding == 0 || planted(Mutant::LastFragmentNotAwaited))
-            });
+        let done = self.forwarding.split(key, stream).is_some_and(|split| {
+            split.complete && (split.outstanding == 0 || planted(Mutant::LastFragmentNotAwaited))
+        });
         if !done {
             return;
         }
         match self
             .forwarding
-            .splits
-            .remove(&(key, stream))
+            .end_split(key, stream)
             .and_then(|split| split.failed)
         {
             None => self.forwarded(now, stream, key),

@@ -8,13 +8,14 @@ use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 
-use crate::dispatch::{place, queue};
+use crate::forwarding::cut_through::Pass;
+use crate::forwarding::waiting::place;
+use crate::forwarding::waiting::queue;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
 use crate::held::expiries::Timed;
 use crate::held::retention::State;
 use crate::node::{Node, Stage};
-use crate::passing::Pass;
 use crate::sending::PendingRead;
 
 impl Node {
@@ -66,13 +67,13 @@ impl Node {
             })?;
         }
         self.check_passes()?;
-        for key in self.forwarding.copies.keys() {
+        for key in self.forwarding.copies().keys() {
             expect(self.held.bundles.entry(key).is_some(), || {
                 format!("{key:?} is given away and is not held")
             })?;
         }
-        for (key, _) in self.forwarding.splits.keys() {
-            let state = self.held.state(*key);
+        for key in self.forwarding.cut_bundles() {
+            let state = self.held.state(key);
             expect(state == Some(State::InFlight), || {
                 format!("{key:?} is cut and {state:?}")
             })?;
@@ -86,25 +87,22 @@ impl Node {
     pub fn is_at_rest(&self) -> bool {
         self.held.arrivals.is_empty()
             && self.held.reads.is_empty()
-            && self.forwarding.splits.is_empty()
-            && self.forwarding.passes.is_empty()
-            && self.forwarding.owed.is_empty()
+            && self.forwarding.is_at_rest()
             && self.held.keepings.is_empty()
             && self.held.prefixes.is_empty()
-            && self.forwarding.handed.is_empty()
             && self.held.moved.is_empty()
             && self.held.verifying.is_empty()
-            && self.adjacencies.parting.is_empty()
+            && !self.adjacencies.has_parting()
             && self.held.backlog.octets() == 0
     }
 
     fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {
         let passes = matches!(
-            self.forwarding.passes.get(&key),
+            self.forwarding.pass(key),
             Some(Pass::UnderWay(_) | Pass::Left(..) | Pass::Handed | Pass::Orphaned(_))
         );
-        let wanted = match self.forwarding.copies.router(key) {
-            Some(_) => u32::try_from(self.forwarding.copies.sessions(key)).unwrap_or(u32::MAX),
+        let wanted = match self.forwarding.copies().router(key) {
+            Some(_) => u32::try_from(self.forwarding.copies().sessions(key)).unwrap_or(u32::MAX),
             None => u32::from(entry.state() == State::InFlight || passes),
         };
         expect(holders == wanted, || format!("has {holders} holders"))?;
@@ -131,13 +129,13 @@ impl Node {
                 expect(holders > 0, || "is with nobody".into())?;
                 return expect(timed || entry.doomed.is_some(), || "never expires".into());
             }
-            State::Waiting if self.forwarding.copies.router(key).is_some() => {
+            State::Waiting if self.forwarding.copies().router(key).is_some() => {
                 expect(holders == 0, || "waits and is on its way".into())?;
             }
             State::Waiting => {
                 expect(
                     self.forwarding
-                        .queues
+                        .queues()
                         .holds(queue(entry), place(entry), key),
                     || "is in no queue".into(),
                 )?;
@@ -160,48 +158,10 @@ impl Node {
     }
 
     fn check_passes(&self) -> Result<(), String> {
-        let mut sessions = 0;
-        for (key, pass) in &self.forwarding.passes {
-            let orphaned = matches!(pass, Pass::Orphaned(_));
-            expect(self.held.arrivals.contains(*key) != orphaned, || {
-                format!("{key:?} is passed on and does not arrive")
-            })?;
-            if let Pass::Left(stream, transfer) = pass {
-                let neighbour = self.adjacencies.neighbours.get(stream);
-                let knows = neighbour.is_some_and(|it| it.outgoing().contains(transfer.0));
-                expect(knows, || format!("{key:?} has left with nobody"))?;
-            }
-            if let Pass::UnderWay(passing) = pass {
-                sessions += 1;
-                let neighbour = self.adjacencies.neighbours.get(&passing.stream);
-                let knows = neighbour.is_some_and(|it| {
-                    it.passing == Some(*key) && it.outgoing().contains(passing.transfer.0)
-                });
-                expect(knows, || format!("{key:?} is passed on by nobody"))?;
-            }
-        }
-        let busy = self
-            .adjacencies
-            .neighbours
-            .values()
-            .filter(|it| it.passing.is_some());
-        expect(busy.count() == sessions, || {
-            "a session passes nothing on".into()
-        })?;
+        self.forwarding.check(&self.held, &self.adjacencies)?;
         for key in self.held.keepings.keys().chain(self.held.prefixes.keys()) {
             expect(self.held.arrivals.contains(*key), || {
                 format!("{key:?} is kept in parts and does not arrive")
-            })?;
-        }
-        for key in self.forwarding.handed.keys() {
-            expect(self.held.bundles.entry(*key).is_some(), || {
-                format!("{key:?} was handed over and is not held")
-            })?;
-        }
-        for key in self.forwarding.owed.keys() {
-            let state = self.held.state(*key);
-            expect(state == Some(State::InFlight), || {
-                format!("{key:?} is owed for and {state:?}")
             })?;
         }
         Ok(())
@@ -218,27 +178,27 @@ impl Node {
         });
         let sessions = self
             .adjacencies
-            .neighbours
-            .values()
+            .neighbours()
+            .map(|(_, it)| it)
             .flat_map(|it| it.outgoing().values());
         let sent = sessions.filter(|it| !it.fragment).map(|it| it.key);
         let delivered = self
             .delivery
-            .clients
-            .values()
+            .clients()
+            .map(|(_, it)| it)
             .flat_map(|it| it.deliveries.values());
         let all = reads
             .chain(sent)
             .chain(delivered.copied())
             .chain(self.services.perf.held());
-        for key in all.chain(self.forwarding.splits.keys().map(|(key, _)| *key)) {
+        for key in all.chain(self.forwarding.cut_bundles()) {
             *held.entry(key).or_insert(0) += 1;
         }
         held
     }
 
     fn check_windows(&self) -> Result<(), String> {
-        for (stream, neighbour) in &self.adjacencies.neighbours {
+        for (ref stream, neighbour) in self.adjacencies.neighbours() {
             let mut sent = neighbour.outgoing().values().map(|it| it.key);
             expect(
                 sent.all(|key| self.held.bundles.entry(key).is_some()),
@@ -269,20 +229,18 @@ impl Node {
     fn check_timers(&self) -> Result<(), String> {
         let sessions = self
             .adjacencies
-            .neighbours
-            .iter()
+            .neighbours()
             .map(|(it, session)| (it, session.timeout));
         let clients = self
             .delivery
-            .clients
-            .iter()
+            .clients()
             .map(|(it, client)| (it, client.timeout));
         let mut armed = 0;
         for (stream, timeout) in sessions.chain(clients) {
             if let Some(at) = timeout {
                 armed += 1;
                 expect(
-                    self.attention.timeouts().any(|it| it == (at, *stream)),
+                    self.attention.timeouts().any(|it| it == (at, stream)),
                     || format!("the timer of {stream:?} is not set"),
                 )?;
             }
@@ -315,10 +273,10 @@ impl Node {
         });
         let peers = self
             .adjacencies
-            .neighbours
-            .values()
+            .neighbours()
+            .map(|(_, it)| it)
             .filter_map(|it| it.peer);
-        let registered = self.delivery.registrations.iter().map(|(index, _)| index);
+        let registered = self.delivery.registrations().iter().map(|(index, _)| index);
         let all = bundles.chain(peers).chain(registered);
         let told = self.reporting.collections.endpoints();
         let mut users: Vec<EndpointIndex> = all
@@ -336,6 +294,6 @@ impl Node {
     }
 }
 
-fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+pub(crate) fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }

@@ -27,9 +27,6 @@ const PORTION_MEMORY_OCTETS: u64 = 48;
 /// Octets of a neighbour's session, and of an application's, that wait for nothing.
 const SESSION_OCTETS: usize = 4 << 10;
 
-/// Octets of a bundle that an application has and has not confirmed: its head, and where its payload lies.
-const DELIVERY_OCTETS: usize = 256;
-
 /// A count of octets.
 pub(crate) fn length(octets: usize) -> u64 {
     u64::try_from(octets).unwrap_or(u64::MAX)
@@ -67,28 +64,23 @@ impl Node {
         let bundles = usize::try_from(self.held.bundles.count()).unwrap_or(usize::MAX);
         let sessions = self
             .adjacencies
-            .neighbours
-            .len()
-            .saturating_add(self.delivery.clients.len());
+            .count()
+            .saturating_add(self.delivery.clients().count());
         let tables = self
             .held
             .bundles
             .memory_octets()
             .saturating_add(bundles.saturating_mul(STORE_OCTETS))
             .saturating_add(self.held.endpoints.memory_octets())
-            .saturating_add(self.forwarding.queues.memory_octets())
-            .saturating_add(self.forwarding.copies.memory_octets())
-            .saturating_add(self.forwarding.routers.memory_octets())
+            .saturating_add(self.forwarding.memory_octets())
             .saturating_add(self.config.contacts.memory_octets())
             .saturating_add(self.held.expected_octets)
             .saturating_add(self.held.expiries.memory_octets())
             .saturating_add(self.held.removed.memory_octets())
             .saturating_add(self.held.arrivals.memory_octets())
             .saturating_add(tree_octets::<(u64, u64)>(self.held.rests.len()))
-            .saturating_add(self.forwarding.sent.memory_octets())
-            .saturating_add(self.delivery.delivering.saturating_mul(DELIVERY_OCTETS))
-            .saturating_add(self.delivery.response_octets)
-            .saturating_add(usize::try_from(self.adjacencies.early_octets).unwrap_or(usize::MAX))
+            .saturating_add(self.delivery.memory_octets())
+            .saturating_add(usize::try_from(self.adjacencies.early_octets()).unwrap_or(usize::MAX))
             .saturating_add(sessions.saturating_mul(SESSION_OCTETS));
         let portions = self.held.bundles.octets() / PORTION_OCTETS;
         length(tables).saturating_add(portions.saturating_mul(PORTION_MEMORY_OCTETS))

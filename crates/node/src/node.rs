@@ -22,7 +22,6 @@ use crate::door::{Action, Event, Occurrence, Purpose, Telling};
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
-use crate::paths::IdlePaths;
 use crate::random::Random;
 use crate::recording::{Recorder, Stored};
 use crate::reporting::Reporting;
@@ -169,7 +168,7 @@ impl Node {
                 }
             }
             Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
-            Event::TellsPaths => self.adjacencies.idle_paths = IdlePaths::Told,
+            Event::TellsPaths => self.adjacencies.tells_paths(),
             Event::CarrierChanged { link, carrier } => self.adjacencies.carrier_changed(
                 &mut self.attention,
                 &mut self.outbox,
@@ -224,13 +223,13 @@ impl Node {
             self.dial(now);
             self.write_reports(now);
             while self.outbox.has_turn_left()
-                && let Some(endpoint) = self.delivery.to_deliver.pop_first()
+                && let Some(endpoint) = self.delivery.next_endpoint()
             {
                 self.deliver(now, endpoint);
             }
             self.attend_all(now);
             while self.outbox.has_turn_left()
-                && let Some(stream) = self.adjacencies.to_serve.pop_first()
+                && let Some(stream) = self.adjacencies.next_to_serve()
             {
                 self.serve(now, stream);
             }
@@ -268,32 +267,13 @@ impl Node {
             self.held.rests.remove(&(at, key));
             self.wake(now, key);
         }
-        while let Some(&(at, stream)) = self.adjacencies.pauses.first()
-            && at <= now.monotonic
-        {
-            self.adjacencies.pauses.remove(&(at, stream));
-            self.adjacencies.to_serve.insert(stream);
-        }
+        self.adjacencies.end_pauses(now);
         while let Some(stream) = self.attention.due(now.monotonic) {
             self.stream_timeout(now, stream);
             self.attend_all(now);
         }
         self.follow_contacts(now);
-        if self
-            .adjacencies
-            .settles
-            .is_some_and(|at| at <= now.monotonic)
-        {
-            self.adjacencies.settles = None;
-            self.adjacencies.network_changed(&mut self.outbox, now);
-        }
-        if self
-            .adjacencies
-            .path_check
-            .is_some_and(|at| at <= now.monotonic)
-        {
-            self.adjacencies.path_timeout(&mut self.outbox, now);
-        }
+        self.adjacencies.look_at_paths(&mut self.outbox, now);
         if self
             .services
             .perf
@@ -314,30 +294,13 @@ impl Node {
         let expiry = self.held.expiries.next();
         let rest = self.held.rests.first().map(|&(at, _)| at);
         let timeout = self.attention.timeout();
-        let pause = self.adjacencies.pauses.first().map(|&(at, _)| at);
         let reports = self.reporting.collections.due();
-        let dial = self
-            .adjacencies
-            .links
-            .iter()
-            .filter_map(|link| link.next_attempt)
-            .min();
+        let adjacencies = self.adjacencies.poll_timeout();
         let perf = self.services.perf.due();
-        [
-            expiry,
-            rest,
-            timeout,
-            pause,
-            reports,
-            dial,
-            perf,
-            self.adjacencies.contacts_due,
-            self.adjacencies.settles,
-            self.adjacencies.path_check,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [expiry, rest, timeout, adjacencies, reports, perf]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn handle_store(&mut self, now: Now, event: StoreEvent) {

@@ -1,53 +1,15 @@
 //! What an operator may do to a running node.
 
-use crate::adjacencies::Adjacencies;
-use crate::delivery::Delivery;
-use crate::forwarding::Forwarding;
-use crate::held::Held;
-use crate::outbox::Outbox;
 use alloc::vec::Vec;
 
 use dhow_bundle::Now;
 
-use crate::config::{LinkId, Route};
+use crate::config::LinkId;
 use crate::door::{OperatorCommand, OperatorRefusal, StreamId};
-use crate::local::Locality;
 use crate::node::Node;
 
 /// The operator asked for it: "transmission canceled" (RFC 9171 table 1).
 const CANCELED: u8 = 3;
-
-impl Forwarding {
-    pub(crate) fn add_route(
-        &mut self,
-        adjacencies: &Adjacencies,
-        route: Route,
-    ) -> Result<(), OperatorRefusal> {
-        let hop = adjacencies.hop_named(&route.via)?;
-        self.routes.add(route, hop)
-    }
-
-    /// Everything that waits asks its way again, and who is up is served again.
-    pub(crate) fn reroute(
-        &mut self,
-        held: &mut Held,
-        adjacencies: &mut Adjacencies,
-        delivery: &mut Delivery,
-        out: &mut Outbox,
-    ) {
-        let (routes, endpoints, local) = (&self.routes, &held.endpoints, &held.endpoints.local());
-        self.queues.reroute(|destination| {
-            let id = endpoints.id(destination);
-            if local.locality(id) == Locality::Remote {
-                routes.hops(id)
-            } else {
-                Vec::new()
-            }
-        });
-        self.reroute_sent(held, adjacencies, delivery, out);
-        adjacencies.serve_everybody();
-    }
-}
 
 impl Node {
     pub(crate) fn add_configured_routes(&mut self) {
@@ -88,7 +50,7 @@ impl Node {
             }
             OperatorCommand::RouteDelete { to, via } => {
                 self.adjacencies.hop_named(&via)?;
-                self.forwarding.routes.delete(&to, &via)?;
+                self.forwarding.delete_route(&to, &via)?;
                 self.forwarding.reroute(
                     &mut self.held,
                     &mut self.adjacencies,

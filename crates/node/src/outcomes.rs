@@ -3,8 +3,8 @@
 use crate::door::Occurrence;
 use crate::door::StreamId;
 use crate::door::Telling;
+use crate::forwarding::cut_through::Pass;
 use crate::node::Node;
-use crate::passing::Pass;
 use crate::sending::Outgoing;
 use dhow_bundle::Now;
 use dhow_link::stream::RefuseReason;
@@ -19,7 +19,7 @@ impl Node {
         transfer: TransferId,
         (refused, acknowledged): (Option<RefuseReason>, u64),
     ) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
             return;
         };
         let keeps = neighbour.keeps_prefixes();
@@ -70,7 +70,7 @@ impl Node {
 
     /// A session is gone: everything that it was sending comes back.
     pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
             return;
         };
         neighbour.probe = None;
@@ -97,7 +97,7 @@ impl Node {
 
     /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
     pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
             return;
         };
         let Some(outgoing) = neighbour.closed(transfer) else {
@@ -113,11 +113,7 @@ impl Node {
         if was_tried {
             self.adjacencies.try_others(stream);
         }
-        if let Some(link) = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.link)
+        if let Some(link) = self.adjacencies.neighbour(stream).and_then(|it| it.link)
             && let Some(link) = self.adjacencies.link_mut(link)
         {
             link.works();
@@ -155,8 +151,7 @@ impl Node {
         let id = entry.and_then(|entry| self.held.told(&mut self.outbox, entry));
         let peer = self
             .adjacencies
-            .neighbours
-            .get(&stream)
+            .neighbour(stream)
             .and_then(|it| it.peer_id());
         let took = now.monotonic.since(outgoing.begun);
         if let Some((id, to)) = id.zip(peer.cloned()) {

@@ -6,248 +6,27 @@
 //! that another has replaced is cut, so that what lies unsent in its connection does not take the path's time,
 //! and its bundles go over the new one at once.
 
-use crate::adjacencies::Adjacencies;
-use crate::attention::Attention;
-use crate::outbox::Outbox;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::Now;
 use dhow_link::stream::LinkCommand;
 
-use crate::config::LinkId;
-use crate::door::{Action, Carrier, Path, StreamId};
-use crate::neighbour::{IfLost, Neighbour};
+use crate::adjacencies::neighbour::IfLost;
+use crate::door::{Action, Path, StreamId};
 use crate::node::Node;
 
 /// How often a session that says nothing has its path checked.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that an interface which has just come up is given before anything is sent over it: its driver and its
 /// neighbour's take some milliseconds to pass packets, and what is lost then (ARP, SYN) is sent again only
 /// after a second.
-const SETTLING: Duration = Duration::from_millis(25);
-
-/// Who looks after the paths of sessions that have nothing under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IdlePaths {
-    /// The node asks.
-    Asked,
-    /// The driver tells: nothing is left for the node's timer but what is under way.
-    Told,
-}
-
-impl Adjacencies {
-    /// Wait for what has changed to be usable.
-    pub(crate) fn let_settle(&mut self, now: Now) {
-        self.settles.get_or_insert(now.monotonic + SETTLING);
-    }
-
-    /// Addresses, interfaces or routes of the machine changed: dial at once what waits, and look at the paths
-    /// of sessions that have fallen silent.
-    pub(crate) fn network_changed(&mut self, out: &mut Outbox, now: Now) {
-        for link in &mut self.links {
-            link.hurry(now.monotonic);
-        }
-        self.check_paths(out, now, IfLost::Cut);
-    }
-
-    /// Look after the paths of sessions from now on, if that is not done already.
-    pub(crate) fn watch_paths(&mut self, now: Now) {
-        self.path_check
-            .get_or_insert(now.monotonic + CHECK_INTERVAL);
-    }
-
-    /// It is time to check paths again.
-    pub(crate) fn path_timeout(&mut self, out: &mut Outbox, now: Now) {
-        self.path_check = None;
-        self.check_paths(out, now, IfLost::Keep);
-        let mut neighbours = self.neighbours.values();
-        if neighbours.any(|it| it.needs_path() && self.is_asked_about(it)) {
-            self.watch_paths(now);
-        }
-    }
-
-    pub(crate) fn is_asked_about(&self, neighbour: &Neighbour) -> bool {
-        self.idle_paths == IdlePaths::Asked || neighbour.in_flight > 0
-    }
-
-    pub(crate) fn check_paths(&mut self, out: &mut Outbox, now: Now, if_lost: IfLost) {
-        let quiet = self
-            .neighbours
-            .iter()
-            .filter(|(_, it)| it.needs_path() && it.is_quiet(now.monotonic))
-            .filter(|(_, it)| if_lost == IfLost::Cut || self.is_asked_about(it));
-        let streams: Vec<StreamId> = quiet.map(|(&stream, _)| stream).collect();
-        for stream in streams {
-            self.check_path(out, stream, if_lost);
-        }
-    }
-
-    pub(crate) fn check_path(&mut self, out: &mut Outbox, stream: StreamId, if_lost: IfLost) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
-            neighbour.if_lost = if_lost;
-            out.act(Action::CheckPath { stream });
-        }
-    }
-
-    /// A session stands: look at those that it may have replaced.
-    pub(crate) fn supersede(
-        &mut self,
-        attention: &mut Attention,
-        out: &mut Outbox,
-        now: Now,
-        stream: StreamId,
-    ) {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
-            return;
-        };
-        if let Some(link) = neighbour.link {
-            let doubted = self.link(link).map(|it| it.doubted.clone());
-            for stream in doubted.unwrap_or_default() {
-                self.check_path(out, stream, IfLost::Cut);
-            }
-            self.retire(attention, now, link);
-            return;
-        }
-        let siblings: Vec<StreamId> = self.siblings(stream).collect();
-        for sibling in siblings {
-            self.check_path(out, sibling, IfLost::Cut);
-        }
-    }
-
-    /// Other established sessions with the same peer that it dialled, as this one.
-    pub(crate) fn siblings(&self, stream: StreamId) -> impl Iterator<Item = StreamId> {
-        let peer = self
-            .neighbours
-            .get(&stream)
-            .and_then(|neighbour| neighbour.peer_id());
-        let streams = peer.and_then(|peer| self.peers.get(peer));
-        streams
-            .into_iter()
-            .flatten()
-            .copied()
-            .filter(move |&other| {
-                other != stream
-                    && self
-                        .neighbours
-                        .get(&other)
-                        .is_some_and(|it| it.link.is_none())
-            })
-    }
-
-    /// True when a session that has said something more recently can take what this one has under way.
-    pub(crate) fn has_sibling(&self, stream: StreamId) -> bool {
-        let heard = self.neighbours.get(&stream).map(|it| it.heard);
-        self.siblings(stream).any(|other| {
-            self.neighbours
-                .get(&other)
-                .is_some_and(|it| !it.ending && Some(it.heard) > heard)
-        })
-    }
-
-    /// Established sessions of a link that nothing speaks against, the oldest first.
-    pub(crate) fn sound_sessions(&self, id: LinkId) -> Vec<StreamId> {
-        let Some(link) = self.link(id) else {
-            return Vec::new();
-        };
-        let is_sound = |stream: &&StreamId| {
-            !link.doubted.contains(stream)
-                && self
-                    .neighbours
-                    .get(stream)
-                    .is_some_and(|it| it.parameters.is_some() && !it.ending)
-        };
-        link.streams.iter().filter(is_sound).copied().collect()
-    }
-
-    pub(crate) fn has_all_sessions(&self, id: LinkId) -> bool {
-        let sessions = self
-            .link(id)
-            .map_or(1, |link| usize::from(link.config.sessions.max(1)));
-        self.sound_sessions(id).len() >= sessions
-    }
-
-    /// The oldest sessions of a link above its number have had their time.
-    pub(crate) fn retire(&mut self, attention: &mut Attention, now: Now, id: LinkId) {
-        let Some(link) = self.link(id) else { return };
-        let sessions = usize::from(link.config.sessions.max(1));
-        let sound = self.sound_sessions(id);
-        let surplus = sound.len().saturating_sub(sessions);
-        // First those for whose bundle, which still comes in, others would have to wait.
-        let is_busy = |stream: &StreamId| {
-            let neighbour = self.neighbours.get(stream);
-            neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
-        };
-        let (busy, free): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_busy);
-        for stream in busy.into_iter().chain(free).take(surplus) {
-            self.terminate(attention, now, stream);
-        }
-    }
-
-    /// Let go of attempts to connect that are not needed any more.
-    pub(crate) fn stop_dialling(&mut self, out: &mut Outbox, id: LinkId) {
-        if self.link_mut(id).is_some_and(|link| link.is_sated()) {
-            out.act(Action::StopDialling { link: id });
-        }
-    }
-
-    /// The driver knows that nothing leads to a link's neighbour, or that something does again.
-    pub(crate) fn carrier_changed(
-        &mut self,
-        attention: &mut Attention,
-        out: &mut Outbox,
-        now: Now,
-        id: LinkId,
-        carrier: Carrier,
-    ) {
-        let Some(link) = self.link_mut(id) else {
-            return;
-        };
-        link.carrier = carrier;
-        match carrier {
-            Carrier::Present => self.let_settle(now),
-            Carrier::Absent => self.lose_way(attention, out, now, id),
-        }
-    }
-
-    /// A link's contact has begun or ended.
-    pub(crate) fn contact_turned(
-        &mut self,
-        attention: &mut Attention,
-        out: &mut Outbox,
-        now: Now,
-        id: LinkId,
-        contact: Carrier,
-    ) {
-        let Some(link) = self.link_mut(id).filter(|it| it.contact != contact) else {
-            return;
-        };
-        link.contact = contact;
-        match contact {
-            Carrier::Present => link.hurry(now.monotonic),
-            Carrier::Absent => self.lose_way(attention, out, now, id),
-        }
-    }
-
-    /// Nothing leads to a link's neighbour.
-    fn lose_way(&mut self, attention: &mut Attention, out: &mut Outbox, now: Now, id: LinkId) {
-        let streams = self.link(id).map(|link| link.streams.clone());
-        self.stop_dialling(out, id);
-        // Datagrams would leave for nowhere, and their bundles with them.
-        for stream in streams.into_iter().flatten() {
-            let neighbour = self.neighbours.get(&stream);
-            if neighbour.is_some_and(|it| it.session.is_datagrams()) {
-                self.command(attention, now, stream, LinkCommand::Disconnected);
-            }
-        }
-    }
-}
+pub(crate) const SETTLING: Duration = Duration::from_millis(25);
 
 impl Node {
     /// The driver has looked at a path.
     pub(crate) fn path_checked(&mut self, now: Now, stream: StreamId, path: Path) {
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
             return;
         };
         let if_lost = core::mem::replace(&mut neighbour.if_lost, IfLost::Keep);
@@ -294,11 +73,7 @@ impl Node {
 
     /// Give up a session without a word over its connection.
     fn cut(&mut self, now: Now, stream: StreamId) {
-        let link = self
-            .adjacencies
-            .neighbours
-            .get(&stream)
-            .and_then(|it| it.link);
+        let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
         self.outbox.act(Action::Abort { stream });
         self.adjacencies
             .command(&mut self.attention, now, stream, LinkCommand::Disconnected);

@@ -21,16 +21,11 @@ pub(crate) fn first_look(links: &[LinkConfig]) -> Option<Instant> {
 impl Node {
     /// Tell links of contacts that have begun or ended, if it is time to look.
     pub(crate) fn follow_contacts(&mut self, now: Now) {
-        if self
-            .adjacencies
-            .contacts_due
-            .is_none_or(|at| at > now.monotonic)
-        {
+        if !self.adjacencies.contacts_are_due(now) {
             return;
         }
         let mut due = now.monotonic + LOOK;
-        let ids = 0..u32::try_from(self.adjacencies.links.len()).unwrap_or(u32::MAX);
-        for id in ids.map(LinkId) {
+        for id in self.adjacencies.link_ids() {
             let Some((contact, change)) = self.contact_of(id, now.dtn) else {
                 continue;
             };
@@ -46,7 +41,7 @@ impl Node {
                 contact,
             );
         }
-        self.adjacencies.contacts_due = Some(due);
+        self.adjacencies.look_at_contacts(due);
     }
 
     /// Whether a contact with a link's peer is on, and when that changes, as far as is planned; none of links that are dialled at any time.

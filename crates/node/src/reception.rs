@@ -116,7 +116,7 @@ impl Node {
         if ends.start && ends.end {
             self.hear_of_sent(now, &octets);
         }
-        let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
             return;
         };
         let reception = if ends.start {
@@ -179,7 +179,7 @@ impl Node {
                 }
             }
             Ok(Some(reception)) => {
-                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
                     neighbour.receptions.insert(transfer, reception);
                 }
             }
@@ -205,8 +205,7 @@ impl Node {
         };
         let reading = self
             .adjacencies
-            .neighbours
-            .get(&stream)
+            .neighbour(stream)
             .map(|neighbour| neighbour.reading())
             .unwrap_or_default();
         let mut reader = self.held.headers_in.take().unwrap_or_default();

@@ -109,7 +109,7 @@ impl Node {
             Comes::Answer => true,
             Comes::Given(destination) => stays(destination),
             Comes::Over(stream, destination) => {
-                let neighbour = self.adjacencies.neighbours.get(&stream);
+                let neighbour = self.adjacencies.neighbour(stream);
                 neighbour.is_some_and(|it| it.in_flight > 0)
                     || stays(destination)
                     || self

@@ -7,11 +7,12 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::RefuseReason;
 
-use crate::copies::CopyEnd;
 use crate::door::StreamId;
+use crate::forwarding::copies::CopyEnd;
 use crate::held::retention::State;
 use crate::node::Node;
-use crate::sending::{NOT_ACCEPTABLE_REST, RETRANSMIT_REST};
+use crate::sending::NOT_ACCEPTABLE_REST;
+use crate::sending::RETRANSMIT_REST;
 
 impl Node {
     /// A bundle that a session could not get rid of.
@@ -22,7 +23,7 @@ impl Node {
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
-        match self.forwarding.copies.router(key) {
+        match self.forwarding.copies().router(key) {
             Some(_) => self.give_back(now, stream, key, rest_after(refused)),
             None => self.not_taken(now, key, refused),
         }
@@ -52,7 +53,7 @@ impl Node {
         rest: Option<Duration>,
     ) {
         match rest {
-            _ if self.forwarding.copies.router(key).is_some() => {
+            _ if self.forwarding.copies().router(key).is_some() => {
                 let rest = rest.unwrap_or(Duration::ZERO);
                 self.copy_back(now, stream, key, CopyEnd::Returned(rest));
             }

@@ -1,27 +1,20 @@
 //! Bundles that go out to neighbours (RFC 9171 5.4): chosen in order, re-encoded for the next hop, and
 //! let go only when the neighbour has acknowledged them.
 
-use crate::adjacencies::Adjacencies;
-use crate::forwarding::Forwarding;
-use crate::held::Held;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
-use dhow_bundle::{BundleFlags, FragmentRange, Header, HopEdit, Instant, Now, Reading};
-use dhow_link::stream::RefuseReason;
+use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Reading};
 
 use crate::checksums::Ending;
-use crate::copies::CopyEnd;
 use crate::door::{StreamId, Ticket};
+use crate::forwarding::copies::CopyEnd;
+use crate::forwarding::queues::Choice;
 use crate::held::verification::READ_WHOLE_OCTETS;
-use crate::neighbour::Neighbour;
 use crate::node::Node;
-use crate::queues::{Choice, QueueId};
-use crate::routing::Hop;
 
 /// How long a bundle rests that a neighbour found not acceptable.
 pub(crate) const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
@@ -62,108 +55,19 @@ pub(crate) enum PendingRead {
     Perf { key: BundleKey, at: Instant },
 }
 
-/// A bundle that a session is cutting into fragments.
-#[derive(Debug)]
-pub(crate) struct Split {
-    pub(crate) key: BundleKey,
-    /// Payload octets of one fragment.
-    pub(crate) piece_octets: u64,
-    /// First payload octet that is not yet under way.
-    pub(crate) next: u64,
-}
-
-/// What has become of a bundle that is cut into fragments.
-#[derive(Debug)]
-pub(crate) struct SplitBundle {
-    pub(crate) header: Box<Header>,
-    /// Fragments read for or given to the session and not yet answered.
-    pub(crate) outstanding: u64,
-    /// No more fragments will be made.
-    pub(crate) complete: bool,
-    /// A fragment failed: the bundle stays here.
-    pub(crate) failed: Option<Option<RefuseReason>>,
-}
-
-impl Forwarding {
-    /// The next bundle for a session.
-    pub(crate) fn choose(
-        &self,
-        held: &Held,
-        adjacencies: &Adjacencies,
-        stream: StreamId,
-    ) -> Option<Choice> {
-        self.weigh(held, adjacencies, stream).0
-    }
-
-    /// The next bundle for a session, and the queues that are to be listed anew.
-    pub(crate) fn weigh(
-        &self,
-        held: &Held,
-        adjacencies: &Adjacencies,
-        stream: StreamId,
-    ) -> (Option<Choice>, Vec<QueueId>) {
-        let Some(neighbour) = adjacencies.neighbours.get(&stream) else {
-            return (None, Vec::new());
-        };
-        let best = |hops: &[Hop]| hops.iter().position(|hop| adjacencies.is_up(hop));
-        if neighbour.ceiling_octets().is_some() {
-            let (choice, stale) = self.queues.next(&neighbour.hops, best, |key| {
-                held.is_below(neighbour, key) && self.may_go(held, neighbour, key)
-            });
-            if choice.is_some() {
-                return (choice, stale);
-            }
-        }
-        self.queues.next(&neighbour.hops, best, |key| {
-            self.may_go(held, neighbour, key)
-        })
-    }
-
-    /// What follows the bundle that was chosen for a session last, while nothing else has happened.
-    pub(crate) fn follow(
-        &self,
-        held: &Held,
-        adjacencies: &Adjacencies,
-        stream: StreamId,
-        last: &Choice,
-    ) -> Option<Choice> {
-        let following = self.queues.following(last)?;
-        let neighbour = adjacencies.neighbours.get(&stream)?;
-        let goes =
-            held.is_below(neighbour, following.key) && self.may_go(held, neighbour, following.key);
-        goes.then_some(following)
-    }
-
-    pub(crate) fn may_go(&self, held: &Held, neighbour: &Neighbour, key: BundleKey) -> bool {
-        held.bundles.entry(key).is_some_and(|entry| {
-            let fits = entry.octets <= neighbour.transfer_mru() || !must_not_fragment(entry.flags);
-            // A bundle never goes back to the neighbour that it came from: that one would take it for a
-            // copy of what it has got rid of.
-            let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
-            let may_pass = !is_back || planted(Mutant::SentBack);
-            fits && may_pass && !self.has_left(held, neighbour.link, key)
-        })
-    }
-
-    /// A bundle's header for the next hop, and octets of the bundle with it.
-    pub(crate) fn head(&mut self, header: &Header, edit: &HopEdit) -> (Bytes, u64) {
-        self.heads.forwarded(header, edit)
-    }
-}
-
 impl Node {
     /// Give a session what it has room for.
     pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
         let mut last: Option<Choice> = None;
         self.adjacencies.finish_probe(&mut self.outbox, now, stream);
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             neighbour.try_again(now.monotonic);
             if neighbour.is_to_be_cleared(now.monotonic) {
                 self.clear_the_way(now, stream);
             }
         }
         loop {
-            let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
+            let Some(neighbour) = self.adjacencies.neighbour(stream) else {
                 return;
             };
             if let Some(key) = neighbour.passing {
@@ -180,7 +84,7 @@ impl Node {
                 return self.adjacencies.note_full(now, stream);
             }
             if !self.outbox.has_turn_left() {
-                self.adjacencies.to_serve.insert(stream);
+                self.adjacencies.serve(stream);
                 return;
             }
             if !neighbour.splits.is_empty() {
@@ -199,7 +103,7 @@ impl Node {
                 None => {
                     let (choice, stale) =
                         self.forwarding.weigh(&self.held, &self.adjacencies, stream);
-                    self.forwarding.queues.refresh(stale);
+                    self.forwarding.refresh(stale);
                     choice
                 }
                 following => following,
@@ -297,8 +201,7 @@ impl Node {
         let length = entry.octets;
         if self
             .adjacencies
-            .neighbours
-            .get(&stream)
+            .neighbour(stream)
             .is_none_or(|it| it.ending)
         {
             self.adjacencies.discharge(stream, length);
@@ -307,7 +210,7 @@ impl Node {
         }
         // What was accepted on reception is read again as leniently as it may have been then.
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
-        let mut reader = self.forwarding.headers_out.take().unwrap_or_default();
+        let mut reader = self.forwarding.take_reader();
         let is_read = reader.read(&octets, Reading::Lenient) == Ok(true);
         if is_read && (!whole || reader.header().check_body(&octets).is_ok()) {
             self.send_behind(now, (stream, key), reader.header(), &octets);
@@ -327,8 +230,7 @@ impl Node {
             }
             self.corrupt(now, key);
         }
-        reader.release();
-        self.forwarding.headers_out = Some(reader);
+        self.forwarding.give_reader_back(reader);
     }
 
     /// The header of a bundle to send is read, at the beginning of `octets`, which may be the whole.
@@ -341,7 +243,7 @@ impl Node {
     ) {
         let (Some(entry), Some(neighbour)) = (
             self.held.bundles.entry(key),
-            self.adjacencies.neighbours.get(&stream),
+            self.adjacencies.neighbour(stream),
         ) else {
             return;
         };
@@ -374,7 +276,7 @@ impl Node {
         if total > mru {
             // It must not be fragmented, and its header grew past what the peer takes.
             self.adjacencies.discharge(stream, length);
-            if self.forwarding.copies.router(key).is_some() {
+            if self.forwarding.copies().router(key).is_some() {
                 return self.copy_back(now, stream, key, CopyEnd::Barred);
             }
             match planted(Mutant::GrowthIgnored) {

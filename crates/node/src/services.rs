@@ -2,7 +2,10 @@
 
 use crate::answers::Answers;
 use crate::config::Config;
+use crate::held::Held;
 use crate::perf::Perf;
+use dhow_bundle::Now;
+use dhow_bundle::storage::BundleKey;
 
 /// The state of both.
 pub(crate) struct Services {
@@ -16,5 +19,25 @@ impl Services {
             answers: Answers::new(config.answers_per_second, config.seed),
             perf: Perf::new(config),
         }
+    }
+}
+
+impl Services {
+    /// Whether a payload may go back to the source of its bundle now.
+    pub(crate) fn may_send_back(
+        &mut self,
+        held: &Held,
+        now: Now,
+        key: BundleKey,
+        octets: u64,
+        beginning: &[u8],
+    ) -> bool {
+        let Some(entry) = held.bundles.entry(key) else {
+            return false;
+        };
+        let question = (held.endpoints.id(entry.source), entry.creation);
+        let payload = (octets, beginning);
+        let outcome = self.answers.send_back(now.monotonic, question, payload);
+        outcome.is_ok()
     }
 }

@@ -8,13 +8,13 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::tcpcl::Session;
 
+use crate::adjacencies::neighbour::Neighbour;
 use crate::config::{Enabled, Route, RouterKind, Routing};
 use crate::contacts::ContactTable;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
 use crate::held::retention::State;
 use crate::local::Locality;
-use crate::neighbour::Neighbour;
 use crate::node::Node;
 use crate::reception::Reception;
 use crate::routing::Hop;
@@ -33,11 +33,10 @@ impl Node {
     /// Configured links.
     #[must_use]
     pub fn links(&self) -> Vec<LinkView> {
-        let view = |link: &crate::links::Link| {
+        let view = |link: &crate::adjacencies::links::Link| {
             let established = |stream: &&crate::door::StreamId| {
                 self.adjacencies
-                    .neighbours
-                    .get(stream)
+                    .neighbour(**stream)
                     .is_some_and(|it| it.parameters.is_some() && !it.ending)
             };
             let sessions = link.streams.iter().filter(established).count();
@@ -58,16 +57,15 @@ impl Node {
                 last_error: link.last_error.clone(),
             }
         };
-        self.adjacencies.links.iter().map(view).collect()
+        self.adjacencies.links().iter().map(view).collect()
     }
 
     /// Established sessions.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionView> {
         self.adjacencies
-            .neighbours
-            .iter()
-            .filter_map(|(&stream, neighbour)| {
+            .neighbours()
+            .filter_map(|(stream, neighbour)| {
                 let parameters = neighbour.parameters.as_ref()?;
                 Some(SessionView {
                     stream,
@@ -115,16 +113,20 @@ impl Node {
                 priority: 0,
             },
             implicit: false,
-            usable: !self.adjacencies.peers.is_empty(),
+            usable: self.adjacencies.peers().next().is_some(),
             router: Some(*router),
         });
-        let fixed = self.forwarding.routes.iter().map(|(route, hop)| RouteView {
-            route: route.clone(),
-            implicit: false,
-            usable: self.adjacencies.is_up(hop),
-            router: None,
-        });
-        let implicit = self.adjacencies.peers.keys().map(|peer| RouteView {
+        let fixed = self
+            .forwarding
+            .routes()
+            .iter()
+            .map(|(route, hop)| RouteView {
+                route: route.clone(),
+                implicit: false,
+                usable: self.adjacencies.is_up(hop),
+                router: None,
+            });
+        let implicit = self.adjacencies.peers().map(|peer| RouteView {
             route: Route {
                 to: pattern_of(peer),
                 via: peer.to_string(),
@@ -147,13 +149,13 @@ impl Node {
     #[must_use]
     pub fn registrations(&self) -> Vec<RegistrationView> {
         self.delivery
-            .registrations
+            .registrations()
             .iter()
             .map(|(index, registration)| RegistrationView {
                 endpoint: registration.endpoint.clone(),
                 subscribers: registration.subscribers.len(),
                 failure_action: registration.failure_action,
-                waiting: self.forwarding.queues.waiting(index),
+                waiting: self.forwarding.queues().waiting(index),
             })
             .collect()
     }
@@ -162,7 +164,7 @@ impl Node {
     /// destination.
     #[must_use]
     pub fn waiting(&self) -> Vec<WaitingView> {
-        let sums = self.forwarding.queues.by_best_hop(|destination, hops| {
+        let sums = self.forwarding.queues().by_best_hop(|destination, hops| {
             let is_itself = |hop: &&Hop| match hop {
                 Hop::Peer(peer) => {
                     self.held.endpoints.id(destination).node_id().as_ref() == Some(peer)
@@ -216,7 +218,7 @@ impl Node {
             let destination = self.held.endpoints.id(index).clone();
             let next_hop = self
                 .forwarding
-                .queues
+                .queues()
                 .hops_to(index)
                 .iter()
                 .find(|hop| self.adjacencies.is_up(hop))

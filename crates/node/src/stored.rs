@@ -49,7 +49,7 @@ impl Node {
                     .reported(&self.config, entry, ReportKind::Received);
                 let id = self.held.told(&mut self.outbox, entry);
                 self.outbox.counters.count_received(now.monotonic, octets);
-                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
                     neighbour.bundles_received += 1;
                     neighbour.octets_received += octets;
                     if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
@@ -88,7 +88,7 @@ impl Node {
         } else if !self.finish_pass(now, key) {
             self.dispatch(now, key);
         } else if let Some(entry) = self.held.bundles.entry(key) {
-            self.forwarding.turns.leave(entry.order);
+            self.forwarding.leave_turn(entry.order);
         }
     }
 
@@ -129,13 +129,13 @@ impl Node {
             StoreRefusal::Disk => "the disk failed".into(),
         };
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
-        self.forwarding.handed.remove(&key);
+        self.forwarding.forget_handed(key);
         if self.orphan(now, key, arrival.origin) {
             return;
         }
         match arrival.origin {
             Origin::Neighbour { stream, transfer } => {
-                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
                     neighbour.receptions.remove(&transfer);
                 }
                 let refused = Refused {

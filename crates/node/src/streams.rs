@@ -11,34 +11,17 @@ use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities};
 use dhow_link::tcpcl::Session;
 use dhow_link::{Gather, StreamSession};
 
+use crate::adjacencies::datagrams::Datagrams;
+use crate::adjacencies::layer::Layer;
+use crate::adjacencies::links::{self, Tongue, Welcome};
+use crate::adjacencies::neighbour::{Neighbour, session_config};
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
-use crate::api::session::RESPONSES_OCTETS_MAX;
-use crate::client::Client;
-use crate::config::{Enabled, LinkId, ListenerConfig, ListenerId, UdpPolicy};
-use crate::datagrams::Datagrams;
+use crate::config::{Enabled, ListenerConfig, ListenerId, UdpPolicy};
+use crate::delivery::client::Client;
 use crate::door::{Action, Occurrence, Purpose, StreamId};
-use crate::layer::Layer;
-use crate::links::{self, Tongue, Welcome};
-use crate::memory::length;
-use crate::neighbour::{Neighbour, session_config};
 use crate::node::{Node, Stage};
 use crate::routing::{Contact, Hop};
-
-/// Applications that do not take their responses have this part of the index's memory together before each is held to
-/// [`RESPONSES_OCTETS_MIN`].
-const RESPONSES_SHARE: u64 = 16;
-
-/// Octets of responses that an application may leave in any case: clients that read while they write need no more.
-const RESPONSES_OCTETS_MIN: usize = 64 << 10;
-
-/// Octets of responses that one application may leave where all leave so many.
-fn allowed_responses(all: usize, memory_octets: u64) -> usize {
-    match length(all) < memory_octets / RESPONSES_SHARE {
-        true => RESPONSES_OCTETS_MAX,
-        false => RESPONSES_OCTETS_MIN,
-    }
-}
 
 impl Node {
     /// A neighbour's connection is there, or an address from which datagrams may come.
@@ -95,9 +78,7 @@ impl Node {
         if let Purpose::Heard { .. } = purpose {
             neighbour.peer = Some(self.held.endpoints.acquire(&EndpointId::Null));
         }
-        self.adjacencies
-            .neighbours
-            .insert(stream, Box::new(neighbour));
+        self.adjacencies.welcome(stream, neighbour);
         self.attention.attend(stream);
         self.attend_all(now);
         self.adjacencies.watch_paths(now);
@@ -117,14 +98,12 @@ impl Node {
     pub(crate) fn welcome(&mut self, stream: StreamId) {
         let session = ClientSession::new(self.held.endpoints.local().node_id().clone())
             .with_default_lifetime_ms(self.config.default_lifetime_ms);
-        self.delivery
-            .clients
-            .insert(stream, Box::new(Client::new(session)));
+        self.delivery.welcome(stream, Client::new(session));
         self.attention.attend(stream);
     }
 
     pub(crate) fn handle_octets(&mut self, now: Now, stream: StreamId, octets: Bytes) {
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             neighbour.heard = now.monotonic;
             neighbour.session.handle_octets(now, octets);
             if let Some(id) = neighbour.link
@@ -135,7 +114,7 @@ impl Node {
             {
                 self.adjacencies.stop_dialling(&mut self.outbox, id);
             }
-        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.client_mut(stream) {
             client.session.handle_octets(now, octets);
         }
         self.attention.attend(stream);
@@ -156,14 +135,14 @@ impl Node {
     }
 
     pub(crate) fn disconnected(&mut self, now: Now, stream: StreamId) {
-        if self.adjacencies.neighbours.contains_key(&stream) {
+        if self.adjacencies.has_neighbour(stream) {
             self.adjacencies
                 .command(&mut self.attention, now, stream, LinkCommand::Disconnected);
             self.attend_all(now);
-            if self.adjacencies.neighbours.contains_key(&stream) {
+            if self.adjacencies.has_neighbour(stream) {
                 self.part(now, stream, DownReason::Disconnected);
             }
-        } else if self.delivery.clients.contains_key(&stream) {
+        } else if self.delivery.has_client(stream) {
             self.delivery.answer(
                 &mut self.attention,
                 now,
@@ -173,7 +152,7 @@ impl Node {
             self.attend_all(now);
             self.dismiss(now, stream);
         }
-        self.adjacencies.parting.remove(&stream);
+        self.adjacencies.forget(stream);
     }
 
     /// Ask for a stream's octets to be written.
@@ -195,19 +174,19 @@ impl Node {
 
     fn write_octets(&mut self, now: Now, stream: StreamId, limit: usize, out: &mut Gather) {
         let before = out.octets();
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             neighbour.session.poll_octets(now, limit, out);
             neighbour.flush_pending = out.octets() > before && neighbour.session.may_have_octets();
             if neighbour.has_moved_on() {
-                self.adjacencies.to_serve.insert(stream);
+                self.adjacencies.serve(stream);
             }
-        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.client_mut(stream) {
             client.session.poll_octets(now, limit, out);
             client.flush_pending = out.octets() > before;
-        } else if let Some(session) = self.adjacencies.parting.get_mut(&stream) {
+        } else if let Some(session) = self.adjacencies.parting_mut(stream) {
             session.poll_octets(now, limit, out);
             if out.octets() == before {
-                self.adjacencies.parting.remove(&stream);
+                self.adjacencies.forget(stream);
             }
             return;
         }
@@ -223,7 +202,7 @@ impl Node {
     /// False once all that a stream is to write has been given, so that it need not be asked again.
     #[must_use]
     pub fn may_have_octets(&self, stream: StreamId) -> bool {
-        let neighbour = self.adjacencies.neighbours.get(&stream);
+        let neighbour = self.adjacencies.neighbour(stream);
         neighbour.is_none_or(|neighbour| neighbour.session.may_have_octets())
     }
 
@@ -238,7 +217,7 @@ impl Node {
     /// others give after it.
     #[must_use]
     pub fn takes_octets_within(&self, stream: StreamId, of_clients: u64) -> bool {
-        if let Some(neighbour) = self.adjacencies.neighbours.get(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour(stream) {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
             return neighbour.session.wants_octets()
@@ -248,7 +227,7 @@ impl Node {
                     .has_room(stream, self.config.store_queue_octets)
                     || planted(Mutant::QueueWithoutBound));
         }
-        self.delivery.clients.get(&stream).is_none_or(|client| {
+        self.delivery.client(stream).is_none_or(|client| {
             client.session.wants_octets()
                 && (client.subscribed
                     || (self
@@ -277,7 +256,7 @@ impl Node {
     pub(crate) fn listen(&mut self, now: Now, stream: StreamId) -> bool {
         let mut happened = false;
         self.adjacencies.tell_faults(&mut self.outbox, stream);
-        while let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        while let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             let Some(event) = neighbour.session.poll_event() else {
                 return happened;
             };
@@ -286,8 +265,7 @@ impl Node {
         }
         while let Some(event) = self
             .delivery
-            .clients
-            .get_mut(&stream)
+            .client_mut(stream)
             .and_then(|client| client.session.poll_event())
         {
             happened = true;
@@ -298,34 +276,18 @@ impl Node {
 
     /// Set a stream's timer to what its session wants.
     pub(crate) fn arm(&mut self, stream: StreamId) {
-        let (wanted, armed) = if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream)
-        {
-            let early_octets = neighbour.session.early_octets();
-            let before = core::mem::replace(&mut neighbour.early_octets, early_octets);
-            self.adjacencies.early_octets =
-                self.adjacencies.early_octets.saturating_add(early_octets) - before;
-            let wanted = neighbour.session.poll_timeout();
-            (wanted, core::mem::replace(&mut neighbour.timeout, wanted))
-        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
-            let octets = client.session.response_octets();
-            let before = core::mem::replace(&mut client.response_octets, octets);
-            self.delivery.response_octets = self.delivery.response_octets + octets - before;
-            let allowed =
-                allowed_responses(self.delivery.response_octets, self.config.memory_octets);
-            client.session.allow_responses(allowed);
-            let wanted = client.session.poll_timeout();
-            (wanted, core::mem::replace(&mut client.timeout, wanted))
-        } else {
-            return;
-        };
-        self.attention.rearm(stream, armed, wanted);
+        let neighbour = self.adjacencies.rearm(stream);
+        let rearmed = neighbour.or_else(|| self.delivery.rearm(stream, self.config.memory_octets));
+        if let Some([wanted, armed]) = rearmed {
+            self.attention.rearm(stream, armed, wanted);
+        }
     }
 
     pub(crate) fn stream_timeout(&mut self, now: Now, stream: StreamId) {
-        if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             neighbour.timeout = None;
             neighbour.session.handle_timeout(now);
-        } else if let Some(client) = self.delivery.clients.get_mut(&stream) {
+        } else if let Some(client) = self.delivery.client_mut(stream) {
             client.timeout = None;
             client.session.handle_timeout(now);
         }
@@ -337,7 +299,7 @@ impl Node {
             LinkEvent::StartTls => self.outbox.act(Action::StartTls { stream }),
             LinkEvent::Up(parameters) => {
                 let index = self.held.endpoints.acquire(parameters.peer.endpoint());
-                let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) else {
+                let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
                     return;
                 };
                 let link = neighbour.link;
@@ -350,18 +312,11 @@ impl Node {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
                 }
-                let sessions = self
-                    .adjacencies
-                    .peers
-                    .entry(parameters.peer.clone())
-                    .or_default();
-                let is_first = sessions.is_empty();
-                sessions.insert(stream);
-                if is_first {
+                if self.adjacencies.establish(&parameters.peer, stream) {
                     self.forwarding
                         .contact_changed(now, &parameters.peer, Contact::Up);
                 }
-                self.adjacencies.to_serve.insert(stream);
+                self.adjacencies.serve(stream);
                 self.forwarding.wake_sent(
                     &mut self.held,
                     &mut self.adjacencies,
@@ -396,17 +351,13 @@ impl Node {
                 self.abandon_reception(now, stream, transfer, refused);
             }
             LinkEvent::Unverified { transfer } => {
-                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
                     neighbour.unverified = Some(transfer);
                 }
             }
             LinkEvent::Acknowledged { .. } => {}
             LinkEvent::ReconnectionDelay { delay } => {
-                let link = self
-                    .adjacencies
-                    .neighbours
-                    .get(&stream)
-                    .and_then(|it| it.link);
+                let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
                 if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                     link.postpone(now.monotonic, delay);
                 }
@@ -414,8 +365,7 @@ impl Node {
             LinkEvent::Rejected { reason, message } => {
                 let peer = self
                     .adjacencies
-                    .neighbours
-                    .get(&stream)
+                    .neighbour(stream)
                     .and_then(|it| it.peer_id());
                 let peer = peer.cloned();
                 self.outbox.occurred(Occurrence::MessageRejected {
@@ -433,7 +383,7 @@ impl Node {
                 acknowledged,
             } => self.failed(now, stream, transfer, (refused, acknowledged)),
             LinkEvent::Ending => {
-                if let Some(neighbour) = self.adjacencies.neighbours.get_mut(&stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
                     neighbour.ending = true;
                 }
                 // What waits for this session may have another way.
@@ -471,7 +421,7 @@ impl Node {
 
     /// A neighbour's session is over: what it had under way is somebody else's again.
     fn part(&mut self, now: Now, stream: StreamId, reason: DownReason) {
-        let Some(neighbour) = self.adjacencies.neighbours.get(&stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour(stream) else {
             return;
         };
         let (link, since, peer) = (
@@ -508,39 +458,23 @@ impl Node {
             link.disconnected(now.monotonic, stream, since, jitter);
         }
         if let Some(peer) = peer
-            && let Some(streams) = self.adjacencies.peers.get_mut(&peer)
+            && self.adjacencies.separate(&peer, stream)
         {
-            streams.remove(&stream);
-            if streams.is_empty() {
-                self.adjacencies.peers.remove(&peer);
-                self.forwarding.contact_changed(now, &peer, Contact::Down);
-            }
+            self.forwarding.contact_changed(now, &peer, Contact::Down);
         }
         let armed = self
             .adjacencies
-            .neighbours
-            .get(&stream)
+            .neighbour(stream)
             .and_then(|neighbour| neighbour.timeout);
         self.attention.rearm(stream, armed, None);
-        self.adjacencies.to_serve.remove(&stream);
         if let Some(index) = self
             .adjacencies
-            .neighbours
-            .get(&stream)
+            .neighbour(stream)
             .and_then(|neighbour| neighbour.peer)
         {
             self.held.endpoints.release(index);
         }
-        // The session may still have last octets to write: it stays until the driver reports the end.
-        if let Some(neighbour) = self.adjacencies.neighbours.remove(&stream) {
-            self.adjacencies.early_octets = self
-                .adjacencies
-                .early_octets
-                .saturating_sub(neighbour.early_octets);
-            if let Layer::Stream(session) = neighbour.session {
-                self.adjacencies.parting.insert(stream, session);
-            }
-        }
+        self.adjacencies.bid_farewell(stream);
         // Another way may be the best one now.
         self.adjacencies.serve_everybody();
     }
@@ -550,8 +484,7 @@ impl Node {
         if self.stage != Stage::Working {
             return;
         }
-        let ids = 0..u32::try_from(self.adjacencies.links.len()).unwrap_or(u32::MAX);
-        for link in ids.map(LinkId) {
+        for link in self.adjacencies.link_ids() {
             if !self
                 .adjacencies
                 .link(link)
@@ -573,7 +506,7 @@ impl Node {
     /// Finish transfers in progress, end all sessions, take nothing new.
     pub(crate) fn shut_down(&mut self, now: Now) {
         self.stage = Stage::ShuttingDown;
-        let streams: Vec<StreamId> = self.adjacencies.neighbours.keys().copied().collect();
+        let streams: Vec<StreamId> = self.adjacencies.neighbours().map(|(it, _)| it).collect();
         for stream in streams {
             self.adjacencies.terminate(&mut self.attention, now, stream);
         }
@@ -582,7 +515,7 @@ impl Node {
     /// True once a `Shutdown` has been carried out: no session is left and everything is durable.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.adjacencies.neighbours.is_empty()
+        (self.adjacencies.count() == 0)
             && self.held.backlog.octets() == 0
             && self.held.arrivals.is_empty()
     }

@@ -1,7 +1,5 @@
 //! Bundles that applications of this node send (RFC 9171 5.2).
 
-use crate::attention::Attention;
-use crate::delivery::Delivery;
 use alloc::boxed::Box;
 use alloc::format;
 use dhow_bundle::mutant::{Mutant, planted};
@@ -13,7 +11,7 @@ use dhow_bundle::{
     PayloadCrc, PrimaryBlock, Room,
 };
 
-use crate::api::seam::{ApiRefusal, ClientCommand, RequestId, SendRequest};
+use crate::api::seam::{ApiRefusal, RequestId, SendRequest};
 use crate::door::StreamId;
 use crate::held::arrivals::Origin;
 use crate::local::Locality;
@@ -41,7 +39,7 @@ const ASKABLE: u64 = BundleFlags::MUST_NOT_FRAGMENT.bits()
 
 /// A bundle whose payload an application is sending. A connection sends one after the other.
 pub(crate) struct Transmission {
-    request: RequestId,
+    pub(crate) request: RequestId,
     key: BundleKey,
     crc: PayloadCrc,
 }
@@ -117,33 +115,6 @@ impl Mould {
     }
 }
 
-impl Delivery {
-    /// Answer an application's request.
-    pub(crate) fn transmission_done(
-        &mut self,
-        attention: &mut Attention,
-        now: Now,
-        stream: StreamId,
-        request: RequestId,
-        outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
-    ) {
-        if let Some(client) = self.clients.get_mut(&stream) {
-            if client
-                .transmission
-                .as_ref()
-                .is_some_and(|transmission| transmission.request == request)
-            {
-                client.transmission = None;
-            }
-            client
-                .session
-                .handle_command(now, ClientCommand::Sent { request, outcome });
-            // Answers come in batches: the session is attended to once for all of them.
-            attention.attend(stream);
-        }
-    }
-}
-
 impl Node {
     /// An application begins to send a bundle.
     pub(crate) fn begin_transmission(
@@ -157,8 +128,7 @@ impl Node {
             Ok(transmission) => {
                 let before = self
                     .delivery
-                    .clients
-                    .get_mut(&stream)
+                    .client_mut(stream)
                     .and_then(|client| client.transmission.replace(transmission));
                 if let Some(before) = before {
                     self.break_off(now, before);
@@ -183,12 +153,11 @@ impl Node {
     ) -> Result<Transmission, ApiRefusal> {
         let mut workshop = self
             .delivery
-            .clients
-            .get_mut(&stream)
+            .client_mut(stream)
             .map(|client| core::mem::take(&mut client.workshop))
             .unwrap_or_default();
         let made = self.begin(now, stream, &mut workshop, send);
-        if let Some(client) = self.delivery.clients.get_mut(&stream) {
+        if let Some(client) = self.delivery.client_mut(stream) {
             client.workshop = workshop;
         }
         let (key, crc) = made?;
@@ -284,13 +253,12 @@ impl Node {
         }
         let own = self
             .delivery
-            .clients
-            .get(&stream)
+            .client(stream)
             .and_then(|client| client.endpoint.as_ref());
         if own.is_none_or(|(_, endpoint)| *endpoint != source)
             && !self
                 .delivery
-                .registrations
+                .registrations()
                 .allows(self.held.endpoints.find(&source), "")
         {
             let why = format!("{source} is held by another application");
@@ -323,7 +291,7 @@ impl Node {
         octets: Bytes,
         end: bool,
     ) {
-        let Some(client) = self.delivery.clients.get_mut(&stream) else {
+        let Some(client) = self.delivery.client_mut(stream) else {
             return;
         };
         let Some(transmission) = client

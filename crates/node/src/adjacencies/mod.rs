@@ -1,5 +1,19 @@
 //! The neighbours: configured links, sessions and conversations by datagrams, and the paths that they go over.
 
+pub(crate) mod checksums;
+pub(crate) mod conversations;
+pub(crate) mod cut_through;
+pub(crate) mod datagrams;
+pub(crate) mod detours;
+pub(crate) mod layer;
+pub(crate) mod links;
+pub(crate) mod neighbour;
+pub(crate) mod paths;
+pub(crate) mod probing;
+pub(crate) mod transfer_mru;
+pub(crate) mod window;
+
+use crate::adjacencies::layer::Layer;
 use crate::attention::Attention;
 use crate::config::LinkId;
 use crate::door::OperatorRefusal;
@@ -21,40 +35,229 @@ use dhow_link::stream::TransferId;
 use dhow_bundle::{Instant, NodeId};
 use dhow_link::tcpcl::Session;
 
+use crate::adjacencies::links::Link;
+use crate::adjacencies::neighbour::Neighbour;
+use crate::adjacencies::paths::IdlePaths;
 use crate::config::Config;
 use crate::door::{Action, StreamId};
-use crate::links::Link;
-use crate::neighbour::Neighbour;
 use crate::outbox::Outbox;
-use crate::paths::IdlePaths;
 use crate::planned;
 use crate::sending::Outgoing;
 use alloc::string::ToString;
 
 /// All neighbours.
 pub(crate) struct Adjacencies {
-    pub(crate) links: Vec<Link>,
-    pub(crate) neighbours: BTreeMap<StreamId, Box<Neighbour>>,
+    links: Vec<Link>,
+    neighbours: BTreeMap<StreamId, Box<Neighbour>>,
     /// Established sessions by their peer.
-    pub(crate) peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
+    peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
     /// Sessions that are over and may still have last octets to write.
-    pub(crate) parting: BTreeMap<StreamId, Box<Session>>,
+    parting: BTreeMap<StreamId, Box<Session>>,
     /// Sessions that may have room for a bundle.
-    pub(crate) to_serve: BTreeSet<StreamId>,
+    to_serve: BTreeSet<StreamId>,
     /// When sessions whose peer is out of resources are tried again.
-    pub(crate) pauses: BTreeSet<(Instant, StreamId)>,
+    pauses: BTreeSet<(Instant, StreamId)>,
     /// When the network, which has just changed, is looked at.
-    pub(crate) settles: Option<Instant>,
+    settles: Option<Instant>,
     /// When the paths of sessions are looked at.
-    pub(crate) path_check: Option<Instant>,
-    pub(crate) idle_paths: IdlePaths,
+    path_check: Option<Instant>,
+    idle_paths: IdlePaths,
     /// When contacts of links are looked at.
-    pub(crate) contacts_due: Option<Instant>,
+    contacts_due: Option<Instant>,
     /// Octets of datagrams that came before others and wait for them.
-    pub(crate) early_octets: u64,
+    early_octets: u64,
 }
 
 impl Adjacencies {
+    /// Neighbours by their connections and conversations, in order.
+    pub(crate) fn neighbours(&self) -> impl Iterator<Item = (StreamId, &Neighbour)> {
+        (self.neighbours.iter()).map(|(&stream, neighbour)| (stream, neighbour.as_ref()))
+    }
+
+    /// Connections and conversations with neighbours.
+    pub(crate) fn count(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// A connection or conversation has begun.
+    pub(crate) fn welcome(&mut self, stream: StreamId, neighbour: Neighbour) {
+        self.neighbours.insert(stream, Box::new(neighbour));
+    }
+
+    /// A session is established; true when it is the first with its peer.
+    pub(crate) fn establish(&mut self, peer: &NodeId, stream: StreamId) -> bool {
+        let sessions = self.peers.entry(peer.clone()).or_default();
+        let is_first = sessions.is_empty();
+        sessions.insert(stream);
+        is_first
+    }
+
+    /// An established session is over; true when it was the last with its peer.
+    pub(crate) fn separate(&mut self, peer: &NodeId, stream: StreamId) -> bool {
+        let Some(sessions) = self.peers.get_mut(peer) else {
+            return false;
+        };
+        sessions.remove(&stream);
+        let is_last = sessions.is_empty();
+        if is_last {
+            self.peers.remove(peer);
+        }
+        is_last
+    }
+
+    /// A neighbour is gone. Its session may still have last octets to write: it stays until the driver reports the end.
+    pub(crate) fn bid_farewell(&mut self, stream: StreamId) {
+        self.to_serve.remove(&stream);
+        let Some(neighbour) = self.neighbours.remove(&stream) else {
+            return;
+        };
+        self.early_octets = self.early_octets.saturating_sub(neighbour.early_octets);
+        if let Layer::Stream(session) = neighbour.session {
+            self.parting.insert(stream, session);
+        }
+    }
+
+    /// The session of a connection, which is over and may still have last octets to write.
+    pub(crate) fn parting_mut(&mut self, stream: StreamId) -> Option<&mut Session> {
+        self.parting.get_mut(&stream).map(Box::as_mut)
+    }
+
+    /// A connection has nothing left to write, or has ended.
+    pub(crate) fn forget(&mut self, stream: StreamId) {
+        self.parting.remove(&stream);
+    }
+
+    /// Whether a session that is over may still have last octets to write.
+    pub(crate) fn has_parting(&self) -> bool {
+        !self.parting.is_empty()
+    }
+
+    /// Count what a neighbour keeps of datagrams that came early; then its session's timer: as it wants it, and as it was set.
+    pub(crate) fn rearm(&mut self, stream: StreamId) -> Option<[Option<Instant>; 2]> {
+        let neighbour = self.neighbours.get_mut(&stream)?;
+        let early_octets = neighbour.session.early_octets();
+        let before = core::mem::replace(&mut neighbour.early_octets, early_octets);
+        self.early_octets = self.early_octets.saturating_add(early_octets) - before;
+        let wanted = neighbour.session.poll_timeout();
+        Some([wanted, core::mem::replace(&mut neighbour.timeout, wanted)])
+    }
+
+    /// Octets of datagrams that came before others and wait for them.
+    pub(crate) const fn early_octets(&self) -> u64 {
+        self.early_octets
+    }
+
+    /// Links in the order of their IDs.
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    pub(crate) fn link_ids(&self) -> impl Iterator<Item = LinkId> + use<> {
+        (0..u32::try_from(self.links.len()).unwrap_or(u32::MAX)).map(LinkId)
+    }
+
+    /// Peers with an established session, in order.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = &NodeId> {
+        self.peers.keys()
+    }
+
+    /// The sessions over a hop, also those that end.
+    pub(crate) fn streams_over<'a>(
+        &'a self,
+        hop: &Hop,
+    ) -> impl Iterator<Item = StreamId> + use<'a> {
+        let (link, peer) = match hop {
+            Hop::Link(link) => (self.link(*link), None),
+            Hop::Peer(peer) => (None, self.peers.get(peer)),
+        };
+        let streams = link.into_iter().flat_map(|link| &link.streams);
+        streams.chain(peer.into_iter().flatten()).copied()
+    }
+
+    /// A bundle waits for a hop: its sessions may have room.
+    pub(crate) fn serve_hop(&mut self, hop: &Hop) {
+        let streams = match hop {
+            Hop::Link(LinkId(link)) => {
+                let link = usize::try_from(*link).ok();
+                let link = link.and_then(|link| self.links.get(link));
+                return (self.to_serve).extend(link.into_iter().flat_map(|link| &link.streams));
+            }
+            Hop::Peer(peer) => self.peers.get(peer),
+        };
+        self.to_serve.extend(streams.into_iter().flatten());
+    }
+
+    /// A bundle waits that any peer may get.
+    pub(crate) fn serve_peers(&mut self) {
+        self.to_serve.extend(self.peers.values().flatten());
+    }
+
+    /// A session that may have room for a bundle; it is looked at.
+    pub(crate) fn next_to_serve(&mut self) -> Option<StreamId> {
+        self.to_serve.pop_first()
+    }
+
+    /// Serve a session again at this instant.
+    pub(crate) fn pause(&mut self, stream: StreamId, until: Instant) {
+        self.pauses.insert((until, stream));
+    }
+
+    /// Serve the sessions whose pause is over.
+    pub(crate) fn end_pauses(&mut self, now: Now) {
+        while let Some(&(at, stream)) = self.pauses.first()
+            && at <= now.monotonic
+        {
+            self.pauses.remove(&(at, stream));
+            self.serve(stream);
+        }
+    }
+
+    /// When links, paths or sessions want to be looked at.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let pause = self.pauses.first().map(|&(at, _)| at);
+        let dial = self.links.iter().filter_map(|link| link.next_attempt).min();
+        [
+            pause,
+            dial,
+            self.contacts_due,
+            self.settles,
+            self.path_check,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether it is time to look at contacts of links.
+    pub(crate) fn contacts_are_due(&self, now: Now) -> bool {
+        self.contacts_due.is_some_and(|at| at <= now.monotonic)
+    }
+
+    /// Look at contacts of links again at this instant.
+    pub(crate) fn look_at_contacts(&mut self, at: Instant) {
+        self.contacts_due = Some(at);
+    }
+
+    /// The neighbour of a connection or conversation.
+    pub(crate) fn neighbour(&self, stream: StreamId) -> Option<&Neighbour> {
+        self.neighbours.get(&stream).map(Box::as_ref)
+    }
+
+    /// As [`Self::neighbour`], to change it.
+    pub(crate) fn neighbour_mut(&mut self, stream: StreamId) -> Option<&mut Neighbour> {
+        self.neighbours.get_mut(&stream).map(Box::as_mut)
+    }
+
+    /// Whether a connection or conversation is with a neighbour.
+    pub(crate) fn has_neighbour(&self, stream: StreamId) -> bool {
+        self.neighbours.contains_key(&stream)
+    }
+
+    /// A session may have room for a bundle: look for one at the end of the turn.
+    pub(crate) fn serve(&mut self, stream: StreamId) {
+        self.to_serve.insert(stream);
+    }
+
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             links: config.links.iter().cloned().map(Link::new).collect(),

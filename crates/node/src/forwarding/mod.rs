@@ -1,47 +1,176 @@
 //! The way on: queues, routes, routers, copies, and the bundles that sessions have under way.
 
+pub(crate) mod ahead;
+pub(crate) mod choice;
+pub(crate) mod copies;
+pub(crate) mod cut_through;
+pub(crate) mod detours;
+pub(crate) mod fragmentation;
+pub(crate) mod heads;
+mod invariants;
+pub(crate) mod line;
+pub(crate) mod queues;
+pub(crate) mod sent;
+pub(crate) mod turns;
+pub(crate) mod waiting;
+
+use crate::door::OperatorRefusal;
+use crate::forwarding::queues::QueueId;
+use crate::held::endpoints::EndpointIndex;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use dhow_bundle::HeaderReader;
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{Config, LinkConfig, LinkId, SendOrder};
-use crate::copies::Copies;
 use crate::door::StreamId;
-use crate::heads::Heads;
-use crate::passing::{Owed, Pass};
-use crate::queues::Queues;
+use crate::forwarding::choice::SplitBundle;
+use crate::forwarding::copies::Copies;
+use crate::forwarding::cut_through::Owed;
+use crate::forwarding::cut_through::Pass;
+use crate::forwarding::heads::Heads;
+use crate::forwarding::queues::Queues;
+use crate::forwarding::sent::Sent;
+use crate::forwarding::turns::Turns;
 use crate::routing::Routers;
 use crate::routing::static_routes::StaticRoutes;
-use crate::sending::SplitBundle;
-use crate::sent::Sent;
-use crate::turns::Turns;
 
 /// All that is known of where bundles go.
 pub(crate) struct Forwarding {
-    pub(crate) routes: StaticRoutes,
-    pub(crate) routers: Routers,
-    pub(crate) queues: Queues,
-    pub(crate) turns: Turns,
+    routes: StaticRoutes,
+    routers: Routers,
+    queues: Queues,
+    turns: Turns,
     /// Bundles of which several neighbours get a copy.
-    pub(crate) copies: Copies,
+    copies: Copies,
     /// Bundles that go out while they come in, or did.
-    pub(crate) passes: BTreeMap<BundleKey, Pass>,
+    passes: BTreeMap<BundleKey, Pass>,
     /// Acknowledgments that wait for the next hop's.
-    pub(crate) owed: BTreeMap<BundleKey, Owed>,
+    owed: BTreeMap<BundleKey, Owed>,
     /// Payload octets of bundles here that next hops have already, from the first.
-    pub(crate) handed: BTreeMap<BundleKey, u64>,
+    handed: BTreeMap<BundleKey, u64>,
     /// Bundles that sessions are cutting into fragments.
-    pub(crate) splits: BTreeMap<(BundleKey, StreamId), SplitBundle>,
+    splits: BTreeMap<(BundleKey, StreamId), SplitBundle>,
     /// Bundles that have left over links that promise nothing, and are kept.
-    pub(crate) sent: Sent,
-    pub(crate) heads: Heads,
+    sent: Sent,
+    heads: Heads,
     /// Reads the headers of bundles that go out.
-    pub(crate) headers_out: Option<Box<HeaderReader>>,
+    headers_out: Option<Box<HeaderReader>>,
 }
 
 impl Forwarding {
+    pub(crate) const fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    /// List queues by what is their first now.
+    pub(crate) fn refresh(&mut self, stale: Vec<QueueId>) {
+        self.queues.refresh(stale);
+    }
+
+    pub(crate) const fn routes(&self) -> &StaticRoutes {
+        &self.routes
+    }
+
+    pub(crate) fn delete_route(&mut self, to: &str, via: &str) -> Result<(), OperatorRefusal> {
+        self.routes.delete(to, via)
+    }
+
+    pub(crate) const fn copies(&self) -> &Copies {
+        &self.copies
+    }
+
+    /// The destination's node has a bundle: no other copy is wanted.
+    pub(crate) fn end_copies(&mut self, key: BundleKey) {
+        self.copies.end(key);
+    }
+
+    pub(crate) const fn sent(&self) -> &Sent {
+        &self.sent
+    }
+
+    /// A bundle has left over a link that promises nothing, and is kept.
+    pub(crate) fn note_sent(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {
+        self.sent.add(destination, link, key);
+    }
+
+    /// A bundle is gone.
+    pub(crate) fn forget(&mut self, destination: EndpointIndex, key: BundleKey) {
+        self.sent.remove(destination, key);
+        self.handed.remove(&key);
+        self.forget_copies(key);
+    }
+
+    /// A bundle has not come in after all: no octets of it count as the next hop's.
+    pub(crate) fn forget_handed(&mut self, key: BundleKey) {
+        self.handed.remove(&key);
+    }
+
+    /// A bundle went on without having waited in its queue.
+    pub(crate) fn leave_turn(&mut self, order: u64) {
+        self.turns.leave(order);
+    }
+
+    /// A reader for the headers of bundles that go out, to be given back.
+    pub(crate) fn take_reader(&mut self) -> Box<HeaderReader> {
+        self.headers_out.take().unwrap_or_default()
+    }
+
+    pub(crate) fn give_reader_back(&mut self, mut reader: Box<HeaderReader>) {
+        reader.release();
+        self.headers_out = Some(reader);
+    }
+
+    /// What a session cuts of a bundle.
+    pub(crate) fn split(&self, key: BundleKey, stream: StreamId) -> Option<&SplitBundle> {
+        self.splits.get(&(key, stream))
+    }
+
+    pub(crate) fn split_mut(
+        &mut self,
+        key: BundleKey,
+        stream: StreamId,
+    ) -> Option<&mut SplitBundle> {
+        self.splits.get_mut(&(key, stream))
+    }
+
+    /// A session begins to cut a bundle.
+    pub(crate) fn begin_split(&mut self, key: BundleKey, stream: StreamId, split: SplitBundle) {
+        self.splits.insert((key, stream), split);
+    }
+
+    /// A session has no more to cut of a bundle.
+    pub(crate) fn end_split(&mut self, key: BundleKey, stream: StreamId) -> Option<SplitBundle> {
+        self.splits.remove(&(key, stream))
+    }
+
+    /// How far a bundle is on its way that is not durable here yet.
+    pub(crate) fn pass(&self, key: BundleKey) -> Option<Pass> {
+        self.passes.get(&key).copied()
+    }
+
+    pub(crate) fn pass_mut(&mut self, key: BundleKey) -> Option<&mut Pass> {
+        self.passes.get_mut(&key)
+    }
+
+    pub(crate) fn set_pass(&mut self, key: BundleKey, pass: Pass) {
+        self.passes.insert(key, pass);
+    }
+
+    pub(crate) fn take_pass(&mut self, key: BundleKey) -> Option<Pass> {
+        self.passes.remove(&key)
+    }
+
+    /// Octets of memory that queues, copies, routers and bundles that have left take.
+    pub(crate) fn memory_octets(&self) -> usize {
+        (self.queues.memory_octets())
+            .saturating_add(self.copies.memory_octets())
+            .saturating_add(self.routers.memory_octets())
+            .saturating_add(self.sent.memory_octets())
+    }
+
     pub(crate) fn new(config: &Config) -> Self {
         let by_expiry = |(link, id): (&LinkConfig, u32)| {
             (link.policy.order == SendOrder::Expiry).then_some(LinkId(id))

@@ -238,7 +238,7 @@ impl Held {
         let origin = self.arrivals.get(of).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
             && planted(Mutant::PrefixAcknowledgedAtOnce)
-            && let Some(neighbour) = adjacencies.neighbours.get_mut(&stream)
+            && let Some(neighbour) = adjacencies.neighbour_mut(stream)
         {
             let now = Now {
                 monotonic: Instant::START,
@@ -265,12 +265,9 @@ impl Held {
             && !flags.contains(BundleFlags::MUST_NOT_FRAGMENT)
             && !header.primary.source.is_null();
         let agreed = may
-            && adjacencies
-                .neighbours
-                .get(&stream)
-                .is_some_and(|neighbour| {
-                    neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
-                });
+            && adjacencies.neighbour(stream).is_some_and(|neighbour| {
+                neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
+            });
         if agreed {
             let keeping = Keeping {
                 kept: None,
@@ -302,8 +299,7 @@ impl Held {
             return;
         };
         let reception = adjacencies
-            .neighbours
-            .get_mut(&stream)
+            .neighbour_mut(stream)
             .and_then(|neighbour| neighbour.receptions.get_mut(&transfer));
         let Some(Reception::Payload(incoming)) = reception else {
             return;

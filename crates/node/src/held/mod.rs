@@ -1,6 +1,7 @@
 //! The bundles that this node holds: what comes into the store, what is in it, and what is remembered of what was.
 
 use crate::adjacencies::Adjacencies;
+use crate::adjacencies::neighbour::Neighbour;
 use crate::door::Action;
 use crate::door::Telling;
 use crate::held::arrivals::Origin;
@@ -10,7 +11,6 @@ use crate::held::bundles::Removal;
 use crate::held::endpoints::EndpointIndex;
 use crate::held::expiries::Timed;
 use crate::held::retention::Retention;
-use crate::neighbour::Neighbour;
 use crate::outbox::Outbox;
 pub(crate) mod arrivals;
 pub(crate) mod backlog;
@@ -244,7 +244,7 @@ impl Held {
         let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
             && planted(Mutant::AcknowledgedAtCommit)
-            && let Some(neighbour) = adjacencies.neighbours.get_mut(&stream)
+            && let Some(neighbour) = adjacencies.neighbour_mut(stream)
         {
             let now = Now {
                 monotonic: Instant::START,

@@ -51,7 +51,7 @@ impl Held {
             })
         });
         if self.endpoints.find(&bundle.destination).is_none() {
-            self.expected_octets += crate::queues::queue_octets(&bundle.destination);
+            self.expected_octets += crate::forwarding::queues::queue_octets(&bundle.destination);
         }
         let entry = Entry {
             source: self.endpoints.acquire(&bundle.id.source),

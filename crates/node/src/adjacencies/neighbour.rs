@@ -11,16 +11,17 @@ use dhow_bundle::{Instant, NodeId, Now, Reading};
 use dhow_link::stream::{LinkCommand, RefuseReason, SessionParameters, TransferId};
 use dhow_link::tcpcl;
 
+use crate::adjacencies::layer::Layer;
+use crate::adjacencies::probing::Probe;
+use crate::adjacencies::window::Window;
 use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
+use crate::forwarding::choice::Split;
+use crate::forwarding::cut_through::Queueing;
 use crate::held::endpoints::EndpointIndex;
-use crate::layer::Layer;
-use crate::passing::Queueing;
-use crate::probing::Probe;
 use crate::reception::Reception;
 use crate::routing::Hop;
-use crate::sending::{Outgoing, Split};
+use crate::sending::Outgoing;
 use crate::series::Series;
-use crate::window::Window;
 
 /// One neighbour's stream, or its link over datagrams.
 pub(crate) struct Neighbour {

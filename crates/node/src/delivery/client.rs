@@ -10,7 +10,8 @@ use crate::api::seam::DeliveryId;
 use crate::door::StreamId;
 use crate::held::endpoints::EndpointIndex;
 use crate::node::Node;
-use crate::transmission::{Transmission, Workshop};
+use crate::transmission::Transmission;
+use crate::transmission::Workshop;
 
 /// One application's stream.
 pub(crate) struct Client {

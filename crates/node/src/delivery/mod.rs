@@ -1,41 +1,45 @@
-//! Bundles for applications of this node (RFC 9171 5.7): registrations, who takes what, and
-//! confirmations.
+//! Delivery: registrations, applications, and bundles on their way to them.
 
+pub(crate) mod client;
+
+use crate::api::seam::ApiRefusal;
+use crate::api::seam::ClientCommand;
+use crate::api::seam::Configure;
+use crate::api::seam::DeliveryFailureAction;
+use crate::api::seam::DeliveryHead;
+use crate::api::seam::DeliveryId;
+use crate::api::seam::RequestId;
+use crate::api::seam::Subscribes;
+use crate::api::session::RESPONSES_OCTETS_MAX;
 use crate::attention::Attention;
+use crate::delivery::client::Client;
+use crate::door::Action;
+use crate::door::StreamId;
 use crate::held::Held;
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::time::Duration;
-use dhow_bundle::mutant::{Mutant, planted};
-
-use dhow_bundle::storage::{BundleKey, Piece};
-use dhow_bundle::{BundleFlags, EndpointId, Now};
-use dhow_link::stream::RefuseReason;
-
-use crate::api::seam::{
-    ApiRefusal, ClientCommand, Configure, DeliveryFailureAction, DeliveryHead, DeliveryId,
-    Subscribes,
-};
-use crate::client::Client;
-use crate::door::{Action, StreamId};
-use crate::held::bundles::Removal;
 use crate::held::endpoints::EndpointIndex;
 use crate::local::Locality;
-use crate::node::Node;
+use crate::memory::length;
 use crate::outbox::Outbox;
-use crate::passing::Pass;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use dhow_bundle::BundleFlags;
+use dhow_bundle::CreationTimestamp;
+use dhow_bundle::EndpointId;
+use dhow_bundle::Instant;
+use dhow_bundle::Now;
+use dhow_bundle::mutant::Mutant;
+use dhow_bundle::mutant::planted;
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::storage::Piece;
 
 /// Endpoints with a registration, at most; each costs some hundred octets.
 const REGISTRATIONS_BOUND: usize = 65_536;
-
-/// With fewer bundles than this being compared with their checksums, others are asked for ahead of their delivery.
-const VERIFYING_LOW: usize = 64;
-
-/// How long a bundle rests that an application could not take.
-const DECLINED_REST: Duration = Duration::from_secs(1);
 
 /// One endpoint that applications have asked for.
 pub(crate) struct Registration {
@@ -56,20 +60,116 @@ pub(crate) struct Registrations {
     deserted: BTreeSet<EndpointIndex>,
 }
 
+/// Octets of a bundle that an application has and has not confirmed: its head, and where its payload lies.
+const DELIVERY_OCTETS: usize = 256;
+
+/// Applications that do not take their responses have this part of the index's memory together before each is held to
+/// [`RESPONSES_OCTETS_MIN`].
+const RESPONSES_SHARE: u64 = 16;
+
+/// Octets of responses that an application may leave in any case: clients that read while they write need no more.
+const RESPONSES_OCTETS_MIN: usize = 64 << 10;
+
 /// Applications, and the bundles that they have.
 #[derive(Default)]
 pub(crate) struct Delivery {
-    pub(crate) registrations: Registrations,
-    pub(crate) clients: BTreeMap<StreamId, Box<Client>>,
+    registrations: Registrations,
+    clients: BTreeMap<StreamId, Box<Client>>,
     /// Bundles that applications have and have not confirmed.
-    pub(crate) delivering: usize,
+    delivering: usize,
     /// Octets of responses that applications have not taken.
-    pub(crate) response_octets: usize,
+    response_octets: usize,
     /// Endpoints with a registration for which a bundle may wait.
-    pub(crate) to_deliver: BTreeSet<EndpointIndex>,
+    to_deliver: BTreeSet<EndpointIndex>,
 }
 
 impl Delivery {
+    /// Octets of memory that bundles with applications take, and responses that they have not taken.
+    pub(crate) fn memory_octets(&self) -> usize {
+        let deliveries = self.delivering.saturating_mul(DELIVERY_OCTETS);
+        deliveries.saturating_add(self.response_octets)
+    }
+
+    /// Applications by their connections, in order.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (StreamId, &Client)> {
+        (self.clients.iter()).map(|(&stream, client)| (stream, client.as_ref()))
+    }
+
+    pub(crate) fn has_client(&self, stream: StreamId) -> bool {
+        self.clients.contains_key(&stream)
+    }
+
+    /// An application's connection is there.
+    pub(crate) fn welcome(&mut self, stream: StreamId, client: Client) {
+        self.clients.insert(stream, Box::new(client));
+    }
+
+    /// An application's connection is gone: its registrations end. The bundles that it has are the caller's to take back.
+    pub(crate) fn forget(&mut self, held: &mut Held, stream: StreamId) {
+        if let Some(client) = self.clients.get(&stream) {
+            self.response_octets -= client.response_octets;
+        }
+        self.unregister(held, stream);
+        self.clients.remove(&stream);
+    }
+
+    pub(crate) const fn registrations(&self) -> &Registrations {
+        &self.registrations
+    }
+
+    /// A bundle may wait for an endpoint here.
+    pub(crate) fn wake(&mut self, endpoint: EndpointIndex) {
+        self.to_deliver.insert(endpoint);
+    }
+
+    /// An endpoint for which a bundle may wait; it is looked at.
+    pub(crate) fn next_endpoint(&mut self) -> Option<EndpointIndex> {
+        self.to_deliver.pop_first()
+    }
+
+    /// Applications have so many bundles less.
+    pub(crate) fn taken_back(&mut self, count: usize) {
+        self.delivering -= count;
+    }
+
+    /// The bundle of a delivery, which the application has no longer; there is room for others of its endpoint.
+    pub(crate) fn end_delivery(
+        &mut self,
+        stream: StreamId,
+        delivery: DeliveryId,
+    ) -> Option<BundleKey> {
+        let client = self.clients.get_mut(&stream)?;
+        let endpoint = client.endpoint.as_ref().map(|(index, _)| *index);
+        let key = client.deliveries.remove(&delivery)?;
+        self.delivering -= 1;
+        self.to_deliver.extend(endpoint);
+        Some(key)
+    }
+
+    /// Count an application's responses, which get a share of the memory; then its session's timer: as it wants it, and as it was set.
+    pub(crate) fn rearm(
+        &mut self,
+        stream: StreamId,
+        memory_octets: u64,
+    ) -> Option<[Option<Instant>; 2]> {
+        let client = self.clients.get_mut(&stream)?;
+        let octets = client.session.response_octets();
+        let before = core::mem::replace(&mut client.response_octets, octets);
+        self.response_octets = self.response_octets + octets - before;
+        let allowed = allowed_responses(self.response_octets, memory_octets);
+        client.session.allow_responses(allowed);
+        let wanted = client.session.poll_timeout();
+        Some([wanted, core::mem::replace(&mut client.timeout, wanted)])
+    }
+
+    pub(crate) fn client(&self, stream: StreamId) -> Option<&Client> {
+        self.clients.get(&stream).map(Box::as_ref)
+    }
+
+    pub(crate) fn client_mut(&mut self, stream: StreamId) -> Option<&mut Client> {
+        self.clients.get_mut(&stream).map(Box::as_mut)
+    }
+
     /// Ask for an application's octets to be written, once until they are.
     pub(crate) fn flush(&mut self, out: &mut Outbox, stream: StreamId) {
         if let Some(client) = self.clients.get_mut(&stream)
@@ -315,6 +415,10 @@ impl Delivery {
 }
 
 impl Registrations {
+    pub(crate) fn get(&self, endpoint: EndpointIndex) -> Option<&Registration> {
+        self.by_endpoint.get(&endpoint)
+    }
+
     /// True when bundles for this endpoint are dropped because its registration is passive and says so.
     pub(crate) fn abandons(&self, endpoint: EndpointIndex) -> bool {
         self.by_endpoint.get(&endpoint).is_some_and(|registration| {
@@ -339,130 +443,37 @@ impl Registrations {
     }
 }
 
-impl Node {
-    /// An application's connection is gone: what it had not confirmed is delivered again.
-    pub(crate) fn dismiss(&mut self, now: Now, stream: StreamId) {
-        let Some(client) = self.delivery.clients.get_mut(&stream) else {
-            return;
-        };
-        let deliveries = core::mem::take(&mut client.deliveries);
-        let transmission = client.transmission.take();
-        let timeout = client.timeout.take();
-        self.delivery.response_octets -= client.response_octets;
-        self.delivery.unregister(&mut self.held, stream);
-        self.delivery.clients.remove(&stream);
-        if let Some(at) = timeout {
-            self.attention.rearm(stream, Some(at), None);
-        }
-        if let Some(transmission) = transmission {
-            self.break_off(now, transmission);
-        }
-        self.delivery.delivering -= deliveries.len();
-        for (_, key) in deliveries {
-            if planted(Mutant::LostConnectionConfirms) {
-                self.delivered(now, key);
-            } else if !self.delivery_over(now, key, Pass::Failed(None)) {
-                self.put_back(now, key);
+impl Delivery {
+    /// Answer an application's request.
+    pub(crate) fn transmission_done(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        request: RequestId,
+        outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,
+    ) {
+        if let Some(client) = self.clients.get_mut(&stream) {
+            if client
+                .transmission
+                .as_ref()
+                .is_some_and(|transmission| transmission.request == request)
+            {
+                client.transmission = None;
             }
+            client
+                .session
+                .handle_command(now, ClientCommand::Sent { request, outcome });
+            // Answers come in batches: the session is attended to once for all of them.
+            attention.attend(stream);
         }
     }
+}
 
-    /// Give an endpoint's subscribers what they have room for, in turn.
-    pub(crate) fn deliver(&mut self, now: Now, endpoint: EndpointIndex) {
-        self.deliver_next(now, endpoint);
-        self.verify_next(now, endpoint);
-    }
-
-    /// The next bundles for which subscribers will have room are compared with their checksums while they take what they have: asked for
-    /// then, each answer of the store would be waited for, and the flush of the confirmations before it.
-    fn verify_next(&mut self, now: Now, endpoint: EndpointIndex) {
-        let has_subscriber = |it: &Registration| !it.subscribers.is_empty();
-        let registration = self.delivery.registrations.by_endpoint.get(&endpoint);
-        // Half of them are asked for at a time, so that this is not looked at for each confirmation.
-        if !registration.is_some_and(has_subscriber) || self.held.verifying.len() > VERIFYING_LOW {
-            return;
-        }
-        while let Some(key) = self.forwarding.queues.first_of(endpoint, |_| true) {
-            if !self.held.may_verify(key) || !self.held.is_stale(now, key) {
-                return;
-            }
-            self.forwarding
-                .dequeue(&mut self.held, &mut self.outbox, key);
-            self.verify(now, key);
-        }
-    }
-
-    fn deliver_next(&mut self, now: Now, endpoint: EndpointIndex) {
-        while let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
-            let Some(key) = self.forwarding.queues.first_of(endpoint, |_| true) else {
-                return;
-            };
-            if self.has_expired(now, key) {
-                if self.outbox.has_turn_left() {
-                    continue;
-                }
-                self.delivery.to_deliver.insert(endpoint);
-                return;
-            }
-            self.forwarding
-                .dequeue(&mut self.held, &mut self.outbox, key);
-            if self.held.was_delivered(now, key) {
-                self.delete(now, key, Removal::Delivered, None);
-                continue;
-            }
-            if self.held.is_stale(now, key) {
-                self.verify(now, key);
-                if !self.held.may_verify(key) {
-                    return;
-                }
-                continue;
-            }
-            let payload = self.held.payload_pieces(key);
-            self.delivery.hand_over(
-                &mut self.held,
-                &mut self.attention,
-                now,
-                stream,
-                key,
-                payload,
-            );
-        }
-    }
-
-    /// An application has confirmed a delivery: it has the bundle for good once this is durable.
-    pub(crate) fn confirmed(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
-        let Some(client) = self.delivery.clients.get_mut(&stream) else {
-            return;
-        };
-        let endpoint = client.endpoint.as_ref().map(|(index, _)| *index);
-        let Some(key) = client.deliveries.remove(&delivery) else {
-            return;
-        };
-        self.delivery.delivering -= 1;
-        self.delivery.to_deliver.extend(endpoint);
-        if !self.delivery_over(now, key, Pass::Confirmed) {
-            self.delivered(now, key);
-        }
-    }
-
-    /// An application could not take a delivery.
-    pub(crate) fn declined(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
-        let Some(client) = self.delivery.clients.get_mut(&stream) else {
-            return;
-        };
-        let endpoint = client.endpoint.as_ref().map(|(index, _)| *index);
-        let Some(key) = client.deliveries.remove(&delivery) else {
-            return;
-        };
-        self.delivery.delivering -= 1;
-        // There is room for others.
-        self.delivery.to_deliver.extend(endpoint);
-        if planted(Mutant::DeclinedIsDelivered) {
-            return self.delivered(now, key);
-        }
-        // Not at once, lest a client that declines everything keeps the node busy.
-        if !self.delivery_over(now, key, Pass::Failed(Some(RefuseReason::Retransmit))) {
-            self.rest(now, key, DECLINED_REST);
-        }
+/// Octets of responses that one application may leave where all leave so many.
+fn allowed_responses(all: usize, memory_octets: u64) -> usize {
+    match length(all) < memory_octets / RESPONSES_SHARE {
+        true => RESPONSES_OCTETS_MAX,
+        false => RESPONSES_OCTETS_MIN,
     }
 }

@@ -15,8 +15,8 @@ use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
+use crate::adjacencies::neighbour::{FULL_PAUSE, Neighbour, Trial};
 use crate::door::{Occurrence, StreamId};
-use crate::neighbour::{FULL_PAUSE, Neighbour, Trial};
 use crate::sending::Outgoing;
 
 /// Time for which a payload waits for a refusal before the peer's own time for one is known.

@@ -11,8 +11,8 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
+use crate::forwarding::line::Line;
 use crate::held::endpoints::EndpointIndex;
-use crate::line::Line;
 use crate::memory::{text_octets, tree_octets};
 use crate::routing::Hop;
 

@@ -9,8 +9,8 @@ use dhow_link::stream::{LinkCommand, LinkEvent};
 use dhow_link::tcpcl::Session;
 use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
 
+use crate::adjacencies::datagrams::Datagrams;
 use crate::config::OnSent;
-use crate::datagrams::Datagrams;
 use crate::view::DatagramCounts;
 
 /// One of them.

@@ -1,0 +1,85 @@
+//! Neighbours by datagrams.
+
+use crate::adjacencies::Adjacencies;
+use crate::adjacencies::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
+use crate::attention::Attention;
+use crate::config::Config;
+use crate::door::{Occurrence, StreamId};
+use crate::outbox::Outbox;
+use bytes::Bytes;
+use dhow_bundle::Now;
+
+impl Adjacencies {
+    /// Tell what was wrong with datagrams, and count it and the bundles that this cost.
+    pub(crate) fn tell_faults(&mut self, out: &mut Outbox, stream: StreamId) {
+        while let Some(link) =
+            (self.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
+        {
+            out.counters.refused += link.take_refused();
+            let Some((rule, count)) = link.poll_fault() else {
+                return;
+            };
+            out.counters.datagram_faults += count;
+            out.occurred(Occurrence::DatagramsDropped {
+                stream,
+                rule,
+                count,
+            });
+        }
+    }
+
+    /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
+    pub(crate) fn handle_datagrams(
+        &mut self,
+        attention: &mut Attention,
+        config: &Config,
+        now: Now,
+        stream: StreamId,
+        datagrams: &[Bytes],
+    ) {
+        let most_octets = EARLY_OCTETS.min(config.memory_octets / EARLY_SHARE);
+        if let Some(neighbour) = self.neighbours.get_mut(&stream)
+            && let Some(link) = neighbour.session.datagrams()
+        {
+            neighbour.heard = now.monotonic;
+            let of_others = self.early_octets.saturating_sub(neighbour.early_octets);
+            link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
+            attention.attend(stream);
+        }
+    }
+
+    /// Datagrams for a neighbour have left.
+    pub(crate) fn handle_left(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        datagrams: u64,
+    ) {
+        self.converse(attention, stream, |link| link.handle_left(now, datagrams));
+    }
+
+    /// The path to a neighbour takes no longer datagrams than these.
+    pub(crate) fn narrowed(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        stream: StreamId,
+        octets: u64,
+    ) {
+        self.converse(attention, stream, |link| link.narrowed(now, octets));
+    }
+
+    pub(crate) fn converse(
+        &mut self,
+        attention: &mut Attention,
+        stream: StreamId,
+        with: impl FnOnce(&mut Datagrams),
+    ) {
+        let neighbour = self.neighbours.get_mut(&stream);
+        if let Some(link) = neighbour.and_then(|it| it.session.datagrams()) {
+            with(link);
+            attention.attend(stream);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Sessions that a bundle passes over.
+
+use crate::adjacencies::Adjacencies;
+use crate::adjacencies::neighbour::Neighbour;
+use crate::attention::Attention;
+use crate::forwarding::cut_through::Passing;
+use dhow_bundle::{Instant, Now};
+use dhow_link::stream::LinkCommand;
+
+impl Adjacencies {
+    pub(crate) fn end_early(&mut self, attention: &mut Attention, now: Now, passing: Passing) {
+        let Passing {
+            stream, transfer, ..
+        } = passing;
+        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+            return;
+        };
+        neighbour.stop_passing();
+        self.disown_transfer(stream, transfer);
+        self.command(attention, now, stream, LinkCommand::Cancel { transfer });
+    }
+}
+
+impl Neighbour {
+    /// Nothing is under way to the peer, and it would take something.
+    pub(crate) fn is_idle(&self, now: Instant) -> bool {
+        self.has_room(now) && self.in_flight == 0 && self.splits.is_empty()
+    }
+
+    pub(crate) fn stop_passing(&mut self) {
+        self.passing = None;
+        self.queueing = None;
+    }
+}

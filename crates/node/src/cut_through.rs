@@ -1,0 +1,160 @@
+//! Bundles that leave while they still come in.
+//!
+//! A large bundle for a next hop whose session is up and has nothing to do is sent on as its octets come
+//! in, read from where the store has written them. The peer gets the header with the length of the whole at
+//! once; what follows the payload is held back until the bundle is durable here, which it becomes only when
+//! its checksum is right. So the next hop never has the whole of a bundle that this node has not, and a bundle
+//! that turns out wrong, or does not come to its end, ends early there and is refused (RFC 9174 5.2.5.1).
+//!
+//! Transfers do not interleave (RFC 9174 5.2), so a bundle that comes in slowly would keep others waiting: they
+//! get another session where this node can dial one, and the bundle gives way where it cannot.
+
+use crate::admission::dtn_expiry;
+use crate::api::seam::ApiRefusal;
+use crate::forwarding::cut_through::Pass;
+use crate::forwarding::cut_through::Passing;
+use crate::held::arrivals::Origin;
+use crate::held::bundles::Removal;
+use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
+
+use dhow_bundle::Now;
+use dhow_bundle::storage::{BundleKey, StoreCommand};
+use dhow_link::stream::LinkCommand;
+
+use crate::ahead::Orphan;
+use crate::door::StreamId;
+use crate::held::retention::Trigger;
+use crate::node::Node;
+
+/// How long others wait behind a bundle that is coming in before another session is dialled for them.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+
+impl Node {
+    /// A bundle that was passed on is durable: the rest of it may leave. True when it is in flight now.
+    pub(crate) fn finish_pass(&mut self, now: Now, key: BundleKey) -> bool {
+        let Some(pass) = self.forwarding.take_pass(key) else {
+            return false;
+        };
+        self.held.advance(&mut self.outbox, key, Trigger::Taken);
+        let Some(entry) = self.held.bundles.entry(key) else {
+            return false;
+        };
+        match pass {
+            Pass::UnderWay(passing) => {
+                let rest = passing.rest(entry);
+                let Passing {
+                    stream, transfer, ..
+                } = passing;
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+                    neighbour.stop_passing();
+                    for octets in rest {
+                        neighbour.command(now, LinkCommand::Supply { transfer, octets });
+                    }
+                }
+                // Others follow it.
+                self.adjacencies.serve(stream);
+                self.adjacencies.flush(&mut self.outbox, stream);
+            }
+            Pass::Left(..) | Pass::Handed | Pass::Orphaned(_) => {}
+            Pass::Confirmed if planted(Mutant::ConfirmedAheadNotDeleted) => {}
+            Pass::Confirmed | Pass::Answered => self.delivered(now, key),
+            Pass::Taken(stream) => self.forwarded(now, stream, key),
+            Pass::Failed(refused) => self.not_taken(now, key, refused),
+        }
+        true
+    }
+
+    /// The transfer of a bundle that is not durable yet is over; false when it is another's.
+    pub(crate) fn pass_over(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        outcome: Pass,
+    ) -> bool {
+        let pass = match self.forwarding.pass_mut(key) {
+            Some(pass @ (Pass::UnderWay(_) | Pass::Left(..))) => pass,
+            Some(Pass::Orphaned(_)) => {
+                self.settle_orphan(now, key, outcome);
+                return true;
+            }
+            _ => return false,
+        };
+        let before = core::mem::replace(pass, outcome);
+        if let Pass::UnderWay(_) = before
+            && let Some(neighbour) = self.adjacencies.neighbour_mut(stream)
+        {
+            neighbour.stop_passing();
+        }
+        true
+    }
+
+    /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
+    pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
+        let pass = self.forwarding.pass(key);
+        let orphan = match (pass, origin) {
+            (Some(Pass::Handed | Pass::Confirmed), _) => Orphan::Delivery,
+            (
+                Some(Pass::Left(..) | Pass::Taken(_) | Pass::Failed(_)),
+                Origin::Client { stream, request },
+            ) => Orphan::Request(stream, request),
+            _ => {
+                self.forwarding
+                    .drop_pass(&mut self.adjacencies, &mut self.attention, now, key);
+                self.outbox.store(StoreCommand::Abandon { key });
+                return false;
+            }
+        };
+        // The store refused its end, and has none of its octets. Its abandonment may wait long for an application.
+        self.held.backlog.release(key);
+        self.forwarding.set_pass(key, Pass::Orphaned(orphan));
+        if let Some(outcome @ (Pass::Confirmed | Pass::Taken(_) | Pass::Failed(_))) = pass {
+            self.settle_orphan(now, key, outcome);
+        }
+        matches!(orphan, Orphan::Request(..))
+    }
+
+    /// Whoever has a bundle that the store could not keep has taken it, or has not.
+    pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: Pass) {
+        let Some(Pass::Orphaned(orphan)) = self.forwarding.take_pass(key) else {
+            return;
+        };
+        let removal = match outcome {
+            Pass::Confirmed => {
+                self.tell_delivered(now, key);
+                Removal::Delivered
+            }
+            Pass::Taken(stream) => {
+                self.forwarded(now, stream, key);
+                Removal::Forwarded
+            }
+            _ => Removal::Deleted,
+        };
+        let Some(entry) = self.held.bundles.entry_mut(key) else {
+            return;
+        };
+        entry.removal = removal;
+        if let Orphan::Request(stream, request) = orphan {
+            let created = (self.held.endpoints.id(entry.source).clone(), entry.creation);
+            let outcome = match removal {
+                Removal::Forwarded => Ok(created),
+                _ => Err(ApiRefusal::NoResources(
+                    "the store refused it, and it may have left all the same".into(),
+                )),
+            };
+            self.outbox.counters.created += u64::from(outcome.is_ok());
+            self.delivery
+                .transmission_done(&mut self.attention, now, stream, request, outcome);
+        }
+        let entry = self.held.bundles.entry(key);
+        let delivered = entry
+            .filter(|it| it.removal == Removal::Delivered && !planted(Mutant::OrphanForgotten));
+        let remember = delivered.map(|it| (self.held.bundle_id(it), dtn_expiry(it.expires, now)));
+        match remember {
+            // A confirmation outlives a crash as well where the store did not keep the bundle.
+            Some(_) => self.outbox.store(StoreCommand::Delete { key, remember }),
+            None => self.outbox.store(StoreCommand::Abandon { key }),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Bundles for applications of this node (RFC 9171 5.7): registrations, who takes what, and
+//! confirmations.
+
+use crate::delivery::Registration;
+use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
+
+use dhow_bundle::Now;
+use dhow_link::stream::RefuseReason;
+
+use crate::api::seam::DeliveryId;
+use crate::door::StreamId;
+use crate::forwarding::cut_through::Pass;
+use crate::held::bundles::Removal;
+use crate::held::endpoints::EndpointIndex;
+use crate::node::Node;
+
+/// With fewer bundles than this being compared with their checksums, others are asked for ahead of their delivery.
+const VERIFYING_LOW: usize = 64;
+
+/// How long a bundle rests that an application could not take.
+const DECLINED_REST: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// An application's connection is gone: what it had not confirmed is delivered again.
+    pub(crate) fn dismiss(&mut self, now: Now, stream: StreamId) {
+        let Some(client) = self.delivery.client_mut(stream) else {
+            return;
+        };
+        let deliveries = core::mem::take(&mut client.deliveries);
+        let transmission = client.transmission.take();
+        let timeout = client.timeout.take();
+        self.delivery.forget(&mut self.held, stream);
+        if let Some(at) = timeout {
+            self.attention.rearm(stream, Some(at), None);
+        }
+        if let Some(transmission) = transmission {
+            self.break_off(now, transmission);
+        }
+        self.delivery.taken_back(deliveries.len());
+        for (_, key) in deliveries {
+            if planted(Mutant::LostConnectionConfirms) {
+                self.delivered(now, key);
+            } else if !self.delivery_over(now, key, Pass::Failed(None)) {
+                self.put_back(now, key);
+            }
+        }
+    }
+
+    /// Give an endpoint's subscribers what they have room for, in turn.
+    pub(crate) fn deliver(&mut self, now: Now, endpoint: EndpointIndex) {
+        self.deliver_next(now, endpoint);
+        self.verify_next(now, endpoint);
+    }
+
+    /// The next bundles for which subscribers will have room are compared with their checksums while they take what they have: asked for
+    /// then, each answer of the store would be waited for, and the flush of the confirmations before it.
+    fn verify_next(&mut self, now: Now, endpoint: EndpointIndex) {
+        let has_subscriber = |it: &Registration| !it.subscribers.is_empty();
+        let registration = self.delivery.registrations().get(endpoint);
+        // Half of them are asked for at a time, so that this is not looked at for each confirmation.
+        if !registration.is_some_and(has_subscriber) || self.held.verifying.len() > VERIFYING_LOW {
+            return;
+        }
+        while let Some(key) = self.forwarding.queues().first_of(endpoint, |_| true) {
+            if !self.held.may_verify(key) || !self.held.is_stale(now, key) {
+                return;
+            }
+            self.forwarding
+                .dequeue(&mut self.held, &mut self.outbox, key);
+            self.verify(now, key);
+        }
+    }
+
+    fn deliver_next(&mut self, now: Now, endpoint: EndpointIndex) {
+        while let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
+            let Some(key) = self.forwarding.queues().first_of(endpoint, |_| true) else {
+                return;
+            };
+            if self.has_expired(now, key) {
+                if self.outbox.has_turn_left() {
+                    continue;
+                }
+                self.delivery.wake(endpoint);
+                return;
+            }
+            self.forwarding
+                .dequeue(&mut self.held, &mut self.outbox, key);
+            if self.held.was_delivered(now, key) {
+                self.delete(now, key, Removal::Delivered, None);
+                continue;
+            }
+            if self.held.is_stale(now, key) {
+                self.verify(now, key);
+                if !self.held.may_verify(key) {
+                    return;
+                }
+                continue;
+            }
+            let payload = self.held.payload_pieces(key);
+            self.delivery.hand_over(
+                &mut self.held,
+                &mut self.attention,
+                now,
+                stream,
+                key,
+                payload,
+            );
+        }
+    }
+
+    /// An application has confirmed a delivery: it has the bundle for good once this is durable.
+    pub(crate) fn confirmed(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
+        let Some(key) = self.delivery.end_delivery(stream, delivery) else {
+            return;
+        };
+        if !self.delivery_over(now, key, Pass::Confirmed) {
+            self.delivered(now, key);
+        }
+    }
+
+    /// An application could not take a delivery.
+    pub(crate) fn declined(&mut self, now: Now, stream: StreamId, delivery: DeliveryId) {
+        let Some(key) = self.delivery.end_delivery(stream, delivery) else {
+            return;
+        };
+        if planted(Mutant::DeclinedIsDelivered) {
+            return self.delivered(now, key);
+        }
+        // Not at once, lest a client that declines everything keeps the node busy.
+        if !self.delivery_over(now, key, Pass::Failed(Some(RefuseReason::Retransmit))) {
+            self.rest(now, key, DECLINED_REST);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Bundles of which several neighbours get a copy: what belongs to one transfer is kept for each neighbour by itself.
+
+use crate::adjacencies::Adjacencies;
+use crate::adjacencies::neighbour::Neighbour;
+use crate::door::StreamId;
+use crate::forwarding::Forwarding;
+use crate::forwarding::queues::Choice;
+use crate::held::Held;
+use crate::held::retention::{State, Trigger};
+use crate::memory::tree_octets;
+use crate::outbox::Outbox;
+use crate::routing::{BundleChange, Contact, Passage, Router, RouterId, Routers};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{Instant, NodeId, Now};
+
+/// All such bundles.
+#[derive(Default)]
+pub(crate) struct Copies {
+    bundles: BTreeMap<BundleKey, Spread>,
+}
+
+/// One of them.
+struct Spread {
+    router: RouterId,
+    /// Sessions that have it on their way.
+    sessions: Vec<Carrier>,
+    /// Payload octets that nodes have already, from the first.
+    handed: BTreeMap<NodeId, u64>,
+    /// Its destination's node has it: it is deleted once no session has it.
+    is_over: bool,
+}
+
+impl Copies {
+    /// The destination's node has a bundle: no other copy is wanted.
+    pub(crate) fn end(&mut self, key: BundleKey) {
+        if let Some(spread) = self.bundles.get_mut(&key) {
+            spread.is_over = true;
+        }
+    }
+
+    /// Whether the destination's node has a bundle.
+    pub(crate) fn is_over(&self, key: BundleKey) -> bool {
+        self.bundles.get(&key).is_some_and(|it| it.is_over)
+    }
+
+    /// The router that decides about a bundle; none where its queue does.
+    pub(crate) fn router(&self, key: BundleKey) -> Option<RouterId> {
+        if self.bundles.is_empty() {
+            return None;
+        }
+        self.bundles.get(&key).map(|spread| spread.router)
+    }
+
+    /// Sessions that have a bundle on their way.
+    pub(crate) fn sessions(&self, key: BundleKey) -> usize {
+        self.bundles
+            .get(&key)
+            .map_or(0, |spread| spread.sessions.len())
+    }
+
+    /// All bundles.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = BundleKey> {
+        self.bundles.keys().copied()
+    }
+
+    /// Payload octets that a node has already.
+    pub(crate) fn handed(&self, key: BundleKey, peer: &NodeId) -> Option<u64> {
+        self.bundles.get(&key)?.handed.get(peer).copied()
+    }
+
+    /// A node has so many payload octets; none any more.
+    pub(crate) fn set_handed(&mut self, key: BundleKey, peer: NodeId, octets: Option<u64>) {
+        if let Some(spread) = self.bundles.get_mut(&key) {
+            match octets {
+                Some(octets) => spread.handed.insert(peer, octets),
+                None => spread.handed.remove(&peer),
+            };
+        }
+    }
+
+    /// Octets of memory that it takes.
+    pub(crate) fn memory_octets(&self) -> usize {
+        tree_octets::<(BundleKey, Spread)>(self.bundles.len())
+    }
+}
+
+/// A session that has a copy on its way.
+struct Carrier {
+    stream: StreamId,
+    peer: NodeId,
+    /// The node has brought a copy of it meanwhile: it needs none, whatever becomes of this one.
+    has_it: bool,
+}
+
+/// What became of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyEnd {
+    /// The neighbour has it.
+    Given,
+    /// It has not, and is given none before so long.
+    Returned(Duration),
+    /// It is never to have one.
+    Barred,
+}
+
+impl Forwarding {
+    /// True when a router decides about a destination's bundles.
+    pub(crate) fn is_routed(&self, held: &Held, key: BundleKey) -> bool {
+        self.router_of(held, key).is_some()
+    }
+
+    pub(crate) fn router_of(&self, held: &Held, key: BundleKey) -> Option<RouterId> {
+        if self.routers.is_empty() {
+            return None;
+        }
+        let entry = held.bundles.entry(key)?;
+        // RFC 9171 4.2.3: without a source nothing identifies a bundle, so copies would not be known for copies.
+        if held.endpoints.id(entry.source).is_null() {
+            return None;
+        }
+        self.routers.find(held.endpoints.id(entry.destination))
+    }
+
+    /// A bundle waits: its router is told, and sessions ask for it. False where it is to wait in its queue.
+    pub(crate) fn spread(
+        &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
+        key: BundleKey,
+    ) -> bool {
+        let Some(router) = self.router_of(held, key) else {
+            return false;
+        };
+        let spread = Spread {
+            router,
+            sessions: Vec::new(),
+            handed: BTreeMap::new(),
+            is_over: false,
+        };
+        self.copies.bundles.entry(key).or_insert(spread);
+        self.tell_router(key, BundleChange::Held);
+        adjacencies.serve_peers();
+        true
+    }
+
+    pub(crate) fn tell_router(&mut self, key: BundleKey, change: BundleChange<'_>) {
+        if let Some(router) = self.copies.router(key)
+            && let Some(router) = self.routers.get_mut(router)
+        {
+            router.handle_bundle(key, change);
+        }
+    }
+
+    /// A neighbour's first session is there, or its last is gone.
+    pub(crate) fn contact_changed(&mut self, now: Now, peer: &NodeId, contact: Contact) {
+        for (_, router) in self.routers.iter_mut() {
+            router.handle_contact(now.monotonic, peer, contact);
+        }
+    }
+
+    /// The next bundle of which a session is to carry a copy, if its turn is before that of a choice from the queues.
+    #[inline(always)]
+    pub(crate) fn next_copy(
+        &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
+        now: Now,
+        stream: StreamId,
+        other: Option<&Choice>,
+    ) -> Option<BundleKey> {
+        if self.copies.bundles.is_empty() {
+            return None;
+        }
+        self.look_for_copy(held, adjacencies, now, stream, other)
+    }
+
+    pub(crate) fn look_for_copy(
+        &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
+        now: Now,
+        stream: StreamId,
+        other: Option<&Choice>,
+    ) -> Option<BundleKey> {
+        let peer = adjacencies.neighbour(stream)?.peer_id()?.clone();
+        let mut routers = core::mem::take(&mut self.routers);
+        let next = self.next_of(
+            held,
+            adjacencies,
+            now.monotonic,
+            &mut routers,
+            (stream, &peer),
+        );
+        if next.is_none() {
+            let wake = |(_, router): (_, &mut Box<dyn Router>)| router.wakes(now.monotonic, &peer);
+            let at = routers.iter_mut().filter_map(wake).min();
+            if let Some(at) = at {
+                adjacencies.pause(stream, at);
+            }
+        }
+        self.routers = routers;
+        let (order, key) = next?;
+        let other = other.and_then(|choice| held.bundles.entry(choice.key));
+        other.is_none_or(|other| order < other.order).then_some(key)
+    }
+
+    pub(crate) fn next_of(
+        &self,
+        held: &Held,
+        adjacencies: &Adjacencies,
+        now: Instant,
+        routers: &mut Routers,
+        (stream, peer): (StreamId, &NodeId),
+    ) -> Option<(u64, BundleKey)> {
+        let neighbour = adjacencies.neighbour(stream)?;
+        let mut first = |most_octets: Option<u64>| {
+            let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
+                let passage = |key| self.passage(held, neighbour, id, key, most_octets);
+                let key = router.next(now, peer, &passage)?;
+                Some((held.bundles.entry(key)?.order, key))
+            };
+            routers.iter_mut().filter_map(of_router).min()
+        };
+        // Where the neighbour had no room for a size, smaller ones go before.
+        let below = neighbour
+            .ceiling_octets()
+            .map(|ceiling| ceiling.saturating_sub(1));
+        below
+            .and_then(|below| first(Some(below)))
+            .or_else(|| first(None))
+    }
+
+    pub(crate) fn passage(
+        &self,
+        held: &Held,
+        neighbour: &Neighbour,
+        router: RouterId,
+        key: BundleKey,
+        most_octets: Option<u64>,
+    ) -> Passage {
+        let (Some(entry), Some(spread)) = (held.bundles.entry(key), self.copies.bundles.get(&key))
+        else {
+            return Passage::Barred;
+        };
+        let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
+        let may_go = self.may_go(held, neighbour, key) || is_back && planted(Mutant::CopySentBack);
+        if spread.router != router || !may_go {
+            return Passage::Barred;
+        }
+        // What is doubtful is compared with its checksums while nobody reads it.
+        let is_doubtful = entry.sound_until == Instant::START && !spread.sessions.is_empty();
+        let leaves = matches!(entry.state(), State::Waiting | State::InFlight)
+            && entry.doomed.is_none()
+            && !spread.is_over
+            && !is_doubtful;
+        match leaves && most_octets.is_none_or(|most| entry.octets <= most) {
+            true => Passage::Open,
+            false => Passage::Later,
+        }
+    }
+
+    /// A session takes a copy of a bundle.
+    pub(crate) fn take_copy(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &Adjacencies,
+        out: &mut Outbox,
+        stream: StreamId,
+        key: BundleKey,
+    ) {
+        if held.state(key) == Some(State::Waiting) {
+            held.advance(out, key, Trigger::Taken);
+            if let Some(order) = held.bundles.entry(key).map(|entry| entry.order) {
+                self.turns.leave(order);
+            }
+        }
+        let Some(peer) = adjacencies.peer_of(stream) else {
+            return;
+        };
+        self.tell_router(key, BundleChange::Taken(&peer));
+        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+            spread.sessions.push(Carrier {
+                stream,
+                peer,
+                has_it: false,
+            });
+        }
+    }
+
+    /// A session has no copy of a bundle on its way any more. True when no other has, either.
+    pub(crate) fn copy_over(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        key: BundleKey,
+        end: CopyEnd,
+    ) -> bool {
+        let Some(spread) = self.copies.bundles.get_mut(&key) else {
+            return true;
+        };
+        let place = spread.sessions.iter().position(|it| it.stream == stream);
+        let Some(carrier) = place.map(|place| spread.sessions.swap_remove(place)) else {
+            return spread.sessions.is_empty();
+        };
+        let peer = carrier.peer;
+        let end = match end {
+            CopyEnd::Returned(_) if carrier.has_it => CopyEnd::Barred,
+            end => end,
+        };
+        let is_last = spread.sessions.is_empty();
+        let change = match end {
+            CopyEnd::Given => BundleChange::Given(&peer),
+            CopyEnd::Barred => BundleChange::Barred(&peer),
+            CopyEnd::Returned(rest) => BundleChange::Returned(&peer, now.monotonic + rest),
+        };
+        if !matches!(end, CopyEnd::Returned(_)) {
+            spread.handed.remove(&peer);
+        }
+        self.tell_router(key, change);
+        is_last
+    }
+
+    /// A neighbour says that it has a bundle of which it brought a copy.
+    pub(crate) fn copy_known(
+        &mut self,
+        adjacencies: &Adjacencies,
+        key: BundleKey,
+        stream: StreamId,
+    ) {
+        let Some(peer) = adjacencies.peer_of(stream) else {
+            return;
+        };
+        if let Some(spread) = self.copies.bundles.get_mut(&key) {
+            let carriers = spread.sessions.iter_mut();
+            for carrier in carriers.filter(|carrier| carrier.peer == peer) {
+                carrier.has_it = true;
+            }
+        }
+        self.tell_router(key, BundleChange::Barred(&peer));
+    }
+
+    /// A bundle is held no more.
+    pub(crate) fn forget_copies(&mut self, key: BundleKey) {
+        if self.copies.router(key).is_some() {
+            self.tell_router(key, BundleChange::Removed);
+            self.copies.bundles.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Fragments for the way out: cut at fixed places, where the next hop takes no more.
+
+use crate::adjacencies::Adjacencies;
+use crate::door::StreamId;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
+use crate::outbox::Outbox;
+use crate::sending::PendingRead;
+use crate::sending::must_not_fragment;
+use dhow_bundle::FragmentRange;
+use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::storage::BundleKey;
+
+impl Forwarding {
+    /// Read the payload of the next fragment of the bundle that a session is cutting.
+    pub(crate) fn send_fragment(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        out: &mut Outbox,
+        stream: StreamId,
+    ) {
+        let Some(neighbour) = adjacencies.neighbour_mut(stream) else {
+            return;
+        };
+        let Some(mut split) = neighbour.splits.pop_front() else {
+            return;
+        };
+        let key = split.key;
+        let (Some(state), Some(entry)) =
+            (self.splits.get_mut(&(key, stream)), held.bundles.entry(key))
+        else {
+            return;
+        };
+        let total = state.header.payload_octets();
+        let length = split.piece_octets.min(total.saturating_sub(split.next));
+        let range = FragmentRange {
+            offset: split.next,
+            length,
+        };
+        let start = u64::from(entry.header_octets).saturating_add(range.offset);
+        let extents = entry.extents.part(start, length);
+        split.next = split.next.saturating_add(length);
+        state.outstanding += 1;
+        state.complete = split.next >= total;
+        neighbour.in_flight += 1;
+        neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(length);
+        if !state.complete {
+            neighbour.splits.push_front(split);
+        }
+        out.counters.fragments += 1;
+        held.read(out, PendingRead::Fragment { stream, key, range }, extents);
+    }
+
+    /// A next hop has so many octets of a bundle's payload behind `start`.
+    pub(crate) fn handed_over(
+        &mut self,
+        held: &Held,
+        adjacencies: &Adjacencies,
+        stream: StreamId,
+        key: BundleKey,
+        start: u64,
+        octets: u64,
+    ) {
+        let Some(entry) = held.bundles.entry(key) else {
+            return;
+        };
+        let may = !must_not_fragment(entry.flags) && !held.endpoints.id(entry.source).is_null();
+        let before = self.handed_to(adjacencies, stream, key).unwrap_or(0);
+        // A fragment has at least one octet, and the last one tells that all were taken.
+        let most = entry.payload_octets.saturating_sub(1);
+        let beyond = u64::from(planted(Mutant::HandedTooFar));
+        let end = start.saturating_add(octets + beyond).min(most);
+        if may && start <= before && end > before {
+            self.set_handed(adjacencies, stream, key, Some(end));
+        }
+    }
+
+    /// Payload octets of a bundle that need not go over a session: of a copy those that this neighbour has, else those that any has,
+    /// which has them to forward.
+    pub(crate) fn handed_to(
+        &self,
+        adjacencies: &Adjacencies,
+        stream: StreamId,
+        key: BundleKey,
+    ) -> Option<u64> {
+        if self.copies.router(key).is_none() || planted(Mutant::MarkShared) {
+            return self.handed.get(&key).copied();
+        }
+        self.copies
+            .handed(key, adjacencies.neighbour(stream)?.peer_id()?)
+    }
+
+    /// Note how many that are; none any more.
+    pub(crate) fn set_handed(
+        &mut self,
+        adjacencies: &Adjacencies,
+        stream: StreamId,
+        key: BundleKey,
+        octets: Option<u64>,
+    ) {
+        if self.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
+            let peer = adjacencies.neighbour(stream).and_then(|it| it.peer_id());
+            if let Some(peer) = peer.cloned() {
+                self.copies.set_handed(key, peer, octets);
+            }
+            return;
+        }
+        match octets {
+            Some(octets) => drop(self.handed.insert(key, octets)),
+            None => drop(self.handed.remove(&key)),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What must hold of forwarding between any two events, for tests.
+
+use alloc::format;
+use alloc::string::String;
+
+use dhow_bundle::storage::BundleKey;
+
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
+use crate::forwarding::cut_through::Pass;
+use crate::held::Held;
+use crate::held::retention::State;
+use crate::invariants::expect;
+
+impl Forwarding {
+    /// True when nothing is on its way.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.splits.is_empty()
+            && self.passes.is_empty()
+            && self.owed.is_empty()
+            && self.handed.is_empty()
+    }
+
+    /// The bundles that sessions are cutting into fragments.
+    pub(crate) fn cut_bundles(&self) -> impl Iterator<Item = BundleKey> {
+        self.splits.keys().map(|(key, _)| *key)
+    }
+
+    /// The first thing that is not as it must be.
+    pub(crate) fn check(&self, held: &Held, adjacencies: &Adjacencies) -> Result<(), String> {
+        let mut sessions = 0;
+        for (key, pass) in &self.passes {
+            let orphaned = matches!(pass, Pass::Orphaned(_));
+            expect(held.arrivals.contains(*key) != orphaned, || {
+                format!("{key:?} is passed on and does not arrive")
+            })?;
+            if let Pass::Left(stream, transfer) = pass {
+                let neighbour = adjacencies.neighbour(*stream);
+                let knows = neighbour.is_some_and(|it| it.outgoing().contains(transfer.0));
+                expect(knows, || format!("{key:?} has left with nobody"))?;
+            }
+            if let Pass::UnderWay(passing) = pass {
+                sessions += 1;
+                let neighbour = adjacencies.neighbour(passing.stream);
+                let knows = neighbour.is_some_and(|it| {
+                    it.passing == Some(*key) && it.outgoing().contains(passing.transfer.0)
+                });
+                expect(knows, || format!("{key:?} is passed on by nobody"))?;
+            }
+        }
+        let busy = adjacencies
+            .neighbours()
+            .map(|(_, it)| it)
+            .filter(|it| it.passing.is_some());
+        expect(busy.count() == sessions, || {
+            "a session passes nothing on".into()
+        })?;
+        for key in self.handed.keys() {
+            expect(held.bundles.entry(*key).is_some(), || {
+                format!("{key:?} was handed over and is not held")
+            })?;
+        }
+        for key in self.owed.keys() {
+            let state = held.state(*key);
+            expect(state == Some(State::InFlight), || {
+                format!("{key:?} is owed for and {state:?}")
+            })?;
+        }
+        Ok(())
+    }
+}
