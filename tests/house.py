@@ -115,6 +115,21 @@ class House(unittest.TestCase):
             left = {file: called for file, called in left.items() if file not in lowest}
         self.assertEqual({file: called & set(left) for file, called in left.items()}, {}, "files whose methods call each other in a circle")
 
+    def test_fields_of_the_values_of_a_node_are_private(self) -> None:
+        for value in ["forwarding", "adjacencies", "delivery"]:
+            text = (ROOT / f"crates/node/src/{value}/mod.rs").read_text()
+            found = re.search(rf"^pub\(crate\) struct {value.capitalize()} \{{\n(.*?)^\}}", text, re.MULTILINE | re.DOTALL)
+            self.assertIsNotNone(found, value)
+            with self.subTest(value):
+                self.assertEqual(re.findall(r"^    pub.*", found.group(1), re.MULTILINE), [])
+
+    def test_files_that_the_architecture_names_are_there(self) -> None:
+        names = set(re.findall(r"`([\w/]+\.(?:rs|py|toml|md))`", (ROOT / "ARCHITECTURE.md").read_text()))
+        self.assertGreater(len(names), 50)
+        there = [f"/{path.relative_to(ROOT)}" for pattern in ["crates/**/*", "labs/**/*", "docs/*", "tests/*"] for path in ROOT.glob(pattern)]
+        lost = {name for name in names if not any(path.endswith(f"/{name}") for path in there)}
+        self.assertEqual(lost, set(), "files that are not there")
+
     def test_machines_declare_no_std(self) -> None:
         for package in metadata()["packages"]:
             if package["name"] not in MACHINES:
