@@ -1,23 +1,22 @@
 //! Whether an incoming bundle is taken, known, or deleted at the door (RFC 9171 5.6, and the policies of
 //! the link or listener that it came over).
 
+use crate::held::bundles::{HeldTime, NewEntry, Received};
 use crate::held::removed::was_never_here;
-use alloc::boxed::Box;
 use alloc::format;
 
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, Extents};
+use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
 use crate::config::Enabled;
 use crate::door::{Occurrence, StreamId};
 use crate::held::FRESH;
-use crate::held::bundles::{Entry, Fragment, Identity, Removal};
+use crate::held::bundles::{Fragment, Identity, Removal};
 use crate::held::endpoints::EndpointIndex;
-use crate::held::expiries::Timed;
 use crate::held::removed::Recollection;
-use crate::held::retention::{Retention, State};
+use crate::held::retention::State;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::Refused;
@@ -131,11 +130,9 @@ impl Node {
         let octets = header.total_octets();
         self.check_room(octets, Comes::Over(stream, &header.primary.destination))?;
         let total_octets = header.total_adu_octets();
-        let fragment = id.fragment.map(|range| {
-            Box::new(Fragment {
-                range,
-                total_octets,
-            })
+        let fragment = id.fragment.map(|range| Fragment {
+            range,
+            total_octets,
         });
         let remaining_ms = header.primary.lifetime_ms.saturating_sub(age_ms);
         let source = self.held.endpoints.acquire(&id.source);
@@ -144,7 +141,7 @@ impl Node {
             true => self.held.endpoints.retain(source),
             false => self.held.endpoints.acquire(&header.primary.report_to),
         };
-        let entry = Entry {
+        let entry = NewEntry {
             source,
             destination: self.held.endpoints.acquire(&header.primary.destination),
             report_to,
@@ -153,24 +150,18 @@ impl Node {
             fragment,
             flags: kept_flags(header),
             lifetime_ms: header.primary.lifetime_ms,
-            age_ms,
-            held_ms: 0,
-            received: now.monotonic,
-            received_dtn: now.dtn,
+            held: HeldTime::Arriving(Received {
+                at: now.monotonic,
+                dtn: now.dtn,
+                age_ms,
+            }),
             expires: now.monotonic + core::time::Duration::from_millis(remaining_ms),
-            extents: Extents::Many(Box::default()),
             header_octets: header.header_octets(),
             payload_octets: header.payload_octets(),
             octets,
-            order: 0,
-            retention: Retention::ARRIVING,
             sound_until: now.monotonic + FRESH,
             returns,
-            detour: 0,
             hops,
-            doomed: None,
-            removal: Removal::Deleted,
-            timed: Timed::No,
         };
         Ok(Admission::New(self.held.bundles.insert(entry)))
     }
@@ -191,9 +182,9 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return Ok(Copy::Gone);
         };
-        let remote = self.held.endpoints.locality(entry.destination) == Locality::Remote;
-        let (state, removal) = (entry.state(), entry.removal);
-        let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops);
+        let remote = self.held.endpoints.locality(entry.destination()) == Locality::Remote;
+        let (state, removal) = (entry.state(), entry.removal());
+        let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops());
         match state {
             State::Arriving if planted(Mutant::CopyTakenWhileArriving) => Ok(Copy::Held),
             State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
@@ -216,7 +207,7 @@ impl Node {
                 // The copy ends here, so that the bundle is what is left of it as well: wherever the copy was, it is known for one that
                 // has gone further.
                 if let Some(entry) = self.held.bundles.entry_mut(key) {
-                    entry.hops = entry.hops.max(hops);
+                    entry.set_hops(entry.hops().max(hops));
                 }
                 Ok(Copy::Held)
             }

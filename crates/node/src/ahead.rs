@@ -64,11 +64,11 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let endpoint = entry.destination;
+        let endpoint = entry.destination();
         if self
             .forwarding
             .queues()
-            .first_of(endpoint, |_| true)
+            .first_of(&self.held.bundles, endpoint, |_| true)
             .is_some()
             || !self.forwarding.is_first(&self.held, key)
             || self.held.was_delivered(now, key)

@@ -58,7 +58,7 @@ impl Node {
         self.held.end_arrival(key);
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         if let Some(entry) = self.held.bundles.entry_mut(key) {
-            entry.removal = Removal::Deleted;
+            entry.set_removal(Removal::Deleted);
         }
         self.outbox.store(StoreCommand::Abandon { key });
     }
@@ -111,7 +111,7 @@ impl Node {
         };
         let older = self.held.keepings.keys().copied().find(|key| {
             let is_same = self.held.bundles.entry(*key).is_some_and(|entry| {
-                (entry.source, entry.creation, entry.previous) == (source, id.creation, Some(from))
+                (entry.source(), entry.creation(), entry.previous()) == (source, id.creation, Some(from))
             });
             let origin = self.held.arrivals.get(*key).map(|arrival| arrival.origin);
             is_same && matches!(origin, Some(Origin::Neighbour { stream: other, .. }) if other != stream)

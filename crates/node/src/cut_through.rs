@@ -134,9 +134,12 @@ impl Node {
         let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
-        entry.removal = removal;
+        entry.set_removal(removal);
         if let Orphan::Request(stream, request) = orphan {
-            let created = (self.held.endpoints.id(entry.source).clone(), entry.creation);
+            let created = (
+                self.held.endpoints.id(entry.source()).clone(),
+                entry.creation(),
+            );
             let outcome = match removal {
                 Removal::Forwarded => Ok(created),
                 _ => Err(ApiRefusal::NoResources(
@@ -149,8 +152,8 @@ impl Node {
         }
         let entry = self.held.bundles.entry(key);
         let delivered = entry
-            .filter(|it| it.removal == Removal::Delivered && !planted(Mutant::OrphanForgotten));
-        let remember = delivered.map(|it| (self.held.bundle_id(it), dtn_expiry(it.expires, now)));
+            .filter(|it| it.removal() == Removal::Delivered && !planted(Mutant::OrphanForgotten));
+        let remember = delivered.map(|it| (self.held.bundle_id(it), dtn_expiry(it.expires(), now)));
         match remember {
             // A confirmation outlives a crash as well where the store did not keep the bundle.
             Some(_) => self.outbox.store(StoreCommand::Delete { key, remember }),

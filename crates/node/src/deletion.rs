@@ -20,7 +20,7 @@ impl Node {
 
     /// Whether a bundle has expired whose turn to be deleted has not come: it is, and goes nowhere.
     pub(crate) fn has_expired(&mut self, now: Now, key: BundleKey) -> bool {
-        let expires = self.held.bundles.entry(key).map(|entry| entry.expires);
+        let expires = self.held.bundles.entry(key).map(|entry| entry.expires());
         let has_expired = expires.is_some_and(|at| at <= now.monotonic);
         if has_expired {
             self.expire(now, key);
@@ -37,7 +37,7 @@ impl Node {
         };
         match entry.state() {
             State::Deleting | State::Arriving | State::Kept => {}
-            State::InFlight => entry.doomed = Some(reason),
+            State::InFlight => entry.doom(reason),
             State::DispatchPending
             | State::Waiting
             | State::Reassembling
@@ -83,8 +83,8 @@ impl Node {
         let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
-        entry.removal = removal;
-        let expires = entry.expires;
+        entry.set_removal(removal);
+        let expires = entry.expires();
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
@@ -109,7 +109,7 @@ impl Node {
                 .removed
                 .insert(now, endpoints, identity, expires, removal, (0, None));
         }
-        self.forwarding.forget(entry.destination, key);
+        self.forwarding.forget(entry.destination(), key);
         self.reporting
             .store_behind_reports(&mut self.outbox, StoreCommand::Delete { key, remember });
     }
@@ -125,22 +125,22 @@ impl Node {
             self.held.sharing.release(key);
         }
         self.reporting.collections.forget(key);
-        self.held.endpoints.release(entry.destination);
-        self.held.endpoints.release(entry.report_to);
-        if let Some(previous) = entry.previous {
+        self.held.endpoints.release(entry.destination());
+        self.held.endpoints.release(entry.report_to());
+        if let Some(previous) = entry.previous() {
             self.held.endpoints.release(previous);
         }
-        match entry.removal {
-            Removal::Deleted => self.held.endpoints.release(entry.source),
+        match entry.removal() {
+            Removal::Deleted => self.held.endpoints.release(entry.source()),
             removal => {
                 let identity = entry.identity();
                 self.held.removed.insert(
                     now.monotonic,
                     &mut self.held.endpoints,
                     identity,
-                    entry.expires,
+                    entry.expires(),
                     removal,
-                    (entry.returns, entry.hops),
+                    (entry.returns(), entry.hops()),
                 );
             }
         }
@@ -169,7 +169,7 @@ impl Node {
                 id.fragment = None;
             }
         }
-        let (destination, octets) = (entry.destination, entry.payload_octets);
+        let (destination, octets) = (entry.destination(), entry.payload_octets());
         self.outbox.counters.delivered += 1;
         if let Some(subject) = subject.filter(|_| !planted(Mutant::DeliveryNotReported)) {
             self.report(now, &subject, ReportKind::Delivered, 0);
@@ -191,7 +191,7 @@ impl Node {
         };
         let unit = UnitId::of(entry);
         // RFC 9171 4.2.3: without a source they are another bundle's.
-        if self.held.endpoints.id(entry.source).is_null() {
+        if self.held.endpoints.id(entry.source()).is_null() {
             return;
         }
         if planted(Mutant::FragmentsLeftBehind) {

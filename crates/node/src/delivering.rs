@@ -62,7 +62,11 @@ impl Node {
         if !registration.is_some_and(has_subscriber) || self.held.verifying.len() > VERIFYING_LOW {
             return;
         }
-        while let Some(key) = self.forwarding.queues().first_of(endpoint, |_| true) {
+        while let Some(key) =
+            self.forwarding
+                .queues()
+                .first_of(&self.held.bundles, endpoint, |_| true)
+        {
             if !self.held.may_verify(key) || !self.held.is_stale(now, key) {
                 return;
             }
@@ -74,7 +78,11 @@ impl Node {
 
     fn deliver_next(&mut self, now: Now, endpoint: EndpointIndex) {
         while let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
-            let Some(key) = self.forwarding.queues().first_of(endpoint, |_| true) else {
+            let Some(key) = self
+                .forwarding
+                .queues()
+                .first_of(&self.held.bundles, endpoint, |_| true)
+            else {
                 return;
             };
             if self.has_expired(now, key) {

@@ -21,16 +21,16 @@ impl Node {
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.adjacencies.is_up(hop));
         // What has left over this session's link may wait for another session with the same neighbour.
-        let obstacles = self
-            .forwarding
-            .queues()
-            .obstacles(&neighbour.hops, best, |key| {
-                self.forwarding.may_go(&self.held, neighbour, key)
-                    || self.forwarding.is_sent(&self.held, key)
-                        && self
-                            .forwarding
-                            .may_leave(&self.held, &self.adjacencies, key)
-            });
+        let obstacles =
+            self.forwarding
+                .queues()
+                .obstacles(&self.held.bundles, &neighbour.hops, best, |key| {
+                    self.forwarding.may_go(&self.held, neighbour, key)
+                        || self.forwarding.is_sent(&self.held, key)
+                            && self
+                                .forwarding
+                                .may_leave(&self.held, &self.adjacencies, key)
+                });
         for &key in &obstacles {
             // A queue that goes over two of the session's hops is found twice.
             if self.held.state(key) == Some(State::Waiting) {

@@ -19,9 +19,9 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let locality = self.held.endpoints.locality(entry.destination);
+        let locality = self.held.endpoints.locality(entry.destination());
         if locality == Locality::Remote {
-            if let Some(duration) = return_rest(entry.returns) {
+            if let Some(duration) = return_rest(entry.returns()) {
                 self.rest(now, key, duration);
             } else {
                 self.forwarding.enqueue(
@@ -54,8 +54,9 @@ impl Node {
         let is_leaving = || {
             let whole = self.held.bundles.find(&whole);
             let whole = whole.and_then(|key| self.held.bundles.entry(key));
-            whole
-                .is_some_and(|it| it.state() == State::Deleting && it.removal == Removal::Delivered)
+            whole.is_some_and(|it| {
+                it.state() == State::Deleting && it.removal() == Removal::Delivered
+            })
         };
         let is_delivered = is_leaving()
             || self.held.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered);
@@ -113,7 +114,7 @@ impl Node {
         let State::Resting { until } = entry.state() else {
             return;
         };
-        let locality = self.held.endpoints.locality(entry.destination);
+        let locality = self.held.endpoints.locality(entry.destination());
         self.held.rests.remove(&(until, key));
         self.held.verifying.remove(&key);
         self.held.advance(&mut self.outbox, key, Trigger::Woken);
@@ -141,6 +142,6 @@ fn return_rest(returns: u8) -> Option<Duration> {
 }
 
 pub(crate) fn unit_of(entry: &Entry) -> Option<(UnitId, FragmentRange)> {
-    let fragment = entry.fragment.as_ref()?;
+    let fragment = entry.fragment()?;
     Some((UnitId::of(entry), fragment.range))
 }

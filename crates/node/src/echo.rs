@@ -24,7 +24,7 @@ impl Node {
             self.delivered(now, key);
             return;
         }
-        let mut extents = entry.extents.slice(0, u64::from(entry.header_octets));
+        let mut extents = entry.extents().slice(0, u64::from(entry.header_octets()));
         extents.extend(self.held.payload_start(key, KNOWN_OCTETS));
         if self.held.is_stale(now, key) {
             self.verify(now, key);
@@ -144,7 +144,7 @@ impl Node {
                 .held
                 .bundles
                 .entry(key)
-                .map(|entry| entry.extents.slice(from, u64::MAX));
+                .map(|entry| entry.extents().slice(from, u64::MAX));
             for extent in trailer.into_iter().flatten() {
                 self.held
                     .append(&mut self.outbox, answer_key, Piece::Extent(extent));

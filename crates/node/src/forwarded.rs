@@ -15,7 +15,7 @@ impl Node {
     /// All of a bundle has left over a link that promises nothing: it stays.
     pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
         let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
-        let destination = self.held.bundles.entry(key).map(|it| it.destination);
+        let destination = self.held.bundles.entry(key).map(|it| it.destination());
         if let Some((link, destination)) = link.zip(destination) {
             self.forwarding.note_sent(destination, link, key);
             self.stay_sent(now, key);
@@ -38,7 +38,7 @@ impl Node {
         let subject = self
             .held
             .reported(&self.config, entry, ReportKind::Forwarded);
-        let (id, octets) = (self.held.told(&mut self.outbox, entry), entry.octets);
+        let (id, octets) = (self.held.told(&mut self.outbox, entry), entry.octets());
         self.outbox.counters.forwarded += 1;
         self.outbox.counters.forwarded_octets += octets;
         if let Some(subject) = subject.filter(|_| !planted(Mutant::ForwardingNotReported)) {

@@ -9,11 +9,9 @@ use alloc::vec::Vec;
 use dhow_bundle::storage::BundleKey;
 
 use crate::forwarding::cut_through::Pass;
-use crate::forwarding::waiting::place;
 use crate::forwarding::waiting::queue;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
-use crate::held::expiries::Timed;
 use crate::held::retention::State;
 use crate::node::{Node, Stage};
 use crate::sending::PendingRead;
@@ -127,16 +125,14 @@ impl Node {
             State::DispatchPending => return Err("goes nowhere".into()),
             State::InFlight => {
                 expect(holders > 0, || "is with nobody".into())?;
-                return expect(timed || entry.doomed.is_some(), || "never expires".into());
+                return expect(timed || entry.doomed().is_some(), || "never expires".into());
             }
             State::Waiting if self.forwarding.copies().router(key).is_some() => {
                 expect(holders == 0, || "waits and is on its way".into())?;
             }
             State::Waiting => {
                 expect(
-                    self.forwarding
-                        .queues()
-                        .holds(queue(entry), place(entry), key),
+                    self.forwarding.queues().holds(queue(entry), entry, key),
                     || "is in no queue".into(),
                 )?;
             }
@@ -154,7 +150,7 @@ impl Node {
             "keeps old places".into()
         })?;
         expect(timed || part, || "never expires".into())?;
-        expect(entry.doomed.is_none(), || "escapes its doom".into())
+        expect(entry.doomed().is_none(), || "escapes its doom".into())
     }
 
     fn check_passes(&self) -> Result<(), String> {
@@ -207,7 +203,7 @@ impl Node {
             let (mut bundles, mut octets) = (0_u32, 0_u64);
             let read = self.held.reads.values().filter_map(|read| match read {
                 PendingRead::Send { stream: of, key } if of == stream => {
-                    self.held.bundles.entry(*key).map(|entry| entry.octets)
+                    self.held.bundles.entry(*key).map(|entry| entry.octets())
                 }
                 PendingRead::Fragment {
                     stream: of, range, ..
@@ -252,7 +248,12 @@ impl Node {
             .held
             .bundles
             .iter()
-            .filter(|(_, it)| it.timed != Timed::No);
+            .filter(|(key, it)| self.held.expiries.contains(it, *key));
+        expect(
+            self.held.expiries.are_whole(&self.held.bundles)
+                && self.forwarding.queues().are_whole(&self.held.bundles),
+            || "a chain of bundles is broken".into(),
+        )?;
         expect(self.held.expiries.len() == timed.count(), || {
             "expiries of nobody are noted".into()
         })?;
@@ -267,9 +268,9 @@ impl Node {
 
     fn check_endpoints(&self) -> Result<(), String> {
         let bundles = self.held.bundles.iter().flat_map(|(_, it)| {
-            [it.source, it.destination, it.report_to]
+            [it.source(), it.destination(), it.report_to()]
                 .into_iter()
-                .chain(it.previous)
+                .chain(it.previous())
         });
         let peers = self
             .adjacencies

@@ -143,10 +143,10 @@ impl Node {
         let (subject, octets) = (
             self.held
                 .reported(&self.config, entry, ReportKind::Received),
-            entry.octets,
+            entry.octets(),
         );
         let id = self.held.told(&mut self.outbox, entry);
-        let from = entry.previous.map(|index| self.held.endpoints.id(index));
+        let from = entry.previous().map(|index| self.held.endpoints.id(index));
         let from = from.and_then(EndpointId::node_id);
         self.outbox.counters.count_received(now.monotonic, octets);
         self.outbox.counters.kept += 1;

@@ -63,7 +63,7 @@ impl Node {
     /// A bundle's octets are what was written.
     pub(crate) fn intact(&mut self, now: Now, key: BundleKey) {
         if let Some(entry) = self.held.bundles.entry_mut(key) {
-            entry.sound_until = now.monotonic + VERIFIED;
+            entry.set_sound_until(now.monotonic + VERIFIED);
         }
         let key = self.held.reassembly.stand_in(key).unwrap_or(key);
         self.wake(now, key);
@@ -88,7 +88,7 @@ impl Node {
             // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
             State::InFlight => {
                 if let Some(entry) = self.held.bundles.entry_mut(key) {
-                    entry.doomed = Some(8);
+                    entry.doom(8);
                 }
             }
             State::DispatchPending
@@ -134,7 +134,7 @@ impl Node {
             }
         }
         let destination =
-            again.and_then(|head| self.held.bundles.entry(head).map(|it| it.destination));
+            again.and_then(|head| self.held.bundles.entry(head).map(|it| it.destination()));
         if let Some((head, destination)) = again.zip(destination) {
             let locality = self
                 .held

@@ -34,7 +34,11 @@ impl Node {
 
     /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
     pub(crate) fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
-        let doomed = self.held.bundles.entry(key).and_then(|entry| entry.doomed);
+        let doomed = self
+            .held
+            .bundles
+            .entry(key)
+            .and_then(|entry| entry.doomed());
         let doomed = doomed.filter(|_| !planted(Mutant::DoomForgotten));
         if let Some(reason) = doomed {
             self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));

@@ -103,7 +103,7 @@ impl Node {
                 None => {
                     let (choice, stale) =
                         self.forwarding.weigh(&self.held, &self.adjacencies, stream);
-                    self.forwarding.refresh(stale);
+                    self.forwarding.refresh(&self.held, stale);
                     choice
                 }
                 following => following,
@@ -148,12 +148,12 @@ impl Node {
             let Some(entry) = self.held.bundles.entry(key) else {
                 return;
             };
-            let wanted = if entry.octets <= READ_WHOLE_OCTETS {
-                entry.octets
+            let wanted = if entry.octets() <= READ_WHOLE_OCTETS {
+                entry.octets()
             } else {
-                u64::from(entry.header_octets)
+                u64::from(entry.header_octets())
             };
-            let extents = entry.extents.part(0, wanted);
+            let extents = entry.extents().part(0, wanted);
             self.held
                 .read(&mut self.outbox, PendingRead::Send { stream, key }, extents);
         }
@@ -179,7 +179,11 @@ impl Node {
             }
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Send { stream, key }, None) => {
-                let octets = self.held.bundles.entry(key).map_or(0, |entry| entry.octets);
+                let octets = self
+                    .held
+                    .bundles
+                    .entry(key)
+                    .map_or(0, |entry| entry.octets());
                 self.adjacencies.discharge(stream, octets);
                 self.give_back(now, stream, key, Some(RETRANSMIT_REST));
             }
@@ -198,7 +202,7 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let length = entry.octets;
+        let length = entry.octets();
         if self
             .adjacencies
             .neighbour(stream)
@@ -247,7 +251,7 @@ impl Node {
         ) else {
             return;
         };
-        let length = entry.octets;
+        let length = entry.octets();
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
         let is_to_be_asked = neighbour.is_to_be_asked();
         let limit = neighbour.policy.fragment_octets;
@@ -312,7 +316,7 @@ impl Node {
             self.verify_for(now, stream, key);
         } else if let Some(entry) = self.held.bundles.entry(key) {
             let from = u64::from(header.header_octets());
-            let body = ending.of_extents(&entry.extents, from, from.saturating_add(payload));
+            let body = ending.of_extents(&entry.extents(), from, from.saturating_add(payload));
             if is_to_be_asked {
                 return self.adjacencies.probe(
                     &mut self.outbox,

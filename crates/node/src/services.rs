@@ -35,7 +35,7 @@ impl Services {
         let Some(entry) = held.bundles.entry(key) else {
             return false;
         };
-        let question = (held.endpoints.id(entry.source), entry.creation);
+        let question = (held.endpoints.id(entry.source()), entry.creation());
         let payload = (octets, beginning);
         let outcome = self.answers.send_back(now.monotonic, question, payload);
         outcome.is_ok()

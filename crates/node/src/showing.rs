@@ -22,6 +22,7 @@ use crate::view::{
     ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView,
     RegistrationView, RouteView, SessionView, WaitingView,
 };
+use dhow_bundle::DtnTime;
 
 impl Node {
     /// The node's IDs, first the one that it presents.
@@ -188,7 +189,7 @@ impl Node {
     pub fn destinations(&self, now: Now, from: u32, most: usize) -> Vec<(u32, DestinationView)> {
         let from = EndpointIndex::at(from);
         let mut sums: BTreeMap<EndpointIndex, (u64, u64, Instant)> = BTreeMap::new();
-        let is_asked_for = |entry: &Entry| is_stored(entry) && entry.destination >= from;
+        let is_asked_for = |entry: &Entry| is_stored(entry) && entry.destination() >= from;
         for (_, entry) in self
             .held
             .bundles
@@ -200,19 +201,19 @@ impl Node {
             if is_full
                 && sums
                     .last_key_value()
-                    .is_some_and(|(last, _)| entry.destination > *last)
+                    .is_some_and(|(last, _)| entry.destination() > *last)
             {
                 continue;
             }
-            if is_full && !sums.contains_key(&entry.destination) {
+            if is_full && !sums.contains_key(&entry.destination()) {
                 sums.pop_last();
             }
             let sum = sums
-                .entry(entry.destination)
-                .or_insert((0, 0, entry.expires));
+                .entry(entry.destination())
+                .or_insert((0, 0, entry.expires()));
             sum.0 += 1;
-            sum.1 += entry.octets;
-            sum.2 = sum.2.min(entry.expires);
+            sum.1 += entry.octets();
+            sum.2 = sum.2.min(entry.expires());
         }
         let view = |(index, (bundles, octets, expires)): (EndpointIndex, (u64, u64, Instant))| {
             let destination = self.held.endpoints.id(index).clone();
@@ -267,16 +268,25 @@ impl Node {
             .map(move |(key, entry)| (key, self.bundle_view(now, entry)))
     }
 
+    /// When a bundle was received, by the wall clock as it goes now.
+    fn received(&self, now: Now, entry: &Entry) -> DtnTime {
+        let held_ms = entry.held_ms(now.monotonic);
+        match now.dtn.is_known() {
+            true => DtnTime::from_millis(now.dtn.as_millis().saturating_sub(held_ms)),
+            false => DtnTime::UNKNOWN,
+        }
+    }
+
     fn bundle_view(&self, now: Now, entry: &Entry) -> BundleView {
         BundleView {
             id: self.held.bundle_id(entry),
-            destination: self.held.endpoints.id(entry.destination).clone(),
-            octets: entry.octets,
-            payload_octets: entry.payload_octets,
-            expires_in_ms: millis(entry.expires, now),
-            received: entry.received_dtn,
+            destination: self.held.endpoints.id(entry.destination()).clone(),
+            octets: entry.octets(),
+            payload_octets: entry.payload_octets(),
+            expires_in_ms: millis(entry.expires(), now),
+            received: self.received(now, entry),
             previous: entry
-                .previous
+                .previous()
                 .map(|index| self.held.endpoints.id(index).clone()),
             in_flight: entry.state() == State::InFlight,
             state: state_of(entry),

@@ -34,8 +34,8 @@ impl Node {
         let Some(entry) = self.held.bundles.entry_mut(key) else {
             return;
         };
-        entry.extents = extents;
-        let octets = entry.octets;
+        entry.set_extents(extents);
+        let octets = entry.octets();
         if !self.held.keepings.is_empty() {
             self.drop_keeping(now, key);
         }
@@ -70,7 +70,10 @@ impl Node {
                 }
             }
             Some(Origin::Client { stream, request }) => {
-                let outcome = Ok((self.held.endpoints.id(entry.source).clone(), entry.creation));
+                let outcome = Ok((
+                    self.held.endpoints.id(entry.source()).clone(),
+                    entry.creation(),
+                ));
                 let id = self.held.told(&mut self.outbox, entry);
                 self.outbox.counters.created += 1;
                 if let Some(id) = id {
@@ -88,7 +91,7 @@ impl Node {
         } else if !self.finish_pass(now, key) {
             self.dispatch(now, key);
         } else if let Some(entry) = self.held.bundles.entry(key) {
-            self.forwarding.leave_turn(entry.order);
+            self.forwarding.leave_turn(entry.order());
         }
     }
 

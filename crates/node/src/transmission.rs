@@ -363,7 +363,8 @@ impl Node {
                 .bundles
                 .entry(key)
                 .filter(|_| planted(Mutant::AcceptedAtOnce));
-            let created = entry.map(|it| (self.held.endpoints.id(it.source).clone(), it.creation));
+            let created =
+                entry.map(|it| (self.held.endpoints.id(it.source()).clone(), it.creation()));
             if let Some(created) = created {
                 self.delivery.transmission_done(
                     &mut self.attention,

@@ -168,10 +168,10 @@ impl Adjacencies {
             (reason, held.bundles.entry_mut(key))
         {
             // Perhaps it is what lies on the disk here that is not acceptable.
-            entry.sound_until = Instant::START;
+            entry.set_sound_until(Instant::START);
         }
         let entry = held.bundles.entry(key);
-        let octets = entry.map_or(0, |entry| entry.octets);
+        let octets = entry.map_or(0, |entry| entry.octets());
         let id = entry.map(|entry| held.bundle_id(entry));
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;

@@ -184,7 +184,7 @@ impl Delivery {
     pub(crate) fn abandons(&self, held: &Held, key: BundleKey) -> bool {
         held.bundles
             .entry(key)
-            .is_some_and(|entry| self.registrations.abandons(entry.destination))
+            .is_some_and(|entry| self.registrations.abandons(entry.destination()))
     }
 
     pub(crate) fn register(
@@ -334,17 +334,17 @@ impl Delivery {
         };
         let whole = held.reassembly.parts(key).is_some();
         let mut id = held.bundle_id(entry);
-        let mut flags = entry.flags & !BundleFlags::AGGREGATED_REPORTS.bits();
+        let mut flags = entry.flags() & !BundleFlags::AGGREGATED_REPORTS.bits();
         if whole && !planted(Mutant::HeadOfFragment) {
             id.fragment = None;
             flags &= !BundleFlags::FRAGMENT.bits();
         }
         let head = DeliveryHead {
             id,
-            destination: held.endpoints.id(entry.destination).clone(),
-            report_to: held.endpoints.id(entry.report_to).clone(),
+            destination: held.endpoints.id(entry.destination()).clone(),
+            report_to: held.endpoints.id(entry.report_to()).clone(),
             flags,
-            lifetime_ms: entry.lifetime_ms,
+            lifetime_ms: entry.lifetime_ms(),
             payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),
         };
         let Some(client) = self.clients.get_mut(&stream) else {

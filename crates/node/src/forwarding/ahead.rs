@@ -59,7 +59,7 @@ impl Forwarding {
         let Some(entry) = held.bundles.entry(key) else {
             return;
         };
-        let is_reserved = held.creation.is_reserved_durably(entry.creation);
+        let is_reserved = held.creation.is_reserved_durably(entry.creation());
         if !is_reserved || !self.is_first(held, key) {
             return;
         }

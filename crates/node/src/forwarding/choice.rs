@@ -61,16 +61,19 @@ impl Forwarding {
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| adjacencies.is_up(hop));
         if neighbour.ceiling_octets().is_some() {
-            let (choice, stale) = self.queues.next(&neighbour.hops, best, |key| {
-                held.is_below(neighbour, key) && self.may_go(held, neighbour, key)
-            });
+            let (choice, stale) = self
+                .queues
+                .next(&held.bundles, &neighbour.hops, best, |key| {
+                    held.is_below(neighbour, key) && self.may_go(held, neighbour, key)
+                });
             if choice.is_some() {
                 return (choice, stale);
             }
         }
-        self.queues.next(&neighbour.hops, best, |key| {
-            self.may_go(held, neighbour, key)
-        })
+        self.queues
+            .next(&held.bundles, &neighbour.hops, best, |key| {
+                self.may_go(held, neighbour, key)
+            })
     }
 
     /// What follows the bundle that was chosen for a session last, while nothing else has happened.
@@ -81,7 +84,7 @@ impl Forwarding {
         stream: StreamId,
         last: &Choice,
     ) -> Option<Choice> {
-        let following = self.queues.following(last)?;
+        let following = self.queues.following(&held.bundles, last)?;
         let neighbour = adjacencies.neighbour(stream)?;
         let goes =
             held.is_below(neighbour, following.key) && self.may_go(held, neighbour, following.key);
@@ -90,10 +93,11 @@ impl Forwarding {
 
     pub(crate) fn may_go(&self, held: &Held, neighbour: &Neighbour, key: BundleKey) -> bool {
         held.bundles.entry(key).is_some_and(|entry| {
-            let fits = entry.octets <= neighbour.transfer_mru() || !must_not_fragment(entry.flags);
+            let fits =
+                entry.octets() <= neighbour.transfer_mru() || !must_not_fragment(entry.flags());
             // A bundle never goes back to the neighbour that it came from: that one would take it for a
             // copy of what it has got rid of.
-            let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
+            let is_back = entry.previous().is_some() && entry.previous() == neighbour.peer;
             let may_pass = !is_back || planted(Mutant::SentBack);
             fits && may_pass && !self.has_left(held, neighbour.link, key)
         })

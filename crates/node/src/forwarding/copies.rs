@@ -120,10 +120,10 @@ impl Forwarding {
         }
         let entry = held.bundles.entry(key)?;
         // RFC 9171 4.2.3: without a source nothing identifies a bundle, so copies would not be known for copies.
-        if held.endpoints.id(entry.source).is_null() {
+        if held.endpoints.id(entry.source()).is_null() {
             return None;
         }
-        self.routers.find(held.endpoints.id(entry.destination))
+        self.routers.find(held.endpoints.id(entry.destination()))
     }
 
     /// A bundle waits: its router is told, and sessions ask for it. False where it is to wait in its queue.
@@ -206,7 +206,9 @@ impl Forwarding {
         self.routers = routers;
         let (order, key) = next?;
         let other = other.and_then(|choice| held.bundles.entry(choice.key));
-        other.is_none_or(|other| order < other.order).then_some(key)
+        other
+            .is_none_or(|other| order < other.order())
+            .then_some(key)
     }
 
     pub(crate) fn next_of(
@@ -222,7 +224,7 @@ impl Forwarding {
             let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
                 let passage = |key| self.passage(held, neighbour, id, key, most_octets);
                 let key = router.next(now, peer, &passage)?;
-                Some((held.bundles.entry(key)?.order, key))
+                Some((held.bundles.entry(key)?.order(), key))
             };
             routers.iter_mut().filter_map(of_router).min()
         };
@@ -247,18 +249,18 @@ impl Forwarding {
         else {
             return Passage::Barred;
         };
-        let is_back = entry.previous.is_some() && entry.previous == neighbour.peer;
+        let is_back = entry.previous().is_some() && entry.previous() == neighbour.peer;
         let may_go = self.may_go(held, neighbour, key) || is_back && planted(Mutant::CopySentBack);
         if spread.router != router || !may_go {
             return Passage::Barred;
         }
         // What is doubtful is compared with its checksums while nobody reads it.
-        let is_doubtful = entry.sound_until == Instant::START && !spread.sessions.is_empty();
+        let is_doubtful = entry.sound_until() == Instant::START && !spread.sessions.is_empty();
         let leaves = matches!(entry.state(), State::Waiting | State::InFlight)
-            && entry.doomed.is_none()
+            && entry.doomed().is_none()
             && !spread.is_over
             && !is_doubtful;
-        match leaves && most_octets.is_none_or(|most| entry.octets <= most) {
+        match leaves && most_octets.is_none_or(|most| entry.octets() <= most) {
             true => Passage::Open,
             false => Passage::Later,
         }
@@ -275,7 +277,7 @@ impl Forwarding {
     ) {
         if held.state(key) == Some(State::Waiting) {
             held.advance(out, key, Trigger::Taken);
-            if let Some(order) = held.bundles.entry(key).map(|entry| entry.order) {
+            if let Some(order) = held.bundles.entry(key).map(|entry| entry.order()) {
                 self.turns.leave(order);
             }
         }

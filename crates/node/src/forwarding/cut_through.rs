@@ -62,10 +62,10 @@ pub(crate) struct Passing {
 impl Passing {
     /// The octets of a bundle, now stored, that its next hop has yet to get.
     pub(crate) fn rest(&self, entry: &Entry) -> Vec<Piece> {
-        let header = u64::from(entry.header_octets);
-        let payload_end = header.saturating_add(entry.payload_octets);
+        let header = u64::from(entry.header_octets());
+        let payload_end = header.saturating_add(entry.payload_octets());
         let from = self.written.clamp(header, payload_end);
-        self.ending.of_extents(&entry.extents, from, payload_end)
+        self.ending.of_extents(&entry.extents(), from, payload_end)
     }
 }
 
@@ -111,8 +111,11 @@ impl Forwarding {
         key: BundleKey,
         header: &Header,
     ) -> Option<StreamId> {
-        let destination = held.bundles.entry(key)?.destination;
-        if self.queues.first_of(destination, |_| true).is_some() {
+        let destination = held.bundles.entry(key)?.destination();
+        if (self.queues)
+            .first_of(&held.bundles, destination, |_| true)
+            .is_some()
+        {
             return None;
         }
         self.way(held, adjacencies, key, header, |_, neighbour| {
@@ -130,9 +133,9 @@ impl Forwarding {
         is_free: impl Fn(StreamId, &Neighbour) -> bool,
     ) -> Option<StreamId> {
         let entry = held.bundles.entry(key)?;
-        let destination = held.endpoints.id(entry.destination);
+        let destination = held.endpoints.id(entry.destination());
         let is_remote = held.endpoints.local().locality(destination) == Locality::Remote;
-        if entry.returns > 0 || !is_remote || self.is_routed(held, key) {
+        if entry.returns() > 0 || !is_remote || self.is_routed(held, key) {
             return None;
         }
         let hops = self.routes.hops(destination);
@@ -142,7 +145,7 @@ impl Forwarding {
                 let whole = neighbour.policy.fragment_octets;
                 neighbour.policy.cut_through == Enabled::Yes
                     && !neighbour.session.holds_unverified()
-                    && entry.previous != neighbour.peer
+                    && entry.previous() != neighbour.peer
                     && whole.is_none_or(|limit| header.payload_octets() <= limit)
                     && is_free(*stream, neighbour)
             })
@@ -219,8 +222,8 @@ impl Forwarding {
         let Some(entry) = held.bundles.entry(key) else {
             return;
         };
-        let header = u64::from(entry.header_octets);
-        let payload_end = header.saturating_add(entry.payload_octets);
+        let header = u64::from(entry.header_octets());
+        let payload_end = header.saturating_add(entry.payload_octets());
         let Some(Pass::UnderWay(passing)) = self.passes.get_mut(&key) else {
             return;
         };
@@ -315,7 +318,7 @@ impl Forwarding {
             return;
         }
         // Once half of it is here, the rest takes about as long as it took so far at most.
-        let whole = held.bundles.entry(key).map_or(0, |entry| entry.octets);
+        let whole = held.bundles.entry(key).map_or(0, |entry| entry.octets());
         if passing.written > queueing.written && passing.written >= whole / 2 {
             return;
         }

@@ -37,11 +37,11 @@ impl Forwarding {
         if let Some(entry) = held.bundles.entry_mut(key) {
             entry.detour = detour;
         }
-        self.queues.remove(queue, place, key);
+        self.queues.remove(&mut held.bundles, queue, place, key);
         let aside = QueueId { detour, ..queue };
         let (routes, endpoints) = (&self.routes, &held.endpoints);
         let hops = || routes.hops(endpoints.id(queue.destination));
-        self.queues.push(aside, place, key, hops);
+        self.queues.push(&mut held.bundles, aside, place, key, hops);
         aside
     }
 
@@ -54,13 +54,13 @@ impl Forwarding {
         octets: u64,
     ) -> Option<u8> {
         let entry = held.bundles.entry(key)?;
-        let hops = self.routes.hops(held.endpoints.id(entry.destination));
+        let hops = self.routes.hops(held.endpoints.id(entry.destination()));
         let takes = |hop: &Hop| {
             let mut sessions = adjacencies.sessions_over(hop);
             sessions.any(|it| it.transfer_mru() >= octets && self.may_go(held, it, key))
         };
         let detour = u8::try_from(hops.iter().position(takes)?).ok()?;
-        let rests = entry.previous.is_some() && planted(Mutant::DetourNotTaken);
+        let rests = entry.previous().is_some() && planted(Mutant::DetourNotTaken);
         (detour != entry.detour && !rests).then_some(detour)
     }
 }

@@ -38,8 +38,8 @@ impl Forwarding {
             offset: split.next,
             length,
         };
-        let start = u64::from(entry.header_octets).saturating_add(range.offset);
-        let extents = entry.extents.part(start, length);
+        let start = u64::from(entry.header_octets()).saturating_add(range.offset);
+        let extents = entry.extents().part(start, length);
         split.next = split.next.saturating_add(length);
         state.outstanding += 1;
         state.complete = split.next >= total;
@@ -65,10 +65,10 @@ impl Forwarding {
         let Some(entry) = held.bundles.entry(key) else {
             return;
         };
-        let may = !must_not_fragment(entry.flags) && !held.endpoints.id(entry.source).is_null();
+        let may = !must_not_fragment(entry.flags()) && !held.endpoints.id(entry.source()).is_null();
         let before = self.handed_to(adjacencies, stream, key).unwrap_or(0);
         // A fragment has at least one octet, and the last one tells that all were taken.
-        let most = entry.payload_octets.saturating_sub(1);
+        let most = entry.payload_octets().saturating_sub(1);
         let beyond = u64::from(planted(Mutant::HandedTooFar));
         let end = start.saturating_add(octets + beyond).min(most);
         if may && start <= before && end > before {

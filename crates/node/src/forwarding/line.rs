@@ -1,75 +1,82 @@
 //! Bundles that wait for one thing, in order.
 //!
-//! Nearly all come last and leave first, so they stand in a run; what leaves from its middle leaves a gap, and what
-//! comes back to a place before the last stands aside in a tree.
+//! Nearly all come last and leave first, so they are a chain through their entries; a bundle that comes back to a place before the last stands
+//! aside in a tree.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 
 use dhow_bundle::storage::BundleKey;
 
+use crate::held::bundles::{Bundles, Entry};
+use crate::held::chain::{Chain, Standing, Waiting};
 use crate::memory::tree_octets;
 
-/// Gaps that a run may have beside one for every eighth place.
-const SPARE_GAPS: usize = 64;
-
-/// Bundles by their places, each of which is taken once.
+/// Bundles by their places in the order, each of which is taken once.
 #[derive(Default)]
 pub(crate) struct Line {
-    /// Places in order; neither the first nor the last of them is a gap.
-    run: VecDeque<(u64, Option<BundleKey>)>,
-    gaps: usize,
-    /// What came to a place that was not the last.
+    run: Chain<Waiting>,
+    /// Bundles that came to a place that was not the last.
     aside: BTreeSet<(u64, BundleKey)>,
 }
 
 impl Line {
-    pub(crate) fn insert(&mut self, place: u64, key: BundleKey) {
-        let last = self.run.back().map(|&(last, _)| last);
-        let first = self.run.front().map(|&(first, _)| first);
+    /// Put a bundle, which waits nowhere else, to its place.
+    pub(crate) fn insert(&mut self, bundles: &mut Bundles, key: BundleKey) {
+        let order = |key| bundles.entry(key).map(Entry::order);
+        let Some(place) = order(key) else { return };
+        let last = self.run.last().and_then(order);
+        let first = self.run.first().and_then(order);
         if last.is_none_or(|last| last < place) {
-            self.run.push_back((place, Some(key)));
+            self.run.push_back(bundles, key);
         } else if first.is_some_and(|first| place < first) {
-            self.run.push_front((place, Some(key)));
+            self.run.push_front(bundles, key);
         } else {
+            if let Some(entry) = bundles.entry_mut(key) {
+                Chain::<Waiting>::set_beside(entry, true);
+            }
             self.aside.insert((place, key));
         }
     }
 
-    pub(crate) fn remove(&mut self, place: u64, key: BundleKey) {
-        if let Some(at) = self.find(place, key) {
-            if let Some((_, slot)) = self.run.get_mut(at) {
-                *slot = None;
-                self.gaps += 1;
+    pub(crate) fn remove(&mut self, bundles: &mut Bundles, key: BundleKey) {
+        let Some(entry) = bundles.entry_mut(key) else {
+            return;
+        };
+        match Chain::<Waiting>::standing(entry) {
+            Standing::Out => {}
+            Standing::Beside => {
+                self.aside.remove(&(entry.order(), key));
+                Chain::<Waiting>::set_beside(entry, false);
             }
-            self.close_gaps();
-        } else {
-            self.aside.remove(&(place, key));
+            Standing::In => self.run.remove(bundles, key),
         }
     }
 
-    pub(crate) fn contains(&self, place: u64, key: BundleKey) -> bool {
-        self.find(place, key).is_some() || self.aside.contains(&(place, key))
+    /// Whether a bundle, which waits nowhere else, is here.
+    pub(crate) fn contains(&self, entry: &Entry, key: BundleKey) -> bool {
+        match Chain::<Waiting>::standing(entry) {
+            Standing::Out => false,
+            Standing::Beside => self.aside.contains(&(entry.order(), key)),
+            Standing::In => !self.run.is_empty(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.run.len() - self.gaps + self.aside.len()
+        self.run.len() + self.aside.len()
     }
 
-    /// Octets of memory that it takes beside itself.
+    /// Octets of memory that it takes beside itself and the entries.
     pub(crate) fn memory_octets(&self) -> usize {
-        self.run.capacity() * size_of::<(u64, Option<BundleKey>)>()
-            + tree_octets::<(u64, BundleKey)>(self.aside.len())
+        tree_octets::<(u64, BundleKey)>(self.aside.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.run.is_empty() && self.aside.is_empty()
     }
 
-    pub(crate) fn first(&self) -> Option<(u64, BundleKey)> {
-        let run = self
-            .run
-            .front()
-            .and_then(|&(place, key)| Some((place, key?)));
+    pub(crate) fn first(&self, bundles: &Bundles) -> Option<(u64, BundleKey)> {
+        let run = self.run.first();
+        let run = run.and_then(|key| Some((bundles.entry(key)?.order(), key)));
         let aside = self.aside.first().copied();
         match (run, aside) {
             (Some(run), Some(aside)) => Some(run.min(aside)),
@@ -77,13 +84,15 @@ impl Line {
         }
     }
 
-    /// The first in order; of the run, no more than `looks` places are looked at, gaps among them.
-    pub(crate) fn iter(&self, looks: usize) -> impl Iterator<Item = (u64, BundleKey)> {
+    /// The first in order; of the run, no more than `looks` are looked at.
+    pub(crate) fn iter(
+        &self,
+        bundles: &Bundles,
+        looks: usize,
+    ) -> impl Iterator<Item = (u64, BundleKey)> {
         let is_whole = self.run.len() <= looks;
-        let run = self.run.iter().take(looks);
-        let mut run = run
-            .filter_map(|&(place, key)| Some((place, key?)))
-            .peekable();
+        let run = self.run.iter(bundles).take(looks);
+        let mut run = run.map(|(key, entry)| (entry.order(), key)).peekable();
         let mut aside = self.aside.iter().copied().peekable();
         core::iter::from_fn(move || match (run.peek(), aside.peek()) {
             (Some(first), Some(other)) if other < first => aside.next(),
@@ -93,28 +102,10 @@ impl Line {
         })
     }
 
-    fn find(&self, place: u64, key: BundleKey) -> Option<usize> {
-        let is_it = |at: &usize| self.run.get(*at) == Some(&(place, Some(key)));
-        let first = Some(0).filter(is_it);
-        first.or_else(|| {
-            let at = self.run.binary_search_by_key(&place, |&(place, _)| place);
-            at.ok().filter(is_it)
-        })
-    }
-
-    fn close_gaps(&mut self) {
-        while let Some((_, None)) = self.run.front() {
-            self.run.pop_front();
-            self.gaps -= 1;
-        }
-        while let Some((_, None)) = self.run.back() {
-            self.run.pop_back();
-            self.gaps -= 1;
-        }
-        if self.gaps > self.run.len() / 8 + SPARE_GAPS {
-            self.run.retain(|(_, key)| key.is_some());
-            self.gaps = 0;
-        }
+    /// Whether the run has as many bundles as it counts, in order.
+    pub(crate) fn is_whole(&self, bundles: &Bundles) -> bool {
+        let run = || self.run.iter(bundles).map(|(_, entry)| entry.order());
+        run().count() == self.run.len() && run().is_sorted_by(|one, other| one < other)
     }
 }
 
@@ -122,9 +113,11 @@ impl Line {
 mod tests {
     use alloc::vec::Vec;
 
+    use dhow_bundle::Instant;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::held::bundles::tests::entry;
 
     proptest! {
         #[test]
@@ -132,53 +125,62 @@ mod tests {
             steps in proptest::collection::vec((0_u8..6, any::<prop::sample::Index>()), 0..400)
         ) {
             let (mut line, mut set) = (Line::default(), BTreeSet::new());
+            let mut bundles = Bundles::new(1);
             let mut away: Vec<(u64, BundleKey)> = Vec::new();
             let mut next = 0;
             for (step, which) in steps {
                 match step {
                     0..3 => {
                         next += 2;
-                        let key = BundleKey(u32::try_from(next % 7).unwrap());
-                        line.insert(next, key);
+                        let key = bundles.insert(entry(next, Instant::START));
+                        bundles.entry_mut(key).unwrap().set_order(next);
+                        line.insert(&mut bundles, key);
                         set.insert((next, key));
                     }
                     3 if !away.is_empty() => {
                         let (place, key) = away.swap_remove(which.index(away.len()));
-                        line.insert(place, key);
+                        line.insert(&mut bundles, key);
                         set.insert((place, key));
                     }
                     4 if !set.is_empty() => {
                         let &(place, key) = set.iter().nth(which.index(set.len())).unwrap();
                         set.remove(&(place, key));
-                        line.remove(place, key);
-                        line.remove(place, key);
+                        line.remove(&mut bundles, key);
+                        line.remove(&mut bundles, key);
                         away.push((place, key));
                     }
                     _ => if let Some((place, key)) = set.pop_first() {
-                        line.remove(place, key);
+                        line.remove(&mut bundles, key);
                         away.push((place, key));
                     },
                 }
-                prop_assert!(line.iter(usize::MAX).eq(set.iter().copied()));
-                prop_assert_eq!(line.first(), set.first().copied());
+                prop_assert!(line.iter(&bundles, usize::MAX).eq(set.iter().copied()));
+                prop_assert_eq!(line.first(&bundles), set.first().copied());
                 prop_assert_eq!(line.len(), set.len());
                 prop_assert_eq!(line.is_empty(), set.is_empty());
-                prop_assert!(set.iter().all(|&(place, key)| line.contains(place, key)));
-                prop_assert!(away.iter().all(|&(place, key)| !line.contains(place, key)));
+                prop_assert!(line.is_whole(&bundles));
+                let has = |&(_, key): &(u64, BundleKey)| line.contains(bundles.entry(key).unwrap(), key);
+                prop_assert!(set.iter().all(has));
+                prop_assert!(!away.iter().any(has));
             }
         }
     }
 
     #[test]
-    fn gaps_are_closed_before_they_are_many() {
-        let mut line = Line::default();
-        for place in 0..1_000 {
-            line.insert(place, BundleKey(0));
+    fn no_more_is_looked_at_than_is_said() {
+        let (mut line, mut bundles) = (Line::default(), Bundles::new(1));
+        let keys: Vec<BundleKey> = (0..1_000)
+            .map(|place| {
+                let key = bundles.insert(entry(place, Instant::START));
+                bundles.entry_mut(key).unwrap().set_order(place);
+                line.insert(&mut bundles, key);
+                key
+            })
+            .collect();
+        assert_eq!(line.iter(&bundles, 256).count(), 256);
+        for key in &keys[1..990] {
+            line.remove(&mut bundles, *key);
         }
-        for place in 1..990 {
-            line.remove(place, BundleKey(0));
-            assert!(line.gaps <= line.run.len() / 8 + SPARE_GAPS);
-        }
-        assert_eq!((line.len(), line.iter(256).count()), (11, 11));
+        assert_eq!((line.len(), line.iter(&bundles, 256).count()), (11, 11));
     }
 }

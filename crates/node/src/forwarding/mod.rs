@@ -16,6 +16,7 @@ pub(crate) mod waiting;
 
 use crate::door::OperatorRefusal;
 use crate::forwarding::queues::QueueId;
+use crate::held::Held;
 use crate::held::endpoints::EndpointIndex;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -66,8 +67,8 @@ impl Forwarding {
     }
 
     /// List queues by what is their first now.
-    pub(crate) fn refresh(&mut self, stale: Vec<QueueId>) {
-        self.queues.refresh(stale);
+    pub(crate) fn refresh(&mut self, held: &Held, stale: Vec<QueueId>) {
+        self.queues.refresh(&held.bundles, stale);
     }
 
     pub(crate) const fn routes(&self) -> &StaticRoutes {

@@ -12,6 +12,7 @@ use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
 use crate::forwarding::line::Line;
+use crate::held::bundles::{Bundles, Entry};
 use crate::held::endpoints::EndpointIndex;
 use crate::memory::{text_octets, tree_octets};
 use crate::routing::Hop;
@@ -26,9 +27,6 @@ const DESTINATIONS_BOUND: usize = 16_384;
 
 /// Places of a queue that are looked at for one choice, those that bundles have left among them.
 const PLACES_BOUND: usize = 1_024;
-
-/// Octets of memory beside itself that an empty queue may keep for the next destination.
-const SPARE_OCTETS: usize = 1_024;
 
 /// Which queue: a destination's, or that of its bundles that may not go over the first hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,9 +97,9 @@ impl Heads {
 }
 
 impl Queue {
-    fn first(&self, order: SendOrder) -> Option<(u64, BundleKey)> {
+    fn first(&self, bundles: &Bundles, order: SendOrder) -> Option<(u64, BundleKey)> {
         match order {
-            SendOrder::Arrival => self.by_arrival.first(),
+            SendOrder::Arrival => self.by_arrival.first(bundles),
             SendOrder::Expiry => self.by_expiry.first().copied(),
         }
     }
@@ -109,13 +107,14 @@ impl Queue {
     /// The first in order that `wanted` says; not many are looked at.
     fn looked_at(
         &self,
+        bundles: &Bundles,
         order: SendOrder,
         wanted: impl Fn(BundleKey) -> bool,
     ) -> Option<(u64, BundleKey)> {
         let wanted = |&(_, key): &(u64, BundleKey)| wanted(key);
         match order {
             SendOrder::Arrival => {
-                let mut looks = self.by_arrival.iter(PLACES_BOUND).take(LOOK_BOUND);
+                let mut looks = self.by_arrival.iter(bundles, PLACES_BOUND).take(LOOK_BOUND);
                 looks.find(wanted)
             }
             SendOrder::Expiry => {
@@ -142,10 +141,11 @@ impl Queue {
             + tree_octets::<(u64, BundleKey)>(self.by_expiry.len())
     }
 
-    fn heads(&self) -> Heads {
+    fn heads(&self, bundles: &Bundles) -> Heads {
+        let place = |order| self.first(bundles, order).map(|(place, _)| place);
         Heads {
-            arrival: self.first(SendOrder::Arrival).map(|(place, _)| place),
-            expiry: self.first(SendOrder::Expiry).map(|(place, _)| place),
+            arrival: place(SendOrder::Arrival),
+            expiry: place(SendOrder::Expiry),
         }
     }
 }
@@ -164,7 +164,6 @@ pub(crate) struct Choice {
 pub(crate) fn queue_octets(destination: &EndpointId) -> usize {
     size_of::<Queue>()
         + 2 * size_of::<Hop>()
-        + size_of::<(u64, Option<BundleKey>)>()
         + text_octets(destination)
         + tree_octets::<(QueueId, Box<Queue>)>(TREE_PART) / TREE_PART
         + 2 * tree_octets::<(Hop, u64, QueueId)>(TREE_PART) / TREE_PART
@@ -198,6 +197,7 @@ impl Queues {
     /// Put a bundle into a queue; its destination's `hops` are asked for when the queue is new.
     pub(crate) fn push(
         &mut self,
+        bundles: &mut Bundles,
         id: QueueId,
         place: Place,
         key: BundleKey,
@@ -214,7 +214,7 @@ impl Queues {
                 queue.take_hops(id.in_order(hops()));
                 queue
             });
-        queue.by_arrival.insert(place.arrival, key);
+        queue.by_arrival.insert(bundles, key);
         if expiry {
             queue.by_expiry.insert((place.expiry, key));
         }
@@ -224,24 +224,27 @@ impl Queues {
         if ahead(queue.listed.arrival, place.arrival)
             || (expiry && ahead(queue.listed.expiry, place.expiry))
         {
-            self.list(id);
+            self.list(bundles, id);
         }
     }
 
     /// Take a bundle out of its queue.
-    pub(crate) fn remove(&mut self, id: QueueId, place: Place, key: BundleKey) {
+    pub(crate) fn remove(
+        &mut self,
+        bundles: &mut Bundles,
+        id: QueueId,
+        place: Place,
+        key: BundleKey,
+    ) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
         self.octets -= queue.memory_octets();
-        queue.by_arrival.remove(place.arrival, key);
+        queue.by_arrival.remove(bundles, key);
         queue.by_expiry.remove(&(place.expiry, key));
         if queue.by_arrival.is_empty() {
-            self.list(id);
-            self.spare = self
-                .queues
-                .remove(&id)
-                .filter(|queue| queue.by_arrival.memory_octets() <= SPARE_OCTETS);
+            self.list(bundles, id);
+            self.spare = self.queues.remove(&id);
             if let Some(spare) = &mut self.spare {
                 spare.take_hops(Vec::new());
                 spare.listed = Heads::default();
@@ -273,6 +276,7 @@ impl Queues {
     /// Beside it come queues that are to be listed anew, for [`Self::refresh`].
     pub(crate) fn next(
         &self,
+        bundles: &Bundles,
         hops: &[Hop],
         best: impl Fn(&[Hop]) -> Option<usize>,
         acceptable: impl Fn(BundleKey) -> bool,
@@ -304,10 +308,13 @@ impl Queues {
                     continue;
                 }
                 looks += 1;
-                if queue.first(order).is_some_and(|(first, _)| head < first) {
+                if queue
+                    .first(bundles, order)
+                    .is_some_and(|(first, _)| head < first)
+                {
                     stale.push(id);
                 }
-                let Some((place, key)) = queue.looked_at(order, &acceptable) else {
+                let Some((place, key)) = queue.looked_at(bundles, order, &acceptable) else {
                     continue;
                 };
                 let before = match &mut found {
@@ -336,16 +343,16 @@ impl Queues {
     }
 
     /// List these queues by what is their first now.
-    pub(crate) fn refresh(&mut self, stale: Vec<QueueId>) {
+    pub(crate) fn refresh(&mut self, bundles: &Bundles, stale: Vec<QueueId>) {
         for id in stale {
-            self.list(id);
+            self.list(bundles, id);
         }
     }
 
     /// What follows a bundle that was chosen and has left its queue, if no other destination's is before it.
-    pub(crate) fn following(&self, choice: &Choice) -> Option<Choice> {
+    pub(crate) fn following(&self, bundles: &Bundles, choice: &Choice) -> Option<Choice> {
         let queue = self.queues.get(&choice.queue)?;
-        let (place, key) = queue.first(choice.order)?;
+        let (place, key) = queue.first(bundles, choice.order)?;
         (place < choice.before).then_some(Choice { key, ..*choice })
     }
 
@@ -353,6 +360,7 @@ impl Queues {
     /// stand in the way of others.
     pub(crate) fn obstacles(
         &self,
+        bundles: &Bundles,
         hops: &[Hop],
         best: impl Fn(&[Hop]) -> Option<usize>,
         acceptable: impl Fn(BundleKey) -> bool,
@@ -370,7 +378,7 @@ impl Queues {
             });
             for queue in ours.take(LOOK_BOUND) {
                 let seen = core::cell::RefCell::new(&mut found);
-                queue.looked_at(order, |key| {
+                queue.looked_at(bundles, order, |key| {
                     if !acceptable(key) {
                         seen.borrow_mut().push(key);
                     }
@@ -384,18 +392,25 @@ impl Queues {
     /// The first bundle of one destination that is acceptable, of those that go over its best hop.
     pub(crate) fn first_of(
         &self,
+        bundles: &Bundles,
         destination: EndpointIndex,
         acceptable: impl Fn(BundleKey) -> bool,
     ) -> Option<BundleKey> {
         let queue = self.queues.get(&QueueId::straight(destination))?;
-        let found = queue.looked_at(SendOrder::Arrival, acceptable)?;
+        let found = queue.looked_at(bundles, SendOrder::Arrival, acceptable)?;
         Some(found.1)
     }
 
     /// True when a bundle waits in its queue.
-    pub(crate) fn holds(&self, id: QueueId, place: Place, key: BundleKey) -> bool {
+    pub(crate) fn holds(&self, id: QueueId, entry: &Entry, key: BundleKey) -> bool {
         let queue = self.queues.get(&id);
-        queue.is_some_and(|queue| queue.by_arrival.contains(place.arrival, key))
+        queue.is_some_and(|queue| queue.by_arrival.contains(entry, key))
+    }
+
+    /// Whether the bundles of each queue are in order, and as many as it counts.
+    pub(crate) fn are_whole(&self, bundles: &Bundles) -> bool {
+        let mut queues = self.queues.values();
+        queues.all(|queue| queue.by_arrival.is_whole(bundles))
     }
 
     /// Bundles that wait for one destination.
@@ -442,7 +457,7 @@ impl Queues {
     }
 
     /// Routes changed: ask for the hops of every destination again.
-    pub(crate) fn reroute(&mut self, hops: impl Fn(EndpointIndex) -> Vec<Hop>) {
+    pub(crate) fn reroute(&mut self, bundles: &Bundles, hops: impl Fn(EndpointIndex) -> Vec<Hop>) {
         self.by_hop.clear();
         let ids: Vec<QueueId> = self.queues.keys().copied().collect();
         for id in ids {
@@ -452,7 +467,7 @@ impl Queues {
                 queue.listed = Heads::default();
                 self.octets += queue.memory_octets();
             }
-            self.list(id);
+            self.list(bundles, id);
         }
     }
 
@@ -464,11 +479,11 @@ impl Queues {
     }
 
     /// List a queue at its hops by what is the first of it now; nowhere when it is empty.
-    fn list(&mut self, id: QueueId) {
+    fn list(&mut self, bundles: &Bundles, id: QueueId) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let heads = queue.heads();
+        let heads = queue.heads(bundles);
         let before = core::mem::replace(&mut queue.listed, heads);
         if before == heads {
             return;
@@ -494,11 +509,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use dhow_bundle::Instant;
+
+    use crate::held::bundles::tests::entry;
     use crate::held::endpoints::Endpoints;
     use crate::held::endpoints::tests::endpoints;
 
     fn place(arrival: u64, expiry: u64) -> Place {
         Place { arrival, expiry }
+    }
+
+    /// Hold a bundle whose place in its queue is this one.
+    fn hold(bundles: &mut Bundles, order: u64) -> BundleKey {
+        let key = bundles.insert(entry(order, Instant::START));
+        bundles.entry_mut(key).unwrap().set_order(order);
+        key
     }
 
     #[test]
@@ -514,36 +539,39 @@ mod tests {
         let (four, five) = (destination(4), destination(5));
         let (beta, gamma) = (Hop::Link(LinkId(0)), Hop::Link(LinkId(1)));
         let mut queues = Queues::new(BTreeSet::new());
-        queues.push(QueueId::straight(four), place(2, 0), BundleKey(20), || {
+        let mut bundles = Bundles::new(1);
+        let all = &mut bundles;
+        let [one, two, three] = [1, 2, 3].map(|order| hold(all, order));
+        queues.push(all, QueueId::straight(four), place(2, 0), two, || {
             Vec::from([beta.clone(), gamma.clone()])
         });
-        queues.push(QueueId::straight(five), place(1, 0), BundleKey(10), || {
+        queues.push(all, QueueId::straight(five), place(1, 0), one, || {
             Vec::from([gamma.clone()])
         });
-        queues.push(QueueId::straight(four), place(3, 0), BundleKey(30), || {
+        queues.push(all, QueueId::straight(four), place(3, 0), three, || {
             unreachable!("the queue exists")
         });
         let both_up = |hops: &[Hop]| (!hops.is_empty()).then_some(0);
-        let over_gamma = queues.next(core::slice::from_ref(&gamma), both_up, |_| true);
-        assert_eq!(over_gamma.0.map(|it| it.key), Some(BundleKey(10)));
-        queues.remove(QueueId::straight(five), place(1, 0), BundleKey(10));
+        let over_gamma = queues.next(all, core::slice::from_ref(&gamma), both_up, |_| true);
+        assert_eq!(over_gamma.0.map(|it| it.key), Some(one));
+        queues.remove(all, QueueId::straight(five), place(1, 0), one);
         // Destination four prefers beta, which is up.
         assert_eq!(
             queues
-                .next(core::slice::from_ref(&gamma), both_up, |_| true)
+                .next(all, core::slice::from_ref(&gamma), both_up, |_| true)
                 .0,
             None
         );
         let beta_down = |hops: &[Hop]| hops.iter().position(|hop| *hop == gamma);
         assert_eq!(
             queues
-                .next(core::slice::from_ref(&gamma), beta_down, |_| true)
+                .next(all, core::slice::from_ref(&gamma), beta_down, |_| true)
                 .0
                 .map(|it| it.key),
-            Some(BundleKey(20))
+            Some(two)
         );
-        queues.reroute(|_| Vec::new());
-        let anything = queues.next(&[beta, gamma], both_up, |_| true);
+        queues.reroute(all, |_| Vec::new());
+        let anything = queues.next(all, &[beta, gamma], both_up, |_| true);
         assert_eq!(anything.0, None, "without routes nothing leaves");
     }
 
@@ -557,17 +585,14 @@ mod tests {
         });
         let link = Hop::Link(LinkId(0));
         let mut queues = Queues::new(BTreeSet::from([LinkId(0)]));
-        queues.push(QueueId::straight(four), place(1, 900), BundleKey(1), || {
-            Vec::from([link.clone()])
-        });
-        queues.push(
-            QueueId::straight(four),
-            place(2, 100),
-            BundleKey(2),
-            Vec::new,
-        );
-        let next = queues.next(core::slice::from_ref(&link), |_| Some(0), |_| true);
-        assert_eq!(next.0.map(|it| it.key), Some(BundleKey(2)));
+        let mut bundles = Bundles::new(1);
+        let all = &mut bundles;
+        let [one, two] = [1, 2].map(|order| hold(all, order));
+        let four = QueueId::straight(four);
+        queues.push(all, four, place(1, 900), one, || Vec::from([link.clone()]));
+        queues.push(all, four, place(2, 100), two, Vec::new);
+        let next = queues.next(all, core::slice::from_ref(&link), |_| Some(0), |_| true);
+        assert_eq!(next.0.map(|it| it.key), Some(two));
     }
 
     fn ipn(endpoints: &mut Endpoints, node: u32) -> EndpointIndex {
@@ -588,6 +613,8 @@ mod tests {
             let (link, other) = (Hop::Link(LinkId(0)), Hop::Link(LinkId(1)));
             let hops = [link.clone(), other.clone()];
             let mut queues = Queues::new(BTreeSet::new());
+            let mut bundles = Bundles::new(1);
+            let all = &mut bundles;
             let mut waiting: BTreeMap<u64, (EndpointIndex, BundleKey)> = BTreeMap::new();
             let mut away = Vec::new();
             let mut last: Option<Choice> = None;
@@ -597,29 +624,30 @@ mod tests {
                 match step {
                     0..2 => {
                         let order = u64::from(number) * 3;
-                        queues.push(QueueId::straight(destination), place(order, 0), BundleKey(number), hops_of);
-                        waiting.insert(order, (destination, BundleKey(number)));
+                        let key = hold(all, order);
+                        queues.push(all, QueueId::straight(destination), place(order, 0), key, hops_of);
+                        waiting.insert(order, (destination, key));
                         last = None;
                     }
                     2 if !away.is_empty() => {
                         let (order, (destination, key)) = away.swap_remove(which.index(away.len()));
-                        queues.push(QueueId::straight(destination), place(order, 0), key, || Vec::from(hops.clone()));
+                        queues.push(all, QueueId::straight(destination), place(order, 0), key, || Vec::from(hops.clone()));
                         waiting.insert(order, (destination, key));
                         // What came may be before what follows: the session chooses anew.
                         last = None;
                     }
                     _ => {
                         let best = |hops: &[Hop]| (!hops.is_empty()).then_some(0);
-                        let followed = last.as_ref().and_then(|last| queues.following(last));
+                        let followed = last.as_ref().and_then(|last| queues.following(all, last));
                         let choice = followed.or_else(|| {
-                            let (choice, stale) = queues.next(&hops, best, |_| true);
-                            queues.refresh(stale);
+                            let (choice, stale) = queues.next(all, &hops, best, |_| true);
+                            queues.refresh(all, stale);
                             choice
                         });
                         let first = waiting.pop_first();
                         prop_assert_eq!(choice.map(|it| it.key), first.map(|(_, (_, key))| key));
                         if let Some((order, (destination, key))) = first {
-                            queues.remove(QueueId::straight(destination), place(order, 0), key);
+                            queues.remove(all, QueueId::straight(destination), place(order, 0), key);
                             away.push((order, (destination, key)));
                         }
                         last = choice;
@@ -627,8 +655,9 @@ mod tests {
                 }
             }
             for (order, (destination, key)) in waiting {
-                prop_assert!(queues.holds(QueueId::straight(destination), place(order, 0), key));
-                queues.remove(QueueId::straight(destination), place(order, 0), key);
+                prop_assert!(queues.holds(QueueId::straight(destination), all.entry(key).unwrap(), key));
+                prop_assert!(queues.are_whole(all));
+                queues.remove(all, QueueId::straight(destination), place(order, 0), key);
             }
             prop_assert!(queues.queues.is_empty() && queues.by_hop.is_empty());
         }

@@ -39,17 +39,19 @@ impl Forwarding {
         let Some(entry) = held.bundles.entry(key) else {
             return;
         };
-        let (destination, queue, place) = (entry.destination, queue(entry), place(entry));
-        let bars = (entry.previous, must_not_fragment(entry.flags));
+        let (destination, queue, place) = (entry.destination(), queue(entry), place(entry));
+        let bars = (entry.previous(), must_not_fragment(entry.flags()));
         let is_own = held.endpoints.locality(destination) != Locality::Remote;
         if !is_own && self.spread(held, adjacencies, key) {
             return;
         }
         let (routes, endpoints) = (&self.routes, &held.endpoints);
-        self.queues.push(queue, place, key, || match is_own {
-            true => Vec::new(),
-            false => routes.hops(endpoints.id(destination)),
-        });
+        let bundles = &mut held.bundles;
+        self.queues
+            .push(bundles, queue, place, key, || match is_own {
+                true => Vec::new(),
+                false => routes.hops(endpoints.id(destination)),
+            });
         if is_own {
             if !planted(Mutant::ApplicationNotWoken) {
                 delivery.wake(destination);
@@ -81,17 +83,16 @@ impl Forwarding {
         };
         let (queue, place) = (queue(entry), place(entry));
         self.turns.leave(place.arrival);
-        self.queues.remove(queue, place, key);
+        self.queues.remove(&mut held.bundles, queue, place, key);
     }
 
     /// Give a bundle its place among those that wait and its expiry.
     pub(crate) fn keep(&mut self, held: &mut Held, key: BundleKey) {
         if let Some(entry) = held.bundles.entry_mut(key) {
-            entry.order = self
-                .turns
-                .place(entry.source, entry.destination, entry.octets);
+            let turns = &mut self.turns;
+            entry.set_order(turns.place(entry.source(), entry.destination(), entry.octets()));
         }
-        let has_come = (held.bundles.entry(key)).is_some_and(|it| it.previous.is_some());
+        let has_come = (held.bundles.entry(key)).is_some_and(|it| it.previous().is_some());
         if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
             held.expiries.insert(&mut held.bundles, key);
         }
@@ -106,7 +107,7 @@ impl Forwarding {
         match entry.state() {
             State::Waiting if self.copies.router(key).is_none() => {
                 let (queue, place) = (queue(entry), place(entry));
-                self.queues.remove(queue, place, key);
+                self.queues.remove(&mut held.bundles, queue, place, key);
             }
             State::Reassembling => {
                 if let Some((unit, range)) = unit_of(entry) {
@@ -161,7 +162,7 @@ impl Forwarding {
         out: &mut Outbox,
     ) {
         let (routes, endpoints, local) = (&self.routes, &held.endpoints, &held.endpoints.local());
-        self.queues.reroute(|destination| {
+        self.queues.reroute(&held.bundles, |destination| {
             let id = endpoints.id(destination);
             if local.locality(id) == Locality::Remote {
                 routes.hops(id)
@@ -177,7 +178,7 @@ impl Forwarding {
 /// The queue in which a bundle waits.
 pub(crate) fn queue(entry: &Entry) -> QueueId {
     QueueId {
-        destination: entry.destination,
+        destination: entry.destination(),
         detour: entry.detour,
     }
 }
@@ -185,8 +186,8 @@ pub(crate) fn queue(entry: &Entry) -> QueueId {
 /// A bundle's places in its queue.
 pub(crate) fn place(entry: &Entry) -> Place {
     Place {
-        arrival: entry.order,
-        expiry: instant_order(entry.expires),
+        arrival: entry.order(),
+        expiry: instant_order(entry.expires()),
     }
 }
 

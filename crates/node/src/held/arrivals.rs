@@ -258,7 +258,7 @@ impl Held {
 
     /// A bundle that is held begins to arrive.
     pub(crate) fn begin_arrival(&mut self, key: BundleKey, origin: Origin) {
-        let destination = self.bundles.entry(key).map(|it| it.destination);
+        let destination = self.bundles.entry(key).map(|it| it.destination());
         let destination = destination.unwrap_or(EndpointIndex::FIRST);
         self.arrivals.insert(key, Arrival::new(origin), destination);
     }

@@ -1,103 +1,21 @@
 //! The bundles that this node holds: one small entry each, found by key or by identity.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
 
-use dhow_bundle::storage::{BundleKey, Extents};
-use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant};
+use dhow_bundle::storage::BundleKey;
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
-use crate::held::endpoints::EndpointIndex;
-use crate::held::expiries::Timed;
-use crate::held::retention::{Retention, State};
-use crate::memory::table_octets;
+pub(crate) use crate::held::entry::{
+    Entry, Fragment, HeldTime, Identity, NewEntry, Received, Removal,
+};
+
+use crate::held::chain::{END, Links};
+use crate::held::entry::Rare;
+use crate::held::index::Index;
 
 /// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
 const SHEET: usize = 256;
-
-/// What identifies a bundle inside the node: [`dhow_bundle::BundleId`] with its source interned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Identity {
-    pub(crate) source: EndpointIndex,
-    pub(crate) creation: CreationTimestamp,
-    pub(crate) fragment: Option<FragmentRange>,
-}
-
-/// A fragment's place in its application data unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fragment {
-    pub(crate) range: FragmentRange,
-    pub(crate) total_octets: u64,
-}
-
-/// Why a bundle was removed, when a copy that comes later must be known for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Removal {
-    /// An application has it.
-    Delivered,
-    /// The next hop has it.
-    Forwarded,
-    /// Expired, dropped or corrupt.
-    Deleted,
-}
-
-/// One held bundle.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) source: EndpointIndex,
-    pub(crate) destination: EndpointIndex,
-    pub(crate) report_to: EndpointIndex,
-    /// The neighbour that it came from.
-    pub(crate) previous: Option<EndpointIndex>,
-    pub(crate) creation: CreationTimestamp,
-    pub(crate) fragment: Option<Box<Fragment>>,
-    pub(crate) flags: u64,
-    pub(crate) lifetime_ms: u64,
-    /// Age when it was received, milliseconds.
-    pub(crate) age_ms: u64,
-    /// How long earlier runs of this node held it, as far as the wall clock tells, milliseconds.
-    pub(crate) held_ms: u64,
-    /// When it was received by the monotonic clock of this run.
-    pub(crate) received: Instant,
-    pub(crate) received_dtn: DtnTime,
-    pub(crate) expires: Instant,
-    pub(crate) extents: Extents,
-    pub(crate) header_octets: u32,
-    pub(crate) payload_octets: u64,
-    pub(crate) octets: u64,
-    /// Its place in its queue; set once it is dispatched.
-    pub(crate) order: u64,
-    pub(crate) retention: Retention,
-    /// Until when its octets are trusted: they came, or were compared with their checksums, a moment ago.
-    pub(crate) sound_until: Instant,
-    /// How often it has come back to this node after it had left.
-    pub(crate) returns: u8,
-    /// The place among its destination's hops of the first that it may go over, as far as was looked.
-    pub(crate) detour: u8,
-    /// Its hop count when it was received, if it carries one and this run saw it (RFC 9171 4.4.3).
-    pub(crate) hops: Option<u8>,
-    /// Delete it as soon as it is back from where it is.
-    pub(crate) doomed: Option<u8>,
-    pub(crate) removal: Removal,
-    /// Where its expiry is noted.
-    pub(crate) timed: Timed,
-}
-
-impl Entry {
-    pub(crate) const fn state(&self) -> State {
-        self.retention.state()
-    }
-
-    pub(crate) fn identity(&self) -> Identity {
-        Identity {
-            source: self.source,
-            creation: self.creation,
-            fragment: self.fragment.as_ref().map(|fragment| fragment.range),
-        }
-    }
-}
 
 /// An identity's hash, as much of it as tables keep so that they need not look at what they hold. Bundles that were made one
 /// after the other have neighbouring ones: they mostly come and go together, and then lie together in a table that no
@@ -128,20 +46,27 @@ impl Digest {
         const ODD: u32 = 0x9e37_79b1;
         u64::from(self.0.wrapping_mul(ODD)) << 32 | u64::from(self.0)
     }
+
+    /// All of it.
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
 }
 
 /// The table of held bundles.
 pub(crate) struct Bundles {
     /// The first grows with what it holds: most nodes of a simulation hold few bundles.
-    sheets: Vec<Vec<Option<Entry>>>,
+    sheets: Vec<Vec<Entry>>,
     /// Entries on all sheets that have been in use.
     used: u32,
-    free: Vec<u32>,
-    by_identity: HashTable<(Digest, u32)>,
+    /// The first vacant place; each knows the next.
+    vacant: u32,
+    index: Index,
     hasher: FixedState,
     count: u64,
     octets: u64,
-    fragments: usize,
+    /// Bundles that had something rare when they began to be held.
+    rare: usize,
 }
 
 impl Bundles {
@@ -149,30 +74,45 @@ impl Bundles {
         Self {
             sheets: Vec::new(),
             used: 0,
-            free: Vec::new(),
-            by_identity: HashTable::new(),
+            vacant: END,
+            index: Index::default(),
             hasher: FixedState::with_seed(seed),
             count: 0,
             octets: 0,
-            fragments: 0,
+            rare: 0,
         }
     }
 
     /// Hold a bundle; its identity must be new.
-    pub(crate) fn insert(&mut self, entry: Entry) -> BundleKey {
-        let place = self.free.pop().unwrap_or_else(|| self.fresh());
-        let digest = Digest::of(&self.hasher, &entry.identity());
+    pub(crate) fn insert(&mut self, new: NewEntry) -> BundleKey {
+        let place = self.vacant_place();
+        let mut entry = Entry::new(new);
         self.count += 1;
-        self.octets = self.octets.saturating_add(entry.octets);
-        self.fragments += usize::from(entry.fragment.is_some());
-        if let Some(slot) = self.slot(place) {
-            *slot = Some(entry);
+        self.octets = self.octets.saturating_add(entry.octets());
+        if let Some(rare) = &mut entry.rare {
+            rare.is_counted = true;
+            self.rare += 1;
         }
-        self.by_identity
-            .insert_unique(digest.spread(), (digest, place), |(digest, _)| {
-                digest.spread()
-            });
+        self.split_list();
+        let digest = Digest::of(&self.hasher, &entry.identity());
+        if let Some(first) = self.index.first_mut(digest) {
+            entry.next = core::mem::replace(first, place);
+        }
+        if let Some(slot) = self.slot(place) {
+            *slot = entry;
+        }
         BundleKey(place)
+    }
+
+    fn vacant_place(&mut self) -> u32 {
+        let place = self.vacant;
+        match self.slot(place) {
+            Some(slot) => {
+                self.vacant = slot.next;
+                place
+            }
+            None => self.fresh(),
+        }
     }
 
     /// A place that was never in use.
@@ -184,10 +124,31 @@ impl Bundles {
             self.sheets.push(Vec::with_capacity(room));
         }
         if let Some(sheet) = self.sheets.last_mut() {
-            sheet.push(None);
+            sheet.push(Entry::vacant(END));
         }
         self.used += 1;
         self.used - 1
+    }
+
+    /// The index has a list for each bundle: one of its lists is divided for each that comes, so that it never stops the node to grow.
+    fn split_list(&mut self) {
+        if self.index.lists() >= self.count {
+            return;
+        }
+        let (mut place, halves) = self.index.split();
+        for list in halves {
+            self.index.set_first(list, END);
+        }
+        while let Some(entry) = self.slot(place) {
+            let (this, identity) = (place, entry.identity());
+            place = entry.next;
+            let digest = Digest::of(&self.hasher, &identity);
+            let first = self.index.first_mut(digest);
+            let next = first.map_or(END, |first| core::mem::replace(first, this));
+            if let Some(entry) = self.slot(this) {
+                entry.next = next;
+            }
+        }
     }
 
     /// Find a bundle by its identity no longer: another copy takes its place while it goes.
@@ -197,13 +158,22 @@ impl Bundles {
         }
     }
 
-    fn unlist(&mut self, key: BundleKey, identity: &Identity) {
+    fn unlist(&mut self, BundleKey(key): BundleKey, identity: &Identity) {
         let digest = Digest::of(&self.hasher, identity);
-        let found = self
-            .by_identity
-            .find_entry(digest.spread(), |&(_, place)| place == key.0);
-        if let Ok(found) = found {
-            found.remove();
+        let next = self.entry(BundleKey(key)).map_or(END, |entry| entry.next);
+        let mut place = self.index.first(digest);
+        if place == key {
+            if let Some(first) = self.index.first_mut(digest) {
+                *first = next;
+            }
+            return;
+        }
+        while let Some(entry) = self.slot(place) {
+            if entry.next == key {
+                entry.next = next;
+                return;
+            }
+            place = entry.next;
         }
     }
 
@@ -212,33 +182,40 @@ impl Bundles {
         let Some(entry) = self.entry_mut(key) else {
             return;
         };
-        let less = entry.octets.saturating_sub(octets);
-        entry.octets -= less;
+        let less = entry.octets().saturating_sub(octets);
+        entry.set_octets(entry.octets() - less);
         self.octets = self.octets.saturating_sub(less);
     }
 
     /// Let a bundle go; its key may be used again.
     pub(crate) fn remove(&mut self, key: BundleKey) -> Option<Entry> {
         let entry = self.entry(key)?;
-        let (identity, octets) = (entry.identity(), entry.octets);
-        self.fragments -= usize::from(entry.fragment.is_some());
+        let (identity, octets) = (entry.identity(), entry.octets());
+        debug_assert!(
+            entry.in_bag == Links::OUT && entry.in_queue == Links::OUT,
+            "a bundle that goes waits for nothing"
+        );
+        let is_counted = entry.rare.as_ref().is_some_and(|rare| rare.is_counted);
+        self.rare -= usize::from(is_counted);
         self.unlist(key, &identity);
-        self.free.push(key.0);
         self.count -= 1;
         self.octets = self.octets.saturating_sub(octets);
-        self.slot(key.0)?.take()
+        let next = core::mem::replace(&mut self.vacant, key.0);
+        let slot = self.slot(key.0)?;
+        Some(core::mem::replace(slot, Entry::vacant(next)))
     }
 
     pub(crate) fn entry(&self, key: BundleKey) -> Option<&Entry> {
         let (sheet, row) = split(key.0);
-        self.sheets.get(sheet)?.get(row)?.as_ref()
+        let entry = self.sheets.get(sheet)?.get(row)?;
+        (!entry.is_vacant()).then_some(entry)
     }
 
     pub(crate) fn entry_mut(&mut self, key: BundleKey) -> Option<&mut Entry> {
-        self.slot(key.0)?.as_mut()
+        self.slot(key.0).filter(|entry| !entry.is_vacant())
     }
 
-    fn slot(&mut self, place: u32) -> Option<&mut Option<Entry>> {
+    fn slot(&mut self, place: u32) -> Option<&mut Entry> {
         let (sheet, row) = split(place);
         self.sheets.get_mut(sheet)?.get_mut(row)
     }
@@ -246,14 +223,14 @@ impl Bundles {
     /// The key under which a bundle of this identity is held.
     pub(crate) fn find(&self, identity: &Identity) -> Option<BundleKey> {
         let digest = Digest::of(&self.hasher, identity);
-        let is_it = |&(other, place): &(Digest, u32)| {
-            other == digest
-                && self
-                    .entry(BundleKey(place))
-                    .is_some_and(|entry| entry.identity() == *identity)
-        };
-        let found = self.by_identity.find(digest.spread(), is_it)?;
-        Some(BundleKey(found.1))
+        let mut place = self.index.first(digest);
+        while let Some(entry) = self.entry(BundleKey(place)) {
+            if entry.is(identity) {
+                return Some(BundleKey(place));
+            }
+            place = entry.next;
+        }
+        None
     }
 
     /// Bundles held.
@@ -270,9 +247,8 @@ impl Bundles {
     pub(crate) fn memory_octets(&self) -> usize {
         let entries = usize::try_from(self.count).unwrap_or(usize::MAX);
         entries
-            .saturating_mul(size_of::<Option<Entry>>())
-            .saturating_add(table_octets::<(Digest, u32)>(entries))
-            .saturating_add(self.fragments * size_of::<Fragment>())
+            .saturating_mul(size_of::<Entry>() + size_of::<u32>())
+            .saturating_add(self.rare * size_of::<Rare>())
     }
 
     /// All held bundles in the order of their keys.
@@ -288,7 +264,8 @@ impl Bundles {
         let slots = sheets.iter().flat_map(|sheet| sheet.iter());
         slots
             .zip(first..)
-            .filter_map(|(slot, place)| Some((BundleKey(place), slot.as_ref()?)))
+            .filter(|(entry, _)| !entry.is_vacant())
+            .map(|(entry, place)| (BundleKey(place), entry))
             .skip_while(move |(key, _)| *key < from)
     }
 }
@@ -301,13 +278,15 @@ fn split(place: u32) -> (usize, usize) {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use dhow_bundle::{CreationTimestamp, DtnTime, Instant};
+
     use super::*;
     use crate::held::endpoints::tests::endpoints;
 
     /// A small bundle without source.
-    pub(crate) fn entry(sequence: u64, expires: Instant) -> Entry {
+    pub(crate) fn entry(sequence: u64, expires: Instant) -> NewEntry {
         let nobody = endpoints().acquire(&dhow_bundle::EndpointId::Null);
-        Entry {
+        NewEntry {
             source: nobody,
             destination: nobody,
             report_to: nobody,
@@ -319,35 +298,29 @@ pub(crate) mod tests {
             fragment: None,
             flags: 0,
             lifetime_ms: 0,
-            age_ms: 0,
-            held_ms: 0,
-            received: Instant::START,
-            received_dtn: DtnTime::UNKNOWN,
+            held: HeldTime::Arriving(Received {
+                at: Instant::START,
+                dtn: DtnTime::UNKNOWN,
+                age_ms: 0,
+            }),
             expires,
-            extents: Extents::Many(Box::default()),
             header_octets: 1,
             payload_octets: 0,
             octets: 2,
-            order: 0,
-            retention: Retention::RECOVERED,
             sound_until: Instant::START,
             returns: 0,
-            detour: 0,
             hops: None,
-            doomed: None,
-            removal: Removal::Deleted,
-            timed: Timed::No,
         }
     }
 
-    /// There may be a million of them: what is rare is behind a pointer.
+    fn identity(sequence: u64) -> Identity {
+        Entry::new(entry(sequence, Instant::START)).identity()
+    }
+
+    /// There may be ten million of them: what is rare is behind a pointer.
     #[test]
     fn an_entry_has_no_more_octets_than_it_needs() {
-        assert!(
-            size_of::<Option<Entry>>() <= 192,
-            "{}",
-            size_of::<Option<Entry>>()
-        );
+        assert_eq!(size_of::<Entry>(), 128);
     }
 
     #[test]
@@ -357,7 +330,7 @@ pub(crate) mod tests {
         let keys: Vec<BundleKey> = entries.map(|entry| bundles.insert(entry)).collect();
         assert!((0..).zip(&keys).all(|(place, key)| key.0 == place), "dense");
         for (sequence, &key) in (0..).zip(&keys) {
-            let identity = entry(sequence, Instant::START).identity();
+            let identity = identity(sequence);
             assert_eq!(bundles.find(&identity), Some(key));
         }
         for &key in keys.iter().step_by(2) {
@@ -372,7 +345,7 @@ pub(crate) mod tests {
                 .map(|(key, _)| key)
                 .eq(keys.iter().skip(1).step_by(2).copied())
         );
-        let odd = entry(1, Instant::START).identity();
+        let odd = identity(1);
         bundles.disown(keys[1]);
         assert_eq!(bundles.find(&odd), None);
         let again = bundles.insert(entry(1, Instant::START));

@@ -1,51 +1,28 @@
 //! When held bundles expire: in rough order for as long as that is far off, to the nanosecond once it is near.
 //!
-//! A tree of all instants costs two descents of cold memory for every bundle that only passes through. Here a
-//! bundle is noted in a bag of those that expire in about the same second, at a place that its entry knows.
+//! A tree of all instants costs two descents of cold memory for every bundle that only passes through. Here a bundle is in a bag of those that
+//! expire in about the same second, as a chain through their entries.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 use dhow_bundle::Instant;
 use dhow_bundle::storage::BundleKey;
 
 use crate::held::bundles::{Bundles, Entry};
+use crate::held::chain::{Bag, Chain, Standing};
 use crate::memory::tree_octets;
 
 /// The instants of one bag, as a power of two of nanoseconds: about a second.
 const BAG_BITS: u32 = 30;
 
-/// A bag with more places than four times its bundles and this is packed.
-const SPARE_PLACES: usize = 64;
-
-/// Where a bundle's expiry is noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Timed {
-    /// Nowhere.
-    No,
-    /// Among those that expire soon.
-    Soon,
-    /// In the bag of its second, at this place.
-    Later(u32),
-}
-
-/// Bundles that expire in about the same second.
-#[derive(Default)]
-struct Bag {
-    places: Vec<Option<BundleKey>>,
-    /// Places that are taken.
-    count: usize,
-}
-
 /// The expiries of all bundles that have one.
 #[derive(Default)]
 pub(crate) struct Expiries {
+    /// Bundles that expire soon, which stand beside the bags.
     soon: BTreeSet<(Instant, BundleKey)>,
-    later: BTreeMap<u64, Bag>,
+    later: BTreeMap<u64, Chain<Bag>>,
     /// The first second that is not yet near.
     far: u64,
-    /// Places for which the bags have room.
-    room: usize,
 }
 
 fn second(at: Instant) -> u64 {
@@ -58,23 +35,18 @@ impl Expiries {
         let Some(entry) = bundles.entry_mut(key) else {
             return;
         };
-        if entry.timed != Timed::No {
+        if Chain::<Bag>::standing(entry) != Standing::Out {
             return;
         }
-        let second = second(entry.expires);
+        let expires = entry.expires();
+        let second = second(expires);
         if second < self.far {
-            entry.timed = Timed::Soon;
-            self.soon.insert((entry.expires, key));
+            Chain::<Bag>::set_beside(entry, true);
+            self.soon.insert((expires, key));
             return;
         }
         let bag = self.later.entry(second).or_default();
-        // There are fewer bundles than keys, and never four times as many places.
-        let place = u32::try_from(bag.places.len()).unwrap_or(u32::MAX);
-        let before = bag.places.capacity();
-        bag.places.push(Some(key));
-        self.room += bag.places.capacity() - before;
-        bag.count += 1;
-        entry.timed = Timed::Later(place);
+        bag.push_back(bundles, key);
     }
 
     /// Let a bundle expire no more.
@@ -82,25 +54,20 @@ impl Expiries {
         let Some(entry) = bundles.entry_mut(key) else {
             return;
         };
-        let timed = core::mem::replace(&mut entry.timed, Timed::No);
-        match timed {
-            Timed::No => {}
-            Timed::Soon => {
-                self.soon.remove(&(entry.expires, key));
+        let expires = entry.expires();
+        match Chain::<Bag>::standing(entry) {
+            Standing::Out => {}
+            Standing::Beside => {
+                Chain::<Bag>::set_beside(entry, false);
+                self.soon.remove(&(expires, key));
             }
-            Timed::Later(place) => {
-                let second = second(entry.expires);
-                let Some(bag) = self.later.get_mut(&second) else {
-                    return;
-                };
-                bag.take(place);
-                let before = bag.places.capacity();
-                if bag.count == 0 {
-                    self.later.remove(&second);
-                    self.room -= before;
-                } else if bag.places.len() > 4 * bag.count + SPARE_PLACES {
-                    bag.pack(bundles);
-                    self.room = self.room + bag.places.capacity() - before;
+            Standing::In => {
+                let second = second(expires);
+                if let Some(bag) = self.later.get_mut(&second) {
+                    bag.remove(bundles, key);
+                    if bag.is_empty() {
+                        self.later.remove(&second);
+                    }
                 }
             }
         }
@@ -108,27 +75,23 @@ impl Expiries {
 
     /// Whether a bundle expires some time.
     pub(crate) fn contains(&self, entry: &Entry, key: BundleKey) -> bool {
-        match entry.timed {
-            Timed::No => false,
-            Timed::Soon => self.soon.contains(&(entry.expires, key)),
-            Timed::Later(place) => {
-                let bag = self.later.get(&second(entry.expires));
-                bag.is_some_and(|bag| bag.at(place) == Some(key))
-            }
+        match Chain::<Bag>::standing(entry) {
+            Standing::Out => false,
+            Standing::Beside => self.soon.contains(&(entry.expires(), key)),
+            Standing::In => self.later.contains_key(&second(entry.expires())),
         }
     }
 
     /// Bundles that expire some time.
     pub(crate) fn len(&self) -> usize {
-        let later = self.later.values().map(|bag| bag.count);
+        let later = self.later.values().map(Chain::len);
         later.fold(self.soon.len(), usize::saturating_add)
     }
 
-    /// Octets of memory that they take.
+    /// Octets of memory that they take beside the entries.
     pub(crate) fn memory_octets(&self) -> usize {
         tree_octets::<(Instant, BundleKey)>(self.soon.len())
-            + tree_octets::<(u64, Bag)>(self.later.len())
-            + self.room * size_of::<Option<BundleKey>>()
+            + tree_octets::<(u64, Chain<Bag>)>(self.later.len())
     }
 
     /// When the next bundle expires, or its second begins.
@@ -144,13 +107,13 @@ impl Expiries {
         while let Some(bag) = self.later.first_entry()
             && *bag.key() <= second(now)
         {
-            let (second, bag) = bag.remove_entry();
+            let (second, mut bag) = bag.remove_entry();
             self.far = self.far.max(second.saturating_add(1));
-            self.room -= bag.places.capacity();
-            for key in bag.places.into_iter().flatten() {
+            while let Some(key) = bag.first() {
+                bag.remove(bundles, key);
                 if let Some(entry) = bundles.entry_mut(key) {
-                    entry.timed = Timed::Soon;
-                    self.soon.insert((entry.expires, key));
+                    Chain::<Bag>::set_beside(entry, true);
+                    self.soon.insert((entry.expires(), key));
                 }
             }
         }
@@ -160,36 +123,17 @@ impl Expiries {
         }
         self.soon.remove(&(at, key));
         if let Some(entry) = bundles.entry_mut(key) {
-            entry.timed = Timed::No;
+            Chain::<Bag>::set_beside(entry, false);
         }
         Some(key)
     }
-}
 
-impl Bag {
-    fn at(&self, place: u32) -> Option<BundleKey> {
-        let place = usize::try_from(place).ok()?;
-        self.places.get(place).copied().flatten()
-    }
-
-    fn take(&mut self, place: u32) {
-        let place = usize::try_from(place).ok();
-        let taken = place
-            .and_then(|place| self.places.get_mut(place))
-            .and_then(Option::take);
-        assert!(taken.is_some(), "a bundle knows the place of its expiry");
-        self.count -= 1;
-    }
-
-    /// Close the gaps.
-    fn pack(&mut self, bundles: &mut Bundles) {
-        self.places.retain(Option::is_some);
-        self.places.shrink_to(2 * self.count);
-        for (place, key) in (0..).zip(self.places.iter().flatten()) {
-            if let Some(entry) = bundles.entry_mut(*key) {
-                entry.timed = Timed::Later(place);
-            }
-        }
+    /// Whether each bag has as many bundles as it counts, all of its second.
+    pub(crate) fn are_whole(&self, bundles: &Bundles) -> bool {
+        self.later.iter().all(|(second_of, bag)| {
+            let of = |entry: &Entry| second(entry.expires()) == *second_of;
+            bag.iter(bundles).filter(|(_, entry)| of(entry)).count() == bag.len()
+        })
     }
 }
 
@@ -238,30 +182,10 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(expiries.len(), all.len());
+                prop_assert!(expiries.are_whole(&bundles));
                 let first = all.first().map(|&(at, _)| at);
                 prop_assert!(expiries.next() <= first && expiries.next().is_some() == first.is_some());
             }
-        }
-    }
-
-    /// What passes through leaves nothing behind, whatever stays.
-    #[test]
-    fn a_bag_is_packed_when_most_of_it_has_gone() {
-        let (mut bundles, mut expiries) = (Bundles::new(1), Expiries::default());
-        let expires = Instant::from_nanos(5_000_000_000);
-        let keys: Vec<BundleKey> = (0..10_000)
-            .map(|sequence| bundles.insert(entry(sequence, expires)))
-            .collect();
-        for &key in &keys {
-            expiries.insert(&mut bundles, key);
-        }
-        for &key in &keys[10..] {
-            expiries.remove(&mut bundles, key);
-        }
-        let places: usize = expiries.later.values().map(|bag| bag.places.len()).sum();
-        assert!(places <= 10 * 4 + SPARE_PLACES, "{places}");
-        for &key in &keys[..10] {
-            assert!(expiries.contains(bundles.entry(key).unwrap(), key));
         }
     }
 }

@@ -7,15 +7,12 @@ use crate::held::FRESH;
 use crate::held::Held;
 use crate::held::arrivals::Arrival;
 use crate::held::arrivals::Origin;
-use crate::held::bundles::Entry;
 use crate::held::bundles::Fragment;
-use crate::held::bundles::Removal;
-use crate::held::retention::Retention;
+use crate::held::bundles::{HeldTime, NewEntry};
 use crate::outbox::Outbox;
 use crate::reception::Incoming;
 use crate::reception::Reception;
 use crate::reception::Refused;
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use bytes::Bytes;
 use core::time::Duration;
@@ -31,7 +28,6 @@ use dhow_bundle::OutgoingHeader;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::storage::Extents;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::storage::StoreCommand;
 use dhow_bundle::v7::forward::UnsupportedBlocks;
@@ -196,27 +192,27 @@ impl Held {
         if self.taken_octets().saturating_add(beside) > self.quota_octets(config) {
             return None;
         }
-        let entry = Entry {
-            source: self.endpoints.retain(whole.source),
-            destination: self.endpoints.retain(whole.destination),
-            report_to: self.endpoints.retain(whole.report_to),
-            previous: whole.previous.map(|index| self.endpoints.retain(index)),
-            creation: whole.creation,
-            fragment: Some(Box::new(Fragment {
+        let reception = whole.reception();
+        let entry = NewEntry {
+            source: self.endpoints.retain(whole.source()),
+            destination: self.endpoints.retain(whole.destination()),
+            report_to: self.endpoints.retain(whole.report_to()),
+            previous: whole.previous().map(|index| self.endpoints.retain(index)),
+            creation: whole.creation(),
+            fragment: Some(Fragment {
                 range: part.range,
                 total_octets: part.total_octets,
-            })),
-            flags: whole.flags | BundleFlags::FRAGMENT.bits(),
-            extents: Extents::Many(Box::default()),
+            }),
+            flags: whole.flags() | BundleFlags::FRAGMENT.bits(),
+            lifetime_ms: whole.lifetime_ms(),
+            held: HeldTime::Arriving(reception),
+            expires: whole.expires(),
             header_octets: u32::try_from(part.header.octets.len()).unwrap_or(u32::MAX),
             payload_octets: part.range.length,
             octets: part.header.total_octets(),
-            order: 0,
-            retention: Retention::ARRIVING,
-            sound_until: whole.received + FRESH,
-            doomed: None,
-            removal: Removal::Deleted,
-            ..*whole
+            sound_until: reception.at + FRESH,
+            returns: whole.returns(),
+            hops: whole.hops(),
         };
         let destination = entry.destination;
         let key = self.bundles.insert(entry);

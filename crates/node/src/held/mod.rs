@@ -7,18 +7,19 @@ use crate::door::Telling;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Entry;
 use crate::held::bundles::Identity;
-use crate::held::bundles::Removal;
+use crate::held::bundles::{HeldTime, NewEntry, Received};
 use crate::held::endpoints::EndpointIndex;
-use crate::held::expiries::Timed;
-use crate::held::retention::Retention;
 use crate::outbox::Outbox;
 pub(crate) mod arrivals;
 pub(crate) mod backlog;
 pub(crate) mod bundles;
+pub(crate) mod chain;
 pub(crate) mod creation;
 pub(crate) mod departures;
 pub(crate) mod endpoints;
+mod entry;
 pub(crate) mod expiries;
+mod index;
 pub(crate) mod kept;
 pub(crate) mod moved;
 pub(crate) mod onward;
@@ -163,7 +164,7 @@ impl Held {
         primary: &PrimaryBlock,
         [header_octets, payload_octets, octets]: [u64; 3],
     ) -> BundleKey {
-        let entry = Entry {
+        let entry = NewEntry {
             source: self.endpoints.acquire(&primary.source),
             destination: self.endpoints.acquire(&primary.destination),
             report_to: self.endpoints.acquire(&primary.report_to),
@@ -172,24 +173,18 @@ impl Held {
             fragment: None,
             flags: primary.flags.bits(),
             lifetime_ms: primary.lifetime_ms,
-            age_ms: 0,
-            held_ms: 0,
-            received: now.monotonic,
-            received_dtn: now.dtn,
+            held: HeldTime::Arriving(Received {
+                at: now.monotonic,
+                dtn: now.dtn,
+                age_ms: 0,
+            }),
             expires: now.monotonic + Duration::from_millis(primary.lifetime_ms),
-            extents: Extents::Many(Box::default()),
             header_octets: u32::try_from(header_octets).unwrap_or(u32::MAX),
             payload_octets,
             octets,
-            order: 0,
-            retention: Retention::ARRIVING,
             sound_until: now.monotonic + FRESH,
             returns: 0,
-            detour: 0,
             hops: Some(0),
-            doomed: None,
-            removal: Removal::Deleted,
-            timed: Timed::No,
         };
         self.bundles.insert(entry)
     }
@@ -201,30 +196,32 @@ impl Held {
         out.act(Action::Read { ticket, extents });
     }
 
-    /// What the store keeps about a bundle.
+    /// The record that the store keeps of a bundle that is coming in.
     pub(crate) fn stored_bundle(&self, entry: &Entry) -> StoredBundle {
-        let fragment = entry.fragment.as_ref();
+        let (fragment, reception) = (entry.fragment(), entry.reception());
         StoredBundle {
             id: self.bundle_id(entry),
-            destination: self.endpoints.id(entry.destination).clone(),
-            report_to: self.endpoints.id(entry.report_to).clone(),
+            destination: self.endpoints.id(entry.destination()).clone(),
+            report_to: self.endpoints.id(entry.report_to()).clone(),
             version: 7,
-            flags: entry.flags,
-            lifetime_ms: entry.lifetime_ms,
-            age_at_reception_ms: entry.age_ms,
-            received: entry.received_dtn,
-            header_octets: entry.header_octets,
-            payload_octets: entry.payload_octets,
+            flags: entry.flags(),
+            lifetime_ms: entry.lifetime_ms(),
+            age_at_reception_ms: reception.age_ms,
+            received: reception.dtn,
+            header_octets: entry.header_octets(),
+            payload_octets: entry.payload_octets(),
             total_adu_octets: fragment.map_or(0, |fragment| fragment.total_octets),
-            previous: entry.previous.map(|index| self.endpoints.id(index).clone()),
+            previous: entry
+                .previous()
+                .map(|index| self.endpoints.id(index).clone()),
         }
     }
 
     pub(crate) fn bundle_id(&self, entry: &Entry) -> dhow_bundle::BundleId {
         dhow_bundle::BundleId {
-            source: self.endpoints.id(entry.source).clone(),
-            creation: entry.creation,
-            fragment: entry.fragment.as_ref().map(|fragment| fragment.range),
+            source: self.endpoints.id(entry.source()).clone(),
+            creation: entry.creation(),
+            fragment: entry.fragment().map(|fragment| fragment.range),
         }
     }
 
@@ -239,7 +236,7 @@ impl Held {
             return;
         };
         let bundle = Box::new(self.stored_bundle(entry));
-        let octets = entry.octets;
+        let octets = entry.octets();
         out.store(StoreCommand::Commit { key, bundle });
         let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { stream, transfer }) = origin
@@ -261,7 +258,7 @@ impl Held {
 
     /// Whether a bundle is smaller than what the neighbour refused for lack of room.
     pub(crate) fn is_below(&self, neighbour: &Neighbour, key: BundleKey) -> bool {
-        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets);
+        let octets = self.bundles.entry(key).map_or(0, |entry| entry.octets());
         neighbour
             .ceiling_octets()
             .is_none_or(|ceiling| octets < ceiling)

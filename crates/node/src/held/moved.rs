@@ -13,7 +13,7 @@ impl Held {
         let Some(entry) = self.bundles.entry_mut(key) else {
             return;
         };
-        entry.extents = extents;
+        entry.set_extents(extents);
         // A fragment of a whole is read where the whole is.
         let holder = self.reassembly.stand_in(key).unwrap_or(key);
         let state = self.state(holder);

@@ -10,7 +10,6 @@ use crate::outbox::Outbox;
 use crate::reports::ReportKind;
 use crate::reports::Subject;
 use crate::transmission::HOP_LIMIT;
-use core::time::Duration;
 use dhow_bundle::BundleBuilder;
 use dhow_bundle::BundleFlags;
 use dhow_bundle::CrcType;
@@ -34,16 +33,14 @@ impl Held {
         fragment: Option<FragmentRange>,
     ) -> HopEdit {
         let entry = self.bundles.entry(key);
-        let held = entry.map_or(Duration::ZERO, |entry| now.monotonic - entry.received);
-        let held_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
-        let received = entry.is_some_and(|entry| entry.previous.is_some());
+        let received = entry.is_some_and(|entry| entry.previous().is_some());
         let count = header.hop_count().map_or(0, |hops| hops.count);
-        let behind = entry.and_then(|entry| entry.hops).map_or(0, u64::from);
+        let behind = entry.and_then(|entry| entry.hops()).map_or(0, u64::from);
         HopEdit {
             previous_node: Some(self.endpoints.local().node_id().clone()),
             // RFC 9171 5.4 step 4: the age grows by the time since the bundle was received, in this run
             // of the node and in earlier ones.
-            age_increase_ms: held_ms.saturating_add(entry.map_or(0, |entry| entry.held_ms)),
+            age_increase_ms: entry.map_or(0, |entry| entry.held_ms(now.monotonic)),
             // RFC 9171 4.4.3: it is zero at first, and counts how often a bundle was sent before, or a copy that ended here.
             hop_increment: match received || behind > 0 {
                 true => behind.saturating_sub(count) + 1,
@@ -61,10 +58,10 @@ impl Held {
 
     /// An answer to nobody, or to a service that would answer again, is no answer.
     pub(crate) fn wants_answer(&self, entry: &Entry) -> bool {
-        let flags = BundleFlags::from_bits(entry.flags);
-        let source = self.endpoints.id(entry.source);
+        let flags = BundleFlags::from_bits(entry.flags());
+        let source = self.endpoints.id(entry.source());
         !source.is_null()
-            && entry.source != entry.destination
+            && entry.source() != entry.destination()
             && !self.endpoints.local().is_service(source)
             && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
     }
@@ -109,17 +106,17 @@ impl Held {
     ) -> Option<Subject> {
         // A bundle that goes round in a ring would be reported on at every turn.
         let is_told =
-            entry.returns > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
-        (!is_told && self.reports_on(config, entry.flags, kind)).then(|| self.subject(entry))
+            entry.returns() > 0 && matches!(kind, ReportKind::Received | ReportKind::Forwarded);
+        (!is_told && self.reports_on(config, entry.flags(), kind)).then(|| self.subject(entry))
     }
 
     pub(crate) fn subject(&self, entry: &Entry) -> Subject {
         Subject {
             id: self.bundle_id(entry),
-            flags: entry.flags,
-            report_to: self.endpoints.id(entry.report_to).clone(),
-            lifetime_ms: entry.lifetime_ms,
-            expires: entry.expires,
+            flags: entry.flags(),
+            report_to: self.endpoints.id(entry.report_to()).clone(),
+            lifetime_ms: entry.lifetime_ms(),
+            expires: entry.expires(),
         }
     }
 }

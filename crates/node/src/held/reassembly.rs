@@ -27,12 +27,12 @@ pub(crate) struct UnitId {
 impl UnitId {
     /// The unit that a bundle carries, all of it or a fragment.
     pub(crate) fn of(entry: &Entry) -> Self {
-        let fragment = entry.fragment.as_ref();
+        let fragment = entry.fragment();
         Self {
-            source: entry.source,
-            creation: entry.creation,
-            destination: entry.destination,
-            total_octets: fragment.map_or(entry.payload_octets, |it| it.total_octets),
+            source: entry.source(),
+            creation: entry.creation(),
+            destination: entry.destination(),
+            total_octets: fragment.map_or(entry.payload_octets(), |it| it.total_octets),
         }
     }
 }
@@ -244,10 +244,10 @@ impl Held {
     /// or as a whole of fragments, and is neither leaving nor damaged. Nobody knows without a source (RFC 9171 4.2.3).
     pub(crate) fn other_whole(&self, key: BundleKey) -> Option<BundleKey> {
         let entry = self.bundles.entry(key)?;
-        if entry.fragment.is_none() && self.reassembly.whole_of.is_empty() {
+        if entry.fragment().is_none() && self.reassembly.whole_of.is_empty() {
             return None;
         }
-        if self.endpoints.id(entry.source).is_null() {
+        if self.endpoints.id(entry.source()).is_null() {
             return None;
         }
         let unit = UnitId::of(entry);
@@ -264,7 +264,7 @@ impl Held {
             fragment: None,
             ..entry.identity()
         };
-        let in_one_piece = (entry.fragment.as_ref()).and_then(|_| self.bundles.find(&identity));
+        let in_one_piece = (entry.fragment()).and_then(|_| self.bundles.find(&identity));
         let in_fragments = || self.reassembly.whole_of(&unit);
         (in_one_piece.filter(is_here)).or_else(|| in_fragments().filter(is_here))
     }
@@ -274,8 +274,8 @@ impl Held {
         let slice = |key: BundleKey, skip: u64, octets: u64| {
             let entry = self.bundles.entry(key);
             let extents = entry.map(|it| {
-                it.extents
-                    .slice(u64::from(it.header_octets).saturating_add(skip), octets)
+                it.extents()
+                    .slice(u64::from(it.header_octets()).saturating_add(skip), octets)
             });
             extents.into_iter().flatten().map(Piece::Extent)
         };
@@ -288,7 +288,7 @@ impl Held {
                 let octets = self
                     .bundles
                     .entry(key)
-                    .map_or(0, |entry| entry.payload_octets);
+                    .map_or(0, |entry| entry.payload_octets());
                 slice(key, 0, octets).collect()
             }
         }

@@ -2,13 +2,9 @@
 
 use crate::dispatch::unit_of;
 use crate::held::Held;
-use crate::held::bundles::Entry;
 use crate::held::bundles::Fragment;
 use crate::held::bundles::Identity;
-use crate::held::bundles::Removal;
-use crate::held::expiries::Timed;
-use crate::held::retention::Retention;
-use alloc::boxed::Box;
+use crate::held::bundles::{HeldTime, NewEntry};
 use alloc::collections::BTreeMap;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -44,16 +40,14 @@ impl Held {
             age_ms
         };
         let remaining = Duration::from_millis(bundle.lifetime_ms.saturating_sub(spent_ms));
-        let fragment = bundle.id.fragment.map(|range| {
-            Box::new(Fragment {
-                range,
-                total_octets: bundle.total_adu_octets,
-            })
+        let fragment = bundle.id.fragment.map(|range| Fragment {
+            range,
+            total_octets: bundle.total_adu_octets,
         });
         if self.endpoints.find(&bundle.destination).is_none() {
             self.expected_octets += crate::forwarding::queues::queue_octets(&bundle.destination);
         }
-        let entry = Entry {
+        let entry = NewEntry {
             source: self.endpoints.acquire(&bundle.id.source),
             destination: self.endpoints.acquire(&bundle.destination),
             report_to: self.endpoints.acquire(&bundle.report_to),
@@ -65,24 +59,18 @@ impl Held {
             fragment,
             flags: bundle.flags,
             lifetime_ms: bundle.lifetime_ms,
-            age_ms: bundle.age_at_reception_ms,
-            held_ms: away_ms,
-            received: now.monotonic,
-            received_dtn: bundle.received,
             expires: now.monotonic + remaining,
             header_octets: bundle.header_octets,
             payload_octets: bundle.payload_octets,
             octets: extents.length(),
-            extents,
-            order: 0,
-            retention: Retention::RECOVERED,
+            held: HeldTime::Recovered {
+                now: now.monotonic,
+                held_ms: away_ms,
+                extents,
+            },
             sound_until: Instant::START,
             returns: 0,
-            detour: 0,
             hops: None,
-            doomed: None,
-            removal: Removal::Deleted,
-            timed: Timed::No,
         };
         self.bundles.insert(entry);
     }

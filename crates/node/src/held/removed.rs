@@ -247,7 +247,7 @@ impl Removed {
 impl Held {
     pub(crate) fn was_never_here(&self, key: BundleKey, hops: Option<u8>) -> bool {
         let entry = self.bundles.entry(key);
-        entry.is_some_and(|entry| was_never_here(hops, entry.hops))
+        entry.is_some_and(|entry| was_never_here(hops, entry.hops()))
     }
 
     /// Whether a bundle left that nothing else is known of.
@@ -268,14 +268,14 @@ impl Held {
 
     /// A bundle without a source has left: what it looked like is all that tells it apart.
     pub(crate) fn note_anonymous(&mut self, now: Now, entry: &Entry) {
-        let source = self.endpoints.id(entry.source);
-        if entry.removal == Removal::Forwarded && source.is_null() {
-            let destination = self.endpoints.id(entry.destination);
+        let source = self.endpoints.id(entry.source());
+        if entry.removal() == Removal::Forwarded && source.is_null() {
+            let destination = self.endpoints.id(entry.destination());
             let mark = Mark {
                 source,
-                creation: entry.creation,
-                fragment: entry.fragment.as_ref().map(|it| it.range),
-                anonymous: Some((destination, entry.lifetime_ms, entry.payload_octets)),
+                creation: entry.creation(),
+                fragment: entry.fragment().as_ref().map(|it| it.range),
+                anonymous: Some((destination, entry.lifetime_ms(), entry.payload_octets())),
             };
             self.removed.departures.insert(now.monotonic, &mark);
         }
@@ -291,7 +291,7 @@ impl Held {
             fragment: None,
             ..entry.identity()
         };
-        !self.endpoints.id(entry.source).is_null()
+        !self.endpoints.id(entry.source()).is_null()
             && self.removed.recall(&identity, now.monotonic) == Some(Recollection::Delivered)
     }
 }

@@ -168,6 +168,38 @@ impl Retention {
         self.0
     }
 
+    /// Four bits for it; where it lasts until a time, that is kept beside them.
+    pub(crate) const fn code(self) -> u8 {
+        match self.0 {
+            State::Arriving => 0,
+            State::Kept => 1,
+            State::DispatchPending => 2,
+            State::Waiting => 3,
+            State::InFlight => 4,
+            State::Reassembling => 5,
+            State::Resting { .. } => 6,
+            State::Sent => 7,
+            State::Quarantined => 8,
+            State::Deleting => 9,
+        }
+    }
+
+    /// The state with this code, until `until` where it lasts until a time.
+    pub(crate) fn of_code(code: u8, until: impl FnOnce() -> Instant) -> Self {
+        Self(match code {
+            0 => State::Arriving,
+            1 => State::Kept,
+            2 => State::DispatchPending,
+            3 => State::Waiting,
+            4 => State::InFlight,
+            5 => State::Reassembling,
+            6 => State::Resting { until: until() },
+            7 => State::Sent,
+            8 => State::Quarantined,
+            _ => State::Deleting,
+        })
+    }
+
     /// Move on; the state stays where the table has no transition.
     #[inline(always)]
     pub(crate) fn advance(&mut self, trigger: Trigger) -> Result<(), Impossible> {
@@ -189,7 +221,7 @@ impl Held {
         let Some(entry) = self.bundles.entry_mut(key) else {
             return false;
         };
-        match entry.retention.advance(trigger) {
+        match entry.advance(trigger) {
             Ok(()) => true,
             Err(impossible) => {
                 self.transition_refused(out, key, impossible);

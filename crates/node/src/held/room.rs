@@ -146,7 +146,7 @@ impl Held {
             return;
         };
         if let Some(arrival) = self.arrivals.get_mut(key) {
-            arrival.unreserved = entry.octets - reserved(quota, entry.octets, 0);
+            arrival.unreserved = entry.octets() - reserved(quota, entry.octets(), 0);
             self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
         }
     }
@@ -161,7 +161,8 @@ impl Held {
         let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
             return Ok(());
         };
-        let unreserved = entry.octets - reserved(self.quota_octets(config), entry.octets, arrived);
+        let unreserved =
+            entry.octets() - reserved(self.quota_octets(config), entry.octets(), arrived);
         let wanted = arrival.unreserved.saturating_sub(unreserved);
         if wanted == 0 || planted(Mutant::StepsNotReserved) {
             return Ok(());

@@ -19,14 +19,14 @@ impl Held {
     /// checksums by the store before it leaves.
     pub(crate) fn is_doubtful(&self, key: BundleKey) -> bool {
         self.bundles.entry(key).is_some_and(|entry| {
-            entry.sound_until == Instant::START && entry.octets > READ_WHOLE_OCTETS
+            entry.sound_until() == Instant::START && entry.octets() > READ_WHOLE_OCTETS
         })
     }
 
     /// True while another bundle like this one may be compared with its checksums.
     pub(crate) fn may_verify(&self, key: BundleKey) -> bool {
         let entry = self.bundles.entry(key);
-        let is_small = entry.is_some_and(|entry| entry.octets <= READ_WHOLE_OCTETS);
+        let is_small = entry.is_some_and(|entry| entry.octets() <= READ_WHOLE_OCTETS);
         let bound = match is_small {
             true => VERIFYING_SMALL_BOUND,
             false => VERIFYING_BOUND,
@@ -40,7 +40,7 @@ impl Held {
         let bundles = &self.bundles;
         let is_intact = |key| {
             let entry = bundles.entry(key);
-            entry.is_none_or(|entry| entry.sound_until > now.monotonic)
+            entry.is_none_or(|entry| entry.sound_until() > now.monotonic)
         };
         if !is_intact(key) {
             return Some(key);

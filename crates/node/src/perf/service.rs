@@ -70,7 +70,7 @@ impl Node {
         if !self
             .services
             .perf
-            .counts(self.held.endpoints.id(entry.source))
+            .counts(self.held.endpoints.id(entry.source()))
         {
             self.delivered(now, key);
             return;
@@ -107,13 +107,13 @@ impl Node {
         let Some(probe) = Probe::decode(octets) else {
             if is_summary(octets) {
                 // It is what this service sends, and came back.
-                let source = self.held.endpoints.id(entry.source);
+                let source = self.held.endpoints.id(entry.source());
                 self.services.answers.has_answered(now.monotonic, source);
             }
             self.delivered(now, key);
             return;
         };
-        let created = entry.creation.time;
+        let created = entry.creation().time;
         let clocks = created.is_known() && now.dtn.is_known();
         let came = Came {
             probe,
@@ -122,16 +122,16 @@ impl Node {
                 .payload_pieces(key)
                 .iter()
                 .fold(0, |sum, piece| piece.length().saturating_add(sum)),
-            began: entry.received.min(at),
+            began: entry.received().min(at),
             at,
             delay_ms: clocks.then(|| Delays::between(created.as_millis(), now.dtn.as_millis())),
-            lifetime_ms: entry.lifetime_ms,
+            lifetime_ms: entry.lifetime_ms(),
         };
-        let source = self.held.endpoints.id(entry.source);
+        let source = self.held.endpoints.id(entry.source());
         let place = match self.services.perf.place(source, &came.probe) {
             Some(place) => place,
             None => {
-                let service = self.held.endpoints.id(entry.destination).clone();
+                let service = self.held.endpoints.id(entry.destination()).clone();
                 let run = Run::new(source.clone(), service, &came);
                 self.admit_run(now, run)
             }

@@ -1,0 +1,638 @@
+//! One held bundle.
+
+use alloc::boxed::Box;
+
+use dhow_bundle::storage::{Extent, Extents};
+use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant};
+
+use crate::held::chain::{END, Links};
+use crate::held::endpoints::EndpointIndex;
+use crate::held::retention::{Impossible, Retention, State, Trigger};
+
+/// What identifies a bundle inside the node: [`dhow_bundle::BundleId`] with its source interned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Identity {
+    pub(crate) source: EndpointIndex,
+    pub(crate) creation: CreationTimestamp,
+    pub(crate) fragment: Option<FragmentRange>,
+}
+
+/// A fragment's place in its application data unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) range: FragmentRange,
+    pub(crate) total_octets: u64,
+}
+
+/// Why a bundle was removed, when a copy that comes later must be known for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// An application has it.
+    Delivered,
+    /// The next hop has it.
+    Forwarded,
+    /// Expired, dropped or corrupt.
+    Deleted,
+}
+
+/// A bundle that begins to be held.
+#[derive(Debug)]
+pub(crate) struct NewEntry {
+    pub(crate) source: EndpointIndex,
+    pub(crate) destination: EndpointIndex,
+    pub(crate) report_to: EndpointIndex,
+    /// The neighbour that it came from.
+    pub(crate) previous: Option<EndpointIndex>,
+    pub(crate) creation: CreationTimestamp,
+    pub(crate) fragment: Option<Fragment>,
+    pub(crate) flags: u64,
+    pub(crate) lifetime_ms: u64,
+    pub(crate) held: HeldTime,
+    pub(crate) expires: Instant,
+    pub(crate) header_octets: u32,
+    pub(crate) payload_octets: u64,
+    pub(crate) octets: u64,
+    /// Until when its octets are trusted: they came, or were compared with their checksums, a moment ago.
+    pub(crate) sound_until: Instant,
+    /// How often it has come back to this node after it had left.
+    pub(crate) returns: u8,
+    /// Its hop count when it was received, if it carries one and this run saw it (RFC 9171 4.4.3).
+    pub(crate) hops: Option<u8>,
+}
+
+/// The time since a bundle was received.
+#[derive(Clone, Debug)]
+pub(crate) enum HeldTime {
+    /// It comes in now.
+    Arriving(Received),
+    /// An earlier run of this node stored it so many milliseconds before `now`, as far as the wall clock tells.
+    Recovered {
+        now: Instant,
+        held_ms: u64,
+        extents: Extents,
+    },
+}
+
+/// The time at which a bundle was received, and its age then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) at: Instant,
+    /// By the wall clock.
+    pub(crate) dtn: DtnTime,
+    pub(crate) age_ms: u64,
+}
+
+/// One held bundle, in 128 octets: there may be ten million.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    creation: CreationTimestamp,
+    lifetime_ms: u64,
+    /// Nanoseconds from the start of this run to its reception; below zero where an earlier run received it.
+    received: i64,
+    expires: Instant,
+    sound_until: Instant,
+    /// Its place in its queue, once it is stored; its age on reception until then.
+    order: u64,
+    /// What few bundles have.
+    pub(super) rare: Option<Box<Rare>>,
+    source: EndpointIndex,
+    destination: EndpointIndex,
+    report_to: EndpointIndex,
+    previous: EndpointIndex,
+    /// The lower half of its flags.
+    flags: u32,
+    header_octets: u32,
+    /// Octets behind the payload.
+    trailer_octets: u32,
+    payload_octets: Short,
+    /// The place of its octets in the store, once it is stored; the wall clock at its reception until then.
+    place: Short,
+    /// Its neighbours in the bag of its expiry, and in its queue.
+    pub(super) in_bag: Links,
+    pub(super) in_queue: Links,
+    /// The next bundle of its part of the index, or the next vacant place.
+    pub(super) next: u32,
+    /// How often it has come back to this node after it had left.
+    returns: u8,
+    /// The place among its destination's hops of the first that it may go over, as far as was looked.
+    pub(crate) detour: u8,
+    hops: u8,
+    /// Its state, and the bits below.
+    marks: u8,
+}
+
+/// The bits of an entry's marks: four of its state, two of its removal.
+const STATE_MASK: u8 = 0b1111;
+const REMOVAL_SHIFT: u8 = 4;
+const REMOVAL_MASK: u8 = 0b11 << REMOVAL_SHIFT;
+/// Its hop count is known.
+const HAS_HOPS: u8 = 1 << 6;
+/// Its octets lie at its place.
+const HAS_PLACE: u8 = 1 << 7;
+
+/// What few bundles have: a fragment's place, octets in several pieces, numbers beyond the usual, and a state that lasts until a time.
+#[derive(Debug)]
+pub(super) struct Rare {
+    fragment: Option<Fragment>,
+    extents: Option<Extents>,
+    octets: Option<u64>,
+    payload_octets: u64,
+    flags: u32,
+    rests_until: Instant,
+    doomed: Option<u8>,
+    /// It was there when the bundle began to be held.
+    pub(super) is_counted: bool,
+}
+
+impl Default for Rare {
+    fn default() -> Self {
+        Self {
+            fragment: None,
+            extents: None,
+            octets: None,
+            payload_octets: 0,
+            flags: 0,
+            rests_until: Instant::START,
+            doomed: None,
+            is_counted: false,
+        }
+    }
+}
+
+/// A number below 2^48, in three parts so that it lies beside others without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Short([u16; 3]);
+
+impl Short {
+    /// No number: that of a bundle whose own is greater.
+    const NONE: Self = Self([u16::MAX; 3]);
+
+    fn new(number: u64) -> Self {
+        let part = |shift: u32| u16::try_from(number >> shift & u64::from(u16::MAX));
+        match (part(0), part(16), u16::try_from(number >> 32)) {
+            (Ok(low), Ok(middle), Ok(high)) => Self([low, middle, high]),
+            _ => Self::NONE,
+        }
+    }
+
+    fn number(self) -> u64 {
+        let [low, middle, high] = self.0.map(u64::from);
+        high << 32 | middle << 16 | low
+    }
+}
+
+/// No endpoint.
+const NOBODY: EndpointIndex = EndpointIndex::at(u32::MAX);
+
+impl Entry {
+    pub(super) fn new(new: NewEntry) -> Self {
+        let (received, reception, extents) = match new.held {
+            HeldTime::Arriving(reception) => (nanos(reception.at), Some(reception), None),
+            HeldTime::Recovered {
+                now,
+                held_ms,
+                extents,
+            } => {
+                let held = i64::try_from(held_ms).unwrap_or(i64::MAX);
+                let held = held.saturating_mul(1_000_000);
+                (nanos(now).saturating_sub(held), None, Some(extents))
+            }
+        };
+        let mut entry = Self {
+            creation: new.creation,
+            lifetime_ms: new.lifetime_ms,
+            received,
+            expires: new.expires,
+            sound_until: new.sound_until,
+            order: reception.map_or(0, |it| it.age_ms),
+            rare: None,
+            source: new.source,
+            destination: new.destination,
+            report_to: new.report_to,
+            previous: new.previous.unwrap_or(NOBODY),
+            flags: u32::try_from(new.flags & u64::from(u32::MAX)).unwrap_or(0),
+            header_octets: new.header_octets,
+            trailer_octets: 0,
+            payload_octets: Short::new(new.payload_octets),
+            place: Short::new(reception.map_or(0, |it| it.dtn.as_millis())),
+            in_bag: Links::OUT,
+            in_queue: Links::OUT,
+            next: END,
+            returns: new.returns,
+            detour: 0,
+            hops: new.hops.unwrap_or(0),
+            marks: match new.hops {
+                Some(_) => HAS_HOPS,
+                None => 0,
+            },
+        };
+        entry.set_removal(Removal::Deleted);
+        entry.marks |= match extents {
+            None => Retention::ARRIVING,
+            Some(_) => Retention::RECOVERED,
+        }
+        .code();
+        if let Ok(high) = u32::try_from(new.flags >> 32)
+            && high > 0
+        {
+            entry.rare_mut().flags = high;
+        }
+        if entry.payload_octets == Short::NONE {
+            entry.rare_mut().payload_octets = new.payload_octets;
+        }
+        if new.fragment.is_some() {
+            entry.rare_mut().fragment = new.fragment;
+        }
+        entry.set_octets(new.octets);
+        if let Some(extents) = extents {
+            entry.set_extents(extents);
+        }
+        entry
+    }
+
+    pub(super) const fn vacant(next: u32) -> Self {
+        Self {
+            creation: CreationTimestamp {
+                time: DtnTime::UNKNOWN,
+                sequence: 0,
+            },
+            lifetime_ms: 0,
+            received: 0,
+            expires: Instant::START,
+            sound_until: Instant::START,
+            order: 0,
+            rare: None,
+            source: NOBODY,
+            destination: NOBODY,
+            report_to: NOBODY,
+            previous: NOBODY,
+            flags: 0,
+            header_octets: 0,
+            trailer_octets: 0,
+            payload_octets: Short::NONE,
+            place: Short::NONE,
+            in_bag: Links::OUT,
+            in_queue: Links::OUT,
+            next,
+            returns: 0,
+            detour: 0,
+            hops: 0,
+            marks: STATE_MASK,
+        }
+    }
+
+    pub(super) const fn is_vacant(&self) -> bool {
+        self.marks == STATE_MASK
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(crate) const fn source(&self) -> EndpointIndex {
+        self.source
+    }
+
+    pub(crate) const fn destination(&self) -> EndpointIndex {
+        self.destination
+    }
+
+    pub(crate) const fn report_to(&self) -> EndpointIndex {
+        self.report_to
+    }
+
+    /// The neighbour that it came from.
+    pub(crate) fn previous(&self) -> Option<EndpointIndex> {
+        (self.previous != NOBODY).then_some(self.previous)
+    }
+
+    pub(crate) const fn creation(&self) -> CreationTimestamp {
+        self.creation
+    }
+
+    /// A fragment's place in its application data unit.
+    pub(crate) fn fragment(&self) -> Option<Fragment> {
+        self.rare.as_ref().and_then(|rare| rare.fragment)
+    }
+
+    /// Bundle processing control flags (RFC 9171 4.2.3).
+    pub(crate) fn flags(&self) -> u64 {
+        let high = self.rare.as_ref().map_or(0, |rare| rare.flags);
+        u64::from(high) << 32 | u64::from(self.flags)
+    }
+
+    pub(crate) const fn lifetime_ms(&self) -> u64 {
+        self.lifetime_ms
+    }
+
+    /// The time and the age of its reception, of a bundle that is not stored yet.
+    pub(crate) fn reception(&self) -> Received {
+        Received {
+            at: self.received(),
+            dtn: DtnTime::from_millis(self.place.number()),
+            age_ms: self.order,
+        }
+    }
+
+    /// When it was received by the clock of this run; its start where an earlier one received it.
+    pub(crate) fn received(&self) -> Instant {
+        Instant::from_nanos(u64::try_from(self.received).unwrap_or(0))
+    }
+
+    /// How long this run of the node and earlier ones have held it, milliseconds.
+    pub(crate) fn held_ms(&self, now: Instant) -> u64 {
+        let held = nanos(now).saturating_sub(self.received);
+        u64::try_from(held / 1_000_000).unwrap_or(0)
+    }
+
+    pub(crate) const fn expires(&self) -> Instant {
+        self.expires
+    }
+
+    /// The places of its octets in the store; none until it is stored.
+    pub(crate) fn extents(&self) -> Extents {
+        match &self.rare {
+            _ if self.marks & HAS_PLACE == 0 => Extents::Many(Box::default()),
+            Some(rare) if rare.extents.is_some() => rare.extents.clone().unwrap_or(NO_EXTENTS),
+            _ => Extents::One(Extent {
+                offset: self.place.number(),
+                length: self.octets(),
+            }),
+        }
+    }
+
+    /// Its octets lie there.
+    pub(crate) fn set_extents(&mut self, extents: Extents) {
+        self.marks |= HAS_PLACE;
+        let octets = self.octets();
+        let place = match &extents {
+            Extents::One(extent) if extent.length == octets => Short::new(extent.offset),
+            _ => Short::NONE,
+        };
+        self.place = place;
+        if place == Short::NONE {
+            self.rare_mut().extents = Some(extents);
+        } else if let Some(rare) = &mut self.rare {
+            rare.extents = None;
+        }
+    }
+
+    pub(crate) const fn header_octets(&self) -> u32 {
+        self.header_octets
+    }
+
+    pub(crate) fn payload_octets(&self) -> u64 {
+        match &self.rare {
+            Some(rare) if self.payload_octets == Short::NONE => rare.payload_octets,
+            _ => self.payload_octets.number(),
+        }
+    }
+
+    /// All octets of the bundle.
+    pub(crate) fn octets(&self) -> u64 {
+        match &self.rare {
+            Some(rare) if rare.octets.is_some() => rare.octets.unwrap_or(0),
+            _ => {
+                let around = u64::from(self.header_octets) + u64::from(self.trailer_octets);
+                self.payload_octets().saturating_add(around)
+            }
+        }
+    }
+
+    pub(super) fn set_octets(&mut self, octets: u64) {
+        let before = (self.payload_octets()).saturating_add(u64::from(self.header_octets));
+        let trailer = octets.checked_sub(before);
+        match trailer.and_then(|it| u32::try_from(it).ok()) {
+            Some(trailer) => {
+                self.trailer_octets = trailer;
+                if let Some(rare) = &mut self.rare {
+                    rare.octets = None;
+                }
+            }
+            None => self.rare_mut().octets = Some(octets),
+        }
+    }
+
+    /// Its place in its queue; once it is stored.
+    pub(crate) const fn order(&self) -> u64 {
+        self.order
+    }
+
+    pub(crate) fn set_order(&mut self, order: u64) {
+        self.order = order;
+    }
+
+    /// Until when its octets are trusted; [`Instant::START`] where they have to be compared with their checksums.
+    pub(crate) const fn sound_until(&self) -> Instant {
+        self.sound_until
+    }
+
+    pub(crate) fn set_sound_until(&mut self, until: Instant) {
+        self.sound_until = until;
+    }
+
+    /// How often it has come back to this node after it had left.
+    pub(crate) const fn returns(&self) -> u8 {
+        self.returns
+    }
+
+    /// Its hop count when it was received, if it carries one and this run saw it (RFC 9171 4.4.3).
+    pub(crate) fn hops(&self) -> Option<u8> {
+        (self.marks & HAS_HOPS != 0).then_some(self.hops)
+    }
+
+    pub(crate) fn set_hops(&mut self, hops: Option<u8>) {
+        self.hops = hops.unwrap_or(0);
+        self.marks &= !HAS_HOPS;
+        if hops.is_some() {
+            self.marks |= HAS_HOPS;
+        }
+    }
+
+    /// Why it is deleted as soon as it is back from where it is.
+    pub(crate) fn doomed(&self) -> Option<u8> {
+        self.rare.as_ref().and_then(|rare| rare.doomed)
+    }
+
+    /// Delete it as soon as it is back from where it is.
+    pub(crate) fn doom(&mut self, reason: u8) {
+        self.rare_mut().doomed = Some(reason);
+    }
+
+    pub(crate) const fn removal(&self) -> Removal {
+        match (self.marks & REMOVAL_MASK) >> REMOVAL_SHIFT {
+            0 => Removal::Delivered,
+            1 => Removal::Forwarded,
+            _ => Removal::Deleted,
+        }
+    }
+
+    pub(crate) fn set_removal(&mut self, removal: Removal) {
+        let code = match removal {
+            Removal::Delivered => 0,
+            Removal::Forwarded => 1,
+            Removal::Deleted => 2,
+        };
+        self.marks = self.marks & !REMOVAL_MASK | code << REMOVAL_SHIFT;
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.retention().state()
+    }
+
+    fn retention(&self) -> Retention {
+        let until = || (self.rare.as_ref()).map_or(Instant::START, |rare| rare.rests_until);
+        Retention::of_code(self.marks & STATE_MASK, until)
+    }
+
+    /// Move on; the state stays where the table has no transition.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, trigger: Trigger) -> Result<(), Impossible> {
+        let mut retention = self.retention();
+        retention.advance(trigger)?;
+        self.marks = self.marks & !STATE_MASK | retention.code();
+        if let State::Resting { until } = retention.state() {
+            self.rare_mut().rests_until = until;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is(&self, identity: &Identity) -> bool {
+        self.creation == identity.creation
+            && self.source == identity.source
+            && self.fragment().map(|fragment| fragment.range) == identity.fragment
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity {
+            source: self.source,
+            creation: self.creation,
+            fragment: self.fragment().map(|fragment| fragment.range),
+        }
+    }
+}
+
+const NO_EXTENTS: Extents = Extents::One(Extent {
+    offset: 0,
+    length: 0,
+});
+
+fn nanos(at: Instant) -> i64 {
+    i64::try_from(at.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::held::bundles::tests::entry;
+
+    /// Numbers of any size, those at the edges of what an entry has room for most of all.
+    fn number() -> impl Strategy<Value = u64> {
+        let edges = [0, 32, 48, 63].map(|bits| 1_u64 << bits);
+        let near = (prop::sample::select(edges.to_vec()), 0_u64..3);
+        prop_oneof![
+            near.prop_map(|(edge, by)| edge.saturating_sub(1) + by),
+            0_u64..1_000,
+            any::<u64>()
+        ]
+    }
+
+    fn extents() -> impl Strategy<Value = Extents> {
+        let extent = || (number(), number()).prop_map(|(offset, length)| Extent { offset, length });
+        let many = prop::collection::vec(extent(), 0..4);
+        prop_oneof![
+            extent().prop_map(Extents::One),
+            many.prop_map(|them| Extents::Many(them.into()))
+        ]
+    }
+
+    proptest! {
+        /// An entry is packed: whatever it was given, usual or not, it says again.
+        #[test]
+        fn an_entry_keeps_what_it_was_given(
+            (flags, lifetime_ms, payload_octets, octets) in (number(), number(), number(), number()),
+            (age_ms, received_ms, header_octets) in (number(), 0_u64..1 << 48, any::<u32>()),
+            (range, hops, doomed, until) in (prop::option::of(number()), any::<Option<u8>>(), any::<Option<u8>>(), number()),
+            (is_usual, places) in (any::<bool>(), prop::collection::vec(extents(), 0..3)),
+        ) {
+            let fragment = range.map(|offset| Fragment {
+                range: FragmentRange { offset, length: 7 },
+                total_octets: offset.saturating_add(9),
+            });
+            let octets = match is_usual {
+                true => payload_octets.saturating_add(u64::from(header_octets)).saturating_add(5),
+                false => octets,
+            };
+            let (at, dtn) = (Instant::from_nanos(until >> 1), DtnTime::from_millis(received_ms));
+            let received = Received { at, dtn, age_ms };
+            let new = NewEntry {
+                fragment, flags, lifetime_ms, header_octets, payload_octets, octets, hops,
+                held: HeldTime::Arriving(received),
+                ..entry(3, Instant::from_nanos(until))
+            };
+            let mut entry = Entry::new(new);
+            prop_assert_eq!(entry.fragment(), fragment);
+            prop_assert_eq!((entry.flags(), entry.lifetime_ms()), (flags, lifetime_ms));
+            prop_assert_eq!((entry.payload_octets(), entry.octets()), (payload_octets, octets));
+            prop_assert_eq!((entry.header_octets(), entry.hops()), (header_octets, hops));
+            prop_assert_eq!((entry.reception(), entry.previous()), (received, None));
+            prop_assert_eq!((entry.removal(), entry.state()), (Removal::Deleted, State::Arriving));
+            prop_assert!(entry.extents().as_slice().is_empty() && !entry.is_vacant());
+            for extents in places {
+                entry.set_extents(extents.clone());
+                prop_assert_eq!(entry.extents(), extents);
+                prop_assert_eq!(entry.octets(), octets);
+            }
+            if let Some(reason) = doomed {
+                entry.doom(reason);
+            }
+            for removal in [Removal::Delivered, Removal::Forwarded] {
+                entry.set_removal(removal);
+                prop_assert_eq!((entry.removal(), entry.state()), (removal, State::Arriving));
+            }
+            let until = Instant::from_nanos(until);
+            for (trigger, state) in [
+                (Trigger::Stored, State::DispatchPending),
+                (Trigger::Rest { until }, State::Resting { until }),
+                (Trigger::Deleted, State::Deleting),
+            ] {
+                prop_assert!(entry.advance(trigger).is_ok());
+                prop_assert_eq!((entry.state(), entry.removal()), (state, Removal::Forwarded));
+                prop_assert_eq!((entry.doomed(), entry.fragment()), (doomed, fragment));
+            }
+            prop_assert!(entry.advance(Trigger::Stored).is_err());
+            prop_assert_eq!(entry.state(), State::Deleting);
+            entry.set_hops(None);
+            prop_assert_eq!(entry.hops(), None);
+        }
+    }
+
+    /// The wall clock tells how long earlier runs held a bundle: it may say anything.
+    #[test]
+    fn the_time_of_earlier_runs_counts() {
+        let day = Instant::from_nanos(86_400_000_000_000);
+        for (held_ms, then) in [(0, 86_400_000), (7, 86_400_007), (1 << 50, u64::MAX)] {
+            let extents = Extents::One(Extent {
+                offset: 5,
+                length: 2,
+            });
+            let held = HeldTime::Recovered {
+                now: Instant::START,
+                held_ms,
+                extents,
+            };
+            let entry = Entry::new(NewEntry {
+                held,
+                ..entry(3, day)
+            });
+            assert_eq!(entry.received(), Instant::START);
+            assert_eq!(
+                entry.held_ms(Instant::START),
+                held_ms.min(i64::MAX.unsigned_abs() / 1_000_000)
+            );
+            assert!(entry.held_ms(day) <= then && entry.held_ms(day) >= then.min(86_400_000));
+        }
+    }
+}
