@@ -18,7 +18,7 @@ const TREE_CHILDREN_OCTETS: usize = 96;
 const SHARED_OCTETS: usize = 16;
 
 /// Octets that the store's tables take for a bundle: where it lies, and its place in its segment.
-const STORE_OCTETS: usize = 32;
+const STORE_OCTETS: usize = 24;
 
 /// The store and the node know where a large bundle lies in portions of so many octets at least, each in so many octets of memory.
 const PORTION_OCTETS: u64 = 64 << 10;

@@ -86,7 +86,7 @@ impl Store {
     /// # Errors
     /// The disk refused.
     pub fn verify(&mut self, key: BundleKey) -> Result<Verdict, DiskError> {
-        let Some(slot) = self.slots.at(key).cloned() else {
+        let Some(slot) = self.slots.at(key) else {
             return Ok(Verdict::Absent);
         };
         if let Err(Trouble::Disk(error)) = self.log.flush() {
@@ -190,7 +190,7 @@ impl Store {
             if self.moved.contains_key(&key) {
                 continue;
             }
-            let Some(slot) = self.slots.at(key).cloned() else {
+            let Some(slot) = self.slots.at(key) else {
                 continue;
             };
             let mut held = slot.references(&self.log.layout);
@@ -237,7 +237,7 @@ impl Store {
             .quarantined
             .iter()
             .filter_map(|key| self.slots.at(*key))
-            .flat_map(|slot| slot.references(&self.log.layout))
+            .flat_map(|slot| slot.references(&self.log.layout).collect::<Vec<_>>())
             .map(|reference| reference.segment)
             .collect();
         let eighths = if grows { SPARSE_EIGHTHS } else { WORTH_EIGHTHS };
@@ -288,11 +288,7 @@ impl Store {
     /// The bundles that have octets or their commit record in a segment.
     fn keys_in(&self, segment: u32) -> Vec<BundleKey> {
         let inside = |extent: &Extent| reference(&self.log.layout, extent).segment == segment;
-        let keys = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| slot.segment == segment || slot.before().iter().any(inside));
-        keys.map(|(key, _)| key).collect()
+        self.slots.keys_in(segment, inside)
     }
 
     /// Octets of records that emptying a segment writes, about.

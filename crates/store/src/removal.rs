@@ -85,7 +85,7 @@ impl Store {
     }
 
     pub(crate) fn handle_abandon(&mut self, key: BundleKey) {
-        if self.slots.at(key).is_some() {
+        if self.slots.has(key) {
             return self.handle_delete(key, None);
         }
         if let Some(arriving) = self.take_arriving(key) {

@@ -453,7 +453,7 @@ impl Store {
     pub(crate) fn opening(&self, key: BundleKey) -> Opening {
         if self.refused.contains_key(&key) {
             Opening::Refused
-        } else if self.slots.at(key).is_some() {
+        } else if self.slots.has(key) {
             Opening::Stored
         } else {
             Opening::Open
