@@ -17,6 +17,9 @@ from labs.rig.machine import machine
 from labs.rig.node import Node, NodeFailed, Settings
 from labs.rig.terminal import say, table
 
+# Memory that a node may take for each bundle: about twice what it takes, the cache of the log and the buffers included.
+INDEX_OCTETS = 400
+
 DESTINATION = "ipn:9.1"  # nobody serves it: the bundles stay
 
 
@@ -40,12 +43,13 @@ def measure(node: Node, bundles: int, size: int) -> dict[str, float]:
     node.start(timeout_s=600)
     ready_s = time.monotonic() - start
     restarted_octets = node.memory_octets()
+    index_octets = int(node.metrics().get("dhow_index_octets", 0))
     kept = int(node.metrics().get("dhow_bundles_stored", 0))
     log_octets = sum(path.stat().st_size for path in (node.directory / "store").rglob("*") if path.is_file())
     return {
         "bundles": bundles, "kept": kept, "octets": size, "enqueue_s": enqueue_s, "ready_s": ready_s,
         "memory_empty": empty_octets, "memory_full": full_octets, "memory_restarted": restarted_octets,
-        "memory_per_bundle": (restarted_octets - empty_octets) / bundles, "store_octets": log_octets,
+        "index_per_bundle": index_octets / bundles, "memory_per_bundle": (restarted_octets - empty_octets) / bundles, "store_octets": log_octets,
     }
 
 
@@ -58,7 +62,11 @@ def main() -> int:
     options = parser.parse_args()
     end_on_sigterm()
     directory = Path(tempfile.mkdtemp(prefix="dhow-million-"))
-    settings = Settings("ipn:1.0", quota="16GiB")
+    settings = Settings(
+        "ipn:1.0", quota="16GiB",
+        node_policy=f'memory = "{max(1024, options.bundles * INDEX_OCTETS >> 20)}MiB"',
+        store_policy=f"quota_bundles = {options.bundles * 5 // 4}",
+    )
     try:
         with Crew() as crew:
             figures = measure(Node(crew, dhow("release"), directory, settings), options.bundles, options.octets)
@@ -72,6 +80,7 @@ def main() -> int:
             ["start to ready", f"{figures['ready_s']:.2f} s"],
             ["memory of the restarted node", f"{figures['memory_restarted'] / 1e6:.1f} MB"],
             ["memory per bundle", f"{figures['memory_per_bundle']:.0f} B"],
+            ["of that the index, as the node counts it", f"{figures['index_per_bundle']:.0f} B"],
             ["store on disk", f"{figures['store_octets'] / 1e6:.1f} MB"],
             ["taken from one dhow send", f"{figures['bundles'] / figures['enqueue_s']:,.0f} bundles/s"],
         ]))

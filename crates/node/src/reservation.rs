@@ -73,10 +73,15 @@ impl Node {
             && left.saturating_sub(octets) >= kept;
         match fits && (is_spare || bundles == 0 || self.may_fill(comes)) {
             true => Ok(()),
-            false if fits => Err(self.held.full(&format!(
-                ", and the rest of {} is for exchanges with neighbours that bundles wait for",
-                self.held.bound_met(&self.config),
-            ))),
+            false if fits => {
+                let bound = match left_bundles > kept_bundles {
+                    true => self.held.bound_met(&self.config),
+                    false => format!("its quota of {most} bundles"),
+                };
+                Err(self.held.full(&format!(
+                    ", and the rest of {bound} is for exchanges with neighbours that bundles wait for",
+                )))
+            }
             false => Err(self.held.no_room(&self.config, octets)),
         }
     }

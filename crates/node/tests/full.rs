@@ -117,6 +117,26 @@ fn one_bundle_in_half_a_second_goes_in_vain_to_a_full_neighbour_over_all_its_ses
     }
 }
 
+/// The bound that was met is the one that the refusal names.
+#[test]
+fn a_refusal_for_the_number_of_bundles_names_their_quota() {
+    let mut world = World::line(1, 7, |_, config| config.quota_bundles = 80);
+    let mut sender = Client::new("ipn:1.9", false);
+    for _ in 0..72 {
+        sender.send(adu("ipn:7.1"), b"of no size to speak of");
+    }
+    let sender = world.connect(0, sender);
+    world.until("all are answered", |world| {
+        world.client(0, sender).responses.len() == 73
+    });
+    let last = world.client(0, sender).responses.last().unwrap();
+    let said = format!("{last:?}");
+    assert!(
+        said.contains("the rest of its quota of 80 bundles"),
+        "{said}"
+    );
+}
+
 /// One that does not fit stands in front of many that do.
 #[test]
 fn a_bundle_that_is_too_large_for_the_room_that_is_left_holds_no_smaller_ones_up() {
