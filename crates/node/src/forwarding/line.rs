@@ -24,11 +24,16 @@ impl Line {
     pub(crate) fn insert(&mut self, bundles: &mut Bundles, key: BundleKey) {
         let order = |key| bundles.entry(key).map(Entry::order);
         let Some(place) = order(key) else { return };
-        let last = self.run.last().and_then(order);
-        let first = self.run.first().and_then(order);
-        if last.is_none_or(|last| last < place) {
+        let is_last = self.run.last().and_then(order).is_none_or(|it| it < place);
+        let is_first = || {
+            self.run
+                .first()
+                .and_then(order)
+                .is_some_and(|it| place < it)
+        };
+        if is_last {
             self.run.push_back(bundles, key);
-        } else if first.is_some_and(|first| place < first) {
+        } else if is_first() {
             self.run.push_front(bundles, key);
         } else {
             if let Some(entry) = bundles.entry_mut(key) {

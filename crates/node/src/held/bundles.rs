@@ -1,9 +1,11 @@
 //! The bundles that this node holds: one small entry each, found by key or by identity.
 
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
 
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{CreationTimestamp, DtnTime};
 use foldhash::fast::FixedState;
 
 pub(crate) use crate::held::entry::{
@@ -11,6 +13,7 @@ pub(crate) use crate::held::entry::{
 };
 
 use crate::held::chain::{END, Links};
+use crate::held::endpoints::EndpointIndex;
 use crate::held::entry::Rare;
 use crate::held::index::Index;
 
@@ -26,21 +29,86 @@ pub(crate) struct Digest(u32);
 /// Sequence numbers that differ in these bits alone are neighbours.
 const NEIGHBOUR_BITS: u32 = 6;
 
-impl Digest {
-    pub(crate) fn of(hasher: &FixedState, identity: &Identity) -> Self {
-        let mut state = hasher.build_hasher();
-        let sequence = identity.creation.sequence;
+/// Computes digests. Most are of a bundle that was made right after the one before, and have its hash.
+pub(crate) struct Digests {
+    hasher: FixedState,
+    last: Cell<Hashed>,
+}
+
+/// The part of an identity that neighbours share, and its hash.
+#[derive(Clone, Copy)]
+struct Hashed {
+    source: EndpointIndex,
+    time: DtnTime,
+    /// Sequence numbers without the bits in which neighbours differ.
+    sequence: u64,
+    hash: u32,
+}
+
+impl Digests {
+    pub(crate) fn new(seed: u64) -> Self {
+        let digests = Self {
+            hasher: FixedState::with_seed(seed),
+            last: Cell::new(Hashed {
+                source: EndpointIndex::FIRST,
+                time: DtnTime::UNKNOWN,
+                sequence: 0,
+                hash: 0,
+            }),
+        };
+        digests.last.set(digests.hash_shared(digests.last.get()));
+        digests
+    }
+
+    pub(crate) fn of(&self, identity: &Identity) -> Digest {
+        let CreationTimestamp { time, sequence } = identity.creation;
+        let block = sequence >> NEIGHBOUR_BITS;
+        let mut last = self.last.get();
+        let is_next = last.sequence == block && last.time == time && last.source == identity.source;
+        let hash = match identity.fragment {
+            Some(_) => self.hash(identity),
+            None if is_next => last.hash,
+            None => {
+                last = self.hash_shared(Hashed {
+                    source: identity.source,
+                    time,
+                    sequence: block,
+                    hash: 0,
+                });
+                self.last.set(last);
+                last.hash
+            }
+        };
+        let place = u32::try_from(sequence & ((1 << NEIGHBOUR_BITS) - 1)).unwrap_or(0);
+        Digest(hash.wrapping_add(place))
+    }
+
+    fn hash_shared(&self, shared: Hashed) -> Hashed {
+        let creation = CreationTimestamp {
+            time: shared.time,
+            sequence: shared.sequence << NEIGHBOUR_BITS,
+        };
+        let hash = self.hash(&Identity {
+            source: shared.source,
+            creation,
+            fragment: None,
+        });
+        Hashed { hash, ..shared }
+    }
+
+    fn hash(&self, identity: &Identity) -> u32 {
+        let mut state = self.hasher.build_hasher();
         identity.source.hash(&mut state);
         state.write_u64(identity.creation.time.as_millis());
-        state.write_u64(sequence >> NEIGHBOUR_BITS);
+        state.write_u64(identity.creation.sequence >> NEIGHBOUR_BITS);
         if let Some(fragment) = identity.fragment {
             fragment.hash(&mut state);
         }
-        let hash = u32::try_from(state.finish() >> 32).unwrap_or(0);
-        let place = u32::try_from(sequence & ((1 << NEIGHBOUR_BITS) - 1)).unwrap_or(0);
-        Self(hash.wrapping_add(place))
+        u32::try_from(state.finish() >> 32).unwrap_or(0)
     }
+}
 
+impl Digest {
     /// The hash for a table, which looks for a place by the lowest bits, and compares the highest.
     pub(crate) fn spread(self) -> u64 {
         const ODD: u32 = 0x9e37_79b1;
@@ -62,7 +130,7 @@ pub(crate) struct Bundles {
     /// The first vacant place; each knows the next.
     vacant: u32,
     index: Index,
-    hasher: FixedState,
+    digests: Digests,
     count: u64,
     octets: u64,
     /// Bundles that had something rare when they began to be held.
@@ -76,7 +144,7 @@ impl Bundles {
             used: 0,
             vacant: END,
             index: Index::default(),
-            hasher: FixedState::with_seed(seed),
+            digests: Digests::new(seed),
             count: 0,
             octets: 0,
             rare: 0,
@@ -94,7 +162,7 @@ impl Bundles {
             self.rare += 1;
         }
         self.split_list();
-        let digest = Digest::of(&self.hasher, &entry.identity());
+        let digest = self.digests.of(&entry.identity());
         if let Some(first) = self.index.first_mut(digest) {
             entry.next = core::mem::replace(first, place);
         }
@@ -130,9 +198,9 @@ impl Bundles {
         self.used - 1
     }
 
-    /// The index has a list for each bundle: one of its lists is divided for each that comes, so that it never stops the node to grow.
+    /// The index has a list for two bundles: one of its lists is divided for every two that come, so that it never stops the node to grow.
     fn split_list(&mut self) {
-        if self.index.lists() >= self.count {
+        if self.index.lists() * 2 >= self.count {
             return;
         }
         let (mut place, halves) = self.index.split();
@@ -142,7 +210,7 @@ impl Bundles {
         while let Some(entry) = self.slot(place) {
             let (this, identity) = (place, entry.identity());
             place = entry.next;
-            let digest = Digest::of(&self.hasher, &identity);
+            let digest = self.digests.of(&identity);
             let first = self.index.first_mut(digest);
             let next = first.map_or(END, |first| core::mem::replace(first, this));
             if let Some(entry) = self.slot(this) {
@@ -159,7 +227,7 @@ impl Bundles {
     }
 
     fn unlist(&mut self, BundleKey(key): BundleKey, identity: &Identity) {
-        let digest = Digest::of(&self.hasher, identity);
+        let digest = self.digests.of(identity);
         let next = self.entry(BundleKey(key)).map_or(END, |entry| entry.next);
         let mut place = self.index.first(digest);
         if place == key {
@@ -222,7 +290,7 @@ impl Bundles {
 
     /// The key under which a bundle of this identity is held.
     pub(crate) fn find(&self, identity: &Identity) -> Option<BundleKey> {
-        let digest = Digest::of(&self.hasher, identity);
+        let digest = self.digests.of(identity);
         let mut place = self.index.first(digest);
         while let Some(entry) = self.entry(BundleKey(place)) {
             if entry.is(identity) {
@@ -247,7 +315,7 @@ impl Bundles {
     pub(crate) fn memory_octets(&self) -> usize {
         let entries = usize::try_from(self.count).unwrap_or(usize::MAX);
         entries
-            .saturating_mul(size_of::<Entry>() + size_of::<u32>())
+            .saturating_mul(size_of::<Entry>() + size_of::<u32>() / 2)
             .saturating_add(self.rare * size_of::<Rare>())
     }
 
@@ -278,7 +346,7 @@ fn split(place: u32) -> (usize, usize) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use dhow_bundle::{CreationTimestamp, DtnTime, Instant};
+    use dhow_bundle::Instant;
 
     use super::*;
     use crate::held::endpoints::tests::endpoints;

@@ -104,9 +104,12 @@ pub(crate) struct Entry {
     header_octets: u32,
     /// Octets behind the payload.
     trailer_octets: u32,
-    payload_octets: Short,
-    /// The place of its octets in the store, once it is stored; the wall clock at its reception until then.
-    place: Short,
+    /// The halves of the octets of its payload.
+    payload_low: u32,
+    payload_high: u16,
+    /// The halves of the place of its octets in the store, once it is stored; of the wall clock at its reception until then.
+    place_high: u16,
+    place_low: u32,
     /// Its neighbours in the bag of its expiry, and in its queue.
     pub(super) in_bag: Links,
     pub(super) in_queue: Links,
@@ -135,7 +138,7 @@ const HAS_PLACE: u8 = 1 << 7;
 pub(super) struct Rare {
     fragment: Option<Fragment>,
     extents: Option<Extents>,
-    octets: Option<u64>,
+    octets: u64,
     payload_octets: u64,
     flags: u32,
     rests_until: Instant,
@@ -149,7 +152,7 @@ impl Default for Rare {
         Self {
             fragment: None,
             extents: None,
-            octets: None,
+            octets: 0,
             payload_octets: 0,
             flags: 0,
             rests_until: Instant::START,
@@ -159,32 +162,32 @@ impl Default for Rare {
     }
 }
 
-/// A number below 2^48, in three parts so that it lies beside others without a gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Short([u16; 3]);
+/// The higher half of a number that an entry has no room for: its rare part has it.
+const BEYOND: u16 = u16::MAX;
 
-impl Short {
-    /// No number: that of a bundle whose own is greater.
-    const NONE: Self = Self([u16::MAX; 3]);
+/// The count of octets behind the payload of a bundle whose octets its rare part has.
+const ODD: u32 = u32::MAX;
 
-    fn new(number: u64) -> Self {
-        let part = |shift: u32| u16::try_from(number >> shift & u64::from(u16::MAX));
-        match (part(0), part(16), u16::try_from(number >> 32)) {
-            (Ok(low), Ok(middle), Ok(high)) => Self([low, middle, high]),
-            _ => Self::NONE,
-        }
-    }
+/// The halves of a number below 2^48 - 2^32; those of one beyond are marked.
+fn halves(number: u64) -> (u32, u16) {
+    let low = u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
+    (low, u16::try_from(number >> 32).unwrap_or(BEYOND))
+}
 
-    fn number(self) -> u64 {
-        let [low, middle, high] = self.0.map(u64::from);
-        high << 32 | middle << 16 | low
-    }
+const fn whole(low: u32, high: u16) -> u64 {
+    #[expect(
+        clippy::as_conversions,
+        reason = "both are widened, in a constant function"
+    )]
+    let halves = (low as u64, high as u64);
+    halves.1 << 32 | halves.0
 }
 
 /// No endpoint.
 const NOBODY: EndpointIndex = EndpointIndex::at(u32::MAX);
 
 impl Entry {
+    #[inline(always)]
     pub(super) fn new(new: NewEntry) -> Self {
         let (received, reception, extents) = match new.held {
             HeldTime::Arriving(reception) => (nanos(reception.at), Some(reception), None),
@@ -198,6 +201,8 @@ impl Entry {
                 (nanos(now).saturating_sub(held), None, Some(extents))
             }
         };
+        let (payload_low, payload_high) = halves(new.payload_octets);
+        let (place_low, place_high) = halves(reception.map_or(0, |it| it.dtn.as_millis()));
         let mut entry = Self {
             creation: new.creation,
             lifetime_ms: new.lifetime_ms,
@@ -213,8 +218,10 @@ impl Entry {
             flags: u32::try_from(new.flags & u64::from(u32::MAX)).unwrap_or(0),
             header_octets: new.header_octets,
             trailer_octets: 0,
-            payload_octets: Short::new(new.payload_octets),
-            place: Short::new(reception.map_or(0, |it| it.dtn.as_millis())),
+            payload_low,
+            payload_high,
+            place_high,
+            place_low,
             in_bag: Links::OUT,
             in_queue: Links::OUT,
             next: END,
@@ -237,7 +244,7 @@ impl Entry {
         {
             entry.rare_mut().flags = high;
         }
-        if entry.payload_octets == Short::NONE {
+        if payload_high == BEYOND {
             entry.rare_mut().payload_octets = new.payload_octets;
         }
         if new.fragment.is_some() {
@@ -269,8 +276,10 @@ impl Entry {
             flags: 0,
             header_octets: 0,
             trailer_octets: 0,
-            payload_octets: Short::NONE,
-            place: Short::NONE,
+            payload_low: 0,
+            payload_high: 0,
+            place_high: 0,
+            place_low: 0,
             in_bag: Links::OUT,
             in_queue: Links::OUT,
             next,
@@ -329,7 +338,7 @@ impl Entry {
     pub(crate) fn reception(&self) -> Received {
         Received {
             at: self.received(),
-            dtn: DtnTime::from_millis(self.place.number()),
+            dtn: DtnTime::from_millis(whole(self.place_low, self.place_high)),
             age_ms: self.order,
         }
     }
@@ -351,11 +360,14 @@ impl Entry {
 
     /// The places of its octets in the store; none until it is stored.
     pub(crate) fn extents(&self) -> Extents {
-        match &self.rare {
+        match self.place_high {
             _ if self.marks & HAS_PLACE == 0 => Extents::Many(Box::default()),
-            Some(rare) if rare.extents.is_some() => rare.extents.clone().unwrap_or(NO_EXTENTS),
+            BEYOND => {
+                let extents = self.rare.as_ref().and_then(|rare| rare.extents.clone());
+                extents.unwrap_or_else(|| Extents::Many(Box::default()))
+            }
             _ => Extents::One(Extent {
-                offset: self.place.number(),
+                offset: whole(self.place_low, self.place_high),
                 length: self.octets(),
             }),
         }
@@ -365,15 +377,13 @@ impl Entry {
     pub(crate) fn set_extents(&mut self, extents: Extents) {
         self.marks |= HAS_PLACE;
         let octets = self.octets();
-        let place = match &extents {
-            Extents::One(extent) if extent.length == octets => Short::new(extent.offset),
-            _ => Short::NONE,
+        let (low, high) = match &extents {
+            Extents::One(extent) if extent.length == octets => halves(extent.offset),
+            _ => (0, BEYOND),
         };
-        self.place = place;
-        if place == Short::NONE {
+        (self.place_low, self.place_high) = (low, high);
+        if high == BEYOND {
             self.rare_mut().extents = Some(extents);
-        } else if let Some(rare) = &mut self.rare {
-            rare.extents = None;
         }
     }
 
@@ -382,18 +392,18 @@ impl Entry {
     }
 
     pub(crate) fn payload_octets(&self) -> u64 {
-        match &self.rare {
-            Some(rare) if self.payload_octets == Short::NONE => rare.payload_octets,
-            _ => self.payload_octets.number(),
+        match self.payload_high {
+            BEYOND => self.rare.as_ref().map_or(0, |rare| rare.payload_octets),
+            high => whole(self.payload_low, high),
         }
     }
 
     /// All octets of the bundle.
     pub(crate) fn octets(&self) -> u64 {
-        match &self.rare {
-            Some(rare) if rare.octets.is_some() => rare.octets.unwrap_or(0),
-            _ => {
-                let around = u64::from(self.header_octets) + u64::from(self.trailer_octets);
+        match self.trailer_octets {
+            ODD => self.rare.as_ref().map_or(0, |rare| rare.octets),
+            trailer => {
+                let around = u64::from(self.header_octets) + u64::from(trailer);
                 self.payload_octets().saturating_add(around)
             }
         }
@@ -402,14 +412,10 @@ impl Entry {
     pub(super) fn set_octets(&mut self, octets: u64) {
         let before = (self.payload_octets()).saturating_add(u64::from(self.header_octets));
         let trailer = octets.checked_sub(before);
-        match trailer.and_then(|it| u32::try_from(it).ok()) {
-            Some(trailer) => {
-                self.trailer_octets = trailer;
-                if let Some(rare) = &mut self.rare {
-                    rare.octets = None;
-                }
-            }
-            None => self.rare_mut().octets = Some(octets),
+        let trailer = trailer.and_then(|it| u32::try_from(it).ok());
+        self.trailer_octets = trailer.unwrap_or(ODD);
+        if self.trailer_octets == ODD {
+            self.rare_mut().octets = octets;
         }
     }
 
@@ -512,11 +518,6 @@ impl Entry {
     }
 }
 
-const NO_EXTENTS: Extents = Extents::One(Extent {
-    offset: 0,
-    length: 0,
-});
-
 fn nanos(at: Instant) -> i64 {
     i64::try_from(at.as_nanos()).unwrap_or(i64::MAX)
 }
@@ -553,7 +554,7 @@ mod tests {
         #[test]
         fn an_entry_keeps_what_it_was_given(
             (flags, lifetime_ms, payload_octets, octets) in (number(), number(), number(), number()),
-            (age_ms, received_ms, header_octets) in (number(), 0_u64..1 << 48, any::<u32>()),
+            (age_ms, received_ms, header_octets) in (number(), 0_u64..0xffff_0000_0000, any::<u32>()),
             (range, hops, doomed, until) in (prop::option::of(number()), any::<Option<u8>>(), any::<Option<u8>>(), number()),
             (is_usual, places) in (any::<bool>(), prop::collection::vec(extents(), 0..3)),
         ) {

@@ -1,6 +1,6 @@
 //! The index of bundles by identity: lists that run through their entries.
 //!
-//! Linear hashing (Litwin 1980): where there are more bundles than lists, one list is divided into two, in a fixed order, so that the index grows
+//! Linear hashing (Litwin 1980): where there are more than two bundles a list, one list is divided into two, in a fixed order, so that the index grows
 //! a little with each bundle and never as a whole. A list costs four octets, and four in each entry.
 
 use alloc::vec::Vec;
@@ -16,6 +16,8 @@ const SHEET: usize = 1024;
 pub(super) struct Index {
     sheets: Vec<Vec<u32>>,
     lists: u32,
+    /// The bits of a digest that tell lists apart: of those with this bit set that are not there yet, one bit less.
+    mask: u32,
 }
 
 impl Index {
@@ -26,12 +28,9 @@ impl Index {
 
     /// The list of a digest.
     fn list(&self, digest: Digest) -> u32 {
-        // The lists from which some have been divided, and those, are told apart by one bit more than the others.
-        let mask = self.lists.checked_next_power_of_two().unwrap_or(0);
-        let mask = mask.wrapping_sub(1);
-        match digest.bits() & mask {
+        match digest.bits() & self.mask {
             list if list < self.lists => list,
-            list => list & (mask >> 1),
+            list => list & (self.mask >> 1),
         }
     }
 
@@ -60,6 +59,9 @@ impl Index {
             sheet.push(END);
         }
         self.lists += 1;
+        if new > self.mask {
+            self.mask = self.mask << 1 | 1;
+        }
         // The new list's number without its highest bit.
         let old = new.checked_ilog2().map_or(0, |bit| new & !(1 << bit));
         if new == 0 {

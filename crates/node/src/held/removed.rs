@@ -18,10 +18,9 @@ use dhow_bundle::storage::BundleKey;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{CreationTimestamp, FragmentRange, Instant};
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::held::bundles::{Digest, Identity, Removal};
+use crate::held::bundles::{Digest, Digests, Identity, Removal};
 use crate::held::departures::{Departures, Mark};
 use crate::held::endpoints::{EndpointIndex, Endpoints};
 use crate::memory::{table_octets, text_octets};
@@ -42,7 +41,7 @@ pub(crate) struct Removed {
     /// Number of the first of them; numbers wrap around.
     first: u32,
     by_identity: HashTable<(Digest, u32)>,
-    hasher: FixedState,
+    digests: Digests,
     bound: usize,
     /// Octets of memory that they take, the texts of their sources included, and may take.
     octets: usize,
@@ -94,7 +93,7 @@ impl Removed {
             remembered: VecDeque::new(),
             first: 0,
             by_identity: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
+            digests: Digests::new(seed),
             bound,
             octets: 0,
             octets_bound,
@@ -122,7 +121,7 @@ impl Removed {
         removal: Removal,
         (returns, hops): (u8, Option<u8>),
     ) {
-        let digest = Digest::of(&self.hasher, &identity);
+        let digest = self.digests.of(&identity);
         if let Some(known) = self.find_mut(digest, &identity) {
             known.until = until;
             known.removal = removal;
@@ -160,7 +159,7 @@ impl Removed {
         if self.remembered.is_empty() || planted(Mutant::DuplicatesForgotten) {
             return None;
         }
-        let digest = Digest::of(&self.hasher, identity);
+        let digest = self.digests.of(identity);
         let remembered = self.find(digest, identity).filter(|it| now < it.until)?;
         Some(match remembered.removal {
             Removal::Delivered => Recollection::Delivered,
@@ -231,7 +230,7 @@ impl Removed {
             return false;
         };
         self.first = number.wrapping_add(1);
-        let digest = Digest::of(&self.hasher, &oldest.identity());
+        let digest = self.digests.of(&oldest.identity());
         let found = self
             .by_identity
             .find_entry(digest.spread(), |&(_, other)| other == number);
